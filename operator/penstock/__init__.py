@@ -1,0 +1,1 @@
+"""Penstock deploys continuous Spark streams on Kubernetes and keeps them running."""

@@ -1,0 +1,1 @@
+"""The operator: desired state and observed state in, changes and status out."""

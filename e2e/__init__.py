@@ -1,0 +1,1 @@
+"""End-to-end tests, and the machinery that gives them a real cluster."""

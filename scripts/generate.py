@@ -1,0 +1,40 @@
+"""Writes the files that are generated from the models; with --check only says which are stale."""
+
+import sys
+from pathlib import Path
+
+from penstock.stream import crd
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def generated() -> dict[Path, str]:
+    """Every generated file with its text."""
+    text = crd.to_yaml()
+    return {
+        ROOT / "crds" / "penstock.dev_continuousstreams.yaml": text,
+        # A chart can only read what lies inside it.
+        ROOT / "charts" / "penstock" / "files" / "continuousstreams.yaml": text,
+    }
+
+
+def main() -> int:
+    """The exit code: 1 where --check found a stale file."""
+    stale = {
+        path: text
+        for path, text in generated().items()
+        if not path.exists() or path.read_text() != text
+    }
+    if "--check" in sys.argv[1:]:
+        for path in stale:
+            sys.stderr.write(f"{path.relative_to(ROOT)} is stale: run `make generate`\n")
+        return 1 if stale else 0
+    for path, text in stale.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        sys.stdout.write(f"wrote {path.relative_to(ROOT)}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -54,10 +54,9 @@ _BY_NODE: tuple[tuple[type[exp.Expr], Operation], ...] = (
     (exp.CTE, Operation("WithCTE", "a common table expression (WITH)")),
     (exp.Limit, Operation("Limit", "LIMIT")),
     (exp.Offset, Operation("Limit", "OFFSET")),
-    (exp.Order, _SORT),
-    (exp.Sort, _SORT),
-    (exp.Cluster, _REPARTITION),
+    (exp.Cluster, _REPARTITION),  # these two before Order, which they are kinds of
     (exp.Distribute, _REPARTITION),
+    (exp.Order, _SORT),
     (exp.Hint, Operation("UnresolvedHint", "a hint")),
     (exp.TableSample, Operation("Sample", "TABLESAMPLE")),
     (exp.Lateral, _GENERATE),

@@ -33,6 +33,8 @@ ENV_POD_IP = "PENSTOCK_POD_IP"
 ENV_SPEC_HASH = "PENSTOCK_SPEC_HASH"
 
 DRIVER_CONTAINER = "driver"
+# The user of the image, by number, because runAsNonRoot cannot judge a name.
+RUN_AS_USER = 185
 SPEC_FILE = "stream.yaml"
 SPEC_DIR = "/etc/penstock"
 CHECKPOINT_DIR = "/var/lib/penstock/checkpoint"
@@ -54,9 +56,9 @@ def driver_pod_name(stream: str) -> str:
     return f"{driver_name(stream)}-0"
 
 
-def config_name(stream: str) -> str:
-    """The ConfigMap that holds the resolved spec."""
-    return f"{stream}-spec"
+def config_name(stream: str, spec_hash: str) -> str:
+    """The ConfigMap that holds the resolved spec of this hash, and never another."""
+    return f"{stream}-spec-{spec_hash}"
 
 
 def checkpoint_claim_name(stream: str) -> str:

@@ -82,7 +82,7 @@ def _flags(module: GoTool) -> list[str]:
 
 
 def _build(module: GoTool, names: list[str]) -> None:
-    say(f"compiling {', '.join(names)} {module.version} (minutes when the cache is cold)")
+    say(f"compiling {' '.join([*names, module.version]).strip()} (minutes when the cache is cold)")
     work = cache_dir("go", "src") / module.name
     shutil.rmtree(work, ignore_errors=True)
     if module.source is None:
@@ -108,7 +108,8 @@ def _go_mod(module: GoTool) -> str:
     lines = [f"module penstock.invalid/{module.name}", "", "go 1.24.0", ""]
     if module.name == "kubernetes":
         lines += ["godebug default=go1.24", ""]
-    lines += [f"require {module.module} {module.version}", ""]
+    if module.module:
+        lines += [f"require {module.module} {module.version}", ""]
     if module.name == "kubernetes":
         # Kubernetes' own go.mod replaces its staging modules by folders, which only counts in its
         # own tree. They are published as well, as v0.MINOR.PATCH.

@@ -10,7 +10,7 @@ from e2e.cluster.paths import HERE
 
 @dataclass(frozen=True)
 class GoTool:
-    """One Go module and the commands we build from it."""
+    """One Go module and the commands we build from it; or a program of our own (no module)."""
 
     name: str
     module: str
@@ -48,9 +48,9 @@ def go_tool(name: str) -> GoTool:
     source = pin.get("source")
     return GoTool(
         name=name,
-        module=str(pin["module"]),
-        version=str(pin["version"]),
-        package=str(pin.get("package", pin["module"])),
+        module=str(pin.get("module", "")),
+        version=str(pin.get("version", "")),
+        package=str(pin.get("package", pin.get("module", ""))),
         binaries=tuple(str(binary) for binary in binaries),
         source=HERE / "tools" / str(source) if source else None,
     )

@@ -1,0 +1,49 @@
+"""The command line: up, down, load, images, tools, doctor."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from e2e.cluster import cluster as clusters
+from e2e.cluster.errors import ClusterError
+from e2e.cluster.tools import tool_names, tools
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; problems are told in words, with exit code 1."""
+    options = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], None] = options.run
+    try:
+        command(options)
+    except ClusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m e2e.cluster", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    up = commands.add_parser("up", help="a healthy cluster: the one that runs, or a new one")
+    up.add_argument("--nodes", type=int, default=1)
+    up.set_defaults(run=_up)
+    commands.add_parser("down", help="remove the cluster").set_defaults(run=_down)
+    build = commands.add_parser("tools", help="paths of pinned tools, compiled if need be")
+    build.add_argument("names", nargs="+", metavar="NAME", choices=tool_names())
+    build.set_defaults(run=_tools)
+    return parser
+
+
+def _up(options: argparse.Namespace) -> None:
+    cluster = clusters.ensure(options.nodes)
+    print(f"export KUBECONFIG={cluster.kubeconfig}")
+    print(f"export PATH={cluster.kubectl.parent}:{cluster.helm.parent}:$PATH")
+
+
+def _down(_: argparse.Namespace) -> None:
+    clusters.down()
+
+
+def _tools(options: argparse.Namespace) -> None:
+    for path in tools(*options.names).values():
+        print(path)

@@ -1,0 +1,177 @@
+"""A kind cluster: made once, reused while it is healthy and made from the same inputs."""
+
+import contextlib
+import fcntl
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster import isolation, system
+from e2e.cluster.content import content_hash
+from e2e.cluster.engine import Engine, engine
+from e2e.cluster.errors import ClusterError
+from e2e.cluster.host import prepare_host, restore_host
+from e2e.cluster.kindconfig import kind_config
+from e2e.cluster.nodeimage import ensure_node_image, is_own
+from e2e.cluster.paths import cache_dir
+from e2e.cluster.podman import forget_processes
+from e2e.cluster.proc import run, say
+from e2e.cluster.tools import tool, tools
+
+NAME = "penstock"
+_CREATE_SECONDS = 420
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A running cluster and how to speak with it."""
+
+    name: str
+    kubeconfig: Path
+    kubectl: Path
+    helm: Path
+    nodes: tuple[str, ...]
+    """Names of the nodes, which are the names of their containers too."""
+
+    def kube(self, *words: str | Path, stdin: str | None = None, timeout: float = 120) -> str:
+        """What kubectl says to these words."""
+        command = [self.kubectl, "--kubeconfig", self.kubeconfig, *words]
+        return run(command, stdin=stdin, timeout=timeout)
+
+    def apply(self, manifest: str) -> None:
+        """Server-side apply of YAML."""
+        self.kube("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifest)
+
+    def on_node(self, node: str, *words: str, timeout: float = 120) -> str:
+        """Run a command on a node, past Kubernetes."""
+        return engine().run("exec", node, *words, timeout=timeout)
+
+
+def ensure(nodes: int = 1) -> Cluster:
+    """A healthy cluster of at least this many nodes: the one that runs, or a new one."""
+    with _lock():
+        image = ensure_node_image()
+        key = content_hash(image, kind_config(1))
+        found = _running(key)
+        if found is not None and len(found.nodes) >= nodes:
+            return found
+        _remove()
+        return _create(nodes, image, key)
+
+
+def current() -> Cluster | None:
+    """The cluster that runs now, if one does and it answers."""
+    return _running(None)
+
+
+def down() -> None:
+    """Remove the cluster: processes, mounts, network, records. Images and tools stay cached."""
+    with _lock():
+        _remove()
+        restore_host()
+
+
+def _create(nodes: int, image: str, key: str) -> Cluster:
+    say(f"creating a cluster of {nodes} node(s)")
+    prepare_host()
+    folder = cache_dir("cluster")
+    config = folder / "kind.yaml"
+    config.write_text(kind_config(nodes, is_own(image)))
+    kubeconfig = folder / "kubeconfig"
+    command = ["create", "cluster", "--name", NAME, "--config", config, "--image", image]
+    _kind(*command, "--kubeconfig", kubeconfig, "--wait", "180s", timeout=_CREATE_SECONDS)
+    names = tuple(sorted(_kind("get", "nodes", "--name", NAME).split()))
+    made = _cluster(names)
+    if not is_own(image):
+        isolation.shut(made)
+    _settle(made)
+    (folder / "state.json").write_text(json.dumps({"key": key, "nodes": names, "boot": _boot()}))
+    return made
+
+
+def _settle(cluster: Cluster) -> None:
+    """Wait until pods can be made and names resolved; one DNS server is enough here."""
+    cluster.kube("-n", "kube-system", "scale", "deployment/coredns", "--replicas=1")
+    cluster.kube("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s", timeout=130)
+    rollout = ["-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s"]
+    cluster.kube(*rollout, timeout=130)
+    for _ in range(60):
+        if "default" in cluster.kube("get", "serviceaccounts", "-o", "name"):
+            return
+        time.sleep(0.5)
+    raise ClusterError("the controller manager makes no service accounts: `down`, then `up` again")
+
+
+def _running(key: str | None) -> Cluster | None:
+    """The recorded cluster, if it is of this key (when given), of this boot, and answers."""
+    try:
+        state = json.loads((cache_dir("cluster") / "state.json").read_text())
+    except (OSError, ValueError):
+        return None
+    if state.get("boot") != _boot() or (key is not None and state.get("key") != key):
+        return None
+    found = _cluster(tuple(state["nodes"]))
+    return found if _healthy(found) else None
+
+
+def _healthy(cluster: Cluster) -> bool:
+    try:
+        cluster.kube("get", "--raw", "/readyz", "--request-timeout=10s", timeout=15)
+        ready = cluster.kube(
+            "get",
+            "nodes",
+            "--request-timeout=10s",
+            '-ojsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}',
+            timeout=15,
+        ).split()
+    except ClusterError:
+        return False
+    return len(ready) == len(cluster.nodes) and set(ready) == {"True"}
+
+
+def _remove() -> None:
+    """Take away whatever there is of the cluster, also what a killed session left half dead."""
+    found = engine()
+    with contextlib.suppress(ClusterError):
+        _kind("delete", "cluster", "--name", NAME, timeout=120)
+    if found.private:
+        _clear_private(found)
+    for name in ("state.json", "kubeconfig", "kind.yaml"):
+        (cache_dir("cluster") / name).unlink(missing_ok=True)
+
+
+def _clear_private(found: Engine) -> None:
+    try:
+        left = found.run("ps", "--all", "--quiet", timeout=60).split()
+        if left:
+            found.run("rm", "--force", "--all", "--volumes", timeout=60)
+    except ClusterError:
+        forget_processes(found.run)
+    with contextlib.suppress(ClusterError):
+        found.run("network", "rm", "--force", "kind")
+
+
+def _cluster(nodes: tuple[str, ...]) -> Cluster:
+    found = tools("kubectl", "helm")
+    kubeconfig = cache_dir("cluster") / "kubeconfig"
+    return Cluster(NAME, kubeconfig, found["kubectl"], found["helm"], nodes)
+
+
+def _kind(*words: str | Path, timeout: float = 60) -> str:
+    system.require("ip")
+    return run([tool("kind"), *words], env=engine().env, timeout=timeout)
+
+
+def _boot() -> str:
+    """Changes when the machine restarts: whatever ran before is gone then."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+@contextlib.contextmanager
+def _lock() -> Iterator[None]:
+    """Two processes never create or remove the cluster at once."""
+    with (cache_dir() / "cluster.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

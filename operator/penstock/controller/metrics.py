@@ -1,0 +1,111 @@
+"""What the operator tells Prometheus, in a registry of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from penstock.controller.kinds import Key
+from penstock.stream.status import Restarts, StreamState, StreamStatus
+
+_STREAM = ["namespace", "name"]
+
+
+@dataclass
+class Result:
+    """How one reconcile went."""
+
+    changed: bool = False
+
+
+class Metrics:
+    """The operator's own metrics, and one set for each stream that exists."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._reconciles = Counter(
+            "penstock_operator_reconcile",
+            "Reconciles by what came of them: changed, unchanged or error.",
+            ["result"],
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "penstock_operator_reconcile_duration_seconds",
+            "How long one reconcile took.",
+            registry=self.registry,
+        )
+        self._streams = _Streams()
+        self.registry.register(self._streams)
+
+    @contextmanager
+    def reconciling(self) -> Iterator[Result]:
+        """Measures one reconcile."""
+        result, begun = Result(), time.perf_counter()
+        outcome = "error"
+        try:
+            yield result
+            outcome = "changed" if result.changed else "unchanged"
+        finally:
+            self._reconciles.labels(outcome).inc()
+            self._seconds.observe(time.perf_counter() - begun)
+
+    def show(self, key: Key, status: StreamStatus) -> None:
+        """Shows a stream as its status says it is."""
+        self._streams.shown[key] = status
+
+    def forget(self, key: Key) -> None:
+        """Shows a stream no more."""
+        self._streams.shown.pop(key, None)
+
+
+class _Streams(Collector):
+    """Makes the streams' metrics when asked, so that a stream that is gone leaves none behind."""
+
+    def __init__(self) -> None:
+        self.shown: dict[Key, StreamStatus] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        shown = sorted(self.shown.items())
+        yield _states(shown)
+        yield _restarts(shown)
+        for field, text in (
+            ("partitions", "Partitions of the source."),
+            ("executors", "Executors registered with the driver."),
+            ("epoch", "The last committed epoch in the stream's status."),
+            ("lag", "Records between committed and newest offsets in the stream's status."),
+        ):
+            gauge = GaugeMetricFamily(f"penstock_stream_{field}", text, labels=_STREAM)
+            for key, status in shown:
+                value = getattr(status, field)
+                if value is not None:
+                    gauge.add_metric([key.namespace, key.name], value)
+            yield gauge
+
+
+def _states(shown: list[tuple[Key, StreamStatus]]) -> Metric:
+    gauge = GaugeMetricFamily(
+        "penstock_stream_state", "1 for the state the stream is in.", labels=[*_STREAM, "state"]
+    )
+    for key, status in shown:
+        for state in StreamState:
+            gauge.add_metric([key.namespace, key.name, state], float(status.state is state))
+    return gauge
+
+
+def _restarts(shown: list[tuple[Key, StreamStatus]]) -> Metric:
+    counter = CounterMetricFamily(
+        "penstock_stream_restarts",
+        "Restarts by the level of the ladder that caught the failure.",
+        labels=[*_STREAM, "level"],
+    )
+    for key, status in shown:
+        restarts = status.restarts or Restarts()
+        for level in ("query", "process", "pod"):
+            counter.add_metric([key.namespace, key.name, level], getattr(restarts, level))
+    return counter

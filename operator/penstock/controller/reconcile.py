@@ -47,10 +47,13 @@ def reconcile(raw: Manifest, observed: Observed, now: datetime, default_image: s
     """One level-triggered step for every cause: an edit, a death, a report, or the clock."""
     if kinds.is_going(raw):
         return Decision()  # the rest goes by its owner references
+    leftovers = _leftovers(observed, raw["metadata"]["uid"])
+    if leftovers:
+        # A driver that still runs is another stream's, and its progress is not this one's.
+        observed = replace(observed, stateful_set=None, pods=())
     wanted = read(raw, default_image)
     if not isinstance(wanted, Wanted):
         return _decide(raw, observed, verdict.of_problems(wanted, observed), now)
-    leftovers = _leftovers(observed, wanted.uid)
     if leftovers:
         return _decide(raw, observed, verdict.of_leftovers(leftovers), now)
     before = status_before(raw)

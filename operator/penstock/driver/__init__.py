@@ -1,1 +1,1 @@
-"""What runs in the driver pod, and the same on a laptop: one query, watched and restarted."""
+"""What runs in the driver pod, and the same on a laptop: one query, started and kept running."""

@@ -1,0 +1,212 @@
+"""The effects on Spark and Kafka that the supervisor asks for, one method each, bounded in time."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from typing import TYPE_CHECKING
+
+from penstock.driver import executors, pod, query, session
+from penstock.driver.checkpointdir import CheckpointFolder
+from penstock.driver.failures import DriverError, Trouble, classify
+from penstock.driver.jvm import Jvm
+from penstock.driver.kafka import Offsets, lag, starting_offsets
+from penstock.driver.logs import say
+from penstock.driver.place import Local, Place
+from penstock.driver.source import SourceWatch, open_source
+from penstock.driver.throwable import read_chain
+from penstock.stream.resource import ContinuousStream
+from penstock.stream.sizing import Size, TooFewExecutorsAllowed, size
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+class Engine:
+    """One stream's Spark: the JVM it is given, and what is up in it."""
+
+    def __init__(
+        self, stream: ContinuousStream, place: Place, jvm: Jvm, api: pod.Api | None = None
+    ) -> None:
+        self._stream = stream
+        self._place = place
+        self._jvm = jvm
+        self._api = api
+        self._checkpoint = CheckpointFolder(place.checkpoint)
+        self._pool = concurrent.futures.ThreadPoolExecutor(1, "leftovers")
+        # While the JVM starts: it takes about as long.
+        self._removal: concurrent.futures.Future[None] | None = self._pool.submit(
+            self._remove_leftovers
+        )
+        self._source: SourceWatch | None = None
+        self._session: SparkSession | None = None
+        self._size: Size | None = None
+        self._frame: DataFrame | None = None
+        self._query: StreamingQuery | None = None
+
+    # What is seen.
+
+    @property
+    def partitions(self) -> int | None:
+        """Partitions of the source; None before they were asked for."""
+        return None if self._source is None else self._source.partitions
+
+    @property
+    def wanted(self) -> Size | None:
+        """The size that the partitions call for; raises if the stream's own maximum forbids it."""
+        if self.partitions is None:
+            return None
+        wanted = size(self.partitions, self._stream.spec)
+        if isinstance(wanted, TooFewExecutorsAllowed):
+            raise DriverError(Trouble("TooFewExecutorsAllowed", str(wanted), permanent=True))
+        return wanted
+
+    @property
+    def requested(self) -> Size | None:
+        """The size that was last asked for; None without a session."""
+        return self._size
+
+    @property
+    def has_session(self) -> bool:
+        """Whether Spark is up."""
+        return self._session is not None
+
+    @property
+    def has_query(self) -> bool:
+        """Whether a query was started and has not been seen to end."""
+        return self._query is not None
+
+    def registered(self) -> tuple[int, int]:
+        """Executors ready for tasks, and their cores."""
+        if self._session is None or self._size is None:
+            return 0, 0
+        local = isinstance(self._place, Local)
+        ready = executors.registered(self._session.sparkContext, local)
+        return ready, ready * (self._size.cores if local else self._size.cores_per_executor)
+
+    def epoch(self) -> int | None:
+        """The newest committed epoch."""
+        return self._checkpoint.epoch()
+
+    def lag(self) -> int | None:
+        """Records between the committed and the newest offsets, if the source has such."""
+        newest = None if self._source is None else self._source.newest
+        committed = self._checkpoint.committed_offsets() if newest is not None else None
+        return None if newest is None or committed is None else lag(committed, newest)
+
+    def look_for_trouble(self) -> Trouble | None:
+        """What has ended by itself since the last look."""
+        if self._session is not None and executors.is_stopped(self._session.sparkContext):
+            self._query = self._frame = self._session = self._size = None
+            return Trouble("SessionStopped", "Spark has stopped the application by itself")
+        if self._query is None or self._query.isActive:
+            return None
+        ended, self._query = self._query, None
+        exception = ended._jsq.exception()
+        if exception.isEmpty():
+            return Trouble("QueryEnded", "the query has ended by itself, without an exception")
+        return classify(read_chain(exception.get()))
+
+    # What is done.
+
+    def discover(self) -> None:
+        """Asks the source for its partitions, and keeps watching them."""
+        if self._source is None:
+            self._source = open_source(self._jvm, self._stream.spec.source)
+        self._source.look()
+
+    def start_session(self) -> None:
+        """Starts Spark with the executors that are wanted, once those of earlier times are gone."""
+        wanted = self.wanted
+        assert wanted is not None
+        removal, self._removal = self._removal, None
+        (removal or self._pool.submit(self._remove_leftovers)).result()
+        conf = session.spark_conf(self._stream, self._place, wanted)
+        self._session = session.start(self._jvm.gateway, conf, self._place)
+        self._size = wanted
+
+    def check_query(self) -> None:
+        """Mends the checkpoint and plans the query; raises if Spark will refuse it."""
+        assert self._session is not None
+        repair = self._checkpoint.repair()
+        if repair.delete:
+            say("the checkpoint was mended", deleted=list(repair.delete), epoch=repair.epoch)
+        starting = self._starting_offsets() if repair.epoch is None else None
+        frame = query.plan(self._session, self._stream.spec, starting)
+        query.check(frame)
+        self._frame = frame
+
+    def request_executors(self) -> None:
+        """Asks for more executors. One machine has none to give: there Spark starts anew."""
+        wanted = self.wanted
+        assert wanted is not None
+        assert self._session is not None
+        if isinstance(self._place, Local):
+            self.let_go()
+            return
+        executors.request(self._session.sparkContext, wanted.executors)
+        self._size = wanted
+
+    def start_query(self) -> None:
+        """Starts the query that was checked."""
+        assert self._frame is not None
+        self._query = query.start(
+            self._frame, self._stream.spec, self._stream.metadata.name, self._checkpoint.location
+        )
+
+    def stop_query(self) -> None:
+        """Stops the query if one runs; the session stays unless the query does not end."""
+        running, self._query, self._frame = self._query, None, None
+        if running is None:
+            return
+        try:
+            running.stop()
+        except Exception:
+            self.let_go()
+            raise
+
+    def let_go(self) -> None:
+        """Stops query and session, and with them the executors."""
+        running, self._query, self._frame = self._query, None, None
+        up, self._session, self._size = self._session, None, None
+        try:
+            if running is not None:
+                running.stop()
+                if up is not None:
+                    executors.wait_until_idle(up.sparkContext)
+        finally:
+            if up is not None:
+                up.stop()
+
+    def forget_partitions(self) -> None:
+        """Makes the next look at a halted stream a fresh one."""
+        if self._source is not None:
+            self._source.forget()
+
+    def _starting_offsets(self) -> str | None:
+        """Where a stream without a commit begins; None leaves it to the spec's own word."""
+        if self._source is None or not query.begins_at_latest(self._stream.spec.source):
+            return None
+        newest = self._source.newest_now()
+        first: Offsets | None = self._checkpoint.first_offsets()
+        if first is None:
+            first = newest
+            self._checkpoint.keep_first_offsets(first)
+        return starting_offsets(first, newest)
+
+    def _remove_leftovers(self) -> None:
+        if self._api is None:
+            return
+        removed = pod.remove_executors(self._api, self._stream.metadata.name)
+        if removed:
+            say("executors of an earlier incarnation were removed", pods=removed)
+
+
+def ended(jvm: Jvm, error: BaseException) -> bool:
+    """Whether an error means that the JVM is gone: Py4J then loses its connection."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    lost: tuple[type[BaseException], ...] = (Py4JError, ConnectionError)
+    if isinstance(error, Py4JJavaError) or not isinstance(error, lost):
+        return jvm.exit_code is not None
+    return jvm.wait_a_little_for_exit(5.0) is not None

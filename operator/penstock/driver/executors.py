@@ -1,0 +1,46 @@
+"""The executors of the running application: how many cores there are, and asking for more."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+
+def registered(spark_context: Any, local: bool) -> int:
+    """Executors that are ready for tasks; in local mode the driver is the one.
+
+    getExecutorMemoryStatus lists the block managers, the driver's own among them; an executor
+    registers its block manager when the scheduler has taken it on.
+    """
+    block_managers = int(spark_context._jsc.sc().getExecutorMemoryStatus().size())
+    return block_managers if local else block_managers - 1
+
+
+def request(spark_context: Any, executors: int) -> None:
+    """Asks the cluster manager for so many executors in all; fewer than now changes nothing.
+
+    SparkContext.requestTotalExecutors is the developer API that dynamic allocation itself uses.
+    """
+    empty = spark_context._jvm.PythonUtils.toScalaMap({})
+    spark_context._jsc.sc().requestTotalExecutors(executors, 0, empty)
+
+
+def is_stopped(spark_context: Any) -> bool:
+    """Whether Spark has stopped the application by itself."""
+    return bool(spark_context._jsc.sc().isStopped())
+
+
+def wait_until_idle(spark_context: Any, patience: float = 3.0) -> None:
+    """Waits, bounded, until the tasks of a stopped query have ended.
+
+    Spark cancels them and does not wait; a session that stops meanwhile logs errors about results
+    that nobody takes.
+    """
+    deadline = time.monotonic() + patience
+    while _active_tasks(spark_context) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def _active_tasks(spark_context: Any) -> int:
+    listed = spark_context._jsc.sc().statusStore().executorList(True)
+    return sum(int(listed.apply(index).activeTasks()) for index in range(listed.length()))

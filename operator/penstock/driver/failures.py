@@ -1,0 +1,172 @@
+"""From an exception to a reason: passing or permanent, and what to do about it.
+
+Judged by classes and by Spark's error conditions, never by a message's words. An exception arrives
+wrapped (StreamingQueryException around SparkException around what really happened), so its chain
+of causes is read from the root outward and the first link that a rule knows decides. What no rule
+knows is passing: an unknown failure that is tried again costs little, one that is not tried again
+costs the stream.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from penstock.stream.status import Failure
+
+_LONGEST_MESSAGE = 600
+_KAFKA = "org.apache.kafka.common"
+
+
+@dataclass(frozen=True)
+class Link:
+    """One exception of a chain of causes."""
+
+    classes: tuple[str, ...]
+    """Its class and that class's ancestors, fully qualified, nearest first."""
+    message: str
+    condition: str | None = None
+    """Spark's error condition, such as UNRESOLVED_COLUMN.WITH_SUGGESTION, if it has one."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A failure that has been understood, and that has not happened at a time yet."""
+
+    reason: str
+    message: str
+    permanent: bool = False
+    curable: bool = False
+    """Permanent, but its cause may vanish without a new spec: worth a look now and then."""
+
+    def at(self, time: datetime) -> Failure:
+        """The failure as it is reported."""
+        return Failure(
+            reason=self.reason, message=self.message, permanent=self.permanent, time=time
+        )
+
+
+class DriverError(Exception):
+    """A failure that Penstock itself found; it carries its own judgement."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        super().__init__(f"{trouble.reason}: {trouble.message}")
+        self.trouble = trouble
+
+
+@dataclass(frozen=True)
+class _Rule:
+    name: str
+    """A class of the link, or the beginning of its condition."""
+    reason: str | None = None
+    """None: made from the condition, or from the class's own name."""
+    permanent: bool = False
+    curable: bool = False
+    advice: str = ""
+    quotes_records: bool = False
+    """Its message may show a record's contents, so it is not repeated."""
+
+
+_DATA_ERROR = "a record could not be processed; its contents are not shown here"
+
+# The first that fits the innermost link wins; Kafka's own hierarchy decides the order (an unknown
+# topic is a RetriableException to Kafka: it waits for metadata to settle).
+_RULES: tuple[_Rule, ...] = (
+    _Rule("_LEGACY_ERROR_TEMP_3102", "UnsupportedOperation", permanent=True),
+    _Rule("_LEGACY_ERROR_TEMP_2256", "UnsupportedOperation", permanent=True),
+    _Rule(
+        "KAFKA_DATA_LOSS",
+        "DataLoss",
+        permanent=True,
+        advice="The records that come next are gone from Kafka (retention, or the topic was made "
+        'anew). To go on from what is there, set the source option failOnDataLoss to "false".',
+    ),
+    _Rule("org.apache.spark.sql.AnalysisException", permanent=True),
+    _Rule(
+        f"{_KAFKA}.errors.UnknownTopicOrPartitionException",
+        "TopicMissing",
+        permanent=True,
+        curable=True,
+        advice="Create the topic, or correct its name.",
+    ),
+    _Rule(f"{_KAFKA}.errors.InvalidTopicException", "TopicInvalid", permanent=True),
+    _Rule(
+        f"{_KAFKA}.errors.AuthenticationException",
+        "KafkaAuthentication",
+        permanent=True,
+        curable=True,
+        advice="Check the credentials in the options.",
+    ),
+    _Rule(
+        f"{_KAFKA}.errors.AuthorizationException",
+        "KafkaAuthorization",
+        permanent=True,
+        curable=True,
+        advice="Grant the stream's principal what it needs.",
+    ),
+    _Rule(
+        f"{_KAFKA}.errors.SerializationException",
+        "Serialization",
+        permanent=True,
+        quotes_records=True,
+    ),
+    _Rule(f"{_KAFKA}.errors.RecordTooLargeException", "RecordTooLarge", permanent=True),
+    _Rule(f"{_KAFKA}.config.ConfigException", "KafkaOptionInvalid", permanent=True),
+    _Rule(f"{_KAFKA}.errors.RetriableException", "BrokerUnreachable"),
+    _Rule("java.util.concurrent.TimeoutException", "BrokerUnreachable"),
+    _Rule("org.apache.spark.SparkClassNotFoundException", "ClassNotFound", permanent=True),
+    _Rule("java.lang.OutOfMemoryError", "OutOfMemory", advice="Give the executors more memory."),
+    _Rule("org.apache.spark.SparkArithmeticException", permanent=True, quotes_records=True),
+    _Rule("org.apache.spark.SparkDateTimeException", permanent=True, quotes_records=True),
+    _Rule("org.apache.spark.SparkNumberFormatException", permanent=True, quotes_records=True),
+    _Rule("org.apache.spark.SparkArrayIndexOutOfBoundsException", permanent=True),
+    _Rule("org.apache.spark.SparkRuntimeException", permanent=True, quotes_records=True),
+    _Rule("org.apache.spark.SparkUnsupportedOperationException", permanent=True),
+    _Rule("java.lang.IllegalArgumentException", "OptionInvalid", permanent=True),
+    _Rule("org.apache.spark.SparkException", "TaskFailed"),
+)
+
+
+def classify(chain: Sequence[Link]) -> Trouble:
+    """What a chain of causes means; the outermost exception comes first."""
+    if not chain:
+        return Trouble("Unknown", "the query failed without saying why")
+    for link in reversed(chain):
+        for rule in _RULES:
+            if rule.name in link.classes or (link.condition or "").startswith(rule.name):
+                return _trouble(rule, link)
+    root = chain[-1]
+    return Trouble(_camel(root.classes[0].rsplit(".", 1)[-1]), _headline(root))
+
+
+def _trouble(rule: _Rule, link: Link) -> Trouble:
+    condition = None if _is_legacy(link.condition) else link.condition
+    named_after = (condition or link.classes[0].rsplit(".", 1)[-1]).split(".", 1)[0]
+    message = f"[{link.condition}] {_DATA_ERROR}" if rule.quotes_records else _headline(link)
+    return Trouble(
+        reason=rule.reason or _camel(named_after),
+        message=f"{message} {rule.advice}".strip(),
+        permanent=rule.permanent,
+        curable=rule.curable,
+    )
+
+
+def _is_legacy(condition: str | None) -> bool:
+    return condition is None or condition.startswith("_LEGACY_ERROR_TEMP_")
+
+
+def _headline(link: Link) -> str:
+    """The message's first line: what follows are plans and stack traces."""
+    lines = [line.strip() for line in link.message.splitlines() if line.strip()]
+    headline = lines[0] if lines else link.classes[0]
+    return headline if len(headline) <= _LONGEST_MESSAGE else f"{headline[:_LONGEST_MESSAGE]}..."
+
+
+def _camel(name: str) -> str:
+    """UNRESOLVED_COLUMN -> UnresolvedColumn; FileNotFoundException -> FileNotFound."""
+    words = re.findall(r"[A-Za-z0-9]+", name)
+    if len(words) == 1 and not name.isupper():
+        return re.sub(r"(Exception|Error)$", "", words[0].lstrip("0123456789")) or "Unknown"
+    return "".join(word.capitalize() for word in words).lstrip("0123456789") or "Unknown"

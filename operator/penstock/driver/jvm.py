@@ -1,0 +1,176 @@
+"""The one JVM that the driver owns: started directly, watched, and never outliving the driver.
+
+pyspark's own way starts a shell script, which starts a JVM that prints the command line of a
+second JVM. Starting the second one ourselves saves about two seconds of each recovery (measured:
+docs/architecture.md), gives us its exit code, and bounds the wait. The main class and the file it
+writes its port to are those that pyspark.java_gateway.launch_gateway relies on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock.driver.failures import DriverError, Trouble
+
+LOG4J2_FILE = Path(__file__).with_name("log4j2.properties")
+
+_MAIN_CLASS = "org.apache.spark.api.python.PythonGatewayServer"
+_START_SECONDS = 60.0
+# JavaModuleOptions of Spark 4.2: what Spark needs opened on Java 17.
+_OPENED = (
+    "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect",
+    "java.base/java.io", "java.base/java.net", "java.base/java.nio", "java.base/java.util",
+    "java.base/java.util.concurrent", "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.ref", "java.base/sun.nio.ch", "java.base/sun.nio.cs",
+    "java.base/sun.security.action", "java.base/sun.util.calendar",
+    "java.security.jgss/sun.security.krb5",
+)  # fmt: skip
+# The JVM's own exit code under -XX:+ExitOnOutOfMemoryError.
+_EXIT_OUT_OF_MEMORY = 3
+ENV_JAVA_OPTIONS = "PENSTOCK_DRIVER_JAVA_OPTIONS"
+
+
+def command(heap_mebibytes: int, class_path: str, options: Sequence[str]) -> list[str]:
+    """The command line of the driver's JVM; `options` come last and so win."""
+    import pyspark
+
+    java_home = os.environ.get("JAVA_HOME")
+    jars = f"{Path(pyspark.__file__).parent}/jars/*"
+    return [
+        f"{java_home}/bin/java" if java_home else "java",
+        f"-Xmx{heap_mebibytes}m",
+        "-XX:+ExitOnOutOfMemoryError",
+        "-XX:+IgnoreUnrecognizedVMOptions",
+        *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+        "-Djdk.reflect.useDirectMethodHandle=false",
+        "-Dio.netty.tryReflectionSetAccessible=true",
+        f"-Dlog4j2.configurationFile={LOG4J2_FILE.as_uri()}",
+        *options,
+        "-cp",
+        os.pathsep.join(part for part in (jars, class_path) if part),
+        _MAIN_CLASS,
+    ]
+
+
+def environment(inherited: Mapping[str, str], address: str) -> dict[str, str]:
+    """The JVM's environment: a container's numeric user has no name of its own."""
+    user = inherited.get("SPARK_USER") or inherited.get("USER") or "spark"
+    return {
+        "HADOOP_USER_NAME": user,
+        **inherited,
+        "SPARK_USER": user,
+        "SPARK_LOCAL_IP": address,
+        "SPARK_CONNECT_MODE": "0",
+    }
+
+
+def why_it_ended(exit_code: int) -> Trouble:
+    """What the end of the JVM means; a negative code is the signal that ended it."""
+    if exit_code == -signal.SIGKILL:
+        return Trouble(
+            "DriverKilled",
+            "the driver's JVM was killed (exit code 137): most often it used more memory than its "
+            "container may; if it happens again, raise spec.driver.memoryOverhead",
+        )
+    if exit_code == _EXIT_OUT_OF_MEMORY:
+        return Trouble(
+            "DriverOutOfMemory", "the driver's JVM ran out of heap: raise spec.driver.memory"
+        )
+    if exit_code < 0:
+        name = signal.Signals(-exit_code).name
+        return Trouble("DriverCrashed", f"the driver's JVM was ended by {name}")
+    return Trouble("DriverExited", f"the driver's JVM ended with exit code {exit_code}")
+
+
+class Jvm:
+    """A running JVM and the gateway into it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], info: Path) -> None:
+        self._process = process
+        self._info = info
+        self._gateway: Any = None
+
+    @classmethod
+    def launch(
+        cls, heap_mebibytes: int, class_path: str, address: str, options: Sequence[str] = ()
+    ) -> Jvm:
+        """Starts the process and comes back at once; `gateway` waits for it."""
+        info = Path(tempfile.mkdtemp(prefix="penstock-jvm-")) / "gateway"
+        process = subprocess.Popen(
+            command(heap_mebibytes, class_path, options),
+            env={**environment(os.environ, address), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info)},
+            stdin=subprocess.PIPE,  # the JVM ends when this closes: it cannot outlive us
+            start_new_session=True,  # a terminal's Ctrl-C is ours to handle, in good order
+        )
+        return cls(process, info)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it lives; a negative number is the signal that ended it."""
+        return self._process.poll()
+
+    @property
+    def gateway(self) -> Any:
+        """Py4J's gateway; waits, within bounds, until the JVM answers."""
+        if self._gateway is None:
+            self._gateway = self._connect()
+        return self._gateway
+
+    def wait_a_little_for_exit(self, seconds: float) -> int | None:
+        """The exit code if the JVM ends within the time: a lost connection mostly means that."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(seconds)
+        return None
+
+    def end(self, patience: float = 5.0) -> None:
+        """Ends it: by closing its stdin, and if that does not help, by force."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        if self.wait_a_little_for_exit(patience) is None:
+            self._process.kill()
+            self._process.wait()
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self._process.kill()
+
+    def _connect(self) -> Any:
+        port, secret = self._await_info()
+        # The documented way in for a JVM that somebody else has started.
+        os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
+        os.environ["PYSPARK_GATEWAY_SECRET"] = secret
+        from pyspark.java_gateway import launch_gateway
+
+        return launch_gateway()  # type: ignore[no-untyped-call]
+
+    def _await_info(self) -> tuple[int, str]:
+        deadline = time.monotonic() + _START_SECONDS
+        while not self._info.exists():
+            if self.exit_code is not None:
+                raise DriverError(why_it_ended(self.exit_code))
+            if time.monotonic() > deadline:
+                raise DriverError(
+                    Trouble("DriverStartTimeout", f"no JVM after {_START_SECONDS:.0f} s")
+                )
+            time.sleep(0.02)
+        # DataOutputStream: a four-byte port, then a four-byte length and that many bytes.
+        written = self._info.read_bytes()
+        port, length = struct.unpack_from("!ii", written)
+        self._info.unlink()
+        self._info.parent.rmdir()
+        return port, written[8 : 8 + length].decode()

@@ -1,0 +1,42 @@
+"""Log lines: one line of JSON each, on stderr. They name things and never carry contents."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+# Py4J logs a traceback for each call into a JVM that has died; the driver says it in one line.
+_NOISY = ("py4j", "py4j.clientserver", "py4j.java_gateway")
+
+
+class _OneLine(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "message": record.getMessage(),
+        }
+        facts = getattr(record, "facts", None)
+        if isinstance(facts, dict):
+            line.update(facts)
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def set_up() -> None:
+    """Sends everything of level INFO and above to stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)
+    for name in _NOISY:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def say(message: str, level: int = logging.INFO, **facts: object) -> None:
+    """One line: what happened, and the facts a person would grep for."""
+    logging.getLogger("penstock.driver").log(level, message, extra={"facts": facts})

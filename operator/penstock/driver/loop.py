@@ -1,0 +1,212 @@
+"""The loop: look, ask the supervisor, do what it says, report. It decides nothing itself."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from penstock.driver.engine import Engine, ended
+from penstock.driver.failures import Trouble
+from penstock.driver.jvm import Jvm, why_it_ended
+from penstock.driver.logs import say
+from penstock.driver.server import Health, Metrics
+from penstock.driver.supervisor import Action, Policy, Sight, State, decide, describe, is_ready
+from penstock.driver.throwable import understand
+from penstock.stream.status import DriverReport, Failure, QueryState
+
+_TICK = 0.25
+# Seconds that a step may take before the kubelet thinks the driver dead.
+_USUAL_STEP = 60.0
+_LONG_STEPS = {Action.START_SESSION: 240.0, Action.DISCOVER: 120.0, Action.START_QUERY: 120.0}
+
+
+class GivenUp(Exception):
+    """The process should end: the reason is in `trouble`."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        super().__init__(trouble.message)
+        self.trouble = trouble
+
+
+class Loop:
+    """Keeps one query running until it is told to stop."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        jvm: Jvm,
+        policy: Policy,
+        spec_hash: str,
+        health: Health,
+        metrics: Metrics,
+        publish: Callable[[DriverReport], None],
+    ) -> None:
+        self._engine = engine
+        self._jvm = jvm
+        self._policy = policy
+        self._spec_hash = spec_hash
+        self._health = health
+        self._metrics = metrics
+        self._publish = publish
+        self._state = State()
+        self._failure: Failure | None = None
+        self._next_retry: datetime | None = None
+        self._sight = Sight(now=time.monotonic())
+
+    def run(self, stop: threading.Event) -> None:
+        """Returns after a clean stop; raises GivenUp if the process must end."""
+        trouble: Trouble | None = None
+        while not stop.is_set():
+            self._health.turned_at = time.monotonic()
+            trouble = self._turn(trouble)
+            if trouble is None:
+                stop.wait(_TICK)
+        self._stop()
+
+    def _turn(self, trouble: Trouble | None) -> Trouble | None:
+        """One turn; what goes wrong in it is the next turn's trouble."""
+        try:
+            sight = self._look()
+        except Exception as error:
+            sight = replace(self._sight, now=time.monotonic(), trouble=self._understood(error))
+        if trouble is not None:
+            sight = replace(sight, trouble=trouble)
+        self._sight = sight
+        before = self._state
+        jitter = random.random()  # noqa: S311
+        self._state, action = decide(before, sight, self._policy, jitter)
+        self._note_changes(before, self._state)
+        self._report(sight)
+        if action is Action.WAIT:
+            return None
+        try:
+            self._do(action)
+        except GivenUp:
+            raise
+        except Exception as error:
+            return self._understood(error)
+        return None
+
+    def _look(self) -> Sight:
+        if self._jvm.exit_code is not None:
+            raise GivenUp(why_it_ended(self._jvm.exit_code))
+        engine = self._engine
+        trouble = engine.look_for_trouble()
+        wanted, requested = engine.wanted, engine.requested
+        ready, cores = engine.registered()
+        return Sight(
+            now=time.monotonic(),
+            trouble=trouble,
+            partitions=engine.partitions,
+            cores_wanted=wanted.cores if wanted else 0,
+            cores_requested=requested.cores if requested else 0,
+            executors=ready,
+            cores=cores,
+            session=engine.has_session,
+            query=engine.has_query,
+            epoch=engine.epoch(),
+        )
+
+    def _do(self, action: Action) -> None:
+        say("next step", step=action.name.lower())
+        self._health.may_take = _LONG_STEPS.get(action, _USUAL_STEP)
+        engine = self._engine
+        match action:
+            case Action.DISCOVER:
+                engine.discover()
+            case Action.START_SESSION:
+                engine.start_session()
+            case Action.CHECK_QUERY:
+                engine.check_query()
+            case Action.REQUEST_EXECUTORS:
+                engine.request_executors()
+            case Action.START_QUERY:
+                engine.start_query()
+            case Action.STOP_QUERY:
+                engine.stop_query()
+            case Action.LET_GO:
+                engine.forget_partitions()
+                engine.let_go()
+            case Action.GIVE_UP:
+                assert self._state.trouble is not None
+                raise GivenUp(self._state.trouble)
+            case Action.WAIT:
+                pass
+
+    def _understood(self, error: Exception) -> Trouble:
+        """The trouble behind an exception; a JVM that is gone ends the process instead."""
+        if isinstance(error, GivenUp):
+            raise error
+        if ended(self._jvm, error):
+            assert self._jvm.exit_code is not None
+            raise GivenUp(why_it_ended(self._jvm.exit_code)) from error
+        return understand(error)
+
+    def _note(self, trouble: Trouble, again: bool) -> None:
+        """Remembers and logs a failure; one that a halted stream still has is no news."""
+        failure = trouble.at(_now())
+        known = self._failure
+        if again and known is not None and known == failure.model_copy(update={"time": known.time}):
+            return
+        self._failure = failure
+        say(
+            "failure",
+            logging.ERROR if trouble.permanent else logging.WARNING,
+            reason=trouble.reason,
+            cause=trouble.message,
+            permanent=trouble.permanent,
+        )
+
+    def _note_changes(self, before: State, after: State) -> None:
+        if after.trouble is not None and after.trouble is not before.trouble:
+            self._note(after.trouble, again=before.halted)
+        if after.restarts > before.restarts and after.trouble is not None:
+            self._metrics.restarted(after.trouble.reason)
+        if after.retry_at != before.retry_at:
+            self._next_retry = None
+            if after.retry_at is not None:
+                self._next_retry = _now() + timedelta(seconds=after.retry_at - time.monotonic())
+
+    def _report(self, sight: Sight) -> None:
+        state, message = describe(self._state, sight)
+        report = self._draft(sight).model_copy(update={"state": state, "message": message})
+        self._health.ready = is_ready(self._state, sight, self._policy)
+        self._metrics.show(report)
+        self._publish(report)
+
+    def _draft(self, sight: Sight) -> DriverReport:
+        engine, wanted = self._engine, self._engine.requested
+        return DriverReport(
+            spec_hash=self._spec_hash,
+            state=QueryState.STARTING,
+            partitions=sight.partitions,
+            executors=wanted.executors if wanted else None,
+            registered_executors=sight.executors if sight.session else None,
+            cores=sight.cores_wanted if sight.session else None,
+            registered_cores=sight.cores if sight.session else None,
+            epoch=sight.epoch,
+            committed=self._state.committed,
+            lag=engine.lag() if sight.query else None,
+            query_restarts=self._state.restarts,
+            last_failure=self._failure,
+            next_retry=self._next_retry,
+        )
+
+    def _stop(self) -> None:
+        """Everything in order: first the query, then its executors, then the JVM."""
+        say("stopping")
+        self._health.ready = False
+        self._health.may_take = _USUAL_STEP
+        stopping = {"state": QueryState.STOPPING, "message": "", "committed": False}
+        self._publish(self._draft(self._sight).model_copy(update=stopping))
+        self._engine.let_go()
+        say("stopped", epoch=self._engine.epoch())
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)

@@ -1,0 +1,132 @@
+"""Start, wire, exit codes: 0 after a clean stop, 1 if the process must be made anew."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from penstock.driver import logs
+from penstock.driver.engine import Engine
+from penstock.driver.failures import Trouble
+from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm
+from penstock.driver.logs import say
+from penstock.driver.loop import GivenUp, Loop
+from penstock.driver.place import Kubernetes, Local, Place, pod_place
+from penstock.driver.pod import Api
+from penstock.driver.query import trigger_interval_ms
+from penstock.driver.report import write_termination_message
+from penstock.driver.reporter import Reporter
+from penstock.driver.server import Health, Metrics, serve
+from penstock.driver.supervisor import Policy
+from penstock.driver.throwable import understand
+from penstock.stream import naming
+from penstock.stream.quantities import mebibytes
+from penstock.stream.resource import ContinuousStream
+from penstock.stream.status import DriverReport
+
+# Within the kubelet's default grace period of 30 s.
+_STOP_SECONDS = 25.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The driver's command line: without arguments in its pod, with --checkpoint on a laptop."""
+    parser = argparse.ArgumentParser(prog="penstock.driver", description=__doc__)
+    default = f"{naming.SPEC_DIR}/{naming.SPEC_FILE}"
+    parser.add_argument("file", nargs="?", default=default, help=f"the stream; {default}")
+    parser.add_argument("--checkpoint", type=Path, help="outside a pod: the checkpoint's folder")
+    parser.add_argument("--class-path", default="", help="further jars for the JVM")
+    parser.add_argument("--http-port", type=int, help="outside a pod: serve probes and metrics")
+    given = parser.parse_args(arguments)
+    logs.set_up()
+    stream = ContinuousStream.from_yaml(Path(given.file).read_text())
+    place: Place | None = pod_place(os.environ, stream)
+    if place is None:
+        if given.checkpoint is None:
+            parser.error("outside a pod, --checkpoint says where progress is kept")
+        place = Local(given.checkpoint, given.class_path, given.http_port)
+    return run(stream, place)
+
+
+def run(
+    stream: ContinuousStream,
+    place: Place,
+    watch: Callable[[DriverReport], None] | None = None,
+) -> int:
+    """Runs one stream in one place until it is told to stop; `watch` sees every report."""
+    health, metrics = Health(), Metrics()
+    if place.http_port is not None:
+        serve(place.http_port, health, metrics)
+    stop = threading.Event()
+    jvm = _launch(stream, place)
+    _stop_on_signals(stop, jvm)
+    try:
+        publish, flush = _publisher(place, watch)
+        api = Api.in_cluster(place.namespace) if isinstance(place, Kubernetes) else None
+        engine = Engine(stream, place, jvm, api)
+        policy = Policy(interval=trigger_interval_ms(stream.spec) / 1000)
+        Loop(engine, jvm, policy, place.spec_hash, health, metrics, publish).run(stop)
+        flush()
+        jvm.end()
+    except GivenUp as end:
+        return _give_up(place, jvm, end.trouble)
+    except Exception as error:
+        say("the driver failed", level=40, error=repr(error))
+        return _give_up(place, jvm, understand(error))
+    return 0
+
+
+def _launch(stream: ContinuousStream, place: Place) -> Jvm:
+    spec = stream.spec
+    options = [
+        *os.environ.get(ENV_JAVA_OPTIONS, "").split(),
+        *spec.spark_conf.get("spark.driver.extraJavaOptions", "").split(),
+    ]
+    class_path = [place.class_path, spec.spark_conf.get("spark.driver.extraClassPath", "")]
+    joined = os.pathsep.join(part for part in class_path if part)
+    return Jvm.launch(mebibytes(spec.driver.memory), joined, place.address, options)
+
+
+def _stop_on_signals(stop: threading.Event, jvm: Jvm) -> None:
+    """A stop that takes too long is cut short: a checkpoint can take that, a grace period not."""
+
+    def cut_short() -> None:
+        say("the stop took too long and was cut short", level=40)
+        jvm.kill()
+        os._exit(1)
+
+    def on_signal(number: int, frame: object) -> None:
+        if not stop.is_set():
+            stop.set()
+            timer = threading.Timer(_STOP_SECONDS, cut_short)
+            timer.daemon = True
+            timer.start()
+
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGINT, on_signal)
+
+
+def _publisher(
+    place: Place, watch: Callable[[DriverReport], None] | None
+) -> tuple[Callable[[DriverReport], None], Callable[[], None]]:
+    seen = watch or (lambda report: None)
+    if not isinstance(place, Kubernetes):
+        return seen, lambda: None
+    reporter = Reporter(Api.in_cluster(place.namespace), place.pod_name)
+
+    def publish(report: DriverReport) -> None:
+        reporter.publish(report)
+        seen(report)
+
+    return publish, lambda: reporter.flush(2.0)
+
+
+def _give_up(place: Place, jvm: Jvm, trouble: Trouble) -> int:
+    say("the driver ends", level=40, reason=trouble.reason, cause=trouble.message)
+    write_termination_message(place.termination_log, trouble.at(datetime.now(UTC)))
+    jvm.kill()
+    return 1

@@ -1,0 +1,43 @@
+"""What the driver says about its query: the annotation's contents and the termination message."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from penstock.driver.logs import say
+from penstock.stream.status import DriverReport, Failure
+
+# The kubelet keeps 4096 bytes of a termination message.
+_LONGEST_TERMINATION_MESSAGE = 3000
+# Seconds between reports that differ in numbers only.
+SLOW_BEAT = 10.0
+
+
+def as_annotation(report: DriverReport) -> str:
+    """The report as JSON, without what is not known."""
+    return report.model_dump_json(by_alias=True, exclude_none=True)
+
+
+def is_due(report: DriverReport, last: DriverReport | None, seconds_since_last: float) -> bool:
+    """Whether to publish: a transition at once, numbers at a slow beat, nothing twice."""
+    if last is None:
+        return True
+    if report == last:
+        return False
+    return _transition(report) != _transition(last) or seconds_since_last >= SLOW_BEAT
+
+
+def _transition(report: DriverReport) -> DriverReport:
+    return report.model_copy(update={"epoch": None, "lag": None})
+
+
+def write_termination_message(path: Path | None, failure: Failure) -> None:
+    """Leaves the reason where the kubelet picks it up; a driver without one just ends."""
+    if path is None:
+        return
+    short = failure.model_copy(update={"message": failure.message[:_LONGEST_TERMINATION_MESSAGE]})
+    try:
+        path.write_text(short.model_dump_json(by_alias=True))
+    except OSError as error:
+        say("the termination message was not written", logging.WARNING, error=str(error))

@@ -1,0 +1,171 @@
+"""From the spec to Spark's configuration, and the SparkSession that it makes.
+
+Facts about Spark stand beside the setting that answers to them; "measured" means with Spark 4.2,
+in docs/architecture.md and the tests of this package.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from penstock.driver.jvm import LOG4J2_FILE
+from penstock.driver.place import Kubernetes, Local, Place
+from penstock.stream import naming
+from penstock.stream.quantities import mebibytes
+from penstock.stream.resource import ContinuousStream
+from penstock.stream.sizing import Size
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCRATCH = Path("/tmp/penstock")  # noqa: S108  the one place that is writable in the container
+EXECUTOR_TEMPLATE = SCRATCH / "executor.yaml"
+
+# Unless the user's sparkConf says otherwise.
+_DEFAULTS = {
+    # Tasks would wait 3 s for an executor that "knows" their partition.
+    "spark.locality.wait": "0s",
+    # Streaming turns it off by itself, with a warning at each start.
+    "spark.sql.adaptive.enabled": "false",
+    # stop() must come back: a query that does not end is given up with its session.
+    "spark.sql.streaming.stopTimeout": "20s",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+# Whatever the user's sparkConf says.
+_FORCED = {
+    # With the default of 4, a lost task is tried again by the scheduler, which a continuous reader
+    # refuses (ContinuousTaskRetryException): that hides the cause and takes longer (measured).
+    "spark.task.maxFailures": "1",
+    "spark.speculation": "false",
+    "spark.dynamicAllocation.enabled": "false",
+    "spark.ui.enabled": "false",
+}
+
+_FORCED_ON_KUBERNETES = {
+    "spark.master": "k8s://https://kubernetes.default.svc",
+    "spark.submit.deployMode": "client",
+    "spark.driver.port": str(naming.DRIVER_PORT),
+    "spark.driver.blockManager.port": str(naming.BLOCK_MANAGER_PORT),
+    "spark.blockManager.port": str(naming.BLOCK_MANAGER_PORT),
+    # The supervisor waits for the cores itself, and says meanwhile how many there are.
+    "spark.scheduler.minRegisteredResourcesRatio": "0",
+    # Since 4.2, an executor lost to memory comes back with one core, and the query hangs short of
+    # cores without a word (measured).
+    "spark.kubernetes.allocation.recoveryMode.enabled": "false",
+    # No ConfigMap, so no right to make one.
+    "spark.kubernetes.executor.disableConfigMap": "true",
+    # Spark would end the driver after a lifetime budget of lost executors.
+    "spark.executor.maxNumFailures": "2147483647",
+    "spark.kubernetes.executor.podTemplateFile": str(EXECUTOR_TEMPLATE),
+    "spark.kubernetes.executor.podTemplateContainerName": "executor",
+    # All at once, not five a second.
+    "spark.kubernetes.allocation.batch.size": "100",
+    "spark.local.dir": str(SCRATCH),
+    "spark.sql.warehouse.dir": str(SCRATCH / "warehouse"),
+}
+
+
+def spark_conf(stream: ContinuousStream, place: Place, size: Size) -> dict[str, str]:
+    """Spark's configuration for this stream, in this place, at this size.
+
+    `spark.driver.bindAddress` is absent in the pod: executors would dial it (measured with
+    0.0.0.0); without it Spark binds to `spark.driver.host`, the pod's own address.
+    """
+    spec = stream.spec
+    conf = {**_DEFAULTS, **spec.spark_conf, **_FORCED}
+    conf["spark.app.name"] = stream.metadata.name
+    conf["spark.driver.memory"] = f"{mebibytes(spec.driver.memory)}m"
+    if isinstance(place, Local):
+        return conf | _local(place, size)
+    return conf | _FORCED_ON_KUBERNETES | _on_kubernetes(stream, place, size)
+
+
+def _local(place: Local, size: Size) -> dict[str, str]:
+    return {
+        # One machine has its cores anyway: local[N] is N task slots, whatever the hardware.
+        "spark.master": f"local[{size.cores}]",
+        "spark.driver.host": place.address,
+        "spark.driver.bindAddress": place.address,
+        "spark.sql.warehouse.dir": str(place.checkpoint / "warehouse"),
+    }
+
+
+def _on_kubernetes(stream: ContinuousStream, place: Kubernetes, size: Size) -> dict[str, str]:
+    spec, name = stream.spec, stream.metadata.name
+    executor = spec.executor
+    log4j2 = f"-Dlog4j2.configurationFile={LOG4J2_FILE.as_uri()}"
+    user_options = spec.spark_conf.get("spark.executor.extraJavaOptions", "")
+    conf = {
+        "spark.driver.host": place.address,
+        "spark.driver.cores": str(spec.driver.cores),
+        "spark.executor.instances": str(size.executors),
+        "spark.executor.cores": str(size.cores_per_executor),
+        "spark.executor.memory": f"{mebibytes(executor.memory)}m",
+        "spark.executor.extraJavaOptions": f"{log4j2} {user_options}".strip(),
+        "spark.kubernetes.namespace": place.namespace,
+        "spark.kubernetes.container.image": spec.image or "",
+        # Executors get the driver's pod as their owner and go when it goes.
+        "spark.kubernetes.driver.pod.name": place.pod_name,
+        "spark.kubernetes.executor.podNamePrefix": name,
+        "spark.kubernetes.executor.request.cores": executor.core_request or str(executor.cores),
+        "spark.kubernetes.authenticate.executor.serviceAccountName": naming.driver_name(name),
+    }
+    if executor.memory_overhead is not None:
+        conf["spark.executor.memoryOverhead"] = f"{mebibytes(executor.memory_overhead)}m"
+    for label, value in naming.stream_labels(name, naming.COMPONENT_EXECUTOR).items():
+        conf[f"spark.kubernetes.executor.label.{label}"] = value
+    return conf
+
+
+def executor_template() -> dict[str, Any]:
+    """What Spark cannot say about an executor's pod: the restricted Pod Security Standard.
+
+    A volume whose name begins with spark-local-dir- is taken for local storage (Running Spark on
+    Kubernetes, "Local Storage"), so Spark mounts no further one.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "spec": {
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": "executor",
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "capabilities": {"drop": ["ALL"]},
+                        "readOnlyRootFilesystem": True,
+                    },
+                    "volumeMounts": [
+                        {"name": "spark-local-dir-1", "mountPath": "/tmp"},  # noqa: S108
+                        {"name": "work", "mountPath": naming.WORK_DIR},
+                    ],
+                }
+            ],
+            "volumes": [
+                {"name": "spark-local-dir-1", "emptyDir": {}},
+                {"name": "work", "emptyDir": {}},
+            ],
+        },
+    }
+
+
+def start(gateway: Any, conf: dict[str, str], place: Place) -> SparkSession:
+    """A SparkSession in the gateway's JVM; blocks until Spark is up."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    if isinstance(place, Kubernetes):
+        EXECUTOR_TEMPLATE.parent.mkdir(parents=True, exist_ok=True)
+        EXECUTOR_TEMPLATE.write_text(yaml.safe_dump(executor_template()))
+    settings = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+    return SparkSession(SparkContext(conf=settings, gateway=gateway))

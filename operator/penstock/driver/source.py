@@ -1,0 +1,146 @@
+"""The source as the supervisor sees it: how many partitions there are, and where they end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Protocol
+
+from penstock.driver.jvm import Jvm
+from penstock.driver.kafka import Admin, Offsets, Partitions
+from penstock.driver.logs import say
+from penstock.driver.throwable import understand
+from penstock.stream.spec import KafkaSource, Source
+
+PARTITIONS_EVERY = 30.0
+OFFSETS_EVERY = 10.0
+
+
+class SourceWatch(Protocol):
+    """What every source can be asked."""
+
+    @property
+    def partitions(self) -> int | None:
+        """Partitions as last seen; None before the first look."""
+
+    @property
+    def newest(self) -> Offsets | None:
+        """Where the partitions ended when last looked at; None if the source has no such thing."""
+
+    def look(self) -> None:
+        """Looks now; raises what the source says."""
+
+    def newest_now(self) -> Offsets:
+        """Where the partitions end at this moment."""
+
+    def forget(self) -> None:
+        """Forgets what was seen."""
+
+
+class FixedSource:
+    """A source whose parallelism the spec states."""
+
+    newest: Offsets | None = None
+
+    def __init__(self, partitions: int) -> None:
+        self._stated = partitions
+        self.partitions: int | None = None
+
+    def look(self) -> None:
+        """What the spec states."""
+        self.partitions = self._stated
+
+    def newest_now(self) -> Offsets:
+        """It has no offsets that anyone could begin at."""
+        return {}
+
+    def forget(self) -> None:
+        """Until the next look."""
+        self.partitions = None
+
+
+class KafkaWatch:
+    """Asks Kafka at a slow beat, from a thread of its own: a broker that is away delays nobody."""
+
+    def __init__(self, jvm: Jvm, source: KafkaSource) -> None:
+        self._jvm = jvm
+        self._source = source
+        self._admin: Admin | None = None
+        self._seen: Partitions | None = None
+        self._newest: Offsets | None = None
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def partitions(self) -> int | None:
+        """As last seen."""
+        seen = self._seen
+        return None if seen is None else seen.total
+
+    @property
+    def newest(self) -> Offsets | None:
+        """As last seen."""
+        return self._newest
+
+    def look(self) -> None:
+        """Asks for the partitions now, and from then on every half minute."""
+        with self._lock:
+            if self._admin is None:
+                self._admin = Admin(self._jvm.gateway, self._source)
+            self._seen = self._admin.partitions()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._keep_looking, name="kafka", daemon=True)
+            self._thread.start()
+
+    def newest_now(self) -> Offsets:
+        """Asks for the ends now."""
+        with self._lock:
+            assert self._admin is not None
+            assert self._seen is not None
+            return self._admin.newest(self._seen)
+
+    def forget(self) -> None:
+        """The thread learns nothing either until the next look."""
+        with self._lock:
+            self._seen = None
+            self._newest = None
+
+    def _keep_looking(self) -> None:
+        partitions_at = time.monotonic() + PARTITIONS_EVERY
+        was_well = True
+        while self._jvm.exit_code is None:
+            try:
+                self._refresh(partitions_too=time.monotonic() >= partitions_at)
+            except Exception as error:  # a broker that is away is no reason to stop asking
+                if was_well and self._jvm.exit_code is None:
+                    trouble = understand(error)
+                    say(
+                        "Kafka did not answer; what it said last is used meanwhile",
+                        logging.WARNING,
+                        reason=trouble.reason,
+                        cause=trouble.message,
+                    )
+                was_well = False
+            else:
+                was_well = True
+            if time.monotonic() >= partitions_at:
+                partitions_at = time.monotonic() + PARTITIONS_EVERY
+            time.sleep(OFFSETS_EVERY)
+
+    def _refresh(self, partitions_too: bool) -> None:
+        with self._lock:
+            if self._admin is None or self._seen is None:
+                return
+            if partitions_too:
+                self._seen = self._admin.partitions()
+            self._newest = self._admin.newest(self._seen)
+
+
+def open_source(jvm: Jvm, source: Source) -> SourceWatch:
+    """The watch that fits the spec's source."""
+    if source.kafka is not None:
+        return KafkaWatch(jvm, source.kafka)
+    if source.rate is not None:
+        return FixedSource(source.rate.num_partitions)
+    raise ValueError("spec.source names no source")

@@ -1,0 +1,65 @@
+"""Exceptions of the JVM, read through Py4J into the plain links that failures.py judges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.driver.failures import DriverError, Link, Trouble, classify
+
+_DEEPEST = 20
+
+
+def understand(error: BaseException) -> Trouble:
+    """What a Python exception means, wherever it came from."""
+    if isinstance(error, DriverError):
+        return error.trouble
+    throwable = _throwable(error)
+    return classify(read_chain(throwable) if throwable is not None else _python_chain(error))
+
+
+def read_chain(throwable: Any) -> list[Link]:
+    """A Throwable and its causes, outermost first."""
+    chain: list[Link] = []
+    while throwable is not None and len(chain) < _DEEPEST:
+        chain.append(_link(throwable))
+        throwable = throwable.getCause()
+    return chain
+
+
+def _throwable(error: BaseException) -> Any | None:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors.exceptions.captured import CapturedException
+
+    if isinstance(error, Py4JJavaError):
+        return error.java_exception
+    if isinstance(error, CapturedException):
+        return error._origin
+    return None
+
+
+def _link(throwable: Any) -> Link:
+    classes = []
+    a_class = throwable.getClass()
+    # SparkThrowable is an interface; every class that implements it has the method.
+    has_condition = False
+    while a_class is not None:
+        classes.append(a_class.getName())
+        has_condition = has_condition or any(
+            each.getName() == "org.apache.spark.SparkThrowable" for each in a_class.getInterfaces()
+        )
+        a_class = a_class.getSuperclass()
+    return Link(
+        classes=tuple(classes),
+        message=throwable.getMessage() or "",
+        condition=throwable.getCondition() if has_condition else None,
+    )
+
+
+def _python_chain(error: BaseException) -> list[Link]:
+    chain: list[Link] = []
+    current: BaseException | None = error
+    while current is not None and len(chain) < _DEEPEST:
+        classes = tuple(f"{each.__module__}.{each.__qualname__}" for each in type(current).__mro__)
+        chain.append(Link(classes, str(current)))
+        current = current.__cause__
+    return chain

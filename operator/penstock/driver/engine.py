@@ -157,10 +157,11 @@ class Engine:
     def stop_query(self) -> None:
         """Stops the query if one runs; the session stays unless the query does not end."""
         running, self._query, self._frame = self._query, None, None
-        if running is None:
+        if running is None or self._session is None:
             return
         try:
-            running.stop()
+            with executors.quiet_about_killed_tasks(self._session.sparkContext):
+                running.stop()
         except Exception:
             self.let_go()
             raise
@@ -170,10 +171,9 @@ class Engine:
         running, self._query, self._frame = self._query, None, None
         up, self._session, self._size = self._session, None, None
         try:
-            if running is not None:
-                running.stop()
-                if up is not None:
-                    executors.wait_until_idle(up.sparkContext)
+            if running is not None and up is not None:
+                with executors.quiet_about_killed_tasks(up.sparkContext):
+                    running.stop()
         finally:
             if up is not None:
                 up.stop()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from typing import Any
+
+_TASK_SET_MANAGER = "org.apache.spark.scheduler.TaskSetManager"
 
 
 def registered(spark_context: Any, local: bool) -> int:
@@ -28,6 +32,19 @@ def request(spark_context: Any, executors: int) -> None:
 def is_stopped(spark_context: Any) -> bool:
     """Whether Spark has stopped the application by itself."""
     return bool(spark_context._jsc.sc().isStopped())
+
+
+@contextlib.contextmanager
+def quiet_about_killed_tasks(spark_context: Any) -> Iterator[None]:
+    """While a query is stopped on purpose, its tasks' end is not worth a warning."""
+    log4j = spark_context._jvm.org.apache.logging.log4j
+    configurator, level = log4j.core.config.Configurator, log4j.Level
+    configurator.setLevel(_TASK_SET_MANAGER, level.ERROR)
+    try:
+        yield
+        wait_until_idle(spark_context)
+    finally:
+        configurator.setLevel(_TASK_SET_MANAGER, level.WARN)
 
 
 def wait_until_idle(spark_context: Any, patience: float = 3.0) -> None:

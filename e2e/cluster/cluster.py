@@ -80,8 +80,10 @@ def _create(nodes: int, image: str, key: str) -> Cluster:
     config = folder / "kind.yaml"
     config.write_text(kind_config(nodes, is_own(image)))
     kubeconfig = folder / "kubeconfig"
-    command = ["create", "cluster", "--name", NAME, "--config", config, "--image", image]
-    _kind(*command, "--kubeconfig", kubeconfig, "--wait", "180s", timeout=_CREATE_SECONDS)
+    _kind(
+        "create", "cluster", "--name", NAME, "--config", config, "--image", image,
+        "--kubeconfig", kubeconfig, "--wait", "180s", timeout=_CREATE_SECONDS,
+    )  # fmt: skip
     names = tuple(sorted(_kind("get", "nodes", "--name", NAME).split()))
     made = _cluster(names)
     if not is_own(image):

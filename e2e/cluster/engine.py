@@ -30,6 +30,10 @@ class Engine:
     def run(self, *words: str | Path, timeout: float = 120) -> str:
         return run([self.name, *words], env=self.env, timeout=timeout)
 
+    def feed(self, file: Path, *words: str | Path, timeout: float = 120) -> str:
+        """Run a command of the engine that reads a file from its stdin."""
+        return run([self.name, *words], env=self.env, timeout=timeout, stdin=file)
+
     def has_image(self, ref: str) -> bool:
         try:
             self.run("image", "inspect", ref, timeout=60)

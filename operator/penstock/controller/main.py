@@ -70,8 +70,8 @@ async def operate(
     async with KubernetesCluster(configuration) as cluster:
         await _wait_for_crd(cluster, stop)
         engine = Engine(cluster, metrics, default_image)
-        async with asyncio.TaskGroup() as group:
-            workers = group.create_task(queue.run(engine.reconcile, _WORKERS))
+        # The workers begin before kopf does: it waits in vain for tasks that began after it.
+        async with queue.working(engine.reconcile, _WORKERS):
             await handlers.watch(
                 queue.add,
                 configuration=configuration,
@@ -80,7 +80,6 @@ async def operate(
                 ready=ready,
                 stop=stop,
             )
-            workers.cancel()
 
 
 async def _wait_for_crd(cluster: KubernetesCluster, stop: asyncio.Event) -> None:

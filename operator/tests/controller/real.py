@@ -151,8 +151,9 @@ class Namespace:
         if stream is None or not stream.get("status"):
             return False
         status = stream["status"]
-        current = status["observedGeneration"] == stream["metadata"]["generation"]
-        return current and (await self.condition("Ready"))["status"] == "True"
+        if status["observedGeneration"] != stream["metadata"]["generation"]:
+            return False
+        return bool((await self.condition("Ready"))["status"] == "True")
 
     async def children(self) -> list[Manifest]:
         """Everything that carries the stream's label."""

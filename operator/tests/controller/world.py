@@ -157,6 +157,10 @@ class World:
     def status(self) -> StreamStatus:
         return StreamStatus.model_validate(self.stream["status"])
 
+    @property
+    def state(self) -> str:
+        return str(self.status.state)
+
     def condition(self, kind: str) -> Condition:
         return next(each for each in self.status.conditions if each.type == kind)
 

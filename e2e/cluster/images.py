@@ -110,9 +110,5 @@ def _context(recipe: _Recipe) -> Iterator[Path]:
 
 def _forget_old(name: str) -> None:
     """Drop all but the newest images of a name: each change of our code makes one."""
-    listed = engine().run(
-        "images", "--format", "{{.Repository}}:{{.Tag}}", "--filter",
-        f"reference=localhost/penstock/{name}",
-    )  # fmt: skip
-    for ref in listed.split()[_KEPT:]:
+    for ref in engine().images(f"localhost/penstock/{name}")[_KEPT:]:
         engine().run("rmi", ref)

@@ -82,9 +82,12 @@ def wait_for(
     """
     deadline = time.monotonic() + timeout
     while True:
-        seen = look()
+        try:
+            seen, trouble = look(), ""
+        except KubectlError as error:  # a busy API server may be away for a moment
+            seen, trouble = None, str(error)
         if seen:
             return seen
         if time.monotonic() > deadline:
-            raise Overdue(f"not within {timeout:.0f} s: {what}\n{detail()}")
+            raise Overdue(f"not within {timeout:.0f} s: {what}\n{trouble}{detail()}")
         time.sleep(0.5)

@@ -33,6 +33,7 @@ def run(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     # Kopf tells of each event it sees; what is done about it is logged here.
     logging.getLogger("kopf").setLevel(logging.WARNING)
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)  # the kubelet's probes
     metrics = Metrics()
     if metrics_port is not None:
         start_http_server(metrics_port, registry=metrics.registry)

@@ -72,6 +72,11 @@ class Engine:
         return self._session is not None
 
     @property
+    def session(self) -> SparkSession | None:
+        """Spark itself, while it is up."""
+        return self._session
+
+    @property
     def has_query(self) -> bool:
         """Whether a query was started and has not been seen to end."""
         return self._query is not None
@@ -80,9 +85,10 @@ class Engine:
         """Executors ready for tasks, and their cores."""
         if self._session is None or self._size is None:
             return 0, 0
-        local = isinstance(self._place, Local)
-        ready = executors.registered(self._session.sparkContext, local)
-        return ready, ready * (self._size.cores if local else self._size.cores_per_executor)
+        if isinstance(self._place, Local):
+            return self._size.executors, self._size.cores
+        ready = executors.registered(self._session.sparkContext)
+        return ready, ready * self._size.cores_per_executor
 
     def epoch(self) -> int | None:
         """The newest committed epoch."""

@@ -10,14 +10,13 @@ from typing import Any
 _TASK_SET_MANAGER = "org.apache.spark.scheduler.TaskSetManager"
 
 
-def registered(spark_context: Any, local: bool) -> int:
-    """Executors that are ready for tasks; in local mode the driver is the one.
+def registered(spark_context: Any) -> int:
+    """Executors that are ready for tasks.
 
     getExecutorMemoryStatus lists the block managers, the driver's own among them; an executor
     registers its block manager when the scheduler has taken it on.
     """
-    block_managers = int(spark_context._jsc.sc().getExecutorMemoryStatus().size())
-    return block_managers if local else block_managers - 1
+    return int(spark_context._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
 
 def request(spark_context: Any, executors: int) -> None:

@@ -79,6 +79,8 @@ _DATA_ERROR = "a record could not be processed; its contents are not shown here"
 _RULES: tuple[_Rule, ...] = (
     _Rule("_LEGACY_ERROR_TEMP_3102", "UnsupportedOperation", permanent=True),
     _Rule("_LEGACY_ERROR_TEMP_2256", "UnsupportedOperation", permanent=True),
+    _Rule("STREAMING_OUTPUT_MODE", "UnsupportedOperation", permanent=True),
+    _Rule("NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING", "UnsupportedOperation", permanent=True),
     _Rule(
         "KAFKA_DATA_LOSS",
         "DataLoss",

@@ -10,6 +10,8 @@ from pathlib import Path
 
 # Py4J logs a traceback for each call into a JVM that has died; the driver says it in one line.
 _NOISY = "py4j"
+# Made before pyspark is imported, which changes the class that loggers are made of.
+_LOG = logging.getLogger("penstock.driver")
 
 
 class _OneLine(logging.Formatter):
@@ -39,4 +41,4 @@ def set_up() -> None:
 
 def say(message: str, level: int = logging.INFO, **facts: object) -> None:
     """One line: what happened, and the facts a person would grep for."""
-    logging.getLogger("penstock.driver").log(level, message, extra={"facts": facts})
+    _LOG.log(level, message, extra={"facts": facts})

@@ -6,6 +6,7 @@ in docs/architecture.md and the tests of this package.
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 SCRATCH = Path("/tmp/penstock")  # noqa: S108  the one place that is writable in the container
 EXECUTOR_TEMPLATE = SCRATCH / "executor.yaml"
+
+# pyspark logs an exception that it raises, on many lines; the driver says it in one.
+_REPEATS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 # Unless the user's sparkConf says otherwise.
 _DEFAULTS = {
@@ -162,8 +166,11 @@ def executor_template() -> dict[str, Any]:
 def start(gateway: Any, conf: dict[str, str], place: Place) -> SparkSession:
     """A SparkSession in the gateway's JVM; blocks until Spark is up."""
     from pyspark import SparkConf, SparkContext
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
+    for name in _REPEATS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     if isinstance(place, Kubernetes):
         EXECUTOR_TEMPLATE.parent.mkdir(parents=True, exist_ok=True)
         EXECUTOR_TEMPLATE.write_text(yaml.safe_dump(executor_template()))

@@ -162,10 +162,11 @@ class Histories(RuleBasedStateMachine):
         self.seen = now
 
     @invariant()
-    def nobody_elses_document_is_mounted(self) -> None:
-        """A pod's document is there as long as the pod is."""
-        pod = self.world.pod
-        if pod is None or not self.world.cluster.has(kinds.STATEFUL_SET, "flags-driver"):
+    def a_pods_document_is_there_as_long_as_the_pod_is(self) -> None:
+        """Unless its StatefulSet is gone, and it goes with it."""
+        pod, sets = self.world.pod, self.world.cluster.of_kind(kinds.STATEFUL_SET)
+        owners = {each["metadata"]["uid"] for each in sets}
+        if pod is None or kinds.owners_of(pod)[0]["uid"] not in owners:
             return
         names = {each["metadata"]["name"] for each in self.world.cluster.of_kind(kinds.CONFIG_MAP)}
         (config,) = [each["configMap"] for each in pod["spec"]["volumes"] if "configMap" in each]

@@ -7,7 +7,12 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-_TASK_SET_MANAGER = "org.apache.spark.scheduler.TaskSetManager"
+# Who speaks, at which level, of tasks that end because their query was stopped on purpose.
+_MOURNERS = (
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.util.Utils",
+    "org.apache.spark.sql.execution.streaming.continuous.ContinuousWriteRDD",
+)
 
 
 def registered(spark_context: Any) -> int:
@@ -38,12 +43,14 @@ def quiet_about_killed_tasks(spark_context: Any) -> Iterator[None]:
     """While a query is stopped on purpose, its tasks' end is not worth a warning."""
     log4j = spark_context._jvm.org.apache.logging.log4j
     configurator, level = log4j.core.config.Configurator, log4j.Level
-    configurator.setLevel(_TASK_SET_MANAGER, level.ERROR)
+    for name in _MOURNERS:
+        configurator.setLevel(name, level.OFF)
     try:
         yield
         wait_until_idle(spark_context)
     finally:
-        configurator.setLevel(_TASK_SET_MANAGER, level.WARN)
+        for name in _MOURNERS:
+            configurator.setLevel(name, level.WARN)
 
 
 def wait_until_idle(spark_context: Any, patience: float = 3.0) -> None:

@@ -294,3 +294,20 @@ def test_metrics_of_a_stream_go_with_it(world: World) -> None:
     world.delete()
     world.settle()
     assert world.metrics.registry.get_sample_value("penstock_stream_state", labels) is None
+
+
+def test_an_edit_in_the_middle_of_a_look_is_looked_at_again(world: World) -> None:
+    """The status is refused for a stream that is no longer the one that was judged."""
+    looks = iter([True])
+
+    def edit_once(manifest: dict[str, Any]) -> None:
+        if manifest["kind"] == "StatefulSet" and next(looks, False):
+            world.apply(driver={"memory": "2Gi"})
+
+    world.cluster.listeners.append(edit_once)
+    world.apply(executor={"cores": 2})
+    world.reconcile()
+    assert world.status.observed_generation == 1
+    world.settle()
+    assert world.status.observed_generation == 3
+    assert world.state == StreamState.RUNNING

@@ -59,11 +59,8 @@ def wait_until_idle(spark_context: Any, patience: float = 3.0) -> None:
     Spark cancels them and does not wait; a session that stops meanwhile logs errors about results
     that nobody takes.
     """
+    # A stage leaves the pool when the end of its last task has been handled, and logged.
+    pool = spark_context._jsc.sc().taskScheduler().rootPool()
     deadline = time.monotonic() + patience
-    while _active_tasks(spark_context) and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-
-def _active_tasks(spark_context: Any) -> int:
-    listed = spark_context._jsc.sc().statusStore().executorList(True)
-    return sum(int(listed.apply(index).activeTasks()) for index in range(listed.length()))
+    while not pool.schedulableQueue().isEmpty() and time.monotonic() < deadline:
+        time.sleep(0.02)

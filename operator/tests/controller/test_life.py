@@ -186,6 +186,15 @@ def test_a_bad_edit_leaves_the_running_stream_alone(world: World) -> None:
     assert len(world.drivers_started) == 1
 
 
+def test_a_stream_that_forbids_the_cores_it_needs_starts_no_driver() -> None:
+    """Its query would hang without a word (sizing)."""
+    world = World()
+    world.apply(source={"rate": {"numPartitions": 3}}, executor={"maxInstances": 2})
+    world.settle()
+    assert world.children() == set()
+    assert world.condition("Stalled").reason == "TooFewExecutorsAllowed"
+
+
 def test_what_the_schema_did_not_stop_is_named_with_its_field() -> None:
     world = World()
     world.apply(trigger={"continuous": {"checkpointInterval": "soon"}})

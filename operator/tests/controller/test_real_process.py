@@ -44,9 +44,9 @@ class Process:
 
     def page(self, port: int, path: str) -> str:
         """What one of its pages says; empty while it is not served."""
-        with contextlib.suppress(OSError):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
-                return str(answer.read().decode())
+        url = f"http://127.0.0.1:{port}{path}"
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:
+            return str(answer.read().decode())
         assert self._process.poll() is None, self._log.read_text()
         return ""
 

@@ -51,11 +51,6 @@ class Queue:
                 for task in tasks:
                     task.cancel()
 
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is queued or in hand, apart from timed second looks."""
-        return not self._in_hand and not self._queued and self._ready.empty()
-
     async def _serve(self, work: Work) -> None:
         while True:
             key = await self._ready.get()

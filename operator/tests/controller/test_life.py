@@ -219,6 +219,25 @@ def test_a_permanent_failure_stalls_without_a_loop_until_the_spec_changes(world:
     assert world.state == StreamState.RUNNING
 
 
+def test_a_broken_pod_that_the_stateful_set_spares_is_replaced_all_the_same(world: World) -> None:
+    """And it is the operator's only deletion of a pod: a ready one is left to the rollout."""
+    world.spares_unready_pods = True
+    world.put_pod(
+        samples.report(world.running_hash, state=QueryState.FAILED, last_failure=FAILURE),
+        conditions=[{"type": "Ready", "status": "False"}],
+    )
+    world.settle()
+    assert "delete Pod" not in world.cluster.writes
+    world.apply(executor={"cores": 2})
+    world.settle()
+    assert world.state == StreamState.RUNNING
+    assert world.cluster.writes.count("delete Pod") == 1
+    world.apply(executor={"cores": 4})
+    world.settle()
+    assert world.state == StreamState.RUNNING
+    assert world.cluster.writes.count("delete Pod") == 1
+
+
 def test_a_permanent_failure_that_went_away_is_forgotten(world: World) -> None:
     world.report(state=QueryState.FAILED, last_failure=FAILURE)
     world.settle()

@@ -11,7 +11,7 @@ from penstock.driver.failures import DriverError, Trouble, classify
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import Offsets, lag, starting_offsets
 from penstock.driver.logs import say
-from penstock.driver.place import Local, Place
+from penstock.driver.place import Kubernetes, Local, Place
 from penstock.driver.source import SourceWatch, open_source
 from penstock.driver.throwable import read_chain
 from penstock.stream.resource import ContinuousStream
@@ -33,10 +33,10 @@ class Engine:
         self._jvm = jvm
         self._api = api
         self._checkpoint = CheckpointFolder(place.checkpoint)
-        self._pool = concurrent.futures.ThreadPoolExecutor(1, "leftovers")
+        self._pool = concurrent.futures.ThreadPoolExecutor(1, "cluster")
         # While the JVM starts: it takes about as long.
-        self._removal: concurrent.futures.Future[None] | None = self._pool.submit(
-            self._remove_leftovers
+        self._cluster: concurrent.futures.Future[None] | None = self._pool.submit(
+            self._prepare_cluster
         )
         self._source: SourceWatch | None = None
         self._session: SparkSession | None = None
@@ -125,10 +125,10 @@ class Engine:
         """Starts Spark with the executors that are wanted, once those of earlier times are gone."""
         wanted = self.wanted
         assert wanted is not None
-        removal, self._removal = self._removal, None
-        (removal or self._pool.submit(self._remove_leftovers)).result()
+        prepared, self._cluster = self._cluster, None
+        (prepared or self._pool.submit(self._prepare_cluster)).result()
         conf = session.spark_conf(self._stream, self._place, wanted)
-        self._session = session.start(self._jvm.gateway, conf, self._place)
+        self._session = session.start(self._jvm.gateway, conf)
         self._size = wanted
 
     def check_query(self) -> None:
@@ -200,9 +200,11 @@ class Engine:
             self._checkpoint.keep_first_offsets(first)
         return starting_offsets(first, newest)
 
-    def _remove_leftovers(self) -> None:
-        if self._api is None:
+    def _prepare_cluster(self) -> None:
+        if self._api is None or not isinstance(self._place, Kubernetes):
             return
+        pod_name = self._place.pod_name
+        session.write_executor_template(pod_name, self._api.uid(pod_name))
         removed = pod.remove_executors(self._api, self._stream.metadata.name)
         if removed:
             say("executors of an earlier incarnation were removed", pods=removed)

@@ -16,7 +16,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from penstock.driver.engine import Engine
 from penstock.driver.jvm import Jvm
 from penstock.driver.loop import Loop
-from penstock.driver.place import Local
+from penstock.driver.place import Kubernetes, Local, Place
+from penstock.driver.pod import Api
 from penstock.driver.query import trigger_interval_ms
 from penstock.driver.server import Health, Metrics
 from penstock.driver.supervisor import Policy
@@ -39,11 +40,16 @@ class Running:
     """A driver's loop in a thread, and every report it made."""
 
     def __init__(
-        self, stream: ContinuousStream, jvm: Jvm, checkpoint: Path, policy: Policy
+        self,
+        stream: ContinuousStream,
+        jvm: Jvm,
+        place: Place,
+        policy: Policy,
+        api: Api | None = None,
     ) -> None:
         self.reports: list[DriverReport] = []
         self.health, self.metrics = Health(), Metrics()
-        self.engine = Engine(stream, Local(checkpoint), jvm)
+        self.engine = Engine(stream, place, jvm, api)
         self.stop = threading.Event()
         self.error: BaseException | None = None
         self._loop = Loop(
@@ -86,11 +92,16 @@ class Running:
 
 @contextlib.contextmanager
 def running(
-    stream: ContinuousStream, jvm: Jvm, checkpoint: Path, policy: Policy | None = None
+    stream: ContinuousStream,
+    jvm: Jvm,
+    where: Path | Kubernetes,
+    policy: Policy | None = None,
+    api: Api | None = None,
 ) -> Iterator[Running]:
     """A driver for the length of the block, stopped in good order at its end."""
     interval = trigger_interval_ms(stream.spec) / 1000
-    it = Running(stream, jvm, checkpoint, policy or Policy(interval, backoff_base=0.1))
+    place = where if isinstance(where, Kubernetes) else Local(where)
+    it = Running(stream, jvm, place, policy or Policy(interval, backoff_base=0.1), api)
     try:
         yield it
     finally:

@@ -34,7 +34,6 @@ SIZE = Size(partitions=5, executors=3, cores_per_executor=2)
         ("spark.speculation", "false"),
         ("spark.ui.enabled", "false"),
         ("spark.kubernetes.executor.disableConfigMap", "true"),
-        ("spark.kubernetes.driver.pod.name", "numbers-driver-0"),
         ("spark.kubernetes.executor.podNamePrefix", "numbers"),
         ("spark.kubernetes.namespace", "payments"),
         ("spark.kubernetes.container.image", "penstock/spark:test"),
@@ -56,9 +55,17 @@ def test_on_kubernetes(conf: str, value: str) -> None:
     assert spark_conf(stream(executor=executor), POD, SIZE)[conf] == value
 
 
-def test_no_bind_address_in_the_pod() -> None:
-    """Executors would dial it."""
-    assert "spark.driver.bindAddress" not in spark_conf(stream(), POD, SIZE)
+@pytest.mark.parametrize(
+    "conf",
+    [
+        # Executors would dial it.
+        "spark.driver.bindAddress",
+        # Spark would wait for the driver's pod to be Ready before it asks for executors.
+        "spark.kubernetes.driver.pod.name",
+    ],
+)
+def test_what_must_not_be_set_in_the_pod(conf: str) -> None:
+    assert conf not in spark_conf(stream(), POD, SIZE)
 
 
 def test_cores_are_requested_whole_unless_said_otherwise() -> None:
@@ -94,8 +101,11 @@ def test_the_users_conf_wins_over_defaults_only() -> None:
     assert conf["spark.ui.enabled"] == "false"
 
 
-def test_executors_meet_the_restricted_pod_security_standard() -> None:
-    spec = executor_template()["spec"]
+def test_executors_are_owned_and_meet_the_restricted_pod_security_standard() -> None:
+    template = executor_template("numbers-driver-0", "uid")
+    (owner,) = template["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("Pod", "numbers-driver-0", "uid")
+    spec = template["spec"]
     (container,) = spec["containers"]
     assert spec["automountServiceAccountToken"] is False
     assert spec["securityContext"]["runAsNonRoot"] is True

@@ -5,7 +5,12 @@ mirrors in its clients' own settings, passes that on to the builds and not into 
 """
 
 import os
+import re
+import sys
 from pathlib import Path
+
+from e2e.cluster.errors import ClusterError
+from e2e.cluster.proc import run
 
 _BUNDLES = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _PIP_SETTINGS = ("index-url", "extra-index-url", "trusted-host", "proxy")
@@ -55,11 +60,18 @@ def _maven_trust() -> str:
 
 
 def _pip_conf(with_authority: bool) -> str:
+    try:
+        listed = run([sys.executable, "-m", "pip", "config", "list"])
+    except ClusterError:
+        listed = ""  # a Python without pip has no settings for it either
+    return pip_conf(listed, _CA_IN_BUILD if with_authority else None)
+
+
+def pip_conf(listed: str, authority: str | None) -> str:
+    """A pip.conf for builds out of what ``pip config list`` says here."""
+    settings = dict(re.findall(r"^(?:global|:env:|install)\.([a-z-]+)='(.*)'$", listed, re.M))
     lines = ["[global]"]
-    if with_authority:
-        lines.append(f"cert = {_CA_IN_BUILD}")
-    for setting in _PIP_SETTINGS:
-        value = os.environ.get("PIP_" + setting.upper().replace("-", "_"))
-        if value:
-            lines.append(f"{setting} = {value}")
+    if authority:
+        lines.append(f"cert = {authority}")
+    lines += [f"{name} = {settings[name]}" for name in _PIP_SETTINGS if name in settings]
     return "\n".join(lines) + "\n"

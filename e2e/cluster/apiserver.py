@@ -18,6 +18,7 @@ from pathlib import Path
 
 import yaml
 
+from e2e.cluster import system
 from e2e.cluster.broker import free_ports
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.leash import Leashed
@@ -41,6 +42,7 @@ class ApiServer:
 @contextlib.contextmanager
 def api_server() -> Iterator[ApiServer]:
     """A fresh, empty API server; gone with all its data at the end of the block."""
+    system.require("openssl")
     found = tools("etcd", "kube-apiserver", "kubectl")
     folder = Path(tempfile.mkdtemp(prefix="penstock-api-"))
     started: list[Leashed] = []
@@ -81,7 +83,7 @@ def _start_etcd(binary: Path, folder: Path, url: str, peer_port: int) -> Leashed
 
 def _start_api(binary: Path, folder: Path, etcd_url: str, server: ApiServer) -> Leashed:
     key = folder / "service-accounts.key"
-    run(["openssl", "genrsa", "-out", key, "2048"], hint="Install openssl.")
+    run(["openssl", "genrsa", "-out", key, "2048"])
     tokens = folder / "tokens.csv"
     tokens.touch(mode=0o600)
     tokens.write_text(f'{server.token},admin,admin,"system:masters"\n')

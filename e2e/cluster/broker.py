@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from e2e.cluster import system
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.jars import kafka_jars
 from e2e.cluster.leash import Leashed
@@ -24,6 +25,7 @@ class LocalBroker:
     """One broker whose data and address survive ``stop``, ``kill`` and ``start``."""
 
     def __init__(self, folder: Path) -> None:
+        system.require("java")
         self._folder = folder
         self._port, self._controller_port = free_ports(2)
         self._process: Leashed | None = None

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from e2e.cluster import system
 from e2e.cluster.content import build_once, content_hash
 from e2e.cluster.paths import CHECKOUT, cache_dir
 from e2e.cluster.proc import run, say
@@ -26,6 +27,7 @@ def _jars(name: str, pom: Path) -> Path:
 
 
 def _copy_dependencies(pom: Path, folder: Path) -> None:
+    system.require(*system.JAVA)
     say(f"fetching the jars of {pom.relative_to(CHECKOUT)} with Maven")
     run(
         [

@@ -4,6 +4,7 @@ Ours is Debian with systemd and containerd, Kubernetes as compiled from its Go m
 that could leave the machine: see node/kind/entrypoint.
 """
 
+import contextlib
 import shutil
 import tempfile
 from pathlib import Path
@@ -12,9 +13,10 @@ from e2e.cluster.archive import write_archive
 from e2e.cluster.base import debian_tree
 from e2e.cluster.content import content_hash
 from e2e.cluster.engine import engine, registry_in_reach
+from e2e.cluster.errors import ClusterError
 from e2e.cluster.paths import HERE, cache_dir
 from e2e.cluster.proc import run, say
-from e2e.cluster.tools import tools
+from e2e.cluster.tools import tool_key, tools
 from e2e.cluster.tools.pins import debian_release, go_tool, published_node_image
 
 PAUSE = "localhost/penstock/pause:1"
@@ -62,7 +64,8 @@ def is_own(ref: str) -> bool:
 
 def _own_ref() -> str:
     found = go_tool("kubernetes").version
-    key = content_hash(_ASSETS, HERE / "tools", HERE / "versions.toml", list(PACKAGES))
+    programs = [tool_key(name) for name in (*_NODE_PROGRAMS, *_CONTROL_PLANE, *_EVERY_NODE)]
+    key = content_hash(_ASSETS, HERE / "archive.py", programs, list(PACKAGES), debian_release())
     return f"localhost/penstock/node:{found}-{key}"
 
 
@@ -82,6 +85,10 @@ def _build(ref: str) -> None:
         engine().build(context, context / "Dockerfile", ref)
     finally:
         shutil.rmtree(context)
+    for old in engine().images("localhost/penstock/node"):
+        if old != ref:
+            with contextlib.suppress(ClusterError):  # one that a cluster still runs on stays
+                engine().run("rmi", old)
 
 
 def _ensure_base() -> None:

@@ -1,5 +1,5 @@
 """Pinned tools, compiled on this machine from Go modules."""
 
-from e2e.cluster.tools.build import tool, tool_names, tools
+from e2e.cluster.tools.build import tool, tool_key, tool_names, tools
 
-__all__ = ["tool", "tool_names", "tools"]
+__all__ = ["tool", "tool_key", "tool_names", "tools"]

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from e2e.cluster import system
 from e2e.cluster.content import build_once, content_hash
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.paths import cache_dir
@@ -59,6 +60,12 @@ def _module_tools(module: GoTool, names: list[str]) -> dict[str, Path]:
     return paths
 
 
+def tool_key(name: str) -> str:
+    """The name of a tool with a hash of all that it is made from, without compiling it."""
+    module = next(module for module in go_tools() if name in module.binaries)
+    return _path(module, name).parent.name
+
+
 def _path(module: GoTool, name: str) -> Path:
     """``.../NAME``, in a folder of its own so that the folder can stand on a PATH."""
     inputs = [module.module, module.version, module.package, " ".join(_flags(module))]
@@ -82,6 +89,7 @@ def _flags(module: GoTool) -> list[str]:
 
 
 def _build(module: GoTool, names: list[str]) -> None:
+    system.require("go")
     say(f"compiling {' '.join([*names, module.version]).strip()} (minutes when the cache is cold)")
     work = cache_dir("go", "src") / module.name
     shutil.rmtree(work, ignore_errors=True)

@@ -13,7 +13,7 @@ import yaml
 
 from e2e import faults
 from e2e.install import Installation, install
-from e2e.kube import Kube, Overdue
+from e2e.kube import Kube, Overdue, wait_for
 from e2e.streams import KIND, Stopwatch, Stream
 from e2e.traffic import Receiver, Sender, create_topics, delete_topics
 
@@ -72,25 +72,20 @@ def _show(installation: Installation, stream: Stream) -> int:
     ):
         time.sleep(12)
         say("Killing the driver: kubectl delete pod --grace-period=0 --force")
-        pod = _uid(stream)
+        before, restarts = len(flags.arrivals.counts), stream.restarts("pod")
         watch = Stopwatch()
         faults.delete_driver_pod(stream)
-        before = len(flags.arrivals.counts)
-        while _uid(stream) == pod or not stream.is_ready():
-            time.sleep(0.5)
-            if watch.seconds > 240:
-                raise Overdue(stream.situation())
+        wait_for(
+            "the loss noticed", lambda: stream.restarts("pod") > restarts, 60, stream.situation
+        )
+        stream.wait_ready()
         say(f"Ready again after {watch.seconds:.0f} s, by itself: {_summary(stream)}")
+        time.sleep(6)
         sent = payments.finish()
         expected = [number for number in range(sent) if is_flagged(number)]
         flags.wait_for_all(expected, 60)
         time.sleep(2)  # were there a wrong flag or one more duplicate, it would come now
         return _proof(sent, expected, flags, before)
-
-
-def _uid(stream: Stream) -> str:
-    pod = stream.kube.get("pod", stream.driver_pod) or {"metadata": {"uid": ""}}
-    return str(pod["metadata"]["uid"])
 
 
 def _summary(stream: Stream) -> str:

@@ -76,7 +76,9 @@ class Sender:
         record: Callable[[int], str] = numbered,
     ) -> None:
         self._record = record
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all", "log_level": 3}
+        )
         self._topic = topic
         self._pause = 1 / per_second
         self._at_most = at_most
@@ -125,6 +127,7 @@ class Receiver:
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "fetch.wait.max.ms": 5,
+                "log_level": 3,
             }
         )
         self._consumer.subscribe([topic])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.driver.failures import Trouble
 from penstock.driver.supervisor import (
+    EXECUTOR_LOST,
     NO_PROGRESS,
     Action,
     Policy,
@@ -70,18 +71,18 @@ def test_more_partitions_ask_for_executors_first() -> None:
 
 def test_no_commit_short_of_cores_is_not_stuck() -> None:
     state, sight = running(epoch=3)
-    late = replace(sight, now=100.0 + POLICY.patience + 1, cores=3)
+    late = replace(sight, now=100.0 + POLICY.patience + 1, cores_wanted=6, cores_requested=6)
     assert action(state, late) is Action.WAIT
     # The clock of its patience begins when the cores are there.
     state = after(state, late)
-    assert action(state, replace(late, cores=4, now=late.now + 1)) is Action.WAIT
+    assert action(state, replace(late, cores=6, now=late.now + 1)) is Action.WAIT
 
 
 def test_a_query_short_of_cores_is_not_ready_for_long_and_starts_anew_in_the_end() -> None:
     """Whatever keeps the executors away: a new session asks for new ones."""
     state, sight = running(epoch=3)
     state = after(state, replace(sight, epoch=4))
-    short = replace(sight, epoch=4, cores=3)
+    short = replace(sight, epoch=4, cores_wanted=6, cores_requested=6)
     assert is_ready(after(state, short), short, POLICY)
     late = replace(short, now=100.0 + POLICY.patience + 1)
     assert not is_ready(after(state, late), late, POLICY)
@@ -141,7 +142,29 @@ def test_a_failed_task_short_of_cores_is_a_lost_executor() -> None:
     state, sight = running(epoch=3)
     lost = after(state, replace(sight, trouble=PASSING, cores=3, query=False)).trouble
     assert lost is not None
-    assert lost.reason == "ExecutorLost"
+    assert lost.reason == EXECUTOR_LOST
+
+
+def test_a_lost_executor_stops_the_query_at_once() -> None:
+    """Spark itself would let the other partitions run on, and all of that would come twice."""
+    state, sight = running(epoch=3)
+    state, what = decide(state, replace(sight, cores=2), POLICY, 0.5)
+    assert what is Action.STOP_QUERY
+    assert state.trouble is not None
+    assert state.trouble.reason == EXECUTOR_LOST
+    assert not state.trouble.permanent
+    # It is started again when, and only when, all the cores are back.
+    later = replace(UP, now=200.0, cores=2)
+    state = after(state, later)
+    assert action(state, later) is Action.WAIT
+    assert action(state, replace(later, cores=4)) is Action.START_QUERY
+
+
+def test_cores_that_a_grown_query_has_lost_again_stop_it_too() -> None:
+    state, sight = running(epoch=3)
+    grown = replace(sight, cores_wanted=6, cores_requested=6, cores=6)
+    state = after(state, grown)
+    assert action(state, replace(grown, cores=4)) is Action.STOP_QUERY
 
 
 def test_a_permanent_failure_holds_nothing_and_tries_nothing() -> None:

@@ -84,12 +84,14 @@ class Loop:
         self._report(sight)
         if action is Action.WAIT:
             return None
+        self._health.may_take = _LONG_STEPS.get(action, _USUAL_STEP)
         try:
             self._do(action)
-        except GivenUp:
-            raise
         except Exception as error:
             return self._understood(error)
+        finally:
+            self._health.turned_at = time.monotonic()
+            self._health.may_take = _USUAL_STEP
         return None
 
     def _look(self) -> Sight:
@@ -114,7 +116,6 @@ class Loop:
 
     def _do(self, action: Action) -> None:
         say("next step", step=action.name.lower())
-        self._health.may_take = _LONG_STEPS.get(action, _USUAL_STEP)
         engine = self._engine
         match action:
             case Action.DISCOVER:

@@ -13,7 +13,7 @@ from pathlib import Path
 from penstock.driver import logs
 from penstock.driver.engine import Engine
 from penstock.driver.failures import Trouble
-from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm
+from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, quick_start
 from penstock.driver.logs import say
 from penstock.driver.loop import GivenUp, Loop
 from penstock.driver.place import Kubernetes, Local, Place, pod_place
@@ -87,6 +87,8 @@ def _launch(stream: ContinuousStream, place: Place) -> Jvm:
         *os.environ.get(ENV_JAVA_OPTIONS, "").split(),
         *spec.spark_conf.get("spark.driver.extraJavaOptions", "").split(),
     ]
+    if isinstance(place, Kubernetes):
+        options = quick_start(options)
     class_path = [place.class_path, spec.spark_conf.get("spark.driver.extraClassPath", "")]
     joined = os.pathsep.join(part for part in class_path if part)
     return Jvm.launch(mebibytes(spec.driver.memory), joined, place.address, options)

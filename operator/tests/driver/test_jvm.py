@@ -17,6 +17,11 @@ def test_command() -> None:
     assert class_path.endswith("pyspark/jars/*:/jars/*")
 
 
+def test_a_driver_that_only_coordinates_starts_quickly_with_the_users_collector() -> None:
+    assert jvm.quick_start([]) == ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    assert "-XX:+UseSerialGC" not in jvm.quick_start(["-XX:+UseZGC"])
+
+
 def test_a_numeric_user_gets_a_name() -> None:
     environment = jvm.environment({}, "10.1.2.3")
     assert environment["SPARK_USER"] == environment["HADOOP_USER_NAME"] == "spark"

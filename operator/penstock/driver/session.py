@@ -59,15 +59,18 @@ _FORCED_ON_KUBERNETES = {
     # Since 4.2, an executor lost to memory comes back with one core, and the query hangs short of
     # cores without a word (measured).
     "spark.kubernetes.allocation.recoveryMode.enabled": "false",
-    # No ConfigMap, so no right to make one.
+    # No ConfigMap, Service or claim is made, so the driver needs no right to make or delete one.
     "spark.kubernetes.executor.disableConfigMap": "true",
+    "spark.kubernetes.driver.service.deleteOnTermination": "false",
+    "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+    "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
+    "spark.kubernetes.driver.waitToReusePersistentVolumeClaim": "false",
     # Spark would end the driver after a lifetime budget of lost executors.
     "spark.executor.maxNumFailures": "2147483647",
     "spark.kubernetes.executor.podTemplateFile": str(EXECUTOR_TEMPLATE),
     "spark.kubernetes.executor.podTemplateContainerName": "executor",
     # All at once, not five a second.
     "spark.kubernetes.allocation.batch.size": "100",
-    "spark.local.dir": str(SCRATCH),
     "spark.sql.warehouse.dir": str(SCRATCH / "warehouse"),
 }
 

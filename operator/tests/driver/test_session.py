@@ -45,7 +45,6 @@ SIZE = Size(partitions=5, executors=3, cores_per_executor=2)
         ("spark.executor.memoryOverhead", "400m"),
         ("spark.kubernetes.executor.label.penstock.dev/stream", "numbers"),
         ("spark.kubernetes.executor.label.app.kubernetes.io/component", "executor"),
-        ("spark.local.dir", "/tmp/penstock"),
     ],
 )
 def test_on_kubernetes(conf: str, value: str) -> None:

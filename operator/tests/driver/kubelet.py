@@ -31,8 +31,8 @@ class Kubelet:
         self.pods: dict[str, Pod] = {}
         self.made: list[Pod] = []
         self.paused = False
-        self.used: set[tuple[str, str]] = set()
-        """What was asked of the API: HTTP's method and Kubernetes' resource."""
+        self.used: set[str] = set()
+        """The kinds of resources that the API was asked for."""
         self._class_path = class_path
         self._logs = logs
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -195,7 +195,7 @@ class Kubelet:
 
             def _asked(self) -> tuple[str | None, dict[str, list[str]]]:
                 parts = urlsplit(self.path)
-                kubelet.used.add((self.command, parts.path.split("/")[5]))
+                kubelet.used.add(parts.path.split("/")[5])
                 _, _, name = parts.path.partition("/pods/")
                 return (name or None), parse_qs(parts.query)
 

@@ -41,7 +41,7 @@ for each in pathlib.Path("/proc").iterdir():
 
 
 def fail_query(stream: Stream, bootstrap: str, topic: str, out: Receiver) -> None:
-    """Sends a poisoned record, and waits until the query has failed at it and has then passed it."""
+    """Sends a poisoned record; waits until the query has failed at it, and then passed it."""
     before = stream.restarts("query")
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 3})
     producer.produce(topic, key=POISON, value=json.dumps({"n": POISON_NUMBER, "ms": 0}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -39,19 +40,49 @@ def test_a_wrong_value_is_refused(wrong: str) -> None:
     assert wrong.split("=")[0].split(".")[0] in done.stderr
 
 
-@pytest.mark.parametrize("values", [(), ("--set", "watchNamespaces={one,two}")])
-def test_what_it_renders_is_accepted_by_a_real_api_server(values: tuple[str, ...]) -> None:
-    """As a server-side dry run, with strict validation."""
+OPERATOR = "system:serviceaccount:default:penstock-operator"
+
+
+@pytest.mark.parametrize(
+    ("values", "elsewhere"), [((), True), (("--set", "watchNamespaces={one,two}"), False)]
+)
+def test_what_it_renders_is_accepted_by_a_real_api_server(
+    values: tuple[str, ...], elsewhere: bool
+) -> None:
+    """As a server-side dry run with strict validation; and the rights are those of docs/rbac.md."""
     rendered = _helm("template", "penstock", str(CHART), "--namespace=default", *values)
     assert rendered.returncode == 0, rendered.stderr
     with api_server() as server:
         kube = Kube(server.kubectl, server.kubeconfig)
-        if "{" in "".join(values):
-            for name in ("one", "two"):
-                kube.run("create", "namespace", name)
+        for name in ("one", "two", "three"):
+            kube.run("create", "namespace", name)
         said = kube.run(
             "apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=rendered.stdout
         )
         assert "deployment.apps/penstock-operator created (server dry run)" in said
         kube.run("apply", "-f", "-", stdin=rendered.stdout)
         wait_for("the kind is served", lambda: _served(kube), 30)
+        assert _may(kube, "patch", "apps", "statefulsets", "one")
+        assert _may(kube, "patch", "apps", "statefulsets", "three") is elsewhere
+        assert not _may(kube, "get", "", "secrets", "one")
+        assert not _may(kube, "delete", "", "persistentvolumeclaims", "one")
+
+
+def _may(kube: Kube, verb: str, group: str, resource: str, namespace: str) -> bool:
+    """Whether the API server would let the operator do it."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": OPERATOR,
+            "resourceAttributes": {
+                "verb": verb,
+                "group": group,
+                "resource": resource,
+                "namespace": namespace,
+            },
+        },
+    }
+    said = kube.run("create", "-o", "json", "-f", "-", stdin=json.dumps(review))
+    allowed: bool = json.loads(said)["status"]["allowed"]
+    return allowed

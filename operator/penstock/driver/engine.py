@@ -163,11 +163,10 @@ class Engine:
     def stop_query(self) -> None:
         """Stops the query if one runs; the session stays unless the query does not end."""
         running, self._query, self._frame = self._query, None, None
-        if running is None or self._session is None:
+        if running is None:
             return
         try:
-            with executors.quiet_about_killed_tasks(self._session.sparkContext):
-                running.stop()
+            running.stop()
         except Exception:
             self.let_go()
             raise

@@ -13,8 +13,9 @@ from penstock.driver.logs import say
 from penstock.driver.throwable import understand
 from penstock.stream.spec import KafkaSource, Source
 
-PARTITIONS_EVERY = 30.0
-OFFSETS_EVERY = 10.0
+# Spark itself looks at each epoch, and a query that finds a new partition commits nothing until
+# there is a core for it: executors should not be asked for much later.
+LOOK_EVERY = 10.0
 
 
 class SourceWatch(Protocol):
@@ -84,7 +85,7 @@ class KafkaWatch:
         return self._newest
 
     def look(self) -> None:
-        """Asks for the partitions now, and from then on every half minute."""
+        """Asks for the partitions now, and from then on at a slow beat."""
         with self._lock:
             if self._admin is None:
                 self._admin = Admin(self._jvm.gateway, self._source)
@@ -107,11 +108,10 @@ class KafkaWatch:
             self._newest = None
 
     def _keep_looking(self) -> None:
-        partitions_at = time.monotonic() + PARTITIONS_EVERY
         was_well = True
         while self._jvm.exit_code is None:
             try:
-                self._refresh(partitions_too=time.monotonic() >= partitions_at)
+                self._refresh()
             except Exception as error:  # a broker that is away is no reason to stop asking
                 if was_well and self._jvm.exit_code is None:
                     trouble = understand(error)
@@ -124,16 +124,13 @@ class KafkaWatch:
                 was_well = False
             else:
                 was_well = True
-            if time.monotonic() >= partitions_at:
-                partitions_at = time.monotonic() + PARTITIONS_EVERY
-            time.sleep(OFFSETS_EVERY)
+            time.sleep(LOOK_EVERY)
 
-    def _refresh(self, partitions_too: bool) -> None:
+    def _refresh(self) -> None:
         with self._lock:
             if self._admin is None or self._seen is None:
                 return
-            if partitions_too:
-                self._seen = self._admin.partitions()
+            self._seen = self._admin.partitions()
             self._newest = self._admin.newest(self._seen)
 
 

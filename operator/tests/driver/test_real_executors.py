@@ -71,7 +71,6 @@ def test_executors_are_waited_for_lost_added_and_let_go(
         # One more partition: an executor first, and Spark re-plans by itself.
         restarts = driver.last.query_restarts
         topics.grow(source, 3)
-        driver.engine.discover()
         driver.wait(
             "three executors",
             lambda report: report.registered_executors == 3 and report.state is QueryState.RUNNING,

@@ -157,7 +157,6 @@ def test_more_partitions_bring_more_cores(topics: Topics, jvm: Jvm, tmp_path: Pa
     with running(flow, jvm, tmp_path) as driver:
         assert driver.wait_ready().cores == 1
         topics.grow(source, 3)
-        driver.engine.discover()
         driver.wait(
             "three cores and a commit",
             lambda report: report.registered_cores == 3 and report.committed,

@@ -7,16 +7,15 @@ BIN := .venv/bin
 PYTHON := $(BIN)/python
 STAMP := .venv/.installed
 
-.PHONY: help demo test check static unit real e2e generate format cluster-up cluster-down clean
+.PHONY: help demo test check prepare static unit real e2e generate format cluster-up cluster-down clean
 
 help: ## Show this help
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-demo: $(STAMP) ## A stream on a real cluster, killed and recovered before your eyes
+demo: prepare ## A stream on a real cluster, killed and recovered before your eyes
 	$(PYTHON) -m e2e.demo
 
-test: static ## Everything CI runs: static checks, every test, the real cluster
-	$(PYTHON) -m e2e.cluster doctor
+test: static prepare ## Everything CI runs: static checks, every test, the real cluster
 	$(PYTHON) -m pytest
 
 check: static unit ## The inner loop: static checks and the fast tests, no cluster
@@ -31,12 +30,14 @@ static: $(STAMP)
 unit: $(STAMP)
 	$(PYTHON) -m pytest -q -m "not real and not cluster"
 
-real: $(STAMP) ## The tests with real parts on this machine: Spark, a broker, an API server
-	$(PYTHON) -m e2e.cluster doctor
+prepare: $(STAMP) ## Build the cluster's tools and images, as far as they are not there yet
+	@echo "==> building what the tests need (half an hour the first time on two cores)"
+	$(PYTHON) -m e2e.cluster prepare
+
+real: prepare ## The tests with real parts on this machine: Spark, a broker, an API server
 	$(PYTHON) -m pytest -m real
 
-e2e: $(STAMP) ## The tests on the kind cluster
-	$(PYTHON) -m e2e.cluster doctor
+e2e: prepare ## The tests on the kind cluster
 	$(PYTHON) -m pytest -m cluster
 
 generate: $(STAMP) ## Renew what is generated from the models

@@ -1,4 +1,4 @@
-"""The command line: up, down, load, images, tools, doctor."""
+"""The command line: prepare, up, down, load, images, tools, doctor."""
 
 import argparse
 import sys
@@ -8,6 +8,8 @@ from e2e.cluster import cluster as clusters
 from e2e.cluster import doctor
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.images import build_images, ensure_images, image_names
+from e2e.cluster.jars import connector_jars, kafka_jars
+from e2e.cluster.nodeimage import ensure_node_image
 from e2e.cluster.tools import tool_names, tools
 
 
@@ -26,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m e2e.cluster", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    prepare = commands.add_parser("prepare", help="make all that takes long, and start nothing")
+    prepare.set_defaults(run=_prepare)
     up = commands.add_parser("up", help="a healthy cluster: the one that runs, or a new one")
     up.add_argument("--nodes", type=int, default=1)
     up.set_defaults(run=_up)
@@ -43,6 +47,14 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("names", nargs="+", metavar="NAME", choices=tool_names())
     build.set_defaults(run=_tools)
     return parser
+
+
+def _prepare(_: argparse.Namespace) -> None:
+    tools("kubectl", "helm", "kind", "etcd", "kube-apiserver")
+    connector_jars()
+    kafka_jars()
+    ensure_node_image()
+    build_images(image_names())
 
 
 def _up(options: argparse.Namespace) -> None:

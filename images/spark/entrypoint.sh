@@ -21,9 +21,12 @@ while eval "[ -n \"\${SPARK_JAVA_OPT_$n+set}\" ]"; do
   n=$((n + 1))
 done
 
-exec java @/opt/spark/java-options "$@" \
+# Jars in the order of their names: the archive of classes was made so.
+jars=$(printf '%s:' /opt/venv/lib/python3.11/site-packages/pyspark/jars/*.jar)
+
+exec java @/opt/spark/java-options -XX:SharedArchiveFile=/opt/spark/classes.jsa "$@" \
   "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
-  -cp "${SPARK_CLASSPATH:+$SPARK_CLASSPATH:}/opt/spark/jars/*" \
+  -cp "${SPARK_CLASSPATH:+$SPARK_CLASSPATH:}${jars%:}" \
   org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
   --driver-url "$SPARK_DRIVER_URL" \
   --executor-id "$SPARK_EXECUTOR_ID" \

@@ -60,7 +60,9 @@ def command(heap_mebibytes: int, class_path: str, options: Sequence[str]) -> lis
     assert pyspark is not None
     assert pyspark.origin is not None
     java_home = os.environ.get("JAVA_HOME")
-    jars = f"{Path(pyspark.origin).parent}/jars/*"
+    # In the order of their names, not as the folder lists them: an archive of classes is only good
+    # for the very class path that it was made with (images/spark/train.py).
+    jars = os.pathsep.join(map(str, sorted((Path(pyspark.origin).parent / "jars").glob("*.jar"))))
     return [
         f"{java_home}/bin/java" if java_home else "java",
         f"-Xmx{heap_mebibytes}m",

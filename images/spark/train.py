@@ -1,0 +1,136 @@
+"""Loads what drivers and executors load, so that an archive of classes can be made of it (AppCDS).
+
+Most of the time from a driver's start to its first epoch is the JVM loading classes; from an
+archive they come ready. The class path must be, to the letter, the one that is used later: the jars
+in the order of their names. Where it is not, the JVM ignores the archive and starts as before.
+
+Usage: train.py ARCHIVE
+"""
+
+import logging
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pyspark
+from py4j.java_gateway import GatewayParameters, JavaGateway, java_import
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+JARS = Path(pyspark.__file__).parent / "jars"
+OPTIONS = Path(__file__).with_name("java-options")
+# Started only when there are brokers and executors, which there are not here.
+LOADED_BY_NAME = (
+    "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend$",
+    "org.apache.spark.scheduler.cluster.k8s.KubernetesClusterManager",
+    "org.apache.spark.scheduler.cluster.k8s.KubernetesClusterSchedulerBackend",
+    "org.apache.spark.scheduler.cluster.k8s.ExecutorPodsAllocator",
+    "org.apache.spark.deploy.k8s.SparkKubernetesClientFactory$",
+    "org.apache.spark.executor.CoarseGrainedExecutorBackend",
+    "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+    "org.apache.spark.sql.kafka010.KafkaContinuousStream",
+    "org.apache.spark.sql.kafka010.KafkaContinuousPartitionReader",
+    "org.apache.spark.sql.kafka010.KafkaStreamDataWriter",
+    "org.apache.kafka.clients.admin.KafkaAdminClient",
+    "org.apache.kafka.clients.consumer.KafkaConsumer",
+    "org.apache.kafka.clients.producer.KafkaProducer",
+)
+
+
+def class_path() -> str:
+    """Every jar of the image, in the order of their names."""
+    return os.pathsep.join(str(jar) for jar in sorted(JARS.glob("*.jar")))
+
+
+def launch(archive: str) -> tuple[subprocess.Popen[bytes], JavaGateway]:
+    """The JVM that pyspark would start, without the script and the JVM before it."""
+    info = Path(tempfile.mkdtemp()) / "gateway"
+    process = subprocess.Popen(
+        [
+            "java", f"@{OPTIONS}", f"-XX:ArchiveClassesAtExit={archive}", "-Xmx768m",
+            "-XX:+UseSerialGC", "-cp", class_path(),
+            "org.apache.spark.api.python.PythonGatewayServer",
+        ],
+        env={
+            **os.environ,
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        },
+        stdin=subprocess.PIPE,
+    )  # fmt: skip
+    for _ in range(600):
+        if info.exists() and info.stat().st_size > 4:
+            break
+        time.sleep(0.1)
+    with info.open("rb") as stream:
+        (port,) = struct.unpack("!i", stream.read(4))
+        (length,) = struct.unpack("!i", stream.read(4))
+        secret = stream.read(length).decode()
+    parameters = GatewayParameters(port=port, auth_token=secret, auto_convert=True)
+    gateway = JavaGateway(gateway_parameters=parameters)
+    for package in (
+        "org.apache.spark.SparkConf", "org.apache.spark.api.java.*",
+        "org.apache.spark.api.python.*", "org.apache.spark.sql.*",
+        "org.apache.spark.sql.classic.*", "scala.Tuple2",
+    ):  # fmt: skip
+        java_import(gateway.jvm, package)
+    return process, gateway
+
+
+def load_by_name(gateway: JavaGateway) -> None:
+    """Classes of what cannot be run here; one that a version lacks is left out."""
+    for name in LOADED_BY_NAME:
+        try:
+            gateway.jvm.java.lang.Class.forName(name)
+        except Exception as error:
+            print(f"not in this version: {name} ({type(error).__name__})")
+
+
+def run_a_query(gateway: JavaGateway) -> None:
+    """A continuous query for a few epochs, with the functions that streams of Kafka records use."""
+    conf = SparkConf(loadDefaults=False)
+    conf.setMaster("local[2]").setAppName("training").set("spark.ui.enabled", "false")
+    spark = SparkSession(SparkContext(conf=conf, gateway=gateway))
+    spark.readStream.format("rate").option("numPartitions", 2).load().createOrReplaceTempView(
+        "source"
+    )
+    spark.sql("CREATE TEMPORARY FUNCTION f(x BIGINT) RETURNS BOOLEAN RETURN x % 10 >= 0")
+    frame = spark.sql(
+        "SELECT CAST(value AS STRING) AS key, from_json('{\"a\": 1}', 'a INT').a AS value "
+        "FROM source WHERE f(value)"
+    )
+    location = tempfile.mkdtemp()
+    query = (
+        frame.writeStream.format("noop")
+        .option("checkpointLocation", location)
+        .trigger(continuous="500 milliseconds")
+        .start()
+    )
+    for _ in range(600):
+        if len(list(Path(location, "commits").glob("[0-9]*"))) >= 3:
+            break
+        time.sleep(0.1)
+    query.stop()
+    spark.stop()
+
+
+def main() -> None:
+    """Runs the query and ends the JVM in good order, which is when it writes the archive."""
+    process, gateway = launch(sys.argv[1])
+    load_by_name(gateway)
+    run_a_query(gateway)
+    logging.disable()  # Py4J tells of every object that it could not free in a JVM that is gone
+    gateway.close()
+    assert process.stdin is not None
+    process.stdin.close()
+    process.wait(120)
+    size = Path(sys.argv[1]).stat().st_size
+    print(f"{size / 2**20:.0f} MiB of classes in {sys.argv[1]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -7,9 +7,8 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from penstock.stream import spec as spec_module
 from penstock.stream.naming import GROUP, KIND, MAX_NAME, PLURAL, VERSION
-from penstock.stream.spec import Part, StreamSpec
+from penstock.stream.spec import StreamSpec
 from penstock.stream.status import StreamStatus
 
 _FILE_HEAD = (
@@ -133,11 +132,7 @@ def _inline(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]
     name = node["$ref"].rsplit("/", 1)[-1]
     target = _walk(definitions[name], definitions)
     beside = _walk({key: value for key, value in node.items() if key != "$ref"}, definitions)
-    merged = {**target, **beside}
-    part = getattr(spec_module, name, None)
-    if isinstance(part, type) and issubclass(part, Part) and part.rules:
-        merged["x-kubernetes-validations"] = [rule.as_schema() for rule in part.rules]
-    return merged
+    return {**target, **beside}
 
 
 def _without_null(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,16 @@ def exactly_one_of(what: str, **fields: str) -> Rule:
     )
 
 
+def not_among(field: str, names: Mapping[str, str]) -> Rule:
+    """A map that may not hold some keys, each of which another field says."""
+    said = "; ".join(f"{name}: {instead}" for name, instead in names.items())
+    return Rule(
+        cel=f"!has(self.{field}) || !self.{field}.exists(k, k in {list(names)!r})",
+        message=f"{field} cannot hold what a field says ({said})",
+        holds=lambda model: not set(getattr(model, field)) & set(names),
+    )
+
+
 def immutable(what: str, remedy: str) -> Rule:
     """A scalar that no update may change."""
     return Rule(cel="self == oldSelf", message=f"{what} cannot be changed: {remedy}")

@@ -71,7 +71,6 @@ class LocalBroker:
                 "listener.security.protocol.map=INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
                 f"listeners=INTERNAL://{client},CONTROLLER://{controller}",
                 f"advertised.listeners=INTERNAL://{client}",
-                f"controller.quorum.bootstrap.servers={controller}",
                 f"controller.quorum.voters=1@{controller}",
                 f"log.dirs={self._folder / 'data'}",
                 "",

@@ -5,7 +5,9 @@ import sys
 from collections.abc import Callable, Sequence
 
 from e2e.cluster import cluster as clusters
+from e2e.cluster import doctor
 from e2e.cluster.errors import ClusterError
+from e2e.cluster.images import build_images, ensure_images, image_names
 from e2e.cluster.tools import tool_names, tools
 
 
@@ -28,6 +30,15 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--nodes", type=int, default=1)
     up.set_defaults(run=_up)
     commands.add_parser("down", help="remove the cluster").set_defaults(run=_down)
+    for name, told, action in (
+        ("images", "build images and print their references", _images),
+        ("load", "build images and load them into the cluster", _load),
+    ):
+        command = commands.add_parser(name, help=told)
+        command.add_argument("names", nargs="*", metavar="NAME", help=", ".join(image_names()))
+        command.set_defaults(run=action)
+    doctor_command = commands.add_parser("doctor", help="what this machine has, what it lacks")
+    doctor_command.set_defaults(run=_doctor)
     build = commands.add_parser("tools", help="paths of pinned tools, compiled if need be")
     build.add_argument("names", nargs="+", metavar="NAME", choices=tool_names())
     build.set_defaults(run=_tools)
@@ -42,6 +53,23 @@ def _up(options: argparse.Namespace) -> None:
 
 def _down(_: argparse.Namespace) -> None:
     clusters.down()
+
+
+def _images(options: argparse.Namespace) -> None:
+    for name, ref in build_images(options.names or image_names()).items():
+        print(f"{name} {ref}")
+
+
+def _load(options: argparse.Namespace) -> None:
+    for name, ref in ensure_images(options.names or image_names(), clusters.ensure()).items():
+        print(f"{name} {ref}")
+
+
+def _doctor(_: argparse.Namespace) -> None:
+    findings = doctor.examine()
+    print(doctor.report(findings))
+    if not all(finding.good for finding in findings):
+        raise ClusterError("see the lines marked with a cross")
 
 
 def _tools(options: argparse.Namespace) -> None:

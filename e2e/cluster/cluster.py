@@ -8,20 +8,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import isolation, system
+from e2e.cluster import isolation, podman
 from e2e.cluster.content import content_hash
-from e2e.cluster.engine import Engine, engine
+from e2e.cluster.engine import engine
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.host import prepare_host, restore_host
 from e2e.cluster.kindconfig import kind_config
 from e2e.cluster.nodeimage import ensure_node_image, is_own
 from e2e.cluster.paths import cache_dir
-from e2e.cluster.podman import forget_processes
 from e2e.cluster.proc import run, say
 from e2e.cluster.tools import tool, tools
 
 NAME = "penstock"
 _CREATE_SECONDS = 420
+_PATIENCE_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,10 @@ def _create(nodes: int, image: str, key: str) -> Cluster:
     config = folder / "kind.yaml"
     config.write_text(kind_config(nodes, is_own(image)))
     kubeconfig = folder / "kubeconfig"
-    command = ["create", "cluster", "--name", NAME, "--config", config, "--image", image]
-    _kind(*command, "--kubeconfig", kubeconfig, "--wait", "180s", timeout=_CREATE_SECONDS)
+    _kind(
+        "create", "cluster", "--name", NAME, "--config", config, "--image", image,
+        "--kubeconfig", kubeconfig, "--wait", "180s", timeout=_CREATE_SECONDS,
+    )  # fmt: skip
     names = tuple(sorted(_kind("get", "nodes", "--name", NAME).split()))
     made = _cluster(names)
     if not is_own(image):
@@ -117,18 +119,32 @@ def _running(key: str | None) -> Cluster | None:
 
 
 def _healthy(cluster: Cluster) -> bool:
+    """Whether it answers with every node ready; a busy one is given time, a dead one is not."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not _answers(cluster):
+        if time.monotonic() > deadline or not _containers_run(cluster):
+            return False
+        time.sleep(1)
+    return True
+
+
+def _answers(cluster: Cluster) -> bool:
+    conditions = '-ojsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}'
     try:
         cluster.kube("get", "--raw", "/readyz", "--request-timeout=10s", timeout=15)
-        ready = cluster.kube(
-            "get",
-            "nodes",
-            "--request-timeout=10s",
-            '-ojsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}',
-            timeout=15,
-        ).split()
+        ready = cluster.kube("get", "nodes", "--request-timeout=10s", conditions, timeout=15)
     except ClusterError:
         return False
-    return len(ready) == len(cluster.nodes) and set(ready) == {"True"}
+    return ready.split() == ["True"] * len(cluster.nodes)
+
+
+def _containers_run(cluster: Cluster) -> bool:
+    try:
+        for node in cluster.nodes:
+            cluster.on_node(node, "true", timeout=30)
+    except ClusterError:
+        return False
+    return True
 
 
 def _remove() -> None:
@@ -137,20 +153,9 @@ def _remove() -> None:
     with contextlib.suppress(ClusterError):
         _kind("delete", "cluster", "--name", NAME, timeout=120)
     if found.private:
-        _clear_private(found)
+        podman.clear(found.run)
     for name in ("state.json", "kubeconfig", "kind.yaml"):
         (cache_dir("cluster") / name).unlink(missing_ok=True)
-
-
-def _clear_private(found: Engine) -> None:
-    try:
-        left = found.run("ps", "--all", "--quiet", timeout=60).split()
-        if left:
-            found.run("rm", "--force", "--all", "--volumes", timeout=60)
-    except ClusterError:
-        forget_processes(found.run)
-    with contextlib.suppress(ClusterError):
-        found.run("network", "rm", "--force", "kind")
 
 
 def _cluster(nodes: tuple[str, ...]) -> Cluster:
@@ -160,7 +165,6 @@ def _cluster(nodes: tuple[str, ...]) -> Cluster:
 
 
 def _kind(*words: str | Path, timeout: float = 60) -> str:
-    system.require("ip")
     return run([tool("kind"), *words], env=engine().env, timeout=timeout)
 
 

@@ -30,6 +30,10 @@ class Engine:
     def run(self, *words: str | Path, timeout: float = 120) -> str:
         return run([self.name, *words], env=self.env, timeout=timeout)
 
+    def feed(self, file: Path, *words: str | Path, timeout: float = 120) -> str:
+        """Run a command of the engine that reads a file from its stdin."""
+        return run([self.name, *words], env=self.env, timeout=timeout, stdin=file)
+
     def has_image(self, ref: str) -> bool:
         try:
             self.run("image", "inspect", ref, timeout=60)
@@ -47,11 +51,14 @@ class Engine:
         except ClusterError as error:
             raise ClusterError(f"building {ref} failed: {error}") from error
 
-    def save(self, refs: Sequence[str], archive: Path) -> None:
-        """Write images into one archive that any engine and containerd can read."""
-        archive.unlink(missing_ok=True)
-        several = ["--multi-image-archive"] if self.name == "podman" and len(refs) > 1 else []
-        self.run("save", *several, "--output", archive, *refs, timeout=600)
+    def save(self, ref: str, archive: Path) -> None:
+        """Write an image into an archive that any engine and containerd can read."""
+        self.run("save", "--output", archive, ref, timeout=600)
+
+    def images(self, pattern: str) -> list[str]:
+        """References of the images whose name matches, the newest first."""
+        wanted = ["--filter", f"reference={pattern}", "--format", "{{.Repository}}:{{.Tag}}"]
+        return self.run("images", *wanted).split()
 
     def import_tree(self, archive: Path, ref: str, changes: Sequence[str] = ()) -> None:
         """Make an image of one layer out of a tar of a root filesystem."""

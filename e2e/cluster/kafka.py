@@ -1,5 +1,44 @@
 """Kafka for tests: a broker on loopback (``local_broker``), or one in the cluster."""
 
-from e2e.cluster.broker import LocalBroker, local_broker
+from dataclasses import dataclass
 
-__all__ = ["LocalBroker", "local_broker"]
+from e2e.cluster.broker import LocalBroker, local_broker
+from e2e.cluster.cluster import Cluster
+from e2e.cluster.images import ensure_images
+from e2e.cluster.paths import CHECKOUT
+
+__all__ = ["KafkaEndpoints", "LocalBroker", "ensure_kafka", "local_broker"]
+
+_MANIFESTS = CHECKOUT / "e2e" / "kafka" / "manifests.yaml"
+_NODE_PORT = 30094
+
+
+@dataclass(frozen=True)
+class KafkaEndpoints:
+    """What clients call bootstrap.servers."""
+
+    internal: str
+    """For pods."""
+    external: str
+    """For processes on this machine; the traffic stays on the nodes' own network."""
+
+
+def ensure_kafka(cluster: Cluster) -> KafkaEndpoints:
+    """A broker in the namespace ``kafka``, ready for clients. Topics are not made by themselves."""
+    image = ensure_images(["kafka"], cluster)["kafka"]
+    address = _node_address(cluster)
+    manifests = _MANIFESTS.read_text().replace("image: IMAGE", f"image: {image}")
+    cluster.apply(manifests.replace("NODE_ADDRESS", address))
+    rollout = ["-n", "kafka", "rollout", "status", "statefulset/kafka", "--timeout=240s"]
+    cluster.kube(*rollout, timeout=250)
+    return KafkaEndpoints("kafka.kafka.svc:9092", f"{address}:{_NODE_PORT}")
+
+
+def _node_address(cluster: Cluster) -> str:
+    """The control plane's address on the nodes' network, which this machine is on as well."""
+    return cluster.kube(
+        "get",
+        "nodes",
+        "--selector=node-role.kubernetes.io/control-plane",
+        '-ojsonpath={.items[0].status.addresses[?(@.type=="InternalIP")].address}',
+    ).split()[0]

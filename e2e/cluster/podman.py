@@ -1,6 +1,7 @@
 """podman for a lean machine: no systemd, cgroup v1, few capabilities; its storage ours alone."""
 
 import contextlib
+import hashlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,9 @@ network_backend = "netavark"
 network_config_dir = "{root}/networks"
 """
 
+# Where netavark keeps what runs, whatever podman's own folders are.
+_AARDVARK = Path("/run/containers/networks/aardvark-dns")
+
 _STORAGE_CONF = """\
 [storage]
 driver = "overlay"
@@ -39,6 +43,11 @@ runroot = "{root}/run"
 def root() -> Path:
     """Everything this podman keeps."""
     return cache_dir("podman")
+
+
+def network() -> str:
+    """The nodes' network, named apart from those of any other podman: the name server is shared."""
+    return f"penstock-{hashlib.sha256(str(root()).encode()).hexdigest()[:6]}"
 
 
 def private_settings() -> dict[str, str]:
@@ -53,6 +62,7 @@ def private_settings() -> dict[str, str]:
         "CONTAINERS_CONF": str(containers),
         "CONTAINERS_STORAGE_CONF": str(storage),
         "KIND_EXPERIMENTAL_PROVIDER": "podman",
+        "KIND_EXPERIMENTAL_PODMAN_NETWORK": network(),
     }
 
 
@@ -66,11 +76,23 @@ def forget_processes(podman: Callable[..., str]) -> None:
     say("clearing what an ended session left in podman's records")
     _unmount_below(root())
     (root() / "tmp" / "alive").unlink(missing_ok=True)
-    (root() / "run" / "networks" / "aardvark-dns" / "aardvark.pid").unlink(missing_ok=True)
     with contextlib.suppress(ClusterError):
         podman("rm", "--force", "--all", "--volumes", timeout=120)
         return
     _start_over(podman)
+
+
+def clear(podman: Callable[..., str]) -> None:
+    """Remove every container and the nodes' network."""
+    try:
+        if podman("ps", "--all", "--quiet", timeout=60).split():
+            podman("rm", "--force", "--all", "--volumes", timeout=60)
+    except ClusterError:
+        forget_processes(podman)
+    with contextlib.suppress(ClusterError):
+        podman("network", "rm", "--force", network(), timeout=60)
+    # A killed container's name would go on resolving, to an address that nobody has any more.
+    (_AARDVARK / network()).unlink(missing_ok=True)
 
 
 def _start_over(podman: Callable[..., str]) -> None:

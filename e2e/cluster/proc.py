@@ -1,10 +1,12 @@
 """Running commands: always with a time limit, and with output that explains a failure."""
 
+import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from e2e.cluster.errors import ClusterError
 
@@ -21,28 +23,29 @@ def run(
     *,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    stdin: str | None = None,
+    stdin: str | Path | None = None,
     timeout: float = 120,
     hint: str = "",
 ) -> str:
     """Run a command and return what it printed on stdout; on failure raise with its last words.
 
-    ``env`` adds to this process's environment.
+    ``env`` adds to this process's environment; ``stdin`` is a text, or the path of a file.
     """
     words = [str(word) for word in command]
     try:
-        done = subprocess.run(
-            words,
-            cwd=cwd,
-            env={**os.environ, **env} if env else None,
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-            check=False,
-        )
+        with _opened(stdin) as source:
+            done = subprocess.run(
+                words,
+                cwd=cwd,
+                env={**os.environ, **env} if env else None,
+                input=stdin if isinstance(stdin, str) else None,
+                stdin=source,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout,
+                check=False,
+            )
     except FileNotFoundError as error:
         raise ClusterError(f"{words[0]} is not installed. {hint}".strip()) from error
     except subprocess.TimeoutExpired as error:
@@ -55,6 +58,15 @@ def run(
             f"exit code {done.returncode} from: {' '.join(words)}\n{tail}\n{hint}".rstrip()
         )
     return done.stdout
+
+
+@contextlib.contextmanager
+def _opened(stdin: str | Path | None) -> Iterator[IO[bytes] | int | None]:
+    if isinstance(stdin, Path):
+        with stdin.open("rb") as file:
+            yield file
+    else:
+        yield subprocess.DEVNULL if stdin is None else None
 
 
 def works(command: Sequence[str | Path], *, timeout: float = 20) -> bool:

@@ -64,14 +64,24 @@ class Engine:
             log.warning("%s: %s", key, error)
             decision = refused(raw, observed, error.message, self._now())
             again = _AFTER_REFUSAL
-        if decision.status is not None:
-            await self._cluster.apply_status(decision.status)
+        if decision.status is not None and not await self._write(decision.status):
+            return timedelta(0)
         if decision.standing is not None:
             self._metrics.show(key, decision.standing)
         for notice in decision.notices:
             log.info("%s: %s: %s", key, notice.reason, notice.note)
             await self._cluster.create_event(as_event(notice, raw, self._now()))
         return again
+
+    async def _write(self, status: Manifest) -> bool:
+        """Writes the status, unless the stream is no longer the one it was judged from."""
+        try:
+            await self._cluster.apply_status(status)
+        except ApiError as error:
+            if error.code not in (404, 409):  # deleted, or changed: look again
+                raise
+            return False
+        return True
 
     async def _apply(self, key: Key, decision: Decision) -> None:
         for manifest in decision.apply:

@@ -74,7 +74,8 @@ async def _connection(configuration: Configuration) -> kopf.ConnectionInfo:
         server=configuration.host,
         ca_path=configuration.ssl_ca_cert,
         insecure=not configuration.verify_ssl,
-        token=header.removeprefix("Bearer ") if header else None,
+        # The client writes the scheme as "bearer" in a pod, and as "Bearer" from a kubeconfig.
+        token=header.rpartition(" ")[2] if header else None,
         certificate_path=configuration.cert_file,
         private_key_path=configuration.key_file,
     )

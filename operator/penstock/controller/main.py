@@ -33,6 +33,7 @@ def run(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     # Kopf tells of each event it sees; what is done about it is logged here.
     logging.getLogger("kopf").setLevel(logging.WARNING)
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)  # the kubelet's probes
     metrics = Metrics()
     if metrics_port is not None:
         start_http_server(metrics_port, registry=metrics.registry)
@@ -70,8 +71,8 @@ async def operate(
     async with KubernetesCluster(configuration) as cluster:
         await _wait_for_crd(cluster, stop)
         engine = Engine(cluster, metrics, default_image)
-        async with asyncio.TaskGroup() as group:
-            workers = group.create_task(queue.run(engine.reconcile, _WORKERS))
+        # The workers begin before kopf does: it waits in vain for tasks that began after it.
+        async with queue.working(engine.reconcile, _WORKERS):
             await handlers.watch(
                 queue.add,
                 configuration=configuration,
@@ -80,7 +81,6 @@ async def operate(
                 ready=ready,
                 stop=stop,
             )
-            workers.cancel()
 
 
 async def _wait_for_crd(cluster: KubernetesCluster, stop: asyncio.Event) -> None:

@@ -161,4 +161,6 @@ def _until_beat(raw: Manifest, now: datetime) -> timedelta:
         and entry.get("subresource") == "status"
         and "time" in entry
     ]
-    return max(times) + NUMBERS_BEAT - now if times else timedelta(0)
+    wait = max(times) + NUMBERS_BEAT - now if times else timedelta(0)
+    # Longer than the beat is only what clocks that disagree make of it.
+    return wait if wait <= NUMBERS_BEAT else timedelta(0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from penstock.controller.kinds import Key
@@ -39,16 +40,16 @@ class Queue:
         elif key not in self._queued:
             self._later(key, _DEBOUNCE_SECONDS)
 
-    async def run(self, work: Work, workers: int) -> None:
-        """Works until cancelled. One bad key delays itself and no other."""
+    @asynccontextmanager
+    async def working(self, work: Work, workers: int) -> AsyncIterator[None]:
+        """Works beside the block, and ends with it. One bad key delays itself and no other."""
         async with asyncio.TaskGroup() as group:
-            for _ in range(workers):
-                group.create_task(self._serve(work))
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is queued or in hand, apart from timed second looks."""
-        return not self._in_hand and not self._queued and self._ready.empty()
+            tasks = [group.create_task(self._serve(work)) for _ in range(workers)]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
 
     async def _serve(self, work: Work) -> None:
         while True:

@@ -46,7 +46,7 @@ class CheckpointFolder:
             return None
         try:
             return checkpoint.kafka_offsets((self.path / "offsets" / str(epoch)).read_bytes())
-        except FileNotFoundError:  # purged while we looked
+        except (FileNotFoundError, ValueError):  # purged while we looked, or not mended yet
             return None
 
     def first_offsets(self) -> Offsets | None:

@@ -11,7 +11,7 @@ from penstock.driver.failures import DriverError, Trouble, classify
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import Offsets, lag, starting_offsets
 from penstock.driver.logs import say
-from penstock.driver.place import Local, Place
+from penstock.driver.place import Kubernetes, Local, Place
 from penstock.driver.source import SourceWatch, open_source
 from penstock.driver.throwable import read_chain
 from penstock.stream.resource import ContinuousStream
@@ -33,10 +33,10 @@ class Engine:
         self._jvm = jvm
         self._api = api
         self._checkpoint = CheckpointFolder(place.checkpoint)
-        self._pool = concurrent.futures.ThreadPoolExecutor(1, "leftovers")
+        self._pool = concurrent.futures.ThreadPoolExecutor(1, "cluster")
         # While the JVM starts: it takes about as long.
-        self._removal: concurrent.futures.Future[None] | None = self._pool.submit(
-            self._remove_leftovers
+        self._cluster: concurrent.futures.Future[None] | None = self._pool.submit(
+            self._prepare_cluster
         )
         self._source: SourceWatch | None = None
         self._session: SparkSession | None = None
@@ -72,6 +72,11 @@ class Engine:
         return self._session is not None
 
     @property
+    def session(self) -> SparkSession | None:
+        """Spark itself, while it is up."""
+        return self._session
+
+    @property
     def has_query(self) -> bool:
         """Whether a query was started and has not been seen to end."""
         return self._query is not None
@@ -80,9 +85,10 @@ class Engine:
         """Executors ready for tasks, and their cores."""
         if self._session is None or self._size is None:
             return 0, 0
-        local = isinstance(self._place, Local)
-        ready = executors.registered(self._session.sparkContext, local)
-        return ready, ready * (self._size.cores if local else self._size.cores_per_executor)
+        if isinstance(self._place, Local):
+            return self._size.executors, self._size.cores
+        ready = executors.registered(self._session.sparkContext)
+        return ready, ready * self._size.cores_per_executor
 
     def epoch(self) -> int | None:
         """The newest committed epoch."""
@@ -119,10 +125,10 @@ class Engine:
         """Starts Spark with the executors that are wanted, once those of earlier times are gone."""
         wanted = self.wanted
         assert wanted is not None
-        removal, self._removal = self._removal, None
-        (removal or self._pool.submit(self._remove_leftovers)).result()
+        prepared, self._cluster = self._cluster, None
+        (prepared or self._pool.submit(self._prepare_cluster)).result()
         conf = session.spark_conf(self._stream, self._place, wanted)
-        self._session = session.start(self._jvm.gateway, conf, self._place)
+        self._session = session.start(self._jvm.gateway, conf)
         self._size = wanted
 
     def check_query(self) -> None:
@@ -157,10 +163,11 @@ class Engine:
     def stop_query(self) -> None:
         """Stops the query if one runs; the session stays unless the query does not end."""
         running, self._query, self._frame = self._query, None, None
-        if running is None:
+        if running is None or self._session is None:
             return
         try:
-            running.stop()
+            with executors.quiet_about_killed_tasks(self._session.sparkContext):
+                running.stop()
         except Exception:
             self.let_go()
             raise
@@ -170,10 +177,9 @@ class Engine:
         running, self._query, self._frame = self._query, None, None
         up, self._session, self._size = self._session, None, None
         try:
-            if running is not None:
-                running.stop()
-                if up is not None:
-                    executors.wait_until_idle(up.sparkContext)
+            if running is not None and up is not None:
+                with executors.quiet_about_killed_tasks(up.sparkContext):
+                    running.stop()
         finally:
             if up is not None:
                 up.stop()
@@ -194,9 +200,11 @@ class Engine:
             self._checkpoint.keep_first_offsets(first)
         return starting_offsets(first, newest)
 
-    def _remove_leftovers(self) -> None:
-        if self._api is None:
+    def _prepare_cluster(self) -> None:
+        if self._api is None or not isinstance(self._place, Kubernetes):
             return
+        pod_name = self._place.pod_name
+        session.write_executor_template(pod_name, self._api.uid(pod_name))
         removed = pod.remove_executors(self._api, self._stream.metadata.name)
         if removed:
             say("executors of an earlier incarnation were removed", pods=removed)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from typing import Any
 
+# Who speaks, at which level, of tasks that end because their query was stopped on purpose.
+_MOURNERS = (
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.util.Utils",
+    "org.apache.spark.sql.execution.streaming.continuous.ContinuousWriteRDD",
+)
 
-def registered(spark_context: Any, local: bool) -> int:
-    """Executors that are ready for tasks; in local mode the driver is the one.
+
+def registered(spark_context: Any) -> int:
+    """Executors that are ready for tasks.
 
     getExecutorMemoryStatus lists the block managers, the driver's own among them; an executor
     registers its block manager when the scheduler has taken it on.
     """
-    block_managers = int(spark_context._jsc.sc().getExecutorMemoryStatus().size())
-    return block_managers if local else block_managers - 1
+    return int(spark_context._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
 
 def request(spark_context: Any, executors: int) -> None:
@@ -30,17 +38,29 @@ def is_stopped(spark_context: Any) -> bool:
     return bool(spark_context._jsc.sc().isStopped())
 
 
+@contextlib.contextmanager
+def quiet_about_killed_tasks(spark_context: Any) -> Iterator[None]:
+    """While a query is stopped on purpose, its tasks' end is not worth a warning."""
+    log4j = spark_context._jvm.org.apache.logging.log4j
+    configurator, level = log4j.core.config.Configurator, log4j.Level
+    for name in _MOURNERS:
+        configurator.setLevel(name, level.OFF)
+    try:
+        yield
+        wait_until_idle(spark_context)
+    finally:
+        for name in _MOURNERS:
+            configurator.setLevel(name, level.WARN)
+
+
 def wait_until_idle(spark_context: Any, patience: float = 3.0) -> None:
     """Waits, bounded, until the tasks of a stopped query have ended.
 
     Spark cancels them and does not wait; a session that stops meanwhile logs errors about results
     that nobody takes.
     """
+    # A stage leaves the pool when the end of its last task has been handled, and logged.
+    pool = spark_context._jsc.sc().taskScheduler().rootPool()
     deadline = time.monotonic() + patience
-    while _active_tasks(spark_context) and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-
-def _active_tasks(spark_context: Any) -> int:
-    listed = spark_context._jsc.sc().statusStore().executorList(True)
-    return sum(int(listed.apply(index).activeTasks()) for index in range(listed.length()))
+    while not pool.schedulableQueue().isEmpty() and time.monotonic() < deadline:
+        time.sleep(0.02)

@@ -40,6 +40,9 @@ class Trouble:
     permanent: bool = False
     curable: bool = False
     """Permanent, but its cause may vanish without a new spec: worth a look now and then."""
+    suspect: bool = False
+    """Passing, but if it comes again and again without progress it is permanent: a record that the
+    transform cannot take, which every restart meets again."""
 
     def at(self, time: datetime) -> Failure:
         """The failure as it is reported."""
@@ -65,8 +68,8 @@ class _Rule:
     permanent: bool = False
     curable: bool = False
     advice: str = ""
-    quotes_records: bool = False
-    """Its message may show a record's contents, so it is not repeated."""
+    about_a_record: bool = False
+    """Its message may show a record's contents, so it is not repeated; and the record stays."""
 
 
 _DATA_ERROR = "a record could not be processed; its contents are not shown here"
@@ -76,6 +79,8 @@ _DATA_ERROR = "a record could not be processed; its contents are not shown here"
 _RULES: tuple[_Rule, ...] = (
     _Rule("_LEGACY_ERROR_TEMP_3102", "UnsupportedOperation", permanent=True),
     _Rule("_LEGACY_ERROR_TEMP_2256", "UnsupportedOperation", permanent=True),
+    _Rule("STREAMING_OUTPUT_MODE", "UnsupportedOperation", permanent=True),
+    _Rule("NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING", "UnsupportedOperation", permanent=True),
     _Rule(
         "KAFKA_DATA_LOSS",
         "DataLoss",
@@ -109,8 +114,7 @@ _RULES: tuple[_Rule, ...] = (
     _Rule(
         f"{_KAFKA}.errors.SerializationException",
         "Serialization",
-        permanent=True,
-        quotes_records=True,
+        about_a_record=True,
     ),
     _Rule(f"{_KAFKA}.errors.RecordTooLargeException", "RecordTooLarge", permanent=True),
     _Rule(f"{_KAFKA}.config.ConfigException", "KafkaOptionInvalid", permanent=True),
@@ -118,11 +122,11 @@ _RULES: tuple[_Rule, ...] = (
     _Rule("java.util.concurrent.TimeoutException", "BrokerUnreachable"),
     _Rule("org.apache.spark.SparkClassNotFoundException", "ClassNotFound", permanent=True),
     _Rule("java.lang.OutOfMemoryError", "OutOfMemory", advice="Give the executors more memory."),
-    _Rule("org.apache.spark.SparkArithmeticException", permanent=True, quotes_records=True),
-    _Rule("org.apache.spark.SparkDateTimeException", permanent=True, quotes_records=True),
-    _Rule("org.apache.spark.SparkNumberFormatException", permanent=True, quotes_records=True),
-    _Rule("org.apache.spark.SparkArrayIndexOutOfBoundsException", permanent=True),
-    _Rule("org.apache.spark.SparkRuntimeException", permanent=True, quotes_records=True),
+    _Rule("org.apache.spark.SparkArithmeticException", about_a_record=True),
+    _Rule("org.apache.spark.SparkDateTimeException", about_a_record=True),
+    _Rule("org.apache.spark.SparkNumberFormatException", about_a_record=True),
+    _Rule("org.apache.spark.SparkArrayIndexOutOfBoundsException", about_a_record=True),
+    _Rule("org.apache.spark.SparkRuntimeException", about_a_record=True),
     _Rule("org.apache.spark.SparkUnsupportedOperationException", permanent=True),
     _Rule("java.lang.IllegalArgumentException", "OptionInvalid", permanent=True),
     _Rule("org.apache.spark.SparkException", "TaskFailed"),
@@ -144,12 +148,17 @@ def classify(chain: Sequence[Link]) -> Trouble:
 def _trouble(rule: _Rule, link: Link) -> Trouble:
     condition = None if _is_legacy(link.condition) else link.condition
     named_after = (condition or link.classes[0].rsplit(".", 1)[-1]).split(".", 1)[0]
-    message = f"[{link.condition}] {_DATA_ERROR}" if rule.quotes_records else _headline(link)
+    message = (
+        f"[{link.condition or link.classes[0]}] {_DATA_ERROR}"
+        if rule.about_a_record
+        else _headline(link)
+    )
     return Trouble(
         reason=rule.reason or _camel(named_after),
         message=f"{message} {rule.advice}".strip(),
         permanent=rule.permanent,
         curable=rule.curable,
+        suspect=rule.about_a_record,
     )
 
 

@@ -6,9 +6,12 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 # Py4J logs a traceback for each call into a JVM that has died; the driver says it in one line.
-_NOISY = ("py4j", "py4j.clientserver", "py4j.java_gateway")
+_NOISY = "py4j"
+# Made before pyspark is imported, which changes the class that loggers are made of.
+_LOG = logging.getLogger("penstock.driver")
 
 
 class _OneLine(logging.Formatter):
@@ -33,10 +36,9 @@ def set_up() -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
-    for name in _NOISY:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    handler.addFilter(lambda record: _NOISY not in Path(record.pathname).parts)
 
 
 def say(message: str, level: int = logging.INFO, **facts: object) -> None:
     """One line: what happened, and the facts a person would grep for."""
-    logging.getLogger("penstock.driver").log(level, message, extra={"facts": facts})
+    _LOG.log(level, message, extra={"facts": facts})

@@ -41,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--checkpoint", type=Path, help="outside a pod: the checkpoint's folder")
     parser.add_argument("--class-path", default="", help="further jars for the JVM")
     parser.add_argument("--http-port", type=int, help="outside a pod: serve probes and metrics")
+    parser.add_argument("--termination-log", type=Path, help="outside a pod: where to say why")
     given = parser.parse_args(arguments)
     logs.set_up()
     stream = ContinuousStream.from_yaml(Path(given.file).read_text())
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if place is None:
         if given.checkpoint is None:
             parser.error("outside a pod, --checkpoint says where progress is kept")
-        place = Local(given.checkpoint, given.class_path, given.http_port)
+        place = Local(given.checkpoint, given.class_path, given.http_port, given.termination_log)
     return run(stream, place)
 
 

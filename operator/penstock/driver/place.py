@@ -25,6 +25,7 @@ class Kubernetes:
     class_path: str = ""
     http_port: int | None = naming.HTTP_PORT
     termination_log: Path | None = Path("/dev/termination-log")
+    api_server: str = "https://kubernetes.default.svc"
 
     @property
     def address(self) -> str:

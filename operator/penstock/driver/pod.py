@@ -59,6 +59,10 @@ class Api:
             "application/merge-patch+json",
         )
 
+    def uid(self, pod: str) -> str:
+        """What tells a pod from an earlier one of the same name."""
+        return str(self._call("GET", f"{self._pods}/{pod}")["metadata"]["uid"])
+
     def executors(self, stream: str) -> list[str]:
         """The names of the stream's executor pods."""
         selector = urllib.parse.quote(

@@ -117,16 +117,22 @@ def check(frame: DataFrame) -> None:
     """Raises AnalysisException if the continuous engine does not support the query.
 
     The check that start() makes, made early: a query that will be refused should not wait for its
-    executors first.
+    executors first. In append mode, which is all that continuous queries have, an aggregate fails
+    for its output mode before the check gets to naming it.
     """
-    java: Any = frame._jdf
-    jvm = frame.sparkSession._jvm
-    assert jvm is not None
+    from pyspark.errors import AnalysisException
+
+    jvm: Any = frame.sparkSession._jvm
     sql = jvm.org.apache.spark.sql
-    append = sql.streaming.OutputMode.Append()
-    sql.catalyst.analysis.UnsupportedOperationChecker.checkForContinuous(
-        java.queryExecution().analyzed(), append
-    )
+    java: Any = frame._jdf
+    analyzed = java.queryExecution().analyzed()
+    checker, mode = sql.catalyst.analysis.UnsupportedOperationChecker, sql.streaming.OutputMode
+    try:
+        checker.checkForContinuous(analyzed, mode.Append())
+    except AnalysisException as error:
+        if (error.getCondition() or "").startswith("STREAMING_OUTPUT_MODE"):
+            checker.checkForContinuous(analyzed, mode.Update())
+        raise
 
 
 def start(frame: DataFrame, spec: StreamSpec, name: str, location: str) -> StreamingQuery:

@@ -6,6 +6,7 @@ in docs/architecture.md and the tests of this package.
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 SCRATCH = Path("/tmp/penstock")  # noqa: S108  the one place that is writable in the container
 EXECUTOR_TEMPLATE = SCRATCH / "executor.yaml"
+
+# pyspark logs an exception that it raises, on many lines; the driver says it in one.
+_REPEATS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 # Unless the user's sparkConf says otherwise.
 _DEFAULTS = {
@@ -46,7 +50,6 @@ _FORCED = {
 }
 
 _FORCED_ON_KUBERNETES = {
-    "spark.master": "k8s://https://kubernetes.default.svc",
     "spark.submit.deployMode": "client",
     "spark.driver.port": str(naming.DRIVER_PORT),
     "spark.driver.blockManager.port": str(naming.BLOCK_MANAGER_PORT),
@@ -100,6 +103,7 @@ def _on_kubernetes(stream: ContinuousStream, place: Kubernetes, size: Size) -> d
     log4j2 = f"-Dlog4j2.configurationFile={LOG4J2_FILE.as_uri()}"
     user_options = spec.spark_conf.get("spark.executor.extraJavaOptions", "")
     conf = {
+        "spark.master": f"k8s://{place.api_server}",
         "spark.driver.host": place.address,
         "spark.driver.cores": str(spec.driver.cores),
         "spark.executor.instances": str(size.executors),
@@ -108,8 +112,6 @@ def _on_kubernetes(stream: ContinuousStream, place: Kubernetes, size: Size) -> d
         "spark.executor.extraJavaOptions": f"{log4j2} {user_options}".strip(),
         "spark.kubernetes.namespace": place.namespace,
         "spark.kubernetes.container.image": spec.image or "",
-        # Executors get the driver's pod as their owner and go when it goes.
-        "spark.kubernetes.driver.pod.name": place.pod_name,
         "spark.kubernetes.executor.podNamePrefix": name,
         "spark.kubernetes.executor.request.cores": executor.core_request or str(executor.cores),
         "spark.kubernetes.authenticate.executor.serviceAccountName": naming.driver_name(name),
@@ -121,8 +123,14 @@ def _on_kubernetes(stream: ContinuousStream, place: Kubernetes, size: Size) -> d
     return conf
 
 
-def executor_template() -> dict[str, Any]:
-    """What Spark cannot say about an executor's pod: the restricted Pod Security Standard.
+def executor_template(pod_name: str, pod_uid: str) -> dict[str, Any]:
+    """What Spark cannot say about an executor's pod.
+
+    The driver's pod as its owner, so that it goes when that goes. Spark would set that itself,
+    given spark.kubernetes.driver.pod.name, but then it waits a second for this pod to be Ready
+    before it asks for executors (measured), and the pod is not Ready before they work.
+
+    The restricted Pod Security Standard.
 
     A volume whose name begins with spark-local-dir- is taken for local storage (Running Spark on
     Kubernetes, "Local Storage"), so Spark mounts no further one.
@@ -130,6 +138,17 @@ def executor_template() -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
+        "metadata": {
+            "ownerReferences": [
+                {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "name": pod_name,
+                    "uid": pod_uid,
+                    "controller": True,
+                }
+            ]
+        },
         "spec": {
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
@@ -159,13 +178,19 @@ def executor_template() -> dict[str, Any]:
     }
 
 
-def start(gateway: Any, conf: dict[str, str], place: Place) -> SparkSession:
+def write_executor_template(pod_name: str, pod_uid: str) -> None:
+    """Leaves the template where Spark is told to look for it."""
+    EXECUTOR_TEMPLATE.parent.mkdir(parents=True, exist_ok=True)
+    EXECUTOR_TEMPLATE.write_text(yaml.safe_dump(executor_template(pod_name, pod_uid)))
+
+
+def start(gateway: Any, conf: dict[str, str]) -> SparkSession:
     """A SparkSession in the gateway's JVM; blocks until Spark is up."""
     from pyspark import SparkConf, SparkContext
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
-    if isinstance(place, Kubernetes):
-        EXECUTOR_TEMPLATE.parent.mkdir(parents=True, exist_ok=True)
-        EXECUTOR_TEMPLATE.write_text(yaml.safe_dump(executor_template()))
+    for name in _REPEATS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     settings = SparkConf(loadDefaults=False).setAll(list(conf.items()))
     return SparkSession(SparkContext(conf=settings, gateway=gateway))

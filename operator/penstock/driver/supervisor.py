@@ -48,6 +48,8 @@ class Policy:
     """The pace at which a cause that may vanish is looked at again."""
     stuck_at_most: int = 3
     """Restarts for want of progress in a row, before the process is given up."""
+    suspect_at_most: int = 10
+    """Failures about a record in a row, without a commit between, before they are permanent."""
 
     @property
     def patience(self) -> float:
@@ -94,6 +96,8 @@ class State:
     attempts: int = 0
     """Failures since the query was last healthy for a while."""
     stuck: int = 0
+    suspicions: int = 0
+    """Suspect failures since the last commit."""
     restarts: int = 0
     """Starts of the query after a failure."""
     owed: bool = False
@@ -131,6 +135,11 @@ def _failed(
     down = replace(
         state, trouble=trouble, owed=True, checked=False, committed=False, healthy_since=None
     )
+    if trouble.suspect:
+        down = replace(down, suspicions=down.suspicions + 1)
+        if down.suspicions >= policy.suspect_at_most:
+            trouble = replace(trouble, permanent=True)
+            down = replace(down, trouble=trouble)
     if trouble.permanent:
         look_at = now + policy.look_again if trouble.curable else None
         return replace(down, halted=True, look_at=look_at, retry_at=None), Action.LET_GO
@@ -186,6 +195,7 @@ def _running(state: State, sight: Sight, policy: Policy, jitter: float) -> tuple
             committed=True,
             progress_at=sight.now,
             stuck=0,
+            suspicions=0,
             healthy_since=sight.now if state.healthy_since is None else state.healthy_since,
         )
     if state.healthy_since is not None and sight.now - state.healthy_since >= policy.stable_after:

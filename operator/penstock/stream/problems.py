@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from penstock.stream.sizing import Size, size
 from penstock.stream.spec import StreamSpec
 from penstock.stream.sql import refusals
 
@@ -29,7 +30,17 @@ def of_error(error: ValidationError) -> list[Problem]:
 
 def of_spec(spec: StreamSpec) -> list[Problem]:
     """Why a spec that could be read cannot run."""
-    return [Problem(each.reason, each.message) for each in refusals(spec)]
+    return [*(Problem(each.reason, each.message) for each in refusals(spec)), *_of_size(spec)]
+
+
+def _of_size(spec: StreamSpec) -> list[Problem]:
+    """A source that states its partitions can be sized without asking it; Kafka cannot."""
+    if spec.source.rate is None:
+        return []
+    sized = size(spec.source.rate.num_partitions, spec)
+    if isinstance(sized, Size):
+        return []
+    return [Problem("TooFewExecutorsAllowed", str(sized))]
 
 
 def _in_words(error: ErrorDetails) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -91,7 +91,7 @@ class FakeCluster:
             self._write(f"delete {ref.kind.kind}", lambda: self.remove(there))
 
     async def create_event(self, event: Manifest) -> None:
-        self._write("event", lambda: self.events.append(event) or event)
+        self._write("event", lambda: self._keep(event))
 
     # What others do to the cluster.
 
@@ -129,7 +129,7 @@ class FakeCluster:
     def has(self, kind: Kind, name: str, namespace: str = "default") -> bool:
         return (kind.kind, namespace, name) in self.objects
 
-    def of_kind(self, kind: Kind) -> list[Manifest]:
+    def of_kind(self, kind: Kind) -> Sequence[Manifest]:
         return [
             copy.deepcopy(each) for (name, _, _), each in self.objects.items() if name == kind.kind
         ]
@@ -145,6 +145,10 @@ class FakeCluster:
         if self.kill_at == (number, "after"):
             raise Killed
         return copy.deepcopy(result)
+
+    def _keep(self, event: Manifest) -> Manifest:
+        self.events.append(event)
+        return event
 
     def _merge(self, manifest: Manifest) -> Manifest:
         ident = _id(manifest)

@@ -26,7 +26,7 @@ from penstock.controller.metrics import Metrics
 from penstock.stream import naming
 from tests.controller import samples
 
-_ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[3]
 _CONTROLLERS = (
     "statefulset-controller",
     "garbage-collector-controller",
@@ -40,7 +40,7 @@ PATIENCE_SECONDS = 60
 def control_plane() -> Iterator[ApiServer]:
     """An API server with the CRD, and the controllers that a stream's life depends on."""
     with api_server() as server:
-        kubectl(server, "apply", "--server-side", "-f", _ROOT / "crds")
+        kubectl(server, "apply", "--server-side", "-f", ROOT / "crds")
         manager = Leashed(
             [
                 tool("kube-controller-manager"),
@@ -89,12 +89,12 @@ class Namespace:
         return await self.kubectl("apply", "-f", "-", stdin=json.dumps(stream))
 
     @contextlib.asynccontextmanager
-    async def operator(self) -> AsyncIterator[Metrics]:
+    async def operator(self, kubeconfig: Path | None = None) -> AsyncIterator[Metrics]:
         """The whole operator in this event loop, ended as SIGTERM would."""
         stop, ready, metrics = asyncio.Event(), asyncio.Event(), Metrics()
         task = asyncio.create_task(
             operate(
-                await configuration(self._server.kubeconfig),
+                await configuration(kubeconfig or self._server.kubeconfig),
                 metrics,
                 default_image=samples.IMAGE,
                 namespaces=[self.name],
@@ -151,8 +151,9 @@ class Namespace:
         if stream is None or not stream.get("status"):
             return False
         status = stream["status"]
-        current = status["observedGeneration"] == stream["metadata"]["generation"]
-        return current and (await self.condition("Ready"))["status"] == "True"
+        if status["observedGeneration"] != stream["metadata"]["generation"]:
+            return False
+        return bool((await self.condition("Ready"))["status"] == "True")
 
     async def children(self) -> list[Manifest]:
         """Everything that carries the stream's label."""

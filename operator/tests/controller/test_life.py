@@ -36,7 +36,7 @@ def test_a_stream_gets_its_objects_and_becomes_ready(world: World) -> None:
         "ServiceAccount flags-driver", "RoleBinding flags-driver", "StatefulSet flags-driver",
         "Pod flags-driver-0", f"ConfigMap {config}", CLAIM,
     }  # fmt: skip
-    assert world.status.state is StreamState.RUNNING
+    assert world.state == StreamState.RUNNING
     assert [(each.type, each.status) for each in world.status.conditions] == [
         ("Ready", "True"), ("Reconciling", "False"), ("Stalled", "False"),
     ]  # fmt: skip
@@ -91,7 +91,7 @@ def test_a_stream_of_the_same_name_goes_on_from_a_retained_claim(world: World) -
     world.apply()
     world.settle()
     assert world.cluster.one(kinds.CLAIM, "flags-checkpoint")["metadata"]["uid"] == before
-    assert world.status.state is StreamState.RUNNING
+    assert world.state == StreamState.RUNNING
     assert "CheckpointFound" in [each["reason"] for each in world.cluster.events]
 
 
@@ -106,7 +106,7 @@ def test_a_stream_applied_anew_waits_until_the_deleted_one_is_gone() -> None:
     assert world.condition("Ready").reason == "WaitingForDeletion"
     old_claim = world.cluster.one(kinds.CLAIM, "flags-checkpoint")["metadata"]["uid"]
     world.settle()
-    assert world.status.state is StreamState.RUNNING
+    assert world.state == StreamState.RUNNING
     assert world.cluster.one(kinds.CLAIM, "flags-checkpoint")["metadata"]["uid"] != old_claim
 
 
@@ -118,7 +118,7 @@ def test_an_edit_rolls_the_driver_and_removes_the_old_document(world: World) -> 
     assert world.condition("Ready").reason == "RollingOut"
     world.settle()
     assert world.running_hash != before
-    assert world.status.state is StreamState.RUNNING
+    assert world.state == StreamState.RUNNING
     assert len(world.cluster.of_kind(kinds.CONFIG_MAP)) == 1
     assert world.status.restarts is not None
     assert world.status.restarts.total == 0
@@ -140,7 +140,7 @@ def test_an_edit_while_the_operator_is_away_is_rolled_out_when_it_is_back(world:
     world.settle()
     assert len(world.drivers_started) == 2
     assert world.status.observed_generation == 2
-    assert world.status.state is StreamState.RUNNING
+    assert world.state == StreamState.RUNNING
 
 
 def test_a_change_of_the_volume_does_not_restart_the_query(world: World) -> None:
@@ -169,7 +169,7 @@ def test_a_bad_spec_creates_nothing_and_recovers_when_corrected() -> None:
     assert world.condition("Reconciling").status == "False"
     world.apply()
     world.settle()
-    assert world.status.state is StreamState.RUNNING
+    assert world.state == StreamState.RUNNING
 
 
 def test_a_bad_edit_leaves_the_running_stream_alone(world: World) -> None:
@@ -182,8 +182,17 @@ def test_a_bad_edit_leaves_the_running_stream_alone(world: World) -> None:
     assert "goes on running" in world.condition("Stalled").message
     world.apply()
     world.settle()
-    assert world.status.state is StreamState.RUNNING
+    assert world.state == StreamState.RUNNING
     assert len(world.drivers_started) == 1
+
+
+def test_a_stream_that_forbids_the_cores_it_needs_starts_no_driver() -> None:
+    """Its query would hang without a word (sizing)."""
+    world = World()
+    world.apply(source={"rate": {"numPartitions": 3}}, executor={"maxInstances": 2})
+    world.settle()
+    assert world.children() == set()
+    assert world.condition("Stalled").reason == "TooFewExecutorsAllowed"
 
 
 def test_what_the_schema_did_not_stop_is_named_with_its_field() -> None:
@@ -201,13 +210,32 @@ def test_a_permanent_failure_stalls_without_a_loop_until_the_spec_changes(world:
         conditions=[{"type": "Ready", "status": "False"}],
     )
     world.settle()
-    assert world.status.state is StreamState.STALLED
+    assert world.state == StreamState.STALLED
     assert world.condition("Stalled").reason == "TopicMissing"
     assert world.condition("Ready").status == "False"
     assert len(world.drivers_started) == 1
     world.apply(executor={"cores": 2})
     world.settle()
-    assert world.status.state is StreamState.RUNNING
+    assert world.state == StreamState.RUNNING
+
+
+def test_a_broken_pod_that_the_stateful_set_spares_is_replaced_all_the_same(world: World) -> None:
+    """And it is the operator's only deletion of a pod: a ready one is left to the rollout."""
+    world.spares_unready_pods = True
+    world.put_pod(
+        samples.report(world.running_hash, state=QueryState.FAILED, last_failure=FAILURE),
+        conditions=[{"type": "Ready", "status": "False"}],
+    )
+    world.settle()
+    assert "delete Pod" not in world.cluster.writes
+    world.apply(executor={"cores": 2})
+    world.settle()
+    assert world.state == StreamState.RUNNING
+    assert world.cluster.writes.count("delete Pod") == 1
+    world.apply(executor={"cores": 4})
+    world.settle()
+    assert world.state == StreamState.RUNNING
+    assert world.cluster.writes.count("delete Pod") == 1
 
 
 def test_a_permanent_failure_that_went_away_is_forgotten(world: World) -> None:
@@ -215,7 +243,7 @@ def test_a_permanent_failure_that_went_away_is_forgotten(world: World) -> None:
     world.settle()
     world.report(last_failure=FAILURE)
     world.settle()
-    assert world.status.state is StreamState.RUNNING
+    assert world.state == StreamState.RUNNING
     assert world.status.last_failure == FAILURE
 
 
@@ -225,9 +253,9 @@ def test_a_missing_driver_is_seen_at_once(world: World) -> None:
     world.cluster.remove(pod)
     world.reconcile()
     assert world.condition("Ready").status == "False"
-    assert world.status.state is StreamState.RESTARTING
+    assert world.state == StreamState.RESTARTING
     world.settle()
-    assert world.status.state is StreamState.RUNNING
+    assert world.state == StreamState.RUNNING
     assert world.status.restarts is not None
     assert world.status.restarts.pod == 1
     assert world.status.last_failure is not None
@@ -262,7 +290,7 @@ def test_a_refused_object_is_told_of_and_recovers() -> None:
     assert "exceeded quota" in world.condition("Stalled").message
     world.cluster.refuse = lambda _: None
     world.settle()
-    assert world.status.state is StreamState.RUNNING
+    assert world.state == StreamState.RUNNING
 
 
 def test_a_volume_that_cannot_grow_holds_up_nothing_else(world: World) -> None:
@@ -294,3 +322,20 @@ def test_metrics_of_a_stream_go_with_it(world: World) -> None:
     world.delete()
     world.settle()
     assert world.metrics.registry.get_sample_value("penstock_stream_state", labels) is None
+
+
+def test_an_edit_in_the_middle_of_a_look_is_looked_at_again(world: World) -> None:
+    """The status is refused for a stream that is no longer the one that was judged."""
+    looks = iter([True])
+
+    def edit_once(manifest: dict[str, Any]) -> None:
+        if manifest["kind"] == "StatefulSet" and next(looks, False):
+            world.apply(driver={"memory": "2Gi"})
+
+    world.cluster.listeners.append(edit_once)
+    world.apply(executor={"cores": 2})
+    world.reconcile()
+    assert world.status.observed_generation == 1
+    world.settle()
+    assert world.status.observed_generation == 3
+    assert world.state == StreamState.RUNNING

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import yaml
 
 from e2e.cluster.apiserver import ApiServer
 from e2e.cluster.errors import ClusterError
+from e2e.cluster.proc import run
+from e2e.cluster.tools import tool
 from penstock.controller import kinds
 from penstock.stream import naming
 from penstock.stream.status import Failure, QueryState
 from tests.controller import samples
-from tests.controller.real import Namespace, control_plane, eventually, namespace
+from tests.controller.real import ROOT, Namespace, control_plane, eventually, kubectl, namespace
 
 pytestmark = pytest.mark.real
 
+SYSTEM = "penstock-system"
 CLAIM = "PersistentVolumeClaim flags-checkpoint"
 
 
@@ -250,6 +255,52 @@ def test_a_bad_manifest_is_refused_with_the_field_it_is_about(
             with pytest.raises(ClusterError) as refusal:
                 await space.apply(**spoiled)
             assert named in str(refusal.value)
+
+    asyncio.run(scenario())
+
+
+def test_the_charts_rights_are_enough(server: ApiServer, tmp_path: Path) -> None:
+    """The operator with the chart's rights alone; and they do not let it read a Secret."""
+    rendered = run([tool("helm"), "template", "penstock", ROOT / "charts/penstock", "-n", SYSTEM])
+    rbac = [
+        each
+        for each in yaml.safe_load_all(rendered)
+        if each and each["kind"] in {"ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+    ]
+    kubectl(server, "create", "namespace", SYSTEM)
+    kubectl(server, "apply", "-f", "-", stdin=yaml.safe_dump_all(rbac))
+    (name,) = [each["metadata"]["name"] for each in rbac if each["kind"] == "ServiceAccount"]
+    account = f"system:serviceaccount:{SYSTEM}:{name}"
+    token = kubectl(server, "-n", SYSTEM, "create", "token", name).strip()
+    kubeconfig = tmp_path / "kubeconfig"
+    users = yaml.safe_load(server.kubeconfig.read_text())
+    users["users"][0]["user"] = {"token": token}
+    kubeconfig.write_text(yaml.safe_dump(users))
+
+    async def scenario() -> None:
+        async with namespace(server) as space, space.operator(kubeconfig):
+            await running(space)
+            old = await space.pod()
+            assert old is not None
+            await space.apply(executor={"cores": 2})
+
+            async def replaced() -> bool:
+                pod = await space.pod()
+                return pod is not None and pod["metadata"]["uid"] != old["metadata"]["uid"]
+
+            await eventually(replaced)
+            await space.run_driver()
+            await eventually(space.ready)
+            names = await eventually(lambda: one_document(space))
+            assert len(names) == 1
+            denied = await space.kubectl(
+                "auth", "can-i", "--list", f"--as={account}", "--no-headers"
+            )
+            assert "secrets" not in denied
+
+    async def one_document(space: Namespace) -> list[str]:
+        names = [name for name in await space.names() if name.startswith("ConfigMap")]
+        return names if len(names) == 1 else []
 
     asyncio.run(scenario())
 

@@ -12,6 +12,7 @@ from penstock.controller import kinds
 from penstock.controller.engine import Engine
 from penstock.controller.kinds import Key, Manifest
 from penstock.controller.metrics import Metrics
+from penstock.controller.pods import DriverPod
 from penstock.stream import naming
 from penstock.stream.status import Condition, DriverReport, StreamStatus
 from tests.controller import samples
@@ -30,6 +31,8 @@ class World:
         self.cluster = FakeCluster(self.clock)
         self.metrics = Metrics()
         self.drivers_started: list[str] = []
+        # Whether the StatefulSet controller leaves a pod alone that never got ready.
+        self.spares_unready_pods = False
         self.restart_operator()
 
     # What people do.
@@ -98,7 +101,9 @@ class World:
         pod = self.pod
         if pod is None:
             self._make_pod(owner, template, revision)
-        elif kinds.labels_of(pod)["controller-revision-hash"] != revision:
+        elif kinds.labels_of(pod)["controller-revision-hash"] != revision and not (
+            self.spares_unready_pods and not DriverPod(pod).ready
+        ):
             self.cluster.remove(pod)
 
     def _make_pod(self, owner: Manifest, template: Manifest, revision: str) -> None:
@@ -156,6 +161,10 @@ class World:
     @property
     def status(self) -> StreamStatus:
         return StreamStatus.model_validate(self.stream["status"])
+
+    @property
+    def state(self) -> str:
+        return str(self.status.state)
 
     def condition(self, kind: str) -> Condition:
         return next(each for each in self.status.conditions if each.type == kind)

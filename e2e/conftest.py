@@ -1,0 +1,42 @@
+"""The real cluster with Penstock and Kafka in it, made once for all tests and left warm."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.install import Installation, install
+from e2e.kube import Kube
+
+
+@pytest.fixture(scope="session")
+def installation() -> Installation:
+    """The cluster, the chart installed from this checkout, and a Kafka broker."""
+    return install()
+
+
+@pytest.fixture(scope="module")
+def kube(installation: Installation) -> Iterator[Kube]:
+    """A namespace of the module's own, under the restricted Pod Security Standard."""
+    namespace = f"e2e-{uuid.uuid4().hex[:8]}"
+    kube = installation.kube(namespace)
+    kube.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {
+                "name": namespace,
+                "labels": {"pod-security.kubernetes.io/enforce": "restricted"},
+            },
+        }
+    )
+    yield kube
+    kube.run("delete", "namespace", namespace, "--wait=false")
+
+
+@pytest.fixture
+def topic() -> str:
+    """A topic name that no other test uses."""
+    return f"t-{uuid.uuid4().hex[:8]}"

@@ -1,0 +1,35 @@
+"""Executors follow the partitions: total cores never fall short."""
+
+from __future__ import annotations
+
+import pytest
+
+from e2e.install import Installation
+from e2e.kube import Kube, wait_for
+from e2e.streams import KIND, Stream, kafka_to_kafka, manifest
+from e2e.traffic import create_topics
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+CORES_PER_EXECUTOR = 2
+
+
+@pytest.mark.parametrize("partitions", [1, 4, 5])
+def test_cores_cover_the_partitions(
+    installation: Installation, kube: Kube, topic: str, partitions: int
+) -> None:
+    """With two cores an executor: 1, 2 and 3 executors, and the stream is Ready with them."""
+    sink = f"{topic}-out"
+    create_topics(installation.kafka.external, **{topic: partitions, sink: 1})
+    stream = Stream(kube, f"sized-{partitions}")
+    kube.apply(manifest(stream.name, kafka_to_kafka(installation.kafka.internal, topic, sink)))
+    stream.wait_ready()
+    executors = stream.executors()
+    assert len(executors) == -(-partitions // CORES_PER_EXECUTOR)
+    assert len(executors) * CORES_PER_EXECUTOR >= partitions
+    status = stream.status()
+    assert status["partitions"] == partitions
+    cores = len(executors) * CORES_PER_EXECUTOR
+    assert status["cores"] == f"{cores}/{cores}"
+    kube.delete(KIND, stream.name)
+    wait_for("pods gone", lambda: not kube.select("pods", stream.selector), 120)

@@ -1,0 +1,34 @@
+#!/bin/sh
+# driver [ARGUMENT...]: one query and its supervisor.
+# executor: what Spark's driver asks for; everything is in the environment that it sets.
+set -eu
+
+if [ "${1:-}" = driver ]; then
+  shift
+  exec python3 -m penstock.driver "$@"
+fi
+
+if [ "${1:-}" != executor ]; then
+  echo "this image runs 'driver' or 'executor', not '${1:-}'" >&2
+  exit 64
+fi
+
+# spark.executor.extraJavaOptions, one option a variable: SPARK_JAVA_OPT_0, _1, ...
+set --
+n=0
+while eval "[ -n \"\${SPARK_JAVA_OPT_$n+set}\" ]"; do
+  eval "set -- \"\$@\" \"\$SPARK_JAVA_OPT_$n\""
+  n=$((n + 1))
+done
+
+exec java @/opt/spark/java-options "$@" \
+  "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
+  -cp "${SPARK_CLASSPATH:+$SPARK_CLASSPATH:}/opt/spark/jars/*" \
+  org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
+  --driver-url "$SPARK_DRIVER_URL" \
+  --executor-id "$SPARK_EXECUTOR_ID" \
+  --cores "$SPARK_EXECUTOR_CORES" \
+  --app-id "$SPARK_APPLICATION_ID" \
+  --hostname "$SPARK_EXECUTOR_POD_IP" \
+  --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" \
+  --podName "$SPARK_EXECUTOR_POD_NAME"

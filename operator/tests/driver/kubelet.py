@@ -1,0 +1,212 @@
+"""A Kubernetes of one file: an API server that keeps pods, and a kubelet that runs executors.
+
+The pods that Spark asks for become processes of this machine, started from their manifests as the
+image's entry point would. So what needs executors of their own is seen without a cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pyspark
+
+Pod = dict[str, Any]
+
+_OPENED = ("lang", "lang.invoke", "lang.reflect", "io", "net", "nio", "util", "util.concurrent")
+
+
+class Kubelet:
+    """Pods by name. While `paused`, new ones stay Pending, as on a full cluster."""
+
+    def __init__(self, class_path: str, logs: Path) -> None:
+        self.pods: dict[str, Pod] = {}
+        self.made: list[Pod] = []
+        self.paused = False
+        self._class_path = class_path
+        self._logs = logs
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock = threading.RLock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def add(self, name: str, labels: dict[str, str]) -> None:
+        """A pod that is nobody's process."""
+        with self._lock:
+            self.pods[name] = {
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": name, "uid": name, "labels": labels},
+                "status": {"phase": "Running"},
+            }  # fmt: skip
+
+    def executors(self) -> list[str]:
+        """Pods that are running as processes."""
+        with self._lock:
+            return [name for name, it in self._processes.items() if it.poll() is None]
+
+    def resume(self) -> None:
+        """Starts what was left Pending."""
+        with self._lock:
+            self.paused = False
+            for name in list(self.pods):
+                if self.pods[name]["status"]["phase"] == "Pending":
+                    self._run(name)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL to an executor."""
+        self._processes[name].send_signal(signal.SIGKILL)
+        self._processes[name].wait()
+
+    def close(self) -> None:
+        for name in list(self.pods):
+            self._delete(name)
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _create(self, pod: Pod) -> Pod:
+        with self._lock:
+            name = pod["metadata"]["name"]
+            pod["metadata"] |= {"uid": f"{name}-{len(self.made)}", "resourceVersion": "1"}
+            pod["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+            pod["status"] = {"phase": "Pending"}
+            self.pods[name] = pod
+            self.made.append(pod)
+            if not self.paused:
+                self._run(name)
+            return pod
+
+    def _delete(self, name: str) -> bool:
+        with self._lock:
+            process = self._processes.pop(name, None)
+            if process is not None:
+                process.kill()
+                process.wait()
+            return self.pods.pop(name, None) is not None
+
+    def _run(self, name: str) -> None:
+        (container,) = self.pods[name]["spec"]["containers"]
+        assert container["args"] == ["executor"]
+        given = {each["name"]: each.get("value", "") for each in container["env"]}
+        options = [given[key] for key in sorted(given) if key.startswith("SPARK_JAVA_OPT_")]
+        command = [
+            "java", "-Xmx600m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+            *(f"--add-opens=java.base/java.{each}=ALL-UNNAMED" for each in _OPENED),
+            "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+            *options,
+            "-cp", f"{Path(pyspark.__file__).parent}/jars/*:{self._class_path}",
+            "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend",
+            "--driver-url", given["SPARK_DRIVER_URL"],
+            "--executor-id", given["SPARK_EXECUTOR_ID"],
+            "--cores", given["SPARK_EXECUTOR_CORES"],
+            "--app-id", given["SPARK_APPLICATION_ID"],
+            "--hostname", "127.0.0.1",
+            "--resourceProfileId", given["SPARK_RESOURCE_PROFILE_ID"],
+            "--podName", name,
+        ]  # fmt: skip
+        environment = {
+            **os.environ,
+            "SPARK_USER": given["SPARK_USER"],
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_DIRS": str(self._logs),
+        }
+        with (self._logs / f"{self.pods[name]['metadata']['uid']}.log").open("wb") as log:
+            self._processes[name] = subprocess.Popen(
+                command, env=environment, stdout=log, stderr=log
+            )
+        self.pods[name]["status"] = {"phase": "Running"}
+
+    def _seen(self) -> list[Pod]:
+        with self._lock:
+            for name, process in self._processes.items():
+                if process.poll() is not None:
+                    self.pods[name]["status"] = {"phase": "Failed"}
+            return list(self.pods.values())
+
+    def _select(self, query: dict[str, list[str]]) -> list[Pod]:
+        text = query.get("labelSelector", [""])[0]
+        wanted = dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair)
+        return [
+            pod
+            for pod in self._seen()
+            if wanted.items() <= pod["metadata"].get("labels", {}).items()
+        ]
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        kubelet = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                name, query = self._asked()
+                if name is None:
+                    items = kubelet._select(query) if "/pods" in self.path else []
+                    meta = {"resourceVersion": "1"}
+                    self._answer(
+                        200,
+                        {"kind": "PodList", "apiVersion": "v1", "metadata": meta, "items": items},
+                    )
+                elif name in kubelet.pods:
+                    self._answer(200, kubelet.pods[name])
+                else:
+                    self._answer(404, {"kind": "Status", "code": 404})
+
+            def do_POST(self) -> None:
+                self._answer(201, kubelet._create(self._body()))
+
+            def do_PATCH(self) -> None:
+                name, _ = self._asked()
+                body = self._body()
+                assert name is not None
+                metadata = kubelet.pods[name]["metadata"]
+                for part in ("annotations", "labels"):
+                    metadata.setdefault(part, {}).update(body["metadata"].get(part, {}))
+                self._answer(200, kubelet.pods[name])
+
+            def do_DELETE(self) -> None:
+                self._body()
+                name, query = self._asked()
+                names = (
+                    [pod["metadata"]["name"] for pod in kubelet._select(query)]
+                    if name is None
+                    else [name]
+                )
+                gone = [each for each in names if kubelet._delete(each)]
+                code = 404 if name is not None and not gone else 200
+                self._answer(code, {"kind": "Status", "apiVersion": "v1", "code": code})
+
+            def _asked(self) -> tuple[str | None, dict[str, list[str]]]:
+                parts = urlsplit(self.path)
+                _, _, name = parts.path.partition("/pods/")
+                return (name or None), parse_qs(parts.query)
+
+            def _body(self) -> Any:
+                length = int(self.headers.get("Content-Length") or 0)
+                return json.loads(self.rfile.read(length) or b"{}")
+
+            def _answer(self, status: int, body: Any) -> None:
+                data = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        return Handler

@@ -1,0 +1,167 @@
+"""A driver that runs in the test's own process, and the numbered traffic around it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from penstock.driver.engine import Engine
+from penstock.driver.jvm import Jvm
+from penstock.driver.loop import Loop
+from penstock.driver.place import Kubernetes, Local, Place
+from penstock.driver.pod import Api
+from penstock.driver.query import trigger_interval_ms
+from penstock.driver.server import Health, Metrics
+from penstock.driver.supervisor import Policy
+from penstock.stream.resource import ContinuousStream
+from penstock.stream.status import DriverReport, QueryState
+
+PATIENCE = 90.0
+
+
+def wait_for(what: str, holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    """Returns when it holds; says what it waited for when it does not."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:.0f} s: {what}")
+        time.sleep(0.05)
+
+
+class Running:
+    """A driver's loop in a thread, and every report it made."""
+
+    def __init__(
+        self,
+        stream: ContinuousStream,
+        jvm: Jvm,
+        place: Place,
+        policy: Policy,
+        api: Api | None = None,
+    ) -> None:
+        self.reports: list[DriverReport] = []
+        self.health, self.metrics = Health(), Metrics()
+        self.engine = Engine(stream, place, jvm, api)
+        self.stop = threading.Event()
+        self.error: BaseException | None = None
+        self._loop = Loop(
+            self.engine, jvm, policy, "hash", self.health, self.metrics, self.reports.append
+        )
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run(self.stop)
+        except BaseException as error:
+            self.error = error
+            self.engine.let_go()
+
+    @property
+    def last(self) -> DriverReport:
+        """The newest report."""
+        return (
+            self.reports[-1]
+            if self.reports
+            else DriverReport(spec_hash="", state=QueryState.STARTING)
+        )
+
+    def wait(self, what: str, holds: Callable[[DriverReport], bool]) -> DriverReport:
+        """The newest report, once it is so."""
+        wait_for(
+            f"{what}; the last report: {self.last!r}",
+            lambda: self.error is not None or holds(self.last),
+        )
+        if self.error is not None:
+            raise self.error
+        return self.last
+
+    def wait_ready(self) -> DriverReport:
+        """Once its query has committed an epoch."""
+        wait_for("ready", lambda: self.health.ready)
+        return self.last
+
+
+@contextlib.contextmanager
+def running(
+    stream: ContinuousStream,
+    jvm: Jvm,
+    where: Path | Kubernetes,
+    policy: Policy | None = None,
+    api: Api | None = None,
+) -> Iterator[Running]:
+    """A driver for the length of the block, stopped in good order at its end."""
+    interval = trigger_interval_ms(stream.spec) / 1000
+    place = where if isinstance(where, Kubernetes) else Local(where)
+    it = Running(stream, jvm, place, policy or Policy(interval, backoff_base=0.1), api)
+    try:
+        yield it
+    finally:
+        it.stop.set()
+        it.thread.join(PATIENCE)
+        assert not it.thread.is_alive()
+
+
+class Topics:
+    """Topics under names of their own, and numbered records in and out of them."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+
+    def make(self, partitions: int = 2, name: str | None = None) -> str:
+        """A new topic."""
+        name = name or f"t-{uuid.uuid4().hex[:8]}"
+        for future in self._admin.create_topics([NewTopic(name, partitions, 1)]).values():
+            future.result(30)
+        return name
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """More partitions for a topic."""
+        for future in self._admin.create_partitions([NewPartitions(topic, partitions)]).values():
+            future.result(30)
+
+    def send(self, topic: str, numbers: range, partition: int | None = None) -> None:
+        """Numbers, each a record, acknowledged."""
+        for number in numbers:
+            more = {} if partition is None else {"partition": partition}
+            self._producer.produce(topic, str(number).encode(), str(number).encode(), **more)
+        assert self._producer.flush(30) == 0
+
+    def received(self, topic: str) -> Counter[int]:
+        """The numbers in the topic, with how often each is there."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "test"})
+        try:
+            partitions = consumer.list_topics(topic, 30).topics[topic].partitions
+            ends = {
+                p: consumer.get_watermark_offsets(TopicPartition(topic, p), 30)[1]
+                for p in partitions
+            }
+            consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
+            found: Counter[int] = Counter()
+            while sum(found.values()) < sum(ends.values()):
+                message = consumer.poll(30)
+                assert message is not None
+                found[int(message.value())] += 1
+            return found
+        finally:
+            consumer.close()
+
+    def wait_received(self, topic: str, numbers: range) -> Counter[int]:
+        """What is in the topic, once every one of the numbers is."""
+        wanted = set(numbers)
+
+        def missing() -> set[int]:
+            return wanted - set(self.received(topic))
+
+        wait_for(f"{len(wanted)} numbers in {topic}", lambda: not missing())
+        return self.received(topic)

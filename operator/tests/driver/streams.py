@@ -1,0 +1,43 @@
+"""Streams for the tests, short to write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.stream.resource import ContinuousStream
+
+RATE: dict[str, Any] = {"rate": {"rowsPerSecond": 10, "numPartitions": 2}}
+CONSOLE: dict[str, Any] = {"console": {}}
+
+
+def kafka_source(bootstrap: str = "kafka:9092", **more: Any) -> dict[str, Any]:
+    """A source of one topic, `in`."""
+    return {"kafka": {"bootstrapServers": bootstrap, "topics": ["in"], **more}}
+
+
+def kafka_sink(bootstrap: str = "kafka:9092", **more: Any) -> dict[str, Any]:
+    """A sink into one topic, `out`."""
+    return {"kafka": {"bootstrapServers": bootstrap, "topic": "out", **more}}
+
+
+def stream(
+    source: dict[str, Any] = RATE,
+    sink: dict[str, Any] = CONSOLE,
+    interval: str = "1s",
+    **spec: Any,
+) -> ContinuousStream:
+    """A continuous stream named `numbers` in the namespace `payments`."""
+    return ContinuousStream.model_validate(
+        {
+            "apiVersion": "penstock.dev/v1alpha1",
+            "kind": "ContinuousStream",
+            "metadata": {"name": "numbers", "namespace": "payments"},
+            "spec": {
+                "image": "penstock/spark:test",
+                "source": source,
+                "sink": sink,
+                "trigger": {"continuous": {"checkpointInterval": interval}},
+                **spec,
+            },
+        }
+    )

@@ -1,0 +1,62 @@
+"""What the admin client's answers are made into, without Kafka."""
+
+import json
+import socket
+
+import pytest
+
+from penstock.driver import kafka
+from penstock.driver.failures import DriverError
+from tests.driver.streams import kafka_source, stream
+
+
+def test_the_admin_client_gets_the_sources_own_options() -> None:
+    own = {"kafka.security.protocol": "SASL_SSL", "failOnDataLoss": "false"}
+    source = stream(kafka_source(options=own)).spec.source.kafka
+    assert source is not None
+    options = kafka.client_options(source)
+    assert options["security.protocol"] == "SASL_SSL"
+    assert options["bootstrap.servers"] == "kafka:9092"
+    assert "failOnDataLoss" not in options
+    assert int(options["default.api.timeout.ms"]) <= 10_000
+
+
+def test_a_stream_without_a_commit_begins_where_it_first_began() -> None:
+    first = {"in": {0: 5, 1: 7}}
+    newest = {"in": {0: 50, 1: 7, 2: 3}}
+    assert json.loads(kafka.starting_offsets(first, newest)) == {
+        # A partition that is new since then is read from its earliest record.
+        "in": {"0": 5, "1": 7, "2": kafka.EARLIEST}
+    }
+
+
+def test_a_topic_made_anew_is_read_from_its_earliest_record() -> None:
+    assert json.loads(kafka.starting_offsets({"in": {0: 500}}, {"in": {0: 3}})) == {
+        "in": {"0": kafka.EARLIEST}
+    }
+
+
+def test_lag() -> None:
+    assert kafka.lag({"in": {0: 5}}, {"in": {0: 8, 1: 2}}) == 5
+    assert kafka.lag({"in": {0: 9}}, {"in": {0: 8}}) == 0
+
+
+def test_an_unknown_broker_is_a_passing_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(host: str, port: object) -> object:
+        raise socket.gaierror(host)
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(DriverError) as raised:
+        kafka.require_a_known_broker("kafka-0.kafka:9092, kafka-1.kafka:9092")
+    assert raised.value.trouble.reason == "BrokerUnreachable"
+    assert not raised.value.trouble.permanent
+
+
+def test_one_known_broker_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    def second_only(host: str, port: object) -> object:
+        if host != "::1":
+            raise socket.gaierror(host)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", second_only)
+    kafka.require_a_known_broker("kafka-0.kafka:9092,[::1]:9092")

@@ -1,0 +1,98 @@
+"""Executors of their own: waited for, lost, added, let go. On a Kubernetes of one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.driver.jvm import Jvm
+from penstock.driver.place import Kubernetes
+from penstock.driver.pod import Api
+from penstock.stream.naming import stream_labels
+from penstock.stream.status import QueryState
+from tests.driver.kubelet import Kubelet
+from tests.driver.running import Topics, running, wait_for
+from tests.driver.streams import kafka_sink, kafka_source, stream
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def kubelet(class_path: str, tmp_path: Path) -> Iterator[Kubelet]:
+    one = Kubelet(class_path, tmp_path)
+    one.add("numbers-driver-0", {"app": "driver"})
+    yield one
+    one.close()
+
+
+def test_executors_are_waited_for_lost_added_and_let_go(
+    kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    source, sink = topics.make(2), topics.make()
+    flow = stream(
+        kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
+        kafka_sink(topics.bootstrap, topic=sink),
+        sparkConf={
+            # Polls instead of watches: the API server of one file has no watch.
+            "spark.kubernetes.executor.enableApiWatcher": "false",
+            "spark.kubernetes.executor.apiPollingInterval": "1s",
+        },
+    )
+    place = Kubernetes(
+        "numbers-driver-0", "127.0.0.1", "payments", "hash",
+        checkpoint=tmp_path / "checkpoint", api_server=kubelet.url,
+    )  # fmt: skip
+    kubelet.add("numbers-exec-1", stream_labels("numbers", "executor"))  # an earlier incarnation's
+    kubelet.paused = True
+    with running(flow, jvm, place, api=Api(kubelet.url, "payments")) as driver:
+        # Short of cores: nothing starts, and it says so.
+        report = driver.wait(
+            "short of cores",
+            lambda report: report.state is QueryState.WAITING_FOR_CORES and len(kubelet.made) == 2,
+        )
+        assert report.message == "0 of 2 cores"
+        assert not driver.engine.has_query
+        kubelet.resume()
+        driver.wait_ready()
+        topics.send(source, range(100))
+        topics.wait_received(sink, range(100))
+
+        # One lost: the query fails, the executor comes back, the query goes on.
+        kubelet.kill(kubelet.executors()[0])
+        topics.send(source, range(100, 200))
+        driver.wait("a restart", lambda report: report.query_restarts >= 1 and report.committed)
+        assert driver.last.registered_executors == 2
+        topics.wait_received(sink, range(200))
+
+        # One more partition: an executor first, and Spark re-plans by itself.
+        restarts = driver.last.query_restarts
+        topics.grow(source, 3)
+        driver.engine.discover()
+        driver.wait(
+            "three executors",
+            lambda report: report.registered_executors == 3 and report.state is QueryState.RUNNING,
+        )
+        topics.send(source, range(200, 210), partition=2)
+        topics.wait_received(sink, range(210))
+        assert driver.last.query_restarts == restarts
+        last = kubelet.made[-1]
+    wait_for("no executor", lambda: not kubelet.executors())
+
+    spec = last["spec"]
+    (container,) = spec["containers"]
+    labels = last["metadata"]["labels"]
+    assert stream_labels("numbers", "executor").items() <= labels.items()
+    assert last["metadata"]["name"].startswith("numbers-exec-")
+    assert last["metadata"]["ownerReferences"][0]["uid"] == "numbers-driver-0"
+    assert spec["serviceAccountName"] == "numbers-driver"
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    mounts = [mount["mountPath"] for mount in container["volumeMounts"]]
+    assert sorted(mounts) == ["/opt/spark/work-dir", "/tmp"]
+    environment = {each["name"]: each.get("value") for each in container["env"]}
+    assert environment["SPARK_LOCAL_DIRS"] == "/tmp"
+    logs = "".join(path.read_text() for path in tmp_path.glob("numbers-exec-*.log"))
+    assert "UninterruptibleThread" not in logs

@@ -1,0 +1,41 @@
+"""When a report is due, and what is left when the process ends."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from penstock.driver.failures import Trouble
+from penstock.driver.report import SLOW_BEAT, as_annotation, is_due, write_termination_message
+from penstock.stream.status import DriverReport, Failure, QueryState
+
+RUNNING = DriverReport(spec_hash="hash", state=QueryState.RUNNING, epoch=3, lag=10)
+
+
+def test_transitions_at_once_numbers_at_a_slow_beat_nothing_twice() -> None:
+    assert is_due(RUNNING, None, 0.0)
+    assert not is_due(RUNNING, RUNNING, 1e9)
+    restarting = RUNNING.model_copy(update={"state": QueryState.RESTARTING})
+    assert is_due(restarting, RUNNING, 0.0)
+    further = RUNNING.model_copy(update={"epoch": 4, "lag": 12})
+    assert not is_due(further, RUNNING, SLOW_BEAT - 1)
+    assert is_due(further, RUNNING, SLOW_BEAT)
+
+
+def test_the_annotation_says_what_is_known() -> None:
+    text = as_annotation(RUNNING)
+    assert '"specHash":"hash"' in text
+    assert "null" not in text
+    assert DriverReport.model_validate_json(text) == RUNNING
+
+
+def test_the_termination_message_fits_and_is_a_failure(tmp_path: Path) -> None:
+    path = tmp_path / "termination-log"
+    failure = Trouble("DriverKilled", "x" * 10_000).at(datetime.now(UTC))
+    write_termination_message(path, failure)
+    assert path.stat().st_size < 4096
+    assert Failure.model_validate_json(path.read_text()).reason == "DriverKilled"
+
+
+def test_no_place_for_a_termination_message_is_no_failure(tmp_path: Path) -> None:
+    failure = Trouble("DriverKilled", "").at(datetime.now(UTC))
+    write_termination_message(None, failure)
+    write_termination_message(tmp_path / "missing" / "log", failure)

@@ -1,0 +1,77 @@
+"""The probes and the metrics, over HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.driver.server import Health, Metrics, serve
+from penstock.stream.status import DriverReport, QueryState
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[Health, Metrics, http.client.HTTPConnection]]:
+    health, metrics = Health(), Metrics()
+    server = serve(0, health, metrics)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1])
+    yield health, metrics, connection
+    connection.close()
+    server.shutdown()
+    server.server_close()
+
+
+def get(connection: http.client.HTTPConnection, path: str) -> tuple[int, str]:
+    connection.request("GET", path)
+    response = connection.getresponse()
+    body = response.read().decode()
+    connection.close()
+    return response.status, body
+
+
+Served = tuple[Health, Metrics, http.client.HTTPConnection]
+
+
+def test_live_while_the_loop_turns(served: Served) -> None:
+    health, _, connection = served
+    assert get(connection, "/livez")[0] == 200
+    health.turned_at = time.monotonic() - health.may_take - 1
+    assert get(connection, "/livez")[0] == 503
+
+
+def test_ready_only_when_said_and_alive(served: Served) -> None:
+    health, _, connection = served
+    assert get(connection, "/readyz")[0] == 503
+    health.ready = True
+    assert get(connection, "/readyz")[0] == 200
+    health.turned_at = time.monotonic() - health.may_take - 1
+    assert get(connection, "/readyz")[0] == 503
+
+
+def test_metrics(served: Served) -> None:
+    _, metrics, connection = served
+    metrics.show(
+        DriverReport(
+            spec_hash="", state=QueryState.RUNNING, partitions=4, cores=4, registered_cores=3,
+            epoch=7, lag=12, committed=True,
+        )
+    )  # fmt: skip
+    metrics.restarted("TaskFailed")
+    lines = get(connection, "/metrics")[1].splitlines()
+    assert 'penstock_stream_state{state="Running"} 1.0' in lines
+    assert 'penstock_stream_state{state="Failed"} 0.0' in lines
+    assert "penstock_stream_epoch 7.0" in lines
+    assert "penstock_stream_source_partitions 4.0" in lines
+    assert 'penstock_stream_executor_cores{kind="wanted"} 4.0' in lines
+    assert 'penstock_stream_executor_cores{kind="registered"} 3.0' in lines
+    assert "penstock_stream_lag_records 12.0" in lines
+    assert 'penstock_stream_restarts_total{level="query",reason="TaskFailed"} 1.0' in lines
+    assert any(
+        line.startswith("penstock_stream_last_epoch_commit_timestamp_seconds 1") for line in lines
+    )
+
+
+def test_nothing_else_is_served(served: Served) -> None:
+    assert get(served[2], "/etc/passwd")[0] == 404

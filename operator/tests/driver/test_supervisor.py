@@ -1,0 +1,217 @@
+"""The supervisor's decisions: a table of situations, and invariants over random histories."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.driver.failures import Trouble
+from penstock.driver.supervisor import (
+    NO_PROGRESS,
+    Action,
+    Policy,
+    Sight,
+    State,
+    decide,
+    describe,
+    is_ready,
+)
+from penstock.stream.status import QueryState
+
+POLICY = Policy(interval=1.0)
+PASSING = Trouble("TaskFailed", "an executor was lost")
+PERMANENT = Trouble("UnsupportedOperation", "Aggregate", permanent=True)
+CURABLE = Trouble("TopicMissing", "in", permanent=True, curable=True)
+SUSPECT = Trouble("CastInvalidInput", "a record", suspect=True)
+UP = Sight(
+    now=100.0, partitions=4, cores_wanted=4, cores_requested=4, cores=4, session=True
+)  # fmt: skip
+
+
+def action(state: State, sight: Sight) -> Action:
+    return decide(state, sight, POLICY, 0.5)[1]
+
+
+def after(state: State, sight: Sight) -> State:
+    return decide(state, sight, POLICY, 0.5)[0]
+
+
+def running(epoch: int | None = None, now: float = 100.0) -> tuple[State, Sight]:
+    """A query that has just been started, at this epoch."""
+    state = after(State(checked=True), replace(UP, now=now, epoch=epoch))
+    return state, replace(UP, now=now, query=True, epoch=epoch)
+
+
+def test_the_way_to_a_query() -> None:
+    nothing = Sight(now=100.0)
+    assert action(State(), nothing) is Action.DISCOVER
+    assert action(State(), replace(nothing, partitions=4)) is Action.START_SESSION
+    assert action(State(), replace(UP, cores=0)) is Action.CHECK_QUERY
+    assert action(State(checked=True), replace(UP, cores=3)) is Action.WAIT
+    assert action(State(checked=True), UP) is Action.START_QUERY
+
+
+def test_a_query_is_never_started_short_of_cores() -> None:
+    """One core for two partitions would starve one of them without a word."""
+    state, sight = State(checked=True), replace(UP, cores=1)
+    assert action(state, sight) is Action.WAIT
+    assert describe(state, sight) == (QueryState.WAITING_FOR_CORES, "1 of 4 cores")
+
+
+def test_more_partitions_ask_for_executors_first() -> None:
+    state, sight = running(epoch=3)
+    assert action(state, replace(sight, cores_wanted=6)) is Action.REQUEST_EXECUTORS
+    short = replace(sight, cores_wanted=6, cores_requested=6)
+    assert action(state, short) is Action.WAIT
+    assert describe(state, short) == (QueryState.WAITING_FOR_CORES, "4 of 6 cores")
+
+
+def test_no_commit_short_of_cores_is_not_stuck() -> None:
+    state, sight = running(epoch=3)
+    late = replace(sight, now=100.0 + 10 * POLICY.patience, cores=3)
+    assert action(state, late) is Action.WAIT
+    # The clock of its patience begins when the cores are there.
+    state = after(state, late)
+    assert action(state, replace(late, cores=4, now=late.now + 1)) is Action.WAIT
+
+
+def test_a_query_that_commits_nothing_is_started_again() -> None:
+    state, sight = running(epoch=3)
+    stuck = replace(sight, now=100.0 + POLICY.patience + 1)
+    state, what = decide(state, stuck, POLICY, 0.5)
+    assert what is Action.STOP_QUERY
+    assert state.trouble is not None
+    assert state.trouble.reason == NO_PROGRESS
+    assert state.retry_at is not None
+
+
+def test_a_process_that_stays_stuck_is_given_up() -> None:
+    state = replace(State(), stuck=POLICY.stuck_at_most - 1)
+    trouble = Trouble(NO_PROGRESS, "")
+    assert action(state, replace(UP, trouble=trouble)) is Action.GIVE_UP
+
+
+def test_ready_means_committed_by_this_query() -> None:
+    state, sight = running(epoch=3)
+    assert not is_ready(state, sight, POLICY)
+    assert describe(state, sight)[0] is QueryState.STARTING
+    committed = replace(sight, epoch=4, now=101.0)
+    state = after(state, committed)
+    assert is_ready(state, committed, POLICY)
+    assert describe(state, committed)[0] is QueryState.RUNNING
+    assert not is_ready(state, replace(committed, now=101.0 + POLICY.patience + 1), POLICY)
+
+
+def test_a_failed_query_is_not_ready_until_it_commits_again() -> None:
+    state, sight = running(epoch=3)
+    state = after(state, replace(sight, epoch=4))
+    state, what = decide(state, replace(UP, trouble=PASSING, epoch=4), POLICY, 0.5)
+    assert what is Action.STOP_QUERY
+    assert state.retry_at == 100.5
+    assert describe(state, UP) == (QueryState.RESTARTING, "after TaskFailed")
+    assert action(state, replace(UP, now=100.4)) is Action.WAIT
+    state, what = decide(state, replace(UP, now=100.6, epoch=4), POLICY, 0.5)
+    assert what is Action.CHECK_QUERY
+    state, what = decide(state, replace(UP, now=100.7, epoch=4), POLICY, 0.5)
+    assert what is Action.START_QUERY
+    assert state.restarts == 1
+    again = replace(UP, now=100.8, epoch=4, query=True)
+    assert not is_ready(after(state, again), again, POLICY)
+    again = replace(again, epoch=5)
+    assert is_ready(after(state, again), again, POLICY)
+
+
+def test_a_permanent_failure_holds_nothing_and_tries_nothing() -> None:
+    state, what = decide(State(), replace(UP, trouble=PERMANENT), POLICY, 0.5)
+    assert what is Action.LET_GO
+    assert describe(state, Sight(now=100.0)) == (QueryState.FAILED, "Aggregate")
+    assert action(state, Sight(now=1e9)) is Action.WAIT
+    assert state.restarts == 0
+
+
+def test_a_cause_that_vanishes_is_looked_for_at_a_slow_pace() -> None:
+    state, _ = decide(State(), Sight(now=100.0, trouble=CURABLE), POLICY, 0.5)
+    assert action(state, Sight(now=101.0)) is Action.WAIT
+    later = Sight(now=101.0 + POLICY.look_again)
+    state, what = decide(state, later, POLICY, 0.5)
+    assert what is Action.DISCOVER
+    state = after(state, replace(later, partitions=4))
+    assert not state.halted
+    assert action(state, replace(later, partitions=4)) is Action.START_SESSION
+
+
+def test_a_record_that_fails_every_restart_is_permanent_in_the_end() -> None:
+    state, sight, actions = State(), replace(UP, trouble=SUSPECT), []
+    for _ in range(POLICY.suspect_at_most):
+        state, what = decide(state, sight, POLICY, 0.5)
+        actions.append(what)
+    assert actions == [Action.STOP_QUERY] * (POLICY.suspect_at_most - 1) + [Action.LET_GO]
+    assert state.trouble is not None
+    assert state.trouble.permanent
+
+
+def test_a_commit_clears_a_suspicion() -> None:
+    state, sight = running(epoch=3)
+    state = after(replace(state, suspicions=9), replace(sight, epoch=4))
+    assert state.suspicions == 0
+
+
+def test_back_off_grows_to_a_cap_and_begins_anew_after_health() -> None:
+    assert [POLICY.delay(n, 0.999999) < POLICY.backoff_cap for n in (1, 50, 5000)] == [True] * 3
+    assert POLICY.delay(3, 0.5) == 2.0
+    state, sight = running(epoch=3)
+    state = replace(state, attempts=7)
+    state = after(state, replace(sight, epoch=4))
+    assert state.attempts == 7
+    healthy = replace(sight, epoch=60, now=sight.now + POLICY.stable_after + 1)
+    assert after(state, healthy).attempts == 0
+
+
+TROUBLES = st.sampled_from([None, None, None, PASSING, PERMANENT, CURABLE, SUSPECT])
+
+
+@st.composite
+def sights(draw: st.DrawFn) -> Sight:
+    session = draw(st.booleans())
+    wanted = draw(st.integers(1, 4))
+    partitions = draw(st.sampled_from([None, wanted]))
+    return Sight(
+        now=draw(st.floats(0, 500)),
+        trouble=draw(TROUBLES),
+        partitions=partitions,
+        cores_wanted=wanted if partitions else 0,
+        cores_requested=draw(st.integers(0, 4)) if session else 0,
+        cores=draw(st.integers(0, 4)) if session else 0,
+        session=session,
+        query=session and draw(st.booleans()),
+        epoch=draw(st.none() | st.integers(0, 9)),
+    )
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(sights(), st.floats(0, 0.999)), max_size=30))
+def test_invariants_over_random_histories(history: list[tuple[Sight, float]]) -> None:
+    state, now = State(), 0.0
+    for seen, jitter in history:
+        now += seen.now
+        sight = replace(seen, now=now)
+        before, (state, what) = state, decide(state, sight, POLICY, jitter)
+        if sight.trouble is not None and sight.trouble.permanent:
+            assert what is Action.LET_GO
+        if what is Action.START_QUERY:
+            assert sight.cores >= sight.cores_wanted > 0
+            assert not sight.query
+            assert not before.halted
+            assert state.restarts - before.restarts in (0, 1)
+        else:
+            assert state.restarts == before.restarts
+        if before.halted and sight.trouble is None:
+            assert what in (Action.WAIT, Action.DISCOVER)
+        if state.retry_at is not None:
+            assert state.retry_at <= now + POLICY.backoff_cap
+        if is_ready(state, sight, POLICY):
+            assert state.committed
+            assert describe(state, sight)[0] is not QueryState.FAILED
+        describe(state, sight)

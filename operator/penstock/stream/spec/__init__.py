@@ -4,6 +4,20 @@ Defaults live here and not in the CRD's schema, so that what is applied is what 
 GitOps tool sees no drift; each default stands in its field's description.
 """
 
+from penstock.stream.spec.checkpoint import Checkpoint, CheckpointVolume
+from penstock.stream.spec.part import Part
+from penstock.stream.spec.sinks import Sink
+from penstock.stream.spec.sources import KafkaSource, Source
 from penstock.stream.spec.stream import StreamSpec
+from penstock.stream.spec.transforms import SqlFunction
 
-__all__ = ["StreamSpec"]
+__all__ = [
+    "Checkpoint",
+    "CheckpointVolume",
+    "KafkaSource",
+    "Part",
+    "Sink",
+    "Source",
+    "SqlFunction",
+    "StreamSpec",
+]

@@ -31,6 +31,7 @@ class QueryState(StrEnum):
     RESTARTING = "Restarting"
     FAILED = "Failed"
     STOPPING = "Stopping"
+    COMPLETED = "Completed"  # trigger.availableNow has read what there was
 
 
 class Failure(Report):
@@ -74,6 +75,7 @@ class StreamState(StrEnum):
     RUNNING = "Running"
     RESTARTING = "Restarting"
     STALLED = "Stalled"
+    COMPLETED = "Completed"
 
 
 class Condition(Report):

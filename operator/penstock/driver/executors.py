@@ -16,12 +16,14 @@ _MOURNERS = (
 
 
 def registered(spark_context: Any) -> int:
-    """Executors that are ready for tasks.
+    """Executors that are ready for tasks: registered, and not known to be on their way out.
 
-    getExecutorMemoryStatus lists the block managers, the driver's own among them; an executor
-    registers its block manager when the scheduler has taken it on.
+    The scheduler's own view. An executor whose connection is lost leaves it at once, though
+    Spark on Kubernetes waits for the API's word before it gives up the executor's tasks.
     """
-    return int(spark_context._jsc.sc().getExecutorMemoryStatus().size()) - 1
+    java = spark_context._jsc.sc()
+    ids, backend = java.getExecutorIds(), java.schedulerBackend()
+    return sum(bool(backend.isExecutorActive(ids.apply(i))) for i in range(ids.length()))
 
 
 def request(spark_context: Any, executors: int) -> None:
@@ -53,7 +55,7 @@ def quiet_about_killed_tasks(spark_context: Any) -> Iterator[None]:
             configurator.setLevel(name, level.WARN)
 
 
-def wait_until_idle(spark_context: Any, patience: float = 3.0) -> None:
+def wait_until_idle(spark_context: Any, patience: float = 8.0) -> None:
     """Waits, bounded, until the tasks of a stopped query have ended.
 
     Spark cancels them and does not wait; a session that stops meanwhile logs errors about results

@@ -16,6 +16,9 @@ from datetime import datetime
 
 from penstock.stream.status import Failure
 
+# Spark says no more than that a task has failed.
+TASK_FAILED = "TaskFailed"
+
 _LONGEST_MESSAGE = 600
 _KAFKA = "org.apache.kafka.common"
 
@@ -129,7 +132,7 @@ _RULES: tuple[_Rule, ...] = (
     _Rule("org.apache.spark.SparkRuntimeException", about_a_record=True),
     _Rule("org.apache.spark.SparkUnsupportedOperationException", permanent=True),
     _Rule("java.lang.IllegalArgumentException", "OptionInvalid", permanent=True),
-    _Rule("org.apache.spark.SparkException", "TaskFailed"),
+    _Rule("org.apache.spark.SparkException", TASK_FAILED),
 )
 
 

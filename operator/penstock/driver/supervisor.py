@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from penstock.driver.failures import Trouble
+from penstock.driver.failures import TASK_FAILED, Trouble
 from penstock.stream.status import QueryState
 
 
@@ -55,6 +55,11 @@ class Policy:
     def patience(self) -> float:
         """How long a query with all its cores may go without a commit."""
         return max(60.0, 10 * self.interval)
+
+    @property
+    def patience_for_cores(self) -> float:
+        """How long a running query may go without a commit while it is short of cores."""
+        return max(300.0, self.patience)
 
     def delay(self, attempts: int, jitter: float) -> float:
         """Exponential back-off with full jitter; `jitter` is in [0, 1)."""
@@ -107,18 +112,21 @@ class State:
     """The running query has committed an epoch."""
     epoch: int | None = None
     """The newest commit that was seen."""
-    progress_at: float = 0.0
-    """When the query last committed, or was started, or was short of cores."""
+    commit_at: float = 0.0
+    """When the query last committed, or was started."""
+    cores_at: float = 0.0
+    """When the query last was short of cores, or was started."""
     healthy_since: float | None = None
 
 
 NO_PROGRESS = "NoProgress"
+CORES_LOST = "CoresLost"
 
 
 def decide(state: State, sight: Sight, policy: Policy, jitter: float) -> tuple[State, Action]:
     """The next step."""
     if sight.trouble is not None:
-        return _failed(state, sight.trouble, sight.now, policy, jitter)
+        return _failed(state, _named(sight.trouble, sight), sight.now, policy, jitter)
     if state.halted:
         return _halted(state, sight, policy)
     if state.retry_at is not None and sight.now < state.retry_at:
@@ -127,6 +135,13 @@ def decide(state: State, sight: Sight, policy: Policy, jitter: float) -> tuple[S
     if sight.query:
         return _running(state, sight, policy, jitter)
     return _towards_a_query(state, sight)
+
+
+def _named(trouble: Trouble, sight: Sight) -> Trouble:
+    """A lost executor has no exception of its own: Spark only says that a task has failed."""
+    if trouble.reason == TASK_FAILED and sight.session and sight.cores < sight.cores_wanted:
+        return replace(trouble, reason="ExecutorLost")
+    return trouble
 
 
 def _failed(
@@ -148,10 +163,8 @@ def _failed(
     if stuck >= policy.stuck_at_most:
         return replace(down, attempts=attempts, stuck=stuck), Action.GIVE_UP
     retry_at = now + policy.delay(attempts, jitter)
-    return (
-        replace(down, attempts=attempts, stuck=stuck, retry_at=retry_at),
-        Action.STOP_QUERY,
-    )
+    waiting = replace(down, attempts=attempts, stuck=stuck, retry_at=retry_at)
+    return waiting, Action.LET_GO if trouble.reason == CORES_LOST else Action.STOP_QUERY
 
 
 def _halted(state: State, sight: Sight, policy: Policy) -> tuple[State, Action]:
@@ -181,7 +194,8 @@ def _towards_a_query(state: State, sight: Sight) -> tuple[State, Action]:
         restarts=state.restarts + int(state.owed),
         committed=False,
         epoch=sight.epoch,
-        progress_at=sight.now,
+        commit_at=sight.now,
+        cores_at=sight.now,
         healthy_since=None,
     )
     return started, Action.START_QUERY
@@ -193,7 +207,7 @@ def _running(state: State, sight: Sight, policy: Policy, jitter: float) -> tuple
             state,
             epoch=sight.epoch,
             committed=True,
-            progress_at=sight.now,
+            commit_at=sight.now,
             stuck=0,
             suspicions=0,
             healthy_since=sight.now if state.healthy_since is None else state.healthy_since,
@@ -203,8 +217,10 @@ def _running(state: State, sight: Sight, policy: Policy, jitter: float) -> tuple
     if sight.cores_requested < sight.cores_wanted:
         return state, Action.REQUEST_EXECUTORS
     if sight.cores < sight.cores_wanted:
-        return replace(state, progress_at=max(state.progress_at, sight.now)), Action.WAIT
-    if sight.now - state.progress_at > policy.patience:
+        if sight.now - state.commit_at > policy.patience_for_cores:
+            return _failed(state, _cores_lost(sight, policy), sight.now, policy, jitter)
+        return replace(state, cores_at=sight.now), Action.WAIT
+    if sight.now - max(state.commit_at, state.cores_at) > policy.patience:
         return _failed(state, _no_progress(policy), sight.now, policy, jitter)
     return state, Action.WAIT
 
@@ -214,6 +230,14 @@ def _no_progress(policy: Policy) -> Trouble:
         NO_PROGRESS,
         f"no epoch was committed within {policy.patience:.0f} s though all cores are there; "
         "the query is started again from its checkpoint",
+    )
+
+
+def _cores_lost(sight: Sight, policy: Policy) -> Trouble:
+    return Trouble(
+        CORES_LOST,
+        f"no epoch was committed within {policy.patience_for_cores:.0f} s with {sight.cores} of "
+        f"{sight.cores_wanted} cores; Spark is started again with new executors",
     )
 
 
@@ -237,5 +261,5 @@ def is_ready(state: State, sight: Sight, policy: Policy) -> bool:
         sight.query
         and state.committed
         and not state.halted
-        and sight.now - state.progress_at <= policy.patience
+        and sight.now - state.commit_at <= policy.patience
     )

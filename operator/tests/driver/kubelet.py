@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -138,7 +139,7 @@ class Kubelet:
 
     def _select(self, query: dict[str, list[str]]) -> list[Pod]:
         text = query.get("labelSelector", [""])[0]
-        wanted = dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair)
+        wanted = dict(pair.split("=", 1) for pair in text.split(",") if re.match(r"[^!=]+=", pair))
         return [
             pod
             for pod in self._seen()

@@ -116,7 +116,8 @@ class Topics:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
-        self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+        self._producer_options = {"bootstrap.servers": bootstrap, "acks": "all"}
+        self._producer = Producer(self._producer_options)
 
     def make(self, partitions: int = 2, name: str | None = None) -> str:
         """A new topic."""
@@ -132,10 +133,12 @@ class Topics:
 
     def send(self, topic: str, numbers: range, partition: int | None = None) -> None:
         """Numbers, each a record, acknowledged."""
+        more = {} if partition is None else {"partition": partition}
+        # A producer of long standing learns of a new partition only after minutes.
+        producer = self._producer if partition is None else Producer(self._producer_options)
         for number in numbers:
-            more = {} if partition is None else {"partition": partition}
-            self._producer.produce(topic, str(number).encode(), str(number).encode(), **more)
-        assert self._producer.flush(30) == 0
+            producer.produce(topic, str(number).encode(), str(number).encode(), **more)
+        assert producer.flush(30) == 0
 
     def received(self, topic: str) -> Counter[int]:
         """The numbers in the topic, with how often each is there."""

@@ -64,6 +64,8 @@ def test_executors_are_waited_for_lost_added_and_let_go(
         topics.send(source, range(100, 200))
         driver.wait("a restart", lambda report: report.query_restarts >= 1 and report.committed)
         assert driver.last.registered_executors == 2
+        assert driver.last.last_failure is not None
+        assert driver.last.last_failure.reason == "ExecutorLost"
         topics.wait_received(sink, range(200))
 
         # One more partition: an executor first, and Spark re-plans by itself.

@@ -70,11 +70,25 @@ def test_more_partitions_ask_for_executors_first() -> None:
 
 def test_no_commit_short_of_cores_is_not_stuck() -> None:
     state, sight = running(epoch=3)
-    late = replace(sight, now=100.0 + 10 * POLICY.patience, cores=3)
+    late = replace(sight, now=100.0 + POLICY.patience + 1, cores=3)
     assert action(state, late) is Action.WAIT
     # The clock of its patience begins when the cores are there.
     state = after(state, late)
     assert action(state, replace(late, cores=4, now=late.now + 1)) is Action.WAIT
+
+
+def test_a_query_short_of_cores_is_not_ready_for_long_and_starts_anew_in_the_end() -> None:
+    """Whatever keeps the executors away: a new session asks for new ones."""
+    state, sight = running(epoch=3)
+    state = after(state, replace(sight, epoch=4))
+    short = replace(sight, epoch=4, cores=3)
+    assert is_ready(after(state, short), short, POLICY)
+    late = replace(short, now=100.0 + POLICY.patience + 1)
+    assert not is_ready(after(state, late), late, POLICY)
+    state, what = decide(state, replace(short, now=401.0), POLICY, 0.5)
+    assert what is Action.LET_GO
+    assert not state.halted
+    assert state.retry_at is not None
 
 
 def test_a_query_that_commits_nothing_is_started_again() -> None:
@@ -121,6 +135,13 @@ def test_a_failed_query_is_not_ready_until_it_commits_again() -> None:
     assert not is_ready(after(state, again), again, POLICY)
     again = replace(again, epoch=5)
     assert is_ready(after(state, again), again, POLICY)
+
+
+def test_a_failed_task_short_of_cores_is_a_lost_executor() -> None:
+    state, sight = running(epoch=3)
+    lost = after(state, replace(sight, trouble=PASSING, cores=3, query=False)).trouble
+    assert lost is not None
+    assert lost.reason == "ExecutorLost"
 
 
 def test_a_permanent_failure_holds_nothing_and_tries_nothing() -> None:
@@ -198,6 +219,8 @@ def test_invariants_over_random_histories(history: list[tuple[Sight, float]]) ->
         now += seen.now
         sight = replace(seen, now=now)
         before, (state, what) = state, decide(state, sight, POLICY, jitter)
+        if what is Action.LET_GO:
+            assert state.halted or state.retry_at is not None
         if sight.trouble is not None and sight.trouble.permanent:
             assert what is Action.LET_GO
         if what is Action.START_QUERY:

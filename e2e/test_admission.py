@@ -37,7 +37,6 @@ def with_crd(server: ApiServer) -> Kube:
     """kubectl on the server's default namespace, once the CRD is served."""
     kube = Kube(server.kubectl, server.kubeconfig, "default")
     kube.run("apply", "-f", str(CRD))
-    kube.run("wait", "--for=condition=Established", f"--filename={CRD}", "--timeout=60s")
     wait_for("the kind is served", lambda: _served(kube), 30)
     return kube
 

@@ -2,27 +2,65 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from penstock.stream.rules import Rule, not_among
+from penstock.stream.rules import Rule, cel_string, not_among
 from penstock.stream.spec.part import KeyRef, ObjectName, Option, Options, Part
 
 Topic = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
 
 # Options that a field says; and those whose values would be credentials in plain sight.
 COMMON_OPTIONS = {
-    "kafka.bootstrap.servers": "bootstrapServers",
-    "kafka.security.protocol": "tls and sasl",
-    "kafka.sasl.mechanism": "sasl.mechanism",
-    "kafka.sasl.jaas.config": "sasl, or secretOptions",
-    "kafka.ssl.truststore.password": "tls.caSecret, or secretOptions",
-    "kafka.ssl.keystore.password": "tls.clientSecret, or secretOptions",
-    "kafka.ssl.keystore.key": "tls.clientSecret, or secretOptions",
-    "kafka.ssl.key.password": "tls.clientSecret, or secretOptions",
-    "checkpointLocation": "spec.checkpoint",
+    "kafka.bootstrap.servers": "use bootstrapServers",
+    "kafka.security.protocol": "use tls and sasl",
+    "kafka.sasl.mechanism": "use sasl.mechanism",
+    "kafka.sasl.jaas.config": "use sasl, or secretOptions",
+    "kafka.ssl.truststore.password": "use tls.caSecret, or secretOptions",
+    "kafka.ssl.keystore.password": "use tls.clientSecret, or secretOptions",
+    "kafka.ssl.keystore.key": "use tls.clientSecret, or secretOptions",
+    "kafka.ssl.key.password": "use tls.clientSecret, or secretOptions",
+    "checkpointLocation": "use spec.checkpoint",
 }
+
+# Keys whose values are credentials, in the Kafka client's naming (sasl.jaas.config,
+# ssl.*.password, ssl.keystore.key, sasl.oauthbearer.client.credentials.client.secret...).
+_CREDENTIAL = r"(password|secret|jaas\.config|keystore\.key|private\.key)$"
+
+
+def _credentials(options: Mapping[str, str]) -> list[str]:
+    return [
+        name
+        for name in options
+        if name not in COMMON_OPTIONS and re.search(_CREDENTIAL, name.lower())
+    ]
+
+
+NO_PLAIN_CREDENTIALS = Rule(
+    cel="!has(self.options) || !self.options.exists(k, k.lowerAscii()"
+    f".matches({cel_string(_CREDENTIAL)}))",
+    message="options cannot hold a credential in plain text: use secretOptions",
+    holds=lambda it: not _credentials(it.options),
+    words=lambda it: (
+        "options cannot hold a credential in plain text: use secretOptions for "
+        + ", ".join(_credentials(it.options))
+    ),
+)
+NOT_SAID_TWICE = Rule(
+    cel="!has(self.options) || !has(self.secretOptions) || "
+    "!self.options.exists(k, k in self.secretOptions)",
+    message="an option stands in options and in secretOptions: keep the one in secretOptions",
+    holds=lambda it: not set(it.options) & set(it.secret_options),
+)
+ONE_WAY_IN = Rule(
+    cel="!has(self.sasl) || !has(self.secretOptions) || "
+    "!('kafka.sasl.jaas.config' in self.secretOptions)",
+    message="sasl and secretOptions kafka.sasl.jaas.config exclude each other: keep one",
+    holds=lambda it: it.sasl is None or "kafka.sasl.jaas.config" not in it.secret_options,
+)
 
 
 class ClientCertificate(Part):
@@ -89,12 +127,17 @@ def options_field(what: str, example: dict[str, str]) -> object:
     )
 
 
-def no_field_as_option(**more: str) -> Rule:
-    """Options that a field says are refused, with the field to use."""
-    return not_among("options", {**COMMON_OPTIONS, **more})
+def client_rules(**more: str) -> tuple[Rule, ...]:
+    """What holds of every Kafka client; `more` are options that fields of this one say."""
+    return (
+        not_among("options", {**COMMON_OPTIONS, **more}),
+        NO_PLAIN_CREDENTIALS,
+        NOT_SAID_TWICE,
+        ONE_WAY_IN,
+    )
 
 
 __all__ = [
     "COMMON_OPTIONS", "ClientCertificate", "KafkaClient", "Option", "Options", "Sasl", "Tls",
-    "Topic", "no_field_as_option", "options_field",
+    "Topic", "client_rules", "options_field",
 ]  # fmt: skip

@@ -42,8 +42,9 @@ class Part(BaseModel):
     @model_validator(mode="after")
     def _rules_hold(self) -> Part:
         for rule in self.rules:
-            if rule.holds is not None and not rule.holds(self):
-                raise ValueError(rule.message)
+            refusal = rule.refusal(self)
+            if refusal is not None:
+                raise ValueError(refusal)
         return self
 
     @classmethod

@@ -11,6 +11,18 @@ from penstock.stream.spec.part import Cpu, Memory, Option, Part
 
 JavaOptions = Annotated[list[Option], Field(max_length=64)]
 
+
+def _sets_heap(options: list[str]) -> bool:
+    return any(each.startswith(("-Xmx", "-Xms")) for each in options)
+
+
+HEAP_IS_MEMORY = Rule(
+    cel="!has(self.javaOptions) || "
+    "!self.javaOptions.exists(o, o.startsWith('-Xmx') || o.startsWith('-Xms'))",
+    message="javaOptions cannot set the heap (-Xmx, -Xms): use memory",
+    holds=lambda it: not _sets_heap(it.java_options),
+)
+
 POD_TEMPLATE: Any = Field(
     default_factory=dict,
     description=(
@@ -26,6 +38,7 @@ POD_TEMPLATE: Any = Field(
 class Driver(Part):
     """The driver's pod: it plans and coordinates, records do not pass through it."""
 
+    rules = (HEAP_IS_MEMORY,)
     cores: int = Field(1, ge=1, le=64, description="Cores Spark uses. Default: 1.")
     core_request: Cpu = Field(
         "500m",
@@ -46,6 +59,7 @@ class Executor(Part):
     """The executors' pods. Their number follows the source's partitions."""
 
     rules = (
+        HEAP_IS_MEMORY,
         Rule(
             cel="!has(self.minInstances) || !has(self.maxInstances) || "
             "self.minInstances <= self.maxInstances",

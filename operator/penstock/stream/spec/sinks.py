@@ -5,14 +5,20 @@ from __future__ import annotations
 from pydantic import Field
 
 from penstock.stream.rules import exactly_one_of, not_among
-from penstock.stream.spec.kafka import KafkaClient, Topic, no_field_as_option, options_field
+from penstock.stream.spec.kafka import KafkaClient, Topic, client_rules, options_field
 from penstock.stream.spec.part import Identifier, Options, Part
+
+# Options of Spark's writer that a field says.
+_ASYNC = {
+    "asyncProgressTrackingEnabled": "use spec.trigger.microBatch.asyncProgress",
+    "asyncProgressTrackingCheckpointIntervalMs": "use spec.trigger.microBatch.asyncProgress",
+}
 
 
 class KafkaSink(KafkaClient):
     """Writes to Kafka: the row's column `value`, and `key`, `headers`, `partition` if present."""
 
-    rules = (no_field_as_option(topic="topic", includeHeaders="includeHeaders"),)
+    rules = client_rules(topic="use topic", includeHeaders="use includeHeaders", **_ASYNC)
     topic: Topic | None = Field(
         None, description="The topic written to. Default: the row's own column `topic`."
     )
@@ -44,7 +50,7 @@ class MemorySink(Part):
 class CustomSink(Part):
     """Any data source on the class path that can be written to."""
 
-    rules = (not_among("options", {"checkpointLocation": "spec.checkpoint"}),)
+    rules = (not_among("options", {"checkpointLocation": "use spec.checkpoint", **_ASYNC}),)
     format: str = Field(min_length=1, max_length=253, description="The sink's short name or class.")
     options: Options = Field({}, description="The sink's options.", examples=[{"path": "/data"}])
 

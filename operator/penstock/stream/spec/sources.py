@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from penstock.stream.rules import Rule, exactly_one_of, not_among
-from penstock.stream.spec.kafka import KafkaClient, Topic, no_field_as_option, options_field
+from penstock.stream.spec.kafka import KafkaClient, Topic, client_rules, options_field
 from penstock.stream.spec.part import Duration, Options, Part
 
 
@@ -28,13 +28,13 @@ class KafkaSource(KafkaClient):
                 not (it.starting_offsets_by_partition and "starting_offsets" in it.model_fields_set)
             ),
         ),
-        no_field_as_option(
-            subscribe="topics",
-            subscribePattern="topicPattern",
-            assign="assign",
-            startingOffsets="startingOffsets or startingOffsetsByPartition",
-            failOnDataLoss="failOnDataLoss",
-            includeHeaders="includeHeaders",
+        *client_rules(
+            subscribe="use topics",
+            subscribePattern="use topicPattern",
+            assign="use assign",
+            startingOffsets="use startingOffsets or startingOffsetsByPartition",
+            failOnDataLoss="use failOnDataLoss",
+            includeHeaders="use includeHeaders",
         ),
     )
 
@@ -125,7 +125,7 @@ class SocketSource(Part):
 class CustomSource(Part):
     """Any data source on the class path, or one written in Python."""
 
-    rules = (not_among("options", {"checkpointLocation": "spec.checkpoint"}),)
+    rules = (not_among("options", {"checkpointLocation": "use spec.checkpoint"}),)
     format: str = Field(
         min_length=1,
         max_length=253,

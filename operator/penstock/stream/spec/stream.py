@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, field_validator
 
 from penstock.stream.modes import MODE_RULES
-from penstock.stream.rules import NO_OWNED_CONF, OWNED_CONFS
+from penstock.stream.owned import NO_OWNED_CONF
 from penstock.stream.spec.checkpoint import Checkpoint
 from penstock.stream.spec.part import ObjectName, Options, Part
 from penstock.stream.spec.pods import Driver, Executor
@@ -103,7 +103,7 @@ class StreamSpec(Part):
     @field_validator("spark_conf")
     @classmethod
     def _no_owned_conf(cls, conf: dict[str, str]) -> dict[str, str]:
-        for name in conf:
-            if name in OWNED_CONFS:
-                raise ValueError(f"Penstock sets {name} itself; instead use {OWNED_CONFS[name]}")
+        refusal = NO_OWNED_CONF.refusal(conf)
+        if refusal is not None:
+            raise ValueError(refusal)
         return conf

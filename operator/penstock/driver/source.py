@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from pathlib import Path
 from typing import Protocol
 
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import Admin, Offsets, Partitions
 from penstock.driver.logs import say
+from penstock.driver.sources import stated_partitions
 from penstock.driver.throwable import understand
-from penstock.stream.spec import KafkaSource, Source
+from penstock.stream.spec import KafkaSource, StreamSpec
 
 PARTITIONS_EVERY = 30.0
 OFFSETS_EVERY = 10.0
@@ -63,9 +65,10 @@ class FixedSource:
 class KafkaWatch:
     """Asks Kafka at a slow beat, from a thread of its own: a broker that is away delays nobody."""
 
-    def __init__(self, jvm: Jvm, source: KafkaSource) -> None:
+    def __init__(self, jvm: Jvm, source: KafkaSource, secrets: Path) -> None:
         self._jvm = jvm
         self._source = source
+        self._secrets = secrets
         self._admin: Admin | None = None
         self._seen: Partitions | None = None
         self._newest: Offsets | None = None
@@ -87,7 +90,7 @@ class KafkaWatch:
         """Asks for the partitions now, and from then on every half minute."""
         with self._lock:
             if self._admin is None:
-                self._admin = Admin(self._jvm.gateway, self._source)
+                self._admin = Admin(self._jvm.gateway, self._source, self._secrets)
             self._seen = self._admin.partitions()
         if self._thread is None:
             self._thread = threading.Thread(target=self._keep_looking, name="kafka", daemon=True)
@@ -137,10 +140,8 @@ class KafkaWatch:
             self._newest = self._admin.newest(self._seen)
 
 
-def open_source(jvm: Jvm, source: Source) -> SourceWatch:
+def open_source(jvm: Jvm, spec: StreamSpec, secrets: Path) -> SourceWatch:
     """The watch that fits the spec's source."""
-    if source.kafka is not None:
-        return KafkaWatch(jvm, source.kafka)
-    if source.rate is not None:
-        return FixedSource(source.rate.num_partitions)
-    raise ValueError("spec.source names no source")
+    if spec.source.kafka is not None:
+        return KafkaWatch(jvm, spec.source.kafka, secrets)
+    return FixedSource(stated_partitions(spec.source, spec.spark_conf))

@@ -111,8 +111,9 @@ def _decide(
 
 def _to_apply(wanted: Wanted, observed: Observed) -> tuple[Manifest, ...]:
     """What is not there yet as wanted, in an order in which each finds what it names."""
+    account = manifests.service_account(wanted)
     before_driver = (
-        manifests.service_account(wanted),
+        *([account] if account is not None else []),
         manifests.role_binding(wanted),
         manifests.config_map(wanted),
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -88,20 +90,17 @@ class KafkaWatch:
 
     def look(self) -> None:
         """Asks for the partitions now, and from then on every half minute."""
-        with self._lock:
-            if self._admin is None:
-                self._admin = Admin(self._jvm.gateway, self._source, self._secrets)
-            self._seen = self._admin.partitions()
+        with self._lock, self._client() as admin:
+            self._seen = admin.partitions()
         if self._thread is None:
             self._thread = threading.Thread(target=self._keep_looking, name="kafka", daemon=True)
             self._thread.start()
 
     def newest_now(self) -> Offsets:
         """Asks for the ends now."""
-        with self._lock:
-            assert self._admin is not None
+        with self._lock, self._client() as admin:
             assert self._seen is not None
-            return self._admin.newest(self._seen)
+            return admin.newest(self._seen)
 
     def forget(self) -> None:
         """The thread learns nothing either until the next look."""
@@ -133,11 +132,26 @@ class KafkaWatch:
 
     def _refresh(self, partitions_too: bool) -> None:
         with self._lock:
-            if self._admin is None or self._seen is None:
+            if self._seen is None:
                 return
-            if partitions_too:
-                self._seen = self._admin.partitions()
-            self._newest = self._admin.newest(self._seen)
+            with self._client() as admin:
+                if partitions_too:
+                    self._seen = admin.partitions()
+                self._newest = admin.newest(self._seen)
+
+    @contextlib.contextmanager
+    def _client(self) -> Iterator[Admin]:
+        """The client; after a failure a new one, which reads its credentials anew."""
+        if self._admin is None:
+            self._admin = Admin(self._jvm.gateway, self._source, self._secrets)
+        try:
+            yield self._admin
+        except Exception:
+            failed, self._admin = self._admin, None
+            if self._jvm.exit_code is None:
+                with contextlib.suppress(Exception):  # the first failure is the one to tell
+                    failed.close()
+            raise
 
 
 def open_source(jvm: Jvm, spec: StreamSpec, secrets: Path) -> SourceWatch:

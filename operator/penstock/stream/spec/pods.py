@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from penstock.stream.rules import Rule
+from penstock.stream.spec import podtemplate
 from penstock.stream.spec.part import Cpu, Memory, Option, Part
 
 JavaOptions = Annotated[list[Option], Field(max_length=64)]
@@ -35,6 +36,13 @@ POD_TEMPLATE: Any = Field(
 )
 
 
+def _checked(template: dict[str, Any], container: str) -> dict[str, Any]:
+    refusal = podtemplate.refusal(template, container)
+    if refusal is not None:
+        raise ValueError(refusal)
+    return template
+
+
 class Driver(Part):
     """The driver's pod: it plans and coordinates, records do not pass through it."""
 
@@ -53,6 +61,11 @@ class Driver(Part):
         [], description="Options of the JVM. The heap is `memory`.", examples=[["-XX:+UseZGC"]]
     )
     pod_template: dict[str, Any] = POD_TEMPLATE
+
+    @field_validator("pod_template")
+    @classmethod
+    def _ours_is_left_alone(cls, template: dict[str, Any]) -> dict[str, Any]:
+        return _checked(template, "driver")
 
 
 class Executor(Part):
@@ -95,3 +108,8 @@ class Executor(Part):
         [], description="Options of the JVM. The heap is `memory`.", examples=[["-XX:+UseZGC"]]
     )
     pod_template: dict[str, Any] = POD_TEMPLATE
+
+    @field_validator("pod_template")
+    @classmethod
+    def _ours_is_left_alone(cls, template: dict[str, Any]) -> dict[str, Any]:
+        return _checked(template, "executor")

@@ -15,6 +15,7 @@ from penstock.driver.report import as_annotation
 from penstock.driver.supervisor import Policy
 from penstock.stream.resource import ContinuousStream
 from penstock.stream.status import QueryState
+from tests.driver.examples import example
 from tests.driver.running import Topics, running
 from tests.driver.secure import CA, CLIENT, LOGIN, PASSWORD, USER, SecureBroker, secure_broker
 from tests.driver.streams import CONTINUOUS, MICRO_BATCH, stream
@@ -114,3 +115,18 @@ def test_a_wrong_password_is_told_without_it(
     for secret in ("not-the-password", PASSWORD):
         assert secret not in logged.out + logged.err
         assert not [report for report in driver.reports if secret in as_annotation(report)]
+
+
+def test_the_example(secured: SecureBroker, jvm: Jvm, tmp_path: Path) -> None:
+    """examples/kafka-mtls.yaml, with its Secrets laid out as the kubelet does."""
+    topics = Topics(secured.bootstrap)
+    source, sink = topics.make(), topics.make()
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / "kafka-ca").symlink_to(secured.secrets / CA)
+    (secrets / "kafka-client").symlink_to(secured.secrets / CLIENT)
+    here = {"bootstrapServers": secured.mutual}
+    stream = example("kafka-mtls", {**here, "topics": [source]}, {**here, "topic": sink})
+    topics.send(source, range(20))
+    with running(stream, jvm, Local(tmp_path / "checkpoint", secrets=secrets)):
+        topics.wait_received(sink, range(20))

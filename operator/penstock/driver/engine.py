@@ -209,12 +209,15 @@ class Engine:
         """Stops query and session, and with them the executors."""
         running, self._query, self._frame = self._query, None, None
         up, self._session, self._size = self._session, None, None
-        try:
-            if running is not None and up is not None:
-                with executors.quiet_about_killed_tasks(up.sparkContext):
+        if up is None:
+            return
+        # Async progress tracking's tasks may end as late as with the session.
+        with executors.quiet_about_killed_tasks(up.sparkContext, session_too=True):
+            try:
+                if running is not None:
                     running.stop()
-        finally:
-            if up is not None:
+                    executors.wait_until_idle(up.sparkContext)
+            finally:
                 up.stop()
 
     def forget_partitions(self) -> None:

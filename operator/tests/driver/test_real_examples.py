@@ -109,10 +109,11 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = [FOLDER / "custom-source" / "NetcatSource.java", folder / "Shout.java"]
     spark = f"{Path(pyspark.__file__).parent}/jars/*"
     made = folder / "netcat.jar"
-    for command in (
+    commands: list[list[str | Path]] = [
         ["javac", "-nowarn", "-cp", spark, "-d", folder / "classes", *files],
         ["jar", "--create", "--file", made, "-C", folder / "classes", "."],
-    ):
+    ]
+    for command in commands:
         subprocess.run(command, check=True, capture_output=True, timeout=120)
     return made
 

@@ -29,7 +29,7 @@ def options(
     return source_options(stream(source, trigger=TRIGGER).spec.source, Path(), mode, starting)[1]
 
 
-TRIGGER = {"microBatch": {}}
+TRIGGER: dict[str, Any] = {"microBatch": {}}
 
 
 def test_kafka_is_read_with_low_latency_unless_told_otherwise() -> None:

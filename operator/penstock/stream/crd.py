@@ -116,7 +116,10 @@ def _walk(node: Any, definitions: dict[str, Any]) -> Any:
         if key == "properties":
             result[key] = {name: _walk(each, definitions) for name, each in value.items()}
         elif key == "additionalProperties":
-            if value is not False:  # unknown fields are refused by strict validation as they are
+            # Unknown fields are refused by strict validation as they are. Where anything goes,
+            # `true` would have the API server drop what is inside (seen): preserve-unknown-fields
+            # says it alone.
+            if not isinstance(value, bool):
                 result[key] = _walk(value, definitions)
         elif key == "examples":
             result["example"] = value[0]

@@ -40,6 +40,11 @@ class Rule:
         return self.message if self.words is None else self.words(model)
 
 
+def rules_of_scalar(*rules: Rule) -> JsonDict:
+    """What a field that is no object adds to its schema."""
+    return {"x-kubernetes-validations": [rule.as_schema() for rule in rules]}
+
+
 def exactly_one_of(what: str, **fields: str) -> Rule:
     """Exactly one of the fields is set; keys are attributes, values the names people write."""
     names = list(fields.values())

@@ -2,26 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
     StringConstraints,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema
 
-from penstock.stream.quantities import DURATION_PATTERN, MEMORY_PATTERN
-from penstock.stream.rules import Rule
+from penstock.stream import quantities
+from penstock.stream.quantities import CPU_PATTERN, DURATION_PATTERN, MEMORY_PATTERN
+from penstock.stream.rules import Rule, cel_string
 
-Duration = Annotated[str, StringConstraints(pattern=DURATION_PATTERN, max_length=24)]
-Memory = Annotated[str, StringConstraints(pattern=MEMORY_PATTERN, max_length=16)]
-# Kubernetes' CPU quantity: whole cores or thousandths.
-Cpu = Annotated[str, StringConstraints(pattern=r"^([0-9]{1,4}m|[0-9]{1,3}(\.[0-9]{1,3})?)$")]
+
+def _spelled(pattern: str, longest: int, remedy: str, check: Callable[[str], object]) -> Any:
+    """A string of one spelling, refused in words: a schema's pattern would answer with itself."""
+
+    def checked(text: str) -> str:
+        check(text)
+        return text
+
+    rule = Rule(cel=f"self.matches({cel_string(pattern)})", message=remedy)
+    schema = {
+        "type": "string",
+        "maxLength": longest,
+        "x-kubernetes-validations": [rule.as_schema()],
+    }
+    return (AfterValidator(checked), WithJsonSchema(schema))
+
+
+DURATION_RULE = Rule(
+    cel=f"self.matches({cel_string(DURATION_PATTERN)})",
+    message="not a duration: write for example 500ms, 1s or 5m",
+)
+Duration = Annotated[
+    str, *_spelled(DURATION_PATTERN, 24, DURATION_RULE.message, quantities.milliseconds)
+]
+Memory = Annotated[
+    str,
+    *_spelled(
+        MEMORY_PATTERN,
+        16,
+        "not a memory size: write for example 512Mi or 2Gi",
+        quantities.mebibytes,
+    ),
+]
+Cpu = Annotated[
+    str,
+    *_spelled(CPU_PATTERN, 8, "not an amount of CPU: write for example 500m or 2", quantities.cpu),
+]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 ObjectName = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)

@@ -5,11 +5,21 @@ from __future__ import annotations
 from pydantic import Field, field_validator
 
 from penstock.stream.quantities import milliseconds
-from penstock.stream.rules import exactly_one_of
-from penstock.stream.spec.part import Duration, Part
+from penstock.stream.rules import Rule, exactly_one_of, rules_of_scalar
+from penstock.stream.spec.part import DURATION_RULE, Duration, Part
 
 # Spark refuses shorter ones (Structured Streaming, "Real-time Mode").
 SHORTEST_REAL_TIME_BATCH_MS = 5000
+
+POSITIVE = Rule(
+    cel="!self.matches('^0+ ?[a-z]+$')",
+    message="checkpointInterval must be longer than 0: write for example 1s",
+)
+LONG_ENOUGH = Rule(
+    # Seconds below 5, milliseconds below 5000, and 0 of anything.
+    cel="!self.matches('^0*([0-4] ?s.*|[0-4]?[0-9]{0,3} ?m(s|illi.*)|0 ?[mh].*)$')",
+    message="batchDuration must be at least 5s: Spark refuses shorter ones",
+)
 
 
 class ContinuousTrigger(Part):
@@ -21,13 +31,14 @@ class ContinuousTrigger(Part):
             "is replayed. A number and a unit: ms, s, m, h or Spark's words."
         ),
         examples=["1s", "10 seconds"],
+        json_schema_extra=rules_of_scalar(DURATION_RULE, POSITIVE),
     )
 
     @field_validator("checkpoint_interval")
     @classmethod
     def _positive(cls, interval: str) -> str:
         if milliseconds(interval) == 0:
-            raise ValueError("checkpointInterval must be longer than 0")
+            raise ValueError(POSITIVE.message)
         return interval
 
 
@@ -63,13 +74,14 @@ class RealTimeTrigger(Part):
         "5m",
         description="How long one batch lasts, at least 5s; after a crash at most this much is "
         "replayed. Default: 5m.",
+        json_schema_extra=rules_of_scalar(DURATION_RULE, LONG_ENOUGH),
     )
 
     @field_validator("batch_duration")
     @classmethod
     def _long_enough(cls, duration: str) -> str:
         if milliseconds(duration) < SHORTEST_REAL_TIME_BATCH_MS:
-            raise ValueError("batchDuration must be at least 5s: Spark refuses shorter ones")
+            raise ValueError(LONG_ENOUGH.message)
         return duration
 
 

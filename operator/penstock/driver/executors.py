@@ -17,6 +17,8 @@ _MOURNERS = (
     "org.apache.spark.sql.execution.datasources.v2.DataWritingSparkTask",
     "org.apache.spark.scheduler.DAGScheduler",
     "org.apache.spark.TaskContextImpl",
+    # The writing of a checkpoint file is interrupted.
+    "org.apache.hadoop.util.Shell",
 )
 
 

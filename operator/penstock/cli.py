@@ -79,6 +79,9 @@ def _validate(options: argparse.Namespace) -> int:
     except Unreadable as error:
         print(error, file=sys.stderr)
         return 2
+    except ImportError as error:
+        print(f"--spark needs {error.name}: pip install 'penstock[driver]'", file=sys.stderr)
+        return 2
     if options.format == "json":
         print(as_json(found))
     for each in found:

@@ -23,7 +23,7 @@ def test_whatever_the_driver_forces_is_owned() -> None:
         stream = ContinuousStream.model_validate({"metadata": {"name": "p"}, "spec": spec})
         size = Size(partitions=2, executors=1, cores_per_executor=2)
         ours = session.spark_conf(stream, place, size)
-        said = dict.fromkeys(ours, "the user's own")
+        said = dict.fromkeys(ours, "7")
         overruled = stream.model_copy(
             update={"spec": stream.spec.model_copy(update={"spark_conf": said})}
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +113,12 @@ def test_wrong_usage_is_two() -> None:
 def test_what_is_no_resource_at_all_is_refused(file: Path) -> None:
     """In words, not with a traceback."""
     assert main(["validate", write(file, {**GOOD, "spec": None, "metadata": "x"})]) == 1
+
+
+def test_without_spark_the_third_ring_says_what_is_missing(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """pyspark is no dependency of the rings before it."""
+    monkeypatch.setitem(sys.modules, "penstock.analyse", None)
+    assert main(["validate", "--spark", write(file, GOOD)]) == 2
+    assert "pip install 'penstock[driver]'" in capsys.readouterr().err

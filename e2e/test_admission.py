@@ -13,7 +13,12 @@ import yaml
 
 from e2e.cluster.apiserver import ApiServer, api_server
 from e2e.kube import Kube, KubectlError, Object, wait_for
+from penstock.stream import crd
+from penstock.stream.owned import OWNED_CONFS
 from penstock.stream.resource import ContinuousStream
+from tests.stream.bad import GOOD, RING_1, RING_2, Bad
+from tests.stream.samples import changed
+from tests.stream.wide import WIDE
 
 pytestmark = pytest.mark.real
 
@@ -37,7 +42,6 @@ def with_crd(server: ApiServer) -> Kube:
     """kubectl on the server's default namespace, once the CRD is served."""
     kube = Kube(server.kubectl, server.kubeconfig, "default")
     kube.run("apply", "-f", str(CRD))
-    kube.run("wait", "--for=condition=Established", f"--filename={CRD}", "--timeout=60s")
     wait_for("the kind is served", lambda: _served(kube), 30)
     return kube
 
@@ -50,62 +54,49 @@ def _served(kube: Kube) -> bool:
     return True
 
 
-GOOD: Object = {
-    "apiVersion": "penstock.dev/v1alpha1",
-    "kind": "ContinuousStream",
-    "metadata": {"name": "good"},
-    "spec": {
-        "source": {"kafka": {"bootstrapServers": "kafka:9092", "topics": ["a"]}},
-        "sink": {"kafka": {"bootstrapServers": "kafka:9092", "topic": "b"}},
-        "trigger": {"continuous": {"checkpointInterval": "1s"}},
-    },
-}
+def stream(name: str, spec: Object) -> Object:
+    """A whole resource."""
+    return {
+        "apiVersion": "penstock.dev/v1alpha1",
+        "kind": "ContinuousStream",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
-def _spoiled(path: str, value: Any) -> Object:
-    result = copy.deepcopy(GOOD)
-    *parents, last = path.split(".")
-    at = result
-    for step in parents:
-        at = at.setdefault(step, {})
-    if value is ...:
-        del at[last]
-    else:
-        at[last] = value
-    return result
-
-
-BAD = [
-    ("spec.source", ..., "spec.source: Required value"),
-    ("spec.source", {}, "spec.source takes exactly one of: kafka, rate"),
-    ("spec.source.rate", {}, "spec.source takes exactly one of: kafka, rate"),
-    ("spec.source.kafka.topics", [], "spec.source.kafka.topics"),
-    ("spec.source.kafka.topics", ["not a topic"], "spec.source.kafka.topics[0]"),
-    ("spec.source.kafka.startingOffsets", "newest", "spec.source.kafka.startingOffsets"),
-    ("spec.sink", ..., "spec.sink: Required value"),
-    ("spec.sink", {}, "spec.sink takes exactly one of: kafka, console"),
-    ("spec.trigger", {}, "spec.trigger takes exactly one of: continuous"),
-    ("spec.trigger.continuous.checkpointInterval", "soon", "continuous.checkpointInterval"),
-    ("spec.trigger.continuous.checkpointInterval", 5, "continuous.checkpointInterval"),
-    ("spec.executor", {"cores": 0}, "spec.executor.cores"),
-    ("spec.executor", {"minInstances": 3, "maxInstances": 2}, "minInstances cannot be above"),
-    ("spec.driver", {"memory": "lots"}, "spec.driver.memory"),
-    ("spec.checkpoint", {"volume": {"reclaimPolicy": "Recycle"}}, "volume.reclaimPolicy"),
-    ("spec.sparkConf", {"spark.executor.cores": "2"}, "Penstock sets this conf itself"),
-    ("spec.transfrom", {"sql": "SELECT 1"}, 'unknown field "spec.transfrom"'),
-    ("spec.source.kafka.topic", "a", 'unknown field "spec.source.kafka.topic"'),
-    ("metadata.name", "x" * 46, "at most 45 characters"),
-]
-
-
-@pytest.mark.parametrize(("path", "value", "expected"), BAD)
-def test_a_bad_manifest_is_refused_with_the_field_named(
-    kube: Kube, path: str, value: Any, expected: str
-) -> None:
-    """By the API server, before any code of ours runs."""
+@pytest.mark.parametrize("bad", RING_1, ids=str)
+def test_a_bad_manifest_is_refused_at_apply(kube: Kube, bad: Bad) -> None:
+    """With the field, the reason and the remedy, before any code of ours runs."""
     with pytest.raises(KubectlError) as refused:
-        kube.apply(_spoiled(path, value))
-    assert expected in str(refused.value)
+        kube.apply(stream("bad", bad.spec))
+    said = str(refused.value)
+    # An unknown field is named alone, without "spec." before what it stands in.
+    assert bad.at in said
+    assert (bad.ring1 or bad.says) in said
+
+
+@pytest.mark.parametrize("bad", RING_2, ids=str)
+def test_what_needs_more_than_the_schema_is_left_to_the_operator(kube: Kube, bad: Bad) -> None:
+    """Ring 2 is the earliest that can refuse these (operator/tests/stream/test_bad.py)."""
+    kube.run("apply", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(stream("late", bad.spec)))
+
+
+@pytest.mark.parametrize("conf", OWNED_CONFS)
+def test_a_conf_that_penstock_owns_is_refused_at_apply(kube: Kube, conf: str) -> None:
+    """It alone is named, with what to use instead, whatever stands beside it."""
+    spec = changed(GOOD, "sparkConf", {"spark.sql.session.timeZone": "UTC", conf: "x"})
+    with pytest.raises(KubectlError) as refused:
+        kube.apply(stream("bad", spec))
+    said = str(refused.value)
+    assert f"{conf} cannot be set here, Penstock sets it itself: {OWNED_CONFS[conf]}" in said
+    assert sum(f"{each} cannot" in said for each in OWNED_CONFS) == 1
+
+
+@pytest.mark.parametrize("name", ["x" * 46, "a.b"])
+def test_a_name_that_its_pods_could_not_bear_is_refused(kube: Kube, name: str) -> None:
+    """Pods are named after the stream."""
+    with pytest.raises(KubectlError, match="at most 45 characters of a-z, 0-9 and -"):
+        kube.apply(stream(name, GOOD))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
@@ -134,11 +125,60 @@ def test_the_documentation_shows_resources() -> None:
     assert {document for document, _ in BLOCKS} >= {"README.md", "guide.md"}
 
 
+def test_a_stream_with_every_field_is_stored_as_it_was_applied(kube: Kube) -> None:
+    """Apply, fetch, diff is empty, client-side and server-side: nothing is defaulted or dropped."""
+    for number, spec in enumerate(WIDE):
+        ContinuousStream.model_validate(stream("wide", spec))
+        text = yaml.safe_dump(stream(f"wide-{number}", spec))
+        assert "created" in kube.run("apply", "-f", "-", stdin=text)
+        assert kube.run("diff", "-f", "-", stdin=text) == ""
+        stored = kube.get("cstream", f"wide-{number}")
+        assert stored is not None
+        assert stored["spec"] == spec
+        forced = ("--server-side", "--force-conflicts")
+        kube.run("apply", *forced, "-f", "-", stdin=text)
+        assert kube.run("diff", *forced, "-f", "-", stdin=text) == ""
+        again = kube.get("cstream", f"wide-{number}")
+        assert again is not None
+        assert again["metadata"]["generation"] == 1
+        assert again["spec"] == spec
+
+
+def test_the_samples_are_wide_enough() -> None:
+    """Every field of the schema is in one of them."""
+    used = {path for spec in WIDE for path in _paths(spec, "spec")}
+    known = {path for path, _ in _fields(_schema()["properties"]["spec"], "spec")}
+    assert known - used == set()
+
+
+def _paths(value: Any, path: str) -> Iterator[str]:
+    yield path
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _paths(each, f"{path}.{name}")
+    if isinstance(value, list):
+        for each in value:
+            yield from _paths(each, path)
+
+
+def _schema() -> Object:
+    (version,) = crd.crd()["spec"]["versions"]
+    schema: Object = version["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def _fields(node: Object, path: str) -> Iterator[tuple[str, Object]]:
+    yield path, node
+    for name, each in node.get("properties", {}).items():
+        yield from _fields(each, f"{path}.{name}")
+    if "items" in node:
+        yield from ((p, n) for p, n in _fields(node["items"], path) if p != path)
+
+
 def test_the_storage_class_cannot_be_changed(kube: Kube) -> None:
     """A volume claim's class is immutable; the refusal says what to do instead."""
-    volume = "spec.checkpoint.volume"
-    first = _spoiled(volume, {"storageClassName": "fast"})
-    first["metadata"]["name"] = "classy"
+    volume = "checkpoint.volume"
+    first = stream("classy", changed(GOOD, volume, {"storageClassName": "fast"}))
     kube.apply(first)
     second = copy.deepcopy(first)
     second["spec"]["checkpoint"]["volume"]["storageClassName"] = "slow"
@@ -146,7 +186,30 @@ def test_the_storage_class_cannot_be_changed(kube: Kube) -> None:
         kube.apply(second)
 
 
-def test_kubectl_explain_answers_for_a_deep_field(kube: Kube) -> None:
+EXPLAINED = [
+    ("spec.trigger.continuous.checkpointInterval", "A number and a unit: ms, s, m, h"),
+    ("spec.trigger.microBatch.asyncProgress.checkpointInterval", "How often offsets and commits"),
+    ("spec.trigger.realTime.batchDuration", "at least 5s"),
+    ("spec.source.kafka.startingOffsetsByPartition", "-2 for the earliest or -1 for the latest"),
+    ("spec.source.rate.rowsPerSecond", "Rows a second"),
+    ("spec.executor.memory", "The JVM's heap"),
+    ("spec.transform.functions.expression", "A Spark SQL expression over its parameters"),
+    ("spec.sink.kafka.sasl.mechanism", "PLAIN sends the password as it is"),
+    ("status.conditions.reason", "CamelCase"),
+    ("status.lag", "Records between"),
+]
+
+
+@pytest.mark.parametrize(("field", "expected"), EXPLAINED)
+def test_kubectl_explain_answers_for_a_field(kube: Kube, field: str, expected: str) -> None:
     """With a sentence and its unit."""
-    text = kube.run("explain", "cstream.spec.trigger.continuous.checkpointInterval")
-    assert "How often an epoch is committed" in text
+    text = " ".join(kube.run("explain", f"cstream.{field}").split())
+    assert expected in text
+
+
+def test_kubectl_explain_answers_for_every_field(kube: Kube) -> None:
+    """One call lists all; that each has a sentence is in operator/tests/stream/test_crd.py."""
+    text = kube.run("explain", "cstream", "--recursive")
+    shown = set(re.findall(r"^ +(\w+)\t", text, re.MULTILINE))
+    names = {path.rsplit(".", 1)[-1] for path, _ in _fields(_schema(), "root")} - {"root"}
+    assert names - shown == set()

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from penstock.stream import crd
+from penstock.stream import crd, reference
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -15,6 +15,8 @@ def generated() -> dict[Path, str]:
         ROOT / "crds" / "penstock.dev_continuousstreams.yaml": text,
         # A chart can only read what lies inside it.
         ROOT / "charts" / "penstock" / "files" / "continuousstreams.yaml": text,
+        ROOT / "docs" / "reference.md": reference.reference(),
+        ROOT / "docs" / "modes.md": reference.modes(),
     }
 
 

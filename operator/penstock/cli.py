@@ -7,12 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
-from pydantic import ValidationError
-
 from penstock import __version__
-from penstock.stream import crd, problems
-from penstock.stream.resource import ContinuousStream
+from penstock.stream import crd
+from penstock.validate import Unreadable, as_json, findings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,9 +40,15 @@ def _parser() -> argparse.ArgumentParser:
     operator.add_argument("--metrics-port", type=int, default=9090, help="/metrics (default 9090)")
     operator.set_defaults(command=_operator)
 
-    validate = commands.add_parser("validate", help="check manifests, without a cluster")
-    validate.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    validate.set_defaults(command=_validate)
+    judge = commands.add_parser("validate", help="check manifests, without a cluster")
+    judge.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    judge.add_argument(
+        "--spark",
+        action="store_true",
+        help="ask Spark's own analyser too (needs Java and the extra penstock[driver])",
+    )
+    judge.add_argument("--format", choices=("text", "json", "github"), default="text")
+    judge.set_defaults(command=_validate)
 
     show_crd = commands.add_parser("crd", help="print the CustomResourceDefinition")
     show_crd.set_defaults(command=_crd)
@@ -65,30 +68,28 @@ def _operator(options: argparse.Namespace) -> int:
 
 
 def _validate(options: argparse.Namespace) -> int:
-    refused = False
-    for path in options.files:
-        for problem in _problems_of_file(path):
-            refused = True
-            print(f"{path}: {problem}", file=sys.stderr)
-    return 1 if refused else 0
-
-
-def _problems_of_file(path: Path) -> list[str]:
     try:
-        documents = [each for each in yaml.safe_load_all(path.read_text()) if each is not None]
-    except (OSError, yaml.YAMLError) as error:
-        return [str(error)]
-    found: list[str] = []
-    for document in documents:
-        if not isinstance(document, dict) or document.get("kind") != "ContinuousStream":
-            continue
-        try:
-            stream = ContinuousStream.model_validate(document)
-        except ValidationError as error:
-            found += [str(each) for each in problems.of_error(error)]
+        if options.spark:
+            from penstock.analyse import analyser  # pyspark, only where it is needed
+
+            with analyser() as judge:
+                found = [each for path in options.files for each in findings(path, judge)]
         else:
-            found += [str(each) for each in problems.of_spec(stream.spec)]
-    return found
+            found = [each for path in options.files for each in findings(path)]
+    except Unreadable as error:
+        print(error, file=sys.stderr)
+        return 2
+    except ImportError as error:
+        print(f"--spark needs {error.name}: pip install 'penstock[driver]'", file=sys.stderr)
+        return 2
+    if options.format == "json":
+        print(as_json(found))
+    for each in found:
+        if options.format == "github":
+            print(each.as_github())
+        elif options.format == "text":
+            print(each.as_text(), file=sys.stderr)
+    return 1 if any(each.severity == "error" for each in found) else 0
 
 
 def _crd(_: argparse.Namespace) -> int:

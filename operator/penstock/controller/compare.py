@@ -53,7 +53,7 @@ def contained(wanted: Any, found: Any, *, quantity: bool = False) -> bool:
     if isinstance(wanted, list):
         return isinstance(found, list) and _list_contained(wanted, found)
     if quantity:
-        return amount(str(wanted)) == amount(str(found))
+        return _same_amount(str(wanted), str(found))
     return bool(wanted == found)
 
 
@@ -61,6 +61,14 @@ def amount(quantity: str) -> Decimal:
     """A Kubernetes quantity as a number, for the spellings that Penstock and the server use."""
     digits = quantity.rstrip("kMGTPim")
     return Decimal(digits) * _FACTORS[quantity[len(digits) :]]
+
+
+def _same_amount(wanted: str, found: str) -> bool:
+    """A user's pod template may spell a quantity as we never do, such as 1E."""
+    try:
+        return wanted == found or amount(wanted) == amount(found)
+    except (KeyError, ArithmeticError):
+        return False
 
 
 def _list_contained(wanted: list[Any], found: list[Any]) -> bool:

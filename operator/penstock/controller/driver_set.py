@@ -8,7 +8,9 @@ from penstock.controller import kinds
 from penstock.controller.kinds import Manifest
 from penstock.controller.manifests import Wanted, metadata
 from penstock.stream import naming
+from penstock.stream.credentials import secret_mounts, secret_volumes
 from penstock.stream.quantities import mebibytes
+from penstock.stream.templates import laid_under
 
 # Long enough to stop a query cleanly: commit the epoch, let the executors go.
 _GRACE_SECONDS = 60
@@ -32,14 +34,18 @@ def driver_set(wanted: Wanted) -> Manifest:
             "updateStrategy": {"type": "RollingUpdate"},
             "revisionHistoryLimit": 2,
             "selector": {"matchLabels": _labels(wanted)},
-            "template": {
-                "metadata": {
-                    "labels": _labels(wanted),
-                    "annotations": {naming.ANNOTATION_SPEC_HASH: wanted.spec_hash},
-                },
-                "spec": _pod_spec(wanted),
-            },
+            "template": laid_under(wanted.stream.spec.driver.pod_template, _pod(wanted)),
         },
+    }
+
+
+def _pod(wanted: Wanted) -> Manifest:
+    return {
+        "metadata": {
+            "labels": _labels(wanted),
+            "annotations": {naming.ANNOTATION_SPEC_HASH: wanted.spec_hash},
+        },
+        "spec": _pod_spec(wanted),
     }
 
 
@@ -48,8 +54,11 @@ def _labels(wanted: Wanted) -> dict[str, str]:
 
 
 def _pod_spec(wanted: Wanted) -> Manifest:
+    spec = wanted.stream.spec
+    pull_secrets = [{"name": each.name} for each in spec.image_pull_secrets]
     return {
-        "serviceAccountName": naming.driver_name(wanted.name),
+        **({"imagePullSecrets": pull_secrets} if pull_secrets else {}),
+        "serviceAccountName": wanted.account,
         # A service's variables in the environment could be taken for Spark's or Kafka's own.
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
@@ -74,8 +83,29 @@ def _pod_spec(wanted: Wanted) -> Manifest:
             },
             {"name": "tmp", "emptyDir": {}},
             {"name": "work", "emptyDir": {}},
+            *secret_volumes(spec),
+            *_python_volumes(wanted),
         ],
     }
+
+
+def _python_volumes(wanted: Wanted) -> list[Manifest]:
+    """The text of a Python transform; the driver says so if it is not there."""
+    python = wanted.stream.spec.transform.python
+    if python is None or python.config_map is None:
+        return []
+    ref = python.config_map
+    items = [{"key": ref.key, "path": ref.key}]
+    config_map = {"name": ref.name, "optional": True, "items": items}
+    return [{"name": "python", "configMap": config_map}]
+
+
+def _python_mounts(wanted: Wanted) -> list[Manifest]:
+    python = wanted.stream.spec.transform.python
+    if python is None or python.config_map is None:
+        return []
+    path = f"{naming.PYTHON_DIR}/{python.config_map.name}"
+    return [{"name": "python", "mountPath": path, "readOnly": True}]
 
 
 def _container(wanted: Wanted) -> Manifest:
@@ -114,6 +144,8 @@ def _container(wanted: Wanted) -> Manifest:
             {"name": "checkpoint", "mountPath": naming.CHECKPOINT_DIR},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a volume of the pod's own
             {"name": "work", "mountPath": naming.WORK_DIR},
+            *secret_mounts(wanted.stream.spec),
+            *_python_mounts(wanted),
         ],
     }
 

@@ -40,6 +40,11 @@ class Wanted:
         assert image is not None, "resolve() fills it in"
         return image
 
+    @property
+    def account(self) -> str:
+        """The service account of driver and executors: the user's own, or one of the stream's."""
+        return self.stream.spec.service_account_name or naming.driver_name(self.name)
+
 
 def resolve(stream: ContinuousStream, uid: str, default_image: str) -> Wanted:
     """Fills in what the spec leaves to the operator, and hashes what the driver reads.
@@ -55,9 +60,14 @@ def resolve(stream: ContinuousStream, uid: str, default_image: str) -> Wanted:
     return Wanted(resolved, uid, document, digest)
 
 
-def service_account(wanted: Wanted) -> Manifest:
-    """Who the driver is to the API server, and whose rights the stream's SQL runs with."""
-    return _object(kinds.SERVICE_ACCOUNT, wanted, naming.driver_name(wanted.name))
+def service_account(wanted: Wanted) -> Manifest | None:
+    """Who the driver is to the API server, and whose rights the stream's SQL runs with.
+
+    None is made where the user has one; one that was made before goes with its stream.
+    """
+    if wanted.stream.spec.service_account_name is not None:
+        return None
+    return _object(kinds.SERVICE_ACCOUNT, wanted, wanted.account)
 
 
 def role_binding(wanted: Wanted) -> Manifest:
@@ -70,7 +80,9 @@ def role_binding(wanted: Wanted) -> Manifest:
             "kind": "ClusterRole",
             "name": naming.DRIVER_CLUSTER_ROLE,
         },
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": wanted.namespace}],
+        "subjects": [
+            {"kind": "ServiceAccount", "name": wanted.account, "namespace": wanted.namespace}
+        ],
     }
 
 

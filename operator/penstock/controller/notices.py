@@ -34,6 +34,9 @@ def notices(before: StreamStatus, after: StreamStatus) -> tuple[Notice, ...]:
             found.append(Notice("Warning", stalled.reason, stalled.message))
     elif ready is not None and _holds(ready) != _holds(was_ready) and not found:
         found.append(Notice("Normal", ready.reason, ready.message))
+    warning = _get(after, "Warning")
+    if warning is not None and _reason(warning) != _reason(_get(before, "Warning")):
+        found.append(Notice("Warning", warning.reason, warning.message))
     return tuple(found)
 
 

@@ -86,6 +86,14 @@ def read(raw: Manifest, default_image: str) -> Wanted | list[Problem]:
     return found or manifests.resolve(stream, raw["metadata"]["uid"], default_image)
 
 
+def _warnings(raw: Manifest) -> list[Problem]:
+    """What is worth a warning in a spec that can be read."""
+    try:
+        return problems.warnings_of(ContinuousStream.model_validate(raw).spec)
+    except ValidationError:
+        return []
+
+
 def _decide(
     raw: Manifest,
     observed: Observed,
@@ -96,7 +104,7 @@ def _decide(
     delete: tuple[Ref, ...] = (),
 ) -> Decision:
     before = status_before(raw)
-    standing = stand(raw, judged, observed.driver_pod, now)
+    standing = stand(raw, judged, observed.driver_pod, now, _warnings(raw))
     changed = standing.status != before
     look_again = _SETTLED if judged.ready or judged.stalled else _MOVING
     return Decision(
@@ -111,8 +119,9 @@ def _decide(
 
 def _to_apply(wanted: Wanted, observed: Observed) -> tuple[Manifest, ...]:
     """What is not there yet as wanted, in an order in which each finds what it names."""
+    account = manifests.service_account(wanted)
     before_driver = (
-        manifests.service_account(wanted),
+        *([account] if account is not None else []),
         manifests.role_binding(wanted),
         manifests.config_map(wanted),
     )

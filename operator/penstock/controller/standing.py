@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from penstock.controller.kinds import Manifest
 from penstock.controller.pods import DriverPod
 from penstock.controller.verdict import Verdict
 from penstock.stream import naming
+from penstock.stream.problems import Problem
 from penstock.stream.status import Condition, DriverReport, StreamState, StreamStatus
 
 # Numbers that move all the time are written at most this often; Prometheus has them faster.
@@ -39,10 +40,19 @@ def status_before(raw: Manifest) -> StreamStatus:
         return StreamStatus()
 
 
-def stand(raw: Manifest, verdict: Verdict, pod: DriverPod | None, now: datetime) -> Standing:
+def stand(
+    raw: Manifest,
+    verdict: Verdict,
+    pod: DriverPod | None,
+    now: datetime,
+    warnings: Sequence[Problem] = (),
+) -> Standing:
     """The status that follows from the verdict, with as little change as the truth allows."""
     before = status_before(raw)
     status = _status(raw, before, verdict, pod, now)
+    if warnings:
+        warning = _warning(raw, before, warnings, now)
+        status = status.model_copy(update={"conditions": [*status.conditions, warning]})
     still = status.model_copy(update={"epoch": before.epoch, "lag": before.lag})
     wait = _until_beat(raw, now)
     if still == before and status != before and wait > timedelta(0):
@@ -122,7 +132,16 @@ def _conditions(
     ]
 
 
-ConditionType = Literal["Ready", "Reconciling", "Stalled"]
+def _warning(
+    raw: Manifest, before: StreamStatus, warnings: Sequence[Problem], now: datetime
+) -> Condition:
+    """What runs, but hardly as it was meant; without anything of the kind there is no such type."""
+    words = "; ".join(each.message for each in warnings)[:_MAX_MESSAGE]
+    generation = raw["metadata"]["generation"]
+    return _condition("Warning", True, warnings[0].reason, words, generation, before, now)
+
+
+ConditionType = Literal["Ready", "Reconciling", "Stalled", "Warning"]
 _TYPES: tuple[ConditionType, ...] = ("Ready", "Reconciling", "Stalled")
 
 

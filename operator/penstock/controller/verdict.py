@@ -22,8 +22,8 @@ class Verdict:
 
     @property
     def ready(self) -> bool:
-        """Whether the query of the spec as it stands really runs."""
-        return self.state is StreamState.RUNNING
+        """Whether the query of the spec as it stands really runs, or has done all it had to do."""
+        return self.state in (StreamState.RUNNING, StreamState.COMPLETED)
 
     @property
     def stalled(self) -> bool:
@@ -135,6 +135,8 @@ def _running(pod: DriverPod, report: DriverReport, observed: Observed) -> Verdic
             return Verdict(StreamState.STARTING, "QueryStarting", message)
         case QueryState.RUNNING:
             return _after_start(pod, report)
+        case QueryState.COMPLETED:
+            return _completed(pod)
 
 
 def _after_start(pod: DriverPod, report: DriverReport) -> Verdict:
@@ -145,6 +147,17 @@ def _after_start(pod: DriverPod, report: DriverReport) -> Verdict:
         message = report.message or f"The pod {pod.name} does not answer as ready"
         return Verdict(StreamState.STARTING, "DriverNotReady", message)
     return Verdict(StreamState.RUNNING, "Running", "The query runs and commits epochs")
+
+
+def _completed(pod: DriverPod) -> Verdict:
+    if not pod.ready:
+        message = f"The pod {pod.name} does not answer as ready"
+        return Verdict(StreamState.STARTING, "DriverNotReady", message)
+    return Verdict(
+        StreamState.COMPLETED,
+        "Completed",
+        "All there was has been read. Delete the stream, or give it another trigger to go on",
+    )
 
 
 def _waiting_for_cores(report: DriverReport, observed: Observed) -> Verdict:

@@ -9,6 +9,9 @@ the newest commit, and an `offsets/N` without a commit is left in place and neve
 the next run would commit its own epoch N under offsets that it has not reached: records lost. And a
 leftover `commits/.N.crc` makes the commit of N fail inside an endpoint that swallows the error: the
 query runs on and never commits again.
+
+Micro-batches write `offsets/N` before batch N runs, and a restart runs N again with those very
+offsets: they are kept. What the engines leave for one another is in checkpointmodes.py.
 """
 
 from __future__ import annotations
@@ -18,10 +21,11 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.driver.failures import DriverError, Trouble
 from penstock.driver.kafka import Offsets
+from penstock.driver.triggers import Mode
 
 # Paths relative to the checkpoint -> contents. Small files, about two hundred of them.
 Files = Mapping[str, bytes]
@@ -41,10 +45,12 @@ class Repair:
     delete: tuple[str, ...]
     epoch: int | None
     """The committed epoch that the query will go on from; None begins at the first."""
+    write: Mapping[str, bytes] = field(default_factory=dict)
+    """What to write after that, each file at once or not at all."""
 
 
-def plan_repair(files: Files) -> Repair:
-    """The repair a continuous start needs; raises if it could only begin silently anew."""
+def plan_repair(files: Files, mode: Mode = Mode.CONTINUOUS) -> Repair:
+    """The repair a start needs; raises if it could only begin silently anew."""
     commits, offsets = _entries(files, "commits"), _entries(files, "offsets")
     sound = [n for n in commits if _is_sound(files, n)]
     if not sound and any(n > 0 for n in commits):
@@ -59,10 +65,33 @@ def plan_repair(files: Files) -> Repair:
     epoch = max(sound, default=None)
     last = -1 if epoch is None else epoch
     doomed = [f"commits/{n}" for n in sorted(commits, reverse=True) if n > last]
-    doomed += [f"offsets/{n}" for n in sorted(offsets, reverse=True) if n > last]
+    kept = _planned(files, offsets, last) if mode is Mode.MICRO_BATCH else last
+    doomed += [f"offsets/{n}" for n in sorted(offsets, reverse=True) if n > kept]
     if METADATA in files and not _is_metadata(files[METADATA]):
         doomed.append(METADATA)
     return Repair(tuple(_with_checksums(files, doomed)), epoch)
+
+
+def _planned(files: Files, offsets: set[int], last: int) -> int:
+    """The last batch that was planned in good order and not committed, or the last commit.
+
+    Batch N runs when N - 1 is committed, and async progress tracking skips numbers: so in rising
+    order up to the first file that is damaged, or that the continuous engine left.
+    """
+    kept = last
+    for n in sorted(n for n in offsets if n > last):
+        path = f"offsets/{n}"
+        if not _is_offsets(files[path]) or _is_contradicted(files, path):
+            break
+        if is_continuous(files[path]):
+            break
+        kept = n
+    return kept
+
+
+def is_continuous(offsets: bytes) -> bool:
+    """Whether the continuous engine wrote these offsets: it leaves the line of metadata empty."""
+    return _lines(offsets)[1] == ""
 
 
 def committed_epoch(names: Iterator[str] | list[str]) -> int | None:
@@ -102,11 +131,15 @@ def _is_commit(content: bytes) -> bool:
 
 
 def _is_offsets(content: bytes) -> bool:
-    """A version, a line of metadata that continuous mode leaves empty, and a line a source."""
+    """A version, a line of metadata that continuous mode leaves empty, and a line a source.
+
+    A source's line is JSON, in micro-batches often a bare number, or a dash where it has begun
+    nothing yet (OffsetSeqLog).
+    """
     lines = _lines(content)
     if len(lines) < 3 or not _is_version(lines[0]):
         return False
-    return (lines[1] == "" or _is_object(lines[1])) and all(map(_is_object, lines[2:]))
+    return (lines[1] == "" or _is_object(lines[1])) and all(map(_is_offset, lines[2:]))
 
 
 def _is_metadata(content: bytes) -> bool:
@@ -119,6 +152,13 @@ def _lines(content: bytes) -> list[str]:
 
 def _is_version(line: str) -> bool:
     return re.fullmatch(r"v[0-9]+", line) is not None
+
+
+def _is_offset(line: str) -> bool:
+    try:
+        return line == "-" or json.loads(line) is not None
+    except ValueError:
+        return False
 
 
 def _is_object(line: str) -> bool:

@@ -6,9 +6,10 @@ import json
 import os
 from pathlib import Path
 
-from penstock.driver import checkpoint
+from penstock.driver import checkpoint, checkpointmodes
 from penstock.driver.checkpoint import Repair
 from penstock.driver.kafka import Offsets
+from penstock.stream.spec import StreamSpec
 
 # Not Spark's: where the stream first began. Spark's continuous engine asks Kafka for "latest" anew
 # at each start until there is a commit, and would skip what came in between.
@@ -26,11 +27,13 @@ class CheckpointFolder:
         """What Spark calls checkpointLocation."""
         return self.path.absolute().as_uri()
 
-    def repair(self) -> Repair:
-        """Mends what a crash left; only while no query runs."""
-        repair = checkpoint.plan_repair(self._read())
+    def repair(self, spec: StreamSpec) -> Repair:
+        """Mends what a crash, or another of Spark's engines, left; only while no query runs."""
+        repair = checkpointmodes.plan(self._read(), spec)
         for name in repair.delete:
             (self.path / name).unlink(missing_ok=True)
+        for name, content in repair.write.items():
+            _write(self.path / name, content)
         for log in checkpoint.LOGS:
             _sync(self.path / log)
         return repair
@@ -46,7 +49,8 @@ class CheckpointFolder:
             return None
         try:
             return checkpoint.kafka_offsets((self.path / "offsets" / str(epoch)).read_bytes())
-        except (FileNotFoundError, ValueError):  # purged while we looked, or not mended yet
+        # Purged while we looked, not mended yet, or of a source that is not Kafka.
+        except (FileNotFoundError, ValueError, AttributeError):
             return None
 
     def first_offsets(self) -> Offsets | None:
@@ -63,12 +67,7 @@ class CheckpointFolder:
         """Remembers where the stream begins, before it does."""
         target = self.path / _FIRST_OFFSETS
         target.parent.mkdir(parents=True, exist_ok=True)
-        draft = target.with_suffix(".tmp")
-        with draft.open("w") as file:
-            json.dump(offsets, file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
+        _write(target, json.dumps(offsets).encode())
         _sync(target.parent)
 
     def _read(self) -> dict[str, bytes]:
@@ -82,6 +81,16 @@ def _names(folder: Path) -> list[str]:
         return [entry.name for entry in os.scandir(folder) if entry.is_file()]
     except FileNotFoundError:
         return []
+
+
+def _write(target: Path, content: bytes) -> None:
+    """All of the file or nothing of it, also across a power cut once its folder is synced."""
+    draft = target.with_name(f".{target.name}.tmp")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(target)
 
 
 def _sync(folder: Path) -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import concurrent.futures
 from typing import TYPE_CHECKING
 
-from penstock.driver import executors, pod, query, session
+from penstock.driver import executors, pod, pulse, pycode, query, session
 from penstock.driver.checkpointdir import CheckpointFolder
+from penstock.driver.credentials import check_secrets
 from penstock.driver.failures import DriverError, Trouble, classify
 from penstock.driver.jvm import Jvm
-from penstock.driver.kafka import Offsets, lag, starting_offsets
+from penstock.driver.kafka import Offsets, first_offsets, lag, starting_offsets
 from penstock.driver.logs import say
 from penstock.driver.place import Kubernetes, Local, Place
+from penstock.driver.pulse import Pulse
 from penstock.driver.source import SourceWatch, open_source
+from penstock.driver.sources import begins_at_a_moment
 from penstock.driver.throwable import read_chain
+from penstock.driver.triggers import mode
 from penstock.stream.resource import ContinuousStream
 from penstock.stream.sizing import Size, TooFewExecutorsAllowed, size
 
@@ -43,6 +47,7 @@ class Engine:
         self._size: Size | None = None
         self._frame: DataFrame | None = None
         self._query: StreamingQuery | None = None
+        self._completed = False
 
     # What is seen.
 
@@ -81,6 +86,18 @@ class Engine:
         """Whether a query was started and has not been seen to end."""
         return self._query is not None
 
+    @property
+    def completed(self) -> bool:
+        """Whether a query that was to end has ended, with all its work done."""
+        return self._completed
+
+    def pulse(self) -> Pulse:
+        """Signs of life beside the commits."""
+        if self._query is None or self._session is None:
+            return pulse.NONE
+        context = self._session.sparkContext
+        return pulse.feel(self._query, context, mode(self._stream.spec), self.partitions or 0)
+
     def registered(self) -> tuple[int, int]:
         """Executors ready for tasks, and their cores."""
         if self._session is None or self._size is None:
@@ -110,6 +127,9 @@ class Engine:
         ended, self._query = self._query, None
         exception = ended._jsq.exception()
         if exception.isEmpty():
+            if self._stream.spec.trigger.available_now is not None:
+                self._completed = True
+                return None
             return Trouble("QueryEnded", "the query has ended by itself, without an exception")
         return classify(read_chain(exception.get()))
 
@@ -117,8 +137,11 @@ class Engine:
 
     def discover(self) -> None:
         """Asks the source for its partitions, and keeps watching them."""
+        spec, place = self._stream.spec, self._place
+        check_secrets(spec, place.secrets)
+        pycode.check_text(spec.transform.python, place.python)
         if self._source is None:
-            self._source = open_source(self._jvm, self._stream.spec.source)
+            self._source = open_source(self._jvm, spec, place.secrets)
         self._source.look()
 
     def start_session(self) -> None:
@@ -134,12 +157,18 @@ class Engine:
     def check_query(self) -> None:
         """Mends the checkpoint and plans the query; raises if Spark will refuse it."""
         assert self._session is not None
-        repair = self._checkpoint.repair()
-        if repair.delete:
-            say("the checkpoint was mended", deleted=list(repair.delete), epoch=repair.epoch)
+        spec = self._stream.spec
+        repair = self._checkpoint.repair(spec)
+        if repair.delete or repair.write:
+            say(
+                "the checkpoint was mended",
+                deleted=list(repair.delete),
+                written=list(repair.write),
+                epoch=repair.epoch,
+            )
         starting = self._starting_offsets() if repair.epoch is None else None
-        frame = query.plan(self._session, self._stream.spec, starting)
-        query.check(frame)
+        frame = query.plan(self._session, spec, self._place, starting)
+        query.check(frame, spec)
         self._frame = frame
 
     def request_executors(self) -> None:
@@ -157,7 +186,11 @@ class Engine:
         """Starts the query that was checked."""
         assert self._frame is not None
         self._query = query.start(
-            self._frame, self._stream.spec, self._stream.metadata.name, self._checkpoint.location
+            self._frame,
+            self._stream.spec,
+            self._place,
+            self._stream.metadata.name,
+            self._checkpoint.location,
         )
 
     def stop_query(self) -> None:
@@ -175,12 +208,15 @@ class Engine:
         """Stops query and session, and with them the executors."""
         running, self._query, self._frame = self._query, None, None
         up, self._session, self._size = self._session, None, None
-        try:
-            if running is not None and up is not None:
-                with executors.quiet_about_killed_tasks(up.sparkContext):
+        if up is None:
+            return
+        # Async progress tracking's tasks may end as late as with the session.
+        with executors.quiet_about_killed_tasks(up.sparkContext, session_too=True):
+            try:
+                if running is not None:
                     running.stop()
-        finally:
-            if up is not None:
+                    executors.wait_until_idle(up.sparkContext)
+            finally:
                 up.stop()
 
     def forget_partitions(self) -> None:
@@ -190,12 +226,13 @@ class Engine:
 
     def _starting_offsets(self) -> str | None:
         """Where a stream without a commit begins; None leaves it to the spec's own word."""
-        if self._source is None or not query.begins_at_latest(self._stream.spec.source):
+        source = self._stream.spec.source
+        if self._source is None or source.kafka is None or not begins_at_a_moment(source):
             return None
         newest = self._source.newest_now()
         first: Offsets | None = self._checkpoint.first_offsets()
         if first is None:
-            first = newest
+            first = first_offsets(source.kafka.starting_offsets_by_partition, newest)
             self._checkpoint.keep_first_offsets(first)
         return starting_offsets(first, newest)
 
@@ -203,7 +240,7 @@ class Engine:
         if self._api is None or not isinstance(self._place, Kubernetes):
             return
         pod_name = self._place.pod_name
-        session.write_executor_template(pod_name, self._api.uid(pod_name))
+        session.write_executor_template(pod_name, self._api.uid(pod_name), self._stream.spec)
         removed = pod.remove_executors(self._api, self._stream.metadata.name)
         if removed:
             say("executors of an earlier incarnation were removed", pods=removed)

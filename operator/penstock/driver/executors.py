@@ -12,6 +12,13 @@ _MOURNERS = (
     "org.apache.spark.scheduler.TaskSetManager",
     "org.apache.spark.util.Utils",
     "org.apache.spark.sql.execution.streaming.continuous.ContinuousWriteRDD",
+    # Of a micro-batch: its write is aborted, and its jobs are cancelled twice.
+    "org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec",
+    "org.apache.spark.sql.execution.datasources.v2.DataWritingSparkTask",
+    "org.apache.spark.scheduler.DAGScheduler",
+    "org.apache.spark.TaskContextImpl",
+    # The writing of a checkpoint file is interrupted.
+    "org.apache.hadoop.util.Shell",
 )
 
 
@@ -41,15 +48,19 @@ def is_stopped(spark_context: Any) -> bool:
 
 
 @contextlib.contextmanager
-def quiet_about_killed_tasks(spark_context: Any) -> Iterator[None]:
-    """While a query is stopped on purpose, its tasks' end is not worth a warning."""
+def quiet_about_killed_tasks(spark_context: Any, session_too: bool = False) -> Iterator[None]:
+    """While a query is stopped on purpose, its tasks' end is not worth a warning.
+
+    The tasks' end is waited for, unless the block does so itself and stops the session as well.
+    """
     log4j = spark_context._jvm.org.apache.logging.log4j
     configurator, level = log4j.core.config.Configurator, log4j.Level
     for name in _MOURNERS:
         configurator.setLevel(name, level.OFF)
     try:
         yield
-        wait_until_idle(spark_context)
+        if not session_too:
+            wait_until_idle(spark_context)
     finally:
         for name in _MOURNERS:
             configurator.setLevel(name, level.WARN)

@@ -83,6 +83,7 @@ _RULES: tuple[_Rule, ...] = (
     _Rule("_LEGACY_ERROR_TEMP_3102", "UnsupportedOperation", permanent=True),
     _Rule("_LEGACY_ERROR_TEMP_2256", "UnsupportedOperation", permanent=True),
     _Rule("STREAMING_OUTPUT_MODE", "UnsupportedOperation", permanent=True),
+    _Rule("STREAMING_REAL_TIME_MODE", "UnsupportedOperation", permanent=True),
     _Rule("NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING", "UnsupportedOperation", permanent=True),
     _Rule(
         "KAFKA_DATA_LOSS",

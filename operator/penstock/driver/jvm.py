@@ -26,7 +26,10 @@ from penstock.driver.failures import DriverError, Trouble
 LOG4J2_FILE = Path(__file__).with_name("log4j2.properties")
 
 _MAIN_CLASS = "org.apache.spark.api.python.PythonGatewayServer"
+# For a stream with dependencies, which may have to be fetched (dependencies.py).
+_SUBMIT_CLASS = "org.apache.spark.deploy.SparkSubmit"
 _START_SECONDS = 60.0
+_FETCH_SECONDS = 240.0
 # JavaModuleOptions of Spark 4.2: what Spark needs opened on Java 17.
 _OPENED = (
     "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect",
@@ -53,8 +56,13 @@ def quick_start(options: Sequence[str]) -> list[str]:
     return ["-XX:TieredStopAtLevel=1", *collector, *options]
 
 
-def command(heap_mebibytes: int, class_path: str, options: Sequence[str]) -> list[str]:
-    """The command line of the driver's JVM; `options` come last and so win."""
+def command(
+    heap_mebibytes: int, class_path: str, options: Sequence[str], submit: Sequence[str] = ()
+) -> list[str]:
+    """The command line of the driver's JVM; `options` come last and so win.
+
+    `submit` are arguments for SparkSubmit; without any, it is not needed.
+    """
     # Found, not imported: the JVM starts while Python imports.
     pyspark = importlib.util.find_spec("pyspark")
     assert pyspark is not None
@@ -75,7 +83,7 @@ def command(heap_mebibytes: int, class_path: str, options: Sequence[str]) -> lis
         *options,
         "-cp",
         os.pathsep.join(part for part in (jars, class_path) if part),
-        _MAIN_CLASS,
+        *([_SUBMIT_CLASS, *submit, "pyspark-shell"] if submit else [_MAIN_CLASS]),
     ]
 
 
@@ -112,24 +120,32 @@ def why_it_ended(exit_code: int) -> Trouble:
 class Jvm:
     """A running JVM and the gateway into it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], info: Path) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], info: Path, patience: float = _START_SECONDS
+    ) -> None:
         self._process = process
+        self._patience = patience
         self._info = info
         self._gateway: Any = None
 
     @classmethod
     def launch(
-        cls, heap_mebibytes: int, class_path: str, address: str, options: Sequence[str] = ()
+        cls,
+        heap_mebibytes: int,
+        class_path: str,
+        address: str,
+        options: Sequence[str] = (),
+        submit: Sequence[str] = (),
     ) -> Jvm:
         """Starts the process and comes back at once; `gateway` waits for it."""
         info = Path(tempfile.mkdtemp(prefix="penstock-jvm-")) / "gateway"
         process = subprocess.Popen(
-            command(heap_mebibytes, class_path, options),
+            command(heap_mebibytes, class_path, options, submit),
             env={**environment(os.environ, address), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info)},
             stdin=subprocess.PIPE,  # the JVM ends when this closes: it cannot outlive us
             start_new_session=True,  # a terminal's Ctrl-C is ours to handle, in good order
         )
-        return cls(process, info)
+        return cls(process, info, _FETCH_SECONDS if submit else _START_SECONDS)
 
     @property
     def pid(self) -> int:
@@ -179,13 +195,13 @@ class Jvm:
         return launch_gateway()  # type: ignore[no-untyped-call]
 
     def _await_info(self) -> tuple[int, str]:
-        deadline = time.monotonic() + _START_SECONDS
+        deadline = time.monotonic() + self._patience
         while not self._info.exists():
             if self.exit_code is not None:
                 raise DriverError(why_it_ended(self.exit_code))
             if time.monotonic() > deadline:
                 raise DriverError(
-                    Trouble("DriverStartTimeout", f"no JVM after {_START_SECONDS:.0f} s")
+                    Trouble("DriverStartTimeout", f"no JVM after {self._patience:.0f} s")
                 )
             time.sleep(0.02)
         # DataOutputStream: a four-byte port, then a four-byte length and that many bytes.

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from penstock.driver.credentials import PREFIX, security_options
 from penstock.driver.failures import DriverError, Trouble
 from penstock.stream.spec import KafkaSource
 
@@ -22,27 +24,26 @@ REQUEST_TIMEOUT_MS = 5_000
 CALL_TIMEOUT_MS = 10_000
 # Spark's own word for "from the earliest" (Structured Streaming + Kafka Integration Guide).
 EARLIEST = -2
+LATEST = -1
 
 
 @dataclass(frozen=True)
 class Partitions:
     """The partitions a query will read, by topic."""
 
-    count: Mapping[str, int]
+    numbers: Mapping[str, Sequence[int]]
 
     @property
     def total(self) -> int:
         """Tasks that the query runs."""
-        return sum(self.count.values())
+        return sum(len(of_topic) for of_topic in self.numbers.values())
 
 
-def client_options(source: KafkaSource) -> dict[str, str]:
+def client_options(source: KafkaSource, secrets: Path) -> dict[str, str]:
     """The source's options for Kafka's own clients: those with the prefix `kafka.`, without it."""
-    prefix = "kafka."
+    given = {**source.options, **security_options(source, secrets)}
     theirs = {
-        name.removeprefix(prefix): value
-        for name, value in source.options.items()
-        if name.startswith(prefix)
+        name.removeprefix(PREFIX): value for name, value in given.items() if name.startswith(PREFIX)
     }
     return {
         **theirs,
@@ -70,6 +71,41 @@ def starting_offsets(first: Offsets, newest: Offsets) -> str:
         },
         sort_keys=True,
     )
+
+
+def first_offsets(asked: Mapping[str, Mapping[str, int]], newest: Offsets) -> Offsets:
+    """Where a stream begins that begins now: as asked by partition, else at the newest.
+
+    Spark wants every partition named and no other, and dies of an assertion otherwise.
+    """
+    if not asked:
+        return newest
+    given = {(topic, int(number)) for topic, numbers in asked.items() for number in numbers}
+    there = {(topic, number) for topic, ends in newest.items() for number in ends}
+    wrong = [
+        f"{words} {', '.join(f'{topic} {number}' for topic, number in sorted(partitions))}"
+        for words, partitions in (("does not name", there - given), ("names", given - there))
+        if partitions
+    ]
+    if wrong:
+        raise DriverError(
+            Trouble(
+                "StartingOffsetsIncomplete",
+                f"startingOffsetsByPartition {' and '.join(wrong)}: it must name every partition "
+                "that is read, and only those",
+                permanent=True,
+                curable=True,
+            )
+        )
+
+    def begin(topic: str, number: int, end: int) -> int:
+        offset = asked[topic][str(number)]
+        return end if offset == LATEST else offset
+
+    return {
+        topic: {number: begin(topic, number, end) for number, end in ends.items()}
+        for topic, ends in newest.items()
+    }
 
 
 def lag(committed: Offsets, newest: Offsets) -> int:
@@ -102,24 +138,44 @@ def require_a_known_broker(bootstrap_servers: str) -> None:
 class Admin:
     """An admin client for one source. Calls are bounded in time; not for use by two threads."""
 
-    def __init__(self, gateway: Any, source: KafkaSource) -> None:
+    def __init__(self, gateway: Any, source: KafkaSource, secrets: Path) -> None:
         require_a_known_broker(source.bootstrap_servers)
         self._jvm = gateway.jvm
-        self._topics = list(source.topics)
+        self._source = source
         options = self._jvm.java.util.HashMap()
-        for name, value in client_options(source).items():
+        for name, value in client_options(source, secrets).items():
             options.put(name, value)
         self._client = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(options)
 
     def partitions(self) -> Partitions:
-        """How many partitions each topic has; a missing topic raises Kafka's own exception."""
+        """The partitions to read; a missing topic raises Kafka's own exception."""
         names = self._jvm.java.util.ArrayList()
-        for topic in self._topics:
+        topics = self._names()
+        for topic in topics:
             names.add(topic)
         described = self._result(self._client.describeTopics(names).allTopicNames())
-        return Partitions(
-            {topic: described.get(topic).partitions().size() for topic in self._topics}
-        )
+        counts = {topic: described.get(topic).partitions().size() for topic in topics}
+        return Partitions(chosen(counts, self._source.assign))
+
+    def _names(self) -> list[str]:
+        """Topics by name, or those that match the pattern now, as Spark matches it."""
+        source = self._source
+        if source.topic_pattern is None:
+            return sorted(source.topics or source.assign or ())
+        pattern = self._jvm.java.util.regex.Pattern.compile(source.topic_pattern)
+        listed = self._result(self._client.listTopics().names())
+        found = sorted(str(name) for name in listed if pattern.matcher(name).matches())
+        if not found:
+            raise DriverError(
+                Trouble(
+                    "TopicMissing",
+                    f"no topic matches topicPattern {source.topic_pattern}. Create one, or correct "
+                    "the pattern.",
+                    permanent=True,
+                    curable=True,
+                )
+            )
+        return found
 
     def newest(self, partitions: Partitions) -> Offsets:
         """The offset that the next record of each partition will get."""
@@ -146,9 +202,25 @@ class Admin:
         return future.get(2 * CALL_TIMEOUT_MS, unit)
 
 
+def chosen(
+    counts: Mapping[str, int], assign: Mapping[str, Sequence[int]] | None
+) -> dict[str, list[int]]:
+    """The partitions to read of those there are: all, or the assigned ones."""
+    if assign is None:
+        return {topic: list(range(count)) for topic, count in counts.items()}
+    for topic, numbers in assign.items():
+        missing = [number for number in numbers if number >= counts[topic]]
+        if missing:
+            raise DriverError(
+                Trouble(
+                    "PartitionMissing",
+                    f"assign names partition {missing[0]} of {topic}, which has {counts[topic]}",
+                    permanent=True,
+                    curable=True,
+                )
+            )
+    return {topic: sorted(set(numbers)) for topic, numbers in assign.items()}
+
+
 def _each(partitions: Partitions) -> Iterable[tuple[str, int]]:
-    return (
-        (topic, partition)
-        for topic, count in sorted(partitions.count.items())
-        for partition in range(count)
-    )
+    return ((topic, number) for topic, of in sorted(partitions.numbers.items()) for number in of)

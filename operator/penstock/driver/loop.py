@@ -22,7 +22,8 @@ from penstock.stream.status import DriverReport, Failure, QueryState
 _TICK = 0.25
 # Seconds that a step may take before the kubelet thinks the driver dead.
 _USUAL_STEP = 60.0
-_LONG_STEPS = {Action.START_SESSION: 240.0, Action.DISCOVER: 120.0, Action.START_QUERY: 120.0}
+# The first look waits for the JVM, which may have to fetch dependencies.
+_LONG_STEPS = {Action.START_SESSION: 240.0, Action.DISCOVER: 300.0, Action.START_QUERY: 120.0}
 
 
 class GivenUp(Exception):
@@ -101,6 +102,7 @@ class Loop:
         trouble = engine.look_for_trouble()
         wanted, requested = engine.wanted, engine.requested
         ready, cores = engine.registered()
+        pulse = engine.pulse()
         return Sight(
             now=time.monotonic(),
             trouble=trouble,
@@ -112,6 +114,10 @@ class Loop:
             session=engine.has_session,
             query=engine.has_query,
             epoch=engine.epoch(),
+            idle=pulse.idle,
+            busy=pulse.busy,
+            flowing=pulse.flowing,
+            completed=engine.completed,
         )
 
     def _do(self, action: Action) -> None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from penstock.driver import logs
+from penstock.driver.dependencies import submit_arguments
 from penstock.driver.engine import Engine
 from penstock.driver.failures import Trouble
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, quick_start
@@ -18,12 +19,13 @@ from penstock.driver.logs import say
 from penstock.driver.loop import GivenUp, Loop
 from penstock.driver.place import Kubernetes, Local, Place, pod_place
 from penstock.driver.pod import Api
-from penstock.driver.query import trigger_interval_ms
 from penstock.driver.report import write_termination_message
 from penstock.driver.reporter import Reporter
 from penstock.driver.server import Health, Metrics, serve
+from penstock.driver.session import SCRATCH
 from penstock.driver.supervisor import Policy
 from penstock.driver.throwable import understand
+from penstock.driver.triggers import trigger_interval_ms
 from penstock.stream import naming
 from penstock.stream.quantities import mebibytes
 from penstock.stream.resource import ContinuousStream
@@ -41,6 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--checkpoint", type=Path, help="outside a pod: the checkpoint's folder")
     parser.add_argument("--class-path", default="", help="further jars for the JVM")
     parser.add_argument("--http-port", type=int, help="outside a pod: serve probes and metrics")
+    parser.add_argument(
+        "--secrets", type=Path, default=Path("secrets"), help="outside a pod: NAME/KEY of Secrets"
+    )
+    parser.add_argument(
+        "--config-maps",
+        type=Path,
+        default=Path("configmaps"),
+        help="outside a pod: NAME/KEY of ConfigMaps with Python",
+    )
     parser.add_argument("--termination-log", type=Path, help="outside a pod: where to say why")
     given = parser.parse_args(arguments)
     logs.set_up()
@@ -49,7 +60,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if place is None:
         if given.checkpoint is None:
             parser.error("outside a pod, --checkpoint says where progress is kept")
-        place = Local(given.checkpoint, given.class_path, given.http_port, given.termination_log)
+        place = Local(
+            given.checkpoint,
+            given.class_path,
+            given.http_port,
+            given.termination_log,
+            secrets=given.secrets,
+            python=given.config_maps,
+        )
     return run(stream, place)
 
 
@@ -86,12 +104,19 @@ def _launch(stream: ContinuousStream, place: Place) -> Jvm:
     options = [
         *os.environ.get(ENV_JAVA_OPTIONS, "").split(),
         *spec.spark_conf.get("spark.driver.extraJavaOptions", "").split(),
+        *spec.driver.java_options,
     ]
     if isinstance(place, Kubernetes):
         options = quick_start(options)
     class_path = [place.class_path, spec.spark_conf.get("spark.driver.extraClassPath", "")]
     joined = os.pathsep.join(part for part in class_path if part)
-    return Jvm.launch(mebibytes(spec.driver.memory), joined, place.address, options)
+    return Jvm.launch(
+        mebibytes(spec.driver.memory),
+        joined,
+        place.address,
+        options,
+        submit_arguments(spec, SCRATCH),
+    )
 
 
 def _stop_on_signals(stop: threading.Event, jvm: Jvm) -> None:

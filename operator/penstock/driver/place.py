@@ -26,6 +26,8 @@ class Kubernetes:
     http_port: int | None = naming.HTTP_PORT
     termination_log: Path | None = Path("/dev/termination-log")
     api_server: str = "https://kubernetes.default.svc"
+    secrets: Path = Path(naming.SECRETS_DIR)
+    python: Path = Path(naming.PYTHON_DIR)
 
     @property
     def address(self) -> str:
@@ -43,6 +45,10 @@ class Local:
     termination_log: Path | None = None
     spec_hash: str = "local"
     address: str = "127.0.0.1"
+    secrets: Path = Path("secrets")
+    """Laid out as in a pod: a folder for each Secret, a file for each key."""
+    python: Path = Path("configmaps")
+    """The same of ConfigMaps."""
 
 
 Place = Kubernetes | Local

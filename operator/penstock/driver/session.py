@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from penstock.driver.dependencies import resolved_jars
 from penstock.driver.jvm import LOG4J2_FILE
 from penstock.driver.place import Kubernetes, Local, Place
+from penstock.driver.sources import default_parallelism
 from penstock.stream import naming
+from penstock.stream.credentials import secret_mounts, secret_volumes
 from penstock.stream.quantities import mebibytes
 from penstock.stream.resource import ContinuousStream
 from penstock.stream.sizing import Size
+from penstock.stream.spec import StreamSpec
+from penstock.stream.templates import laid_under
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,7 +87,13 @@ def spark_conf(stream: ContinuousStream, place: Place, size: Size) -> dict[str, 
     0.0.0.0); without it Spark binds to `spark.driver.host`, the pod's own address.
     """
     spec = stream.spec
-    conf = {**_DEFAULTS, **spec.spark_conf, **_FORCED}
+    # Of an aggregate's shuffle: 200 tasks a batch otherwise. Later starts take it from the
+    # checkpoint, where the first one leaves it.
+    shuffle = {"spark.sql.shuffle.partitions": str(size.cores)}
+    conf = {**_DEFAULTS, **shuffle, **spec.spark_conf, **_FORCED}
+    parallelism = default_parallelism(spec.source, spec.spark_conf)
+    if parallelism is not None:
+        conf["spark.default.parallelism"] = str(parallelism)
     conf["spark.app.name"] = stream.metadata.name
     conf["spark.driver.memory"] = f"{mebibytes(spec.driver.memory)}m"
     if isinstance(place, Local):
@@ -104,7 +115,12 @@ def _on_kubernetes(stream: ContinuousStream, place: Kubernetes, size: Size) -> d
     spec, name = stream.spec, stream.metadata.name
     executor = spec.executor
     log4j2 = f"-Dlog4j2.configurationFile={LOG4J2_FILE.as_uri()}"
-    user_options = spec.spark_conf.get("spark.executor.extraJavaOptions", "")
+    user_options = " ".join(
+        [
+            spec.spark_conf.get("spark.executor.extraJavaOptions", ""),
+            *map(_quoted, executor.java_options),
+        ]
+    )
     conf = {
         "spark.master": f"k8s://{place.api_server}",
         "spark.driver.host": place.address,
@@ -117,7 +133,9 @@ def _on_kubernetes(stream: ContinuousStream, place: Kubernetes, size: Size) -> d
         "spark.kubernetes.container.image": spec.image or "",
         "spark.kubernetes.executor.podNamePrefix": name,
         "spark.kubernetes.executor.request.cores": executor.core_request or str(executor.cores),
-        "spark.kubernetes.authenticate.executor.serviceAccountName": naming.driver_name(name),
+        "spark.kubernetes.authenticate.executor.serviceAccountName": (
+            spec.service_account_name or naming.driver_name(name)
+        ),
     }
     if executor.memory_overhead is not None:
         conf["spark.executor.memoryOverhead"] = f"{mebibytes(executor.memory_overhead)}m"
@@ -126,8 +144,13 @@ def _on_kubernetes(stream: ContinuousStream, place: Kubernetes, size: Size) -> d
     return conf
 
 
-def executor_template(pod_name: str, pod_uid: str) -> dict[str, Any]:
-    """What Spark cannot say about an executor's pod.
+def _quoted(option: str) -> str:
+    """Spark splits the options as a shell would (Utils.splitCommandString)."""
+    return f'"{option}"' if " " in option else option
+
+
+def executor_template(pod_name: str, pod_uid: str, spec: StreamSpec) -> dict[str, Any]:
+    """What Spark cannot say about an executor's pod, over what the spec's own template says.
 
     The driver's pod as its owner, so that it goes when that goes. Spark would set that itself,
     given spark.kubernetes.driver.pod.name, but then it waits a second for this pod to be Ready
@@ -138,7 +161,7 @@ def executor_template(pod_name: str, pod_uid: str) -> dict[str, Any]:
     A volume whose name begins with spark-local-dir- is taken for local storage (Running Spark on
     Kubernetes, "Local Storage"), so Spark mounts no further one.
     """
-    return {
+    ours: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
@@ -170,21 +193,26 @@ def executor_template(pod_name: str, pod_uid: str) -> dict[str, Any]:
                     "volumeMounts": [
                         {"name": "spark-local-dir-1", "mountPath": "/tmp"},  # noqa: S108
                         {"name": "work", "mountPath": naming.WORK_DIR},
+                        *secret_mounts(spec),
                     ],
                 }
             ],
             "volumes": [
                 {"name": "spark-local-dir-1", "emptyDir": {}},
                 {"name": "work", "emptyDir": {}},
+                *secret_volumes(spec),
             ],
         },
     }
+    if spec.image_pull_secrets:
+        ours["spec"]["imagePullSecrets"] = [{"name": it.name} for it in spec.image_pull_secrets]
+    return laid_under(spec.executor.pod_template, ours)
 
 
-def write_executor_template(pod_name: str, pod_uid: str) -> None:
+def write_executor_template(pod_name: str, pod_uid: str, spec: StreamSpec) -> None:
     """Leaves the template where Spark is told to look for it."""
     EXECUTOR_TEMPLATE.parent.mkdir(parents=True, exist_ok=True)
-    EXECUTOR_TEMPLATE.write_text(yaml.safe_dump(executor_template(pod_name, pod_uid)))
+    EXECUTOR_TEMPLATE.write_text(yaml.safe_dump(executor_template(pod_name, pod_uid, spec)))
 
 
 def start(gateway: Any, conf: dict[str, str]) -> SparkSession:
@@ -195,5 +223,7 @@ def start(gateway: Any, conf: dict[str, str]) -> SparkSession:
 
     for name in _REPEATS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
-    settings = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+    settings = SparkConf(loadDefaults=False).setAll(
+        [*conf.items(), *resolved_jars(gateway).items()]
+    )
     return SparkSession(SparkContext(conf=settings, gateway=gateway))

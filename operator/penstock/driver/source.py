@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Protocol
 
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import Admin, Offsets, Partitions
 from penstock.driver.logs import say
+from penstock.driver.sources import stated_partitions
 from penstock.driver.throwable import understand
-from penstock.stream.spec import KafkaSource, Source
+from penstock.stream.spec import KafkaSource, StreamSpec
 
 # Spark itself looks at each epoch, and a query that finds a new partition commits nothing until
 # there is a core for it: executors should not be asked for much later.
@@ -64,9 +68,10 @@ class FixedSource:
 class KafkaWatch:
     """Asks Kafka at a slow beat, from a thread of its own: a broker that is away delays nobody."""
 
-    def __init__(self, jvm: Jvm, source: KafkaSource) -> None:
+    def __init__(self, jvm: Jvm, source: KafkaSource, secrets: Path) -> None:
         self._jvm = jvm
         self._source = source
+        self._secrets = secrets
         self._admin: Admin | None = None
         self._seen: Partitions | None = None
         self._newest: Offsets | None = None
@@ -86,20 +91,17 @@ class KafkaWatch:
 
     def look(self) -> None:
         """Asks for the partitions now, and from then on at a slow beat."""
-        with self._lock:
-            if self._admin is None:
-                self._admin = Admin(self._jvm.gateway, self._source)
-            self._seen = self._admin.partitions()
+        with self._lock, self._client() as admin:
+            self._seen = admin.partitions()
         if self._thread is None:
             self._thread = threading.Thread(target=self._keep_looking, name="kafka", daemon=True)
             self._thread.start()
 
     def newest_now(self) -> Offsets:
         """Asks for the ends now."""
-        with self._lock:
-            assert self._admin is not None
+        with self._lock, self._client() as admin:
             assert self._seen is not None
-            return self._admin.newest(self._seen)
+            return admin.newest(self._seen)
 
     def forget(self) -> None:
         """The thread learns nothing either until the next look."""
@@ -128,16 +130,29 @@ class KafkaWatch:
 
     def _refresh(self) -> None:
         with self._lock:
-            if self._admin is None or self._seen is None:
+            if self._seen is None:
                 return
-            self._seen = self._admin.partitions()
-            self._newest = self._admin.newest(self._seen)
+            with self._client() as admin:
+                self._seen = admin.partitions()
+                self._newest = admin.newest(self._seen)
+
+    @contextlib.contextmanager
+    def _client(self) -> Iterator[Admin]:
+        """The client; after a failure a new one, which reads its credentials anew."""
+        if self._admin is None:
+            self._admin = Admin(self._jvm.gateway, self._source, self._secrets)
+        try:
+            yield self._admin
+        except Exception:
+            failed, self._admin = self._admin, None
+            if self._jvm.exit_code is None:
+                with contextlib.suppress(Exception):  # the first failure is the one to tell
+                    failed.close()
+            raise
 
 
-def open_source(jvm: Jvm, source: Source) -> SourceWatch:
+def open_source(jvm: Jvm, spec: StreamSpec, secrets: Path) -> SourceWatch:
     """The watch that fits the spec's source."""
-    if source.kafka is not None:
-        return KafkaWatch(jvm, source.kafka)
-    if source.rate is not None:
-        return FixedSource(source.rate.num_partitions)
-    raise ValueError("spec.source names no source")
+    if spec.source.kafka is not None:
+        return KafkaWatch(jvm, spec.source.kafka, secrets)
+    return FixedSource(stated_partitions(spec.source, spec.spark_conf))

@@ -85,6 +85,12 @@ class Sight:
     """A query runs."""
     epoch: int | None = None
     """The newest commit in the checkpoint."""
+    idle: bool = False
+    busy: bool = False
+    flowing: bool = False
+    """Signs of life between commits: pulse.Pulse."""
+    completed: bool = False
+    """The query was to end, and has ended with its work done."""
 
 
 @dataclass(frozen=True)
@@ -109,11 +115,12 @@ class State:
     """A failure has happened since the query was last started."""
     checked: bool = False
     committed: bool = False
-    """The running query has committed an epoch."""
+    """The running query has committed an epoch, or has shown that all is well without."""
+    completed: bool = False
     epoch: int | None = None
     """The newest commit that was seen."""
     commit_at: float = 0.0
-    """When the query last committed, or was started."""
+    """When the query last committed, had nothing to commit, worked on a batch, or was started."""
     cores_at: float = 0.0
     """When the query last was short of cores, or was started."""
     healthy_since: float | None = None
@@ -130,6 +137,9 @@ def decide(state: State, sight: Sight, policy: Policy, jitter: float) -> tuple[S
     """The next step."""
     if sight.trouble is not None:
         return _failed(state, _named(sight.trouble, sight), sight.now, policy, jitter)
+    if sight.completed:
+        done = replace(state, completed=True, halted=False, retry_at=None)
+        return done, Action.WAIT if state.completed else Action.LET_GO
     if state.halted:
         return _halted(state, sight, policy)
     if state.retry_at is not None and sight.now < state.retry_at:
@@ -216,6 +226,10 @@ def _running(state: State, sight: Sight, policy: Policy, jitter: float) -> tuple
             suspicions=0,
             healthy_since=sight.now if state.healthy_since is None else state.healthy_since,
         )
+    if sight.flowing and not state.committed:
+        state = replace(state, committed=True, stuck=0, healthy_since=sight.now)
+    if sight.idle or sight.busy:
+        state = replace(state, commit_at=sight.now)
     if state.healthy_since is not None and sight.now - state.healthy_since >= policy.stable_after:
         state = replace(state, attempts=0)
     if sight.cores < state.cores_had:
@@ -267,6 +281,8 @@ def describe(state: State, sight: Sight) -> tuple[QueryState, str]:
     """The state in a word and a sentence, for the report."""
     if state.halted and state.trouble is not None:
         return QueryState.FAILED, state.trouble.message
+    if state.completed:
+        return QueryState.COMPLETED, ""
     cores = f"{sight.cores} of {sight.cores_wanted} cores"
     if sight.session and sight.cores < sight.cores_wanted and state.retry_at is None:
         return QueryState.WAITING_FOR_CORES, cores
@@ -278,8 +294,8 @@ def describe(state: State, sight: Sight) -> tuple[QueryState, str]:
 
 
 def is_ready(state: State, sight: Sight, policy: Policy) -> bool:
-    """Whether the query runs and keeps committing."""
-    return (
+    """Whether the query runs and keeps committing, or has done all it had to do."""
+    return state.completed or (
         sight.query
         and state.committed
         and not state.halted

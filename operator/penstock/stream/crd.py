@@ -7,9 +7,8 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from penstock.stream import spec as spec_module
 from penstock.stream.naming import GROUP, KIND, MAX_NAME, PLURAL, VERSION
-from penstock.stream.spec import Part, StreamSpec
+from penstock.stream.spec import StreamSpec
 from penstock.stream.status import StreamStatus
 
 _FILE_HEAD = (
@@ -117,7 +116,10 @@ def _walk(node: Any, definitions: dict[str, Any]) -> Any:
         if key == "properties":
             result[key] = {name: _walk(each, definitions) for name, each in value.items()}
         elif key == "additionalProperties":
-            if value is not False:  # unknown fields are refused by strict validation as they are
+            # Unknown fields are refused by strict validation as they are. Where anything goes,
+            # `true` would have the API server drop what is inside (seen): preserve-unknown-fields
+            # says it alone.
+            if not isinstance(value, bool):
                 result[key] = _walk(value, definitions)
         elif key == "examples":
             result["example"] = value[0]
@@ -133,11 +135,7 @@ def _inline(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]
     name = node["$ref"].rsplit("/", 1)[-1]
     target = _walk(definitions[name], definitions)
     beside = _walk({key: value for key, value in node.items() if key != "$ref"}, definitions)
-    merged = {**target, **beside}
-    part = getattr(spec_module, name, None)
-    if isinstance(part, type) and issubclass(part, Part) and part.rules:
-        merged["x-kubernetes-validations"] = [rule.as_schema() for rule in part.rules]
-    return merged
+    return {**target, **beside}
 
 
 def _without_null(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

@@ -39,6 +39,10 @@ SPEC_FILE = "stream.yaml"
 SPEC_DIR = "/etc/penstock"
 CHECKPOINT_DIR = "/var/lib/penstock/checkpoint"
 WORK_DIR = "/opt/spark/work-dir"
+# Not below SPEC_DIR: nothing can be mounted inside a read-only volume. A folder for each Secret or
+# ConfigMap that the spec names, a file for each key it uses.
+SECRETS_DIR = "/etc/penstock-secrets"
+PYTHON_DIR = "/etc/penstock-python"
 
 # Fixed, so that network policies can name them.
 DRIVER_PORT = 7078

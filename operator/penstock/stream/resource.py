@@ -6,7 +6,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from penstock.stream.naming import API_VERSION, KIND, MAX_NAME
-from penstock.stream.spec import Part, StreamSpec
+from penstock.stream.spec import StreamSpec
+from penstock.stream.spec.part import Part
 
 
 class Metadata(BaseModel):

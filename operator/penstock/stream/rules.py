@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic.alias_generators import to_snake
 from pydantic.config import JsonDict
 
 
@@ -12,16 +13,36 @@ class Rule:
     """A statement about one object of the spec.
 
     `cel` is what the API server checks; `holds` is the same statement about the model, and None
-    for a rule about an update (`oldSelf`), which only the API server can see.
+    for a rule about an update (`oldSelf`), which only the API server can see. Where the message
+    must name what was found, `message_cel` is a CEL expression and `words` the same for the models;
+    `message` then is what the API server falls back to, and what the reference says.
     """
 
     cel: str
     message: str
     holds: Callable[[Any], bool] | None = None
+    message_cel: str | None = None
+    words: Callable[[Any], str] | None = None
 
     def as_schema(self) -> JsonDict:
         """An entry of x-kubernetes-validations."""
-        return {"rule": self.cel, "message": self.message}
+        schema: JsonDict = {"rule": self.cel, "message": self.message}
+        return (
+            schema
+            if self.message_cel is None
+            else {**schema, "messageExpression": self.message_cel}
+        )
+
+    def refusal(self, model: Any) -> str | None:
+        """Why the model breaks the rule; None if it holds, or if only an update could tell."""
+        if self.holds is None or self.holds(model):
+            return None
+        return self.message if self.words is None else self.words(model)
+
+
+def rules_of_scalar(*rules: Rule) -> JsonDict:
+    """What a field that is no object adds to its schema."""
+    return {"x-kubernetes-validations": [rule.as_schema() for rule in rules]}
 
 
 def exactly_one_of(what: str, **fields: str) -> Rule:
@@ -34,44 +55,39 @@ def exactly_one_of(what: str, **fields: str) -> Rule:
     )
 
 
+def not_among(field: str, names: Mapping[str, str], why: str = "a field says it") -> Rule:
+    """A map that may not hold some keys, each with what to do instead.
+
+    `field` is `self` for a rule on the map itself.
+    """
+    attribute = to_snake(field)
+    at = "self" if field == "self" else f"self.{field}"
+
+    def found(model: Any) -> str | None:
+        options = model if field == "self" else getattr(model, attribute)
+        return next((name for name in names if name in options), None)
+
+    def sentence(name: str) -> str:
+        return f"{name} cannot be set here, {why}: {names[name]}"
+
+    # Over our keys and not theirs, whose length has no bound, and without a concatenation: the API
+    # server's estimate of the cost would be beyond its budget.
+    chain = "".join(f"{cel_string(k)} in {at} ? {cel_string(sentence(k))} : " for k in names)
+    keys = ", ".join(cel_string(name) for name in names)
+    return Rule(
+        cel=("" if at == "self" else f"!has({at}) || ") + f"![{keys}].exists(k, k in {at})",
+        message=f"keys that cannot be set here, {why}: {', '.join(names)}",
+        holds=lambda model: found(model) is None,
+        message_cel=f"{chain}''",
+        words=lambda model: sentence(found(model) or ""),
+    )
+
+
+def cel_string(text: str) -> str:
+    """A CEL string literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 def immutable(what: str, remedy: str) -> Rule:
     """A scalar that no update may change."""
     return Rule(cel="self == oldSelf", message=f"{what} cannot be changed: {remedy}")
-
-
-# Confs that Penstock sets itself, and the field that says the same thing to it.
-OWNED_CONFS: Mapping[str, str] = {
-    "spark.app.name": "metadata.name",
-    "spark.master": "nothing: the driver always runs in client mode on Kubernetes",
-    "spark.submit.deployMode": "nothing: the driver always runs in client mode",
-    "spark.driver.host": "nothing: it is the driver pod's address",
-    "spark.driver.bindAddress": "nothing: executors would dial it",
-    "spark.driver.port": "nothing: it is fixed",
-    "spark.driver.blockManager.port": "nothing: it is fixed",
-    "spark.driver.memory": "spec.driver.memory",
-    "spark.driver.cores": "spec.driver.cores",
-    "spark.executor.cores": "spec.executor.cores",
-    "spark.executor.instances": "spec.executor.minInstances and maxInstances",
-    "spark.executor.memory": "spec.executor.memory",
-    "spark.executor.memoryOverhead": "spec.executor.memoryOverhead",
-    "spark.kubernetes.container.image": "spec.image",
-    "spark.kubernetes.namespace": "metadata.namespace",
-    "spark.kubernetes.driver.pod.name": "nothing: it is the StatefulSet's pod",
-    "spark.kubernetes.executor.request.cores": "spec.executor.coreRequest",
-    "spark.kubernetes.executor.podNamePrefix": "nothing: it is the stream's name",
-    "spark.kubernetes.allocation.recoveryMode.enabled": (
-        "nothing: an executor lost to memory would come back with one core"
-    ),
-    "spark.dynamicAllocation.enabled": "nothing: executors follow the partitions",
-    "spark.speculation": "nothing: a continuous task never ends",
-    "spark.task.maxFailures": "nothing: the driver restarts the query itself",
-    "spark.sql.streaming.checkpointLocation": "spec.checkpoint",
-}
-
-NO_OWNED_CONF = Rule(
-    cel=f"!self.exists(k, k in [{', '.join(repr(name) for name in OWNED_CONFS)}])",
-    message=(
-        "Penstock sets this conf itself; use the field of the spec that says the same: "
-        "spec.image, spec.driver, spec.executor, spec.checkpoint"
-    ),
-)

@@ -1,21 +1,31 @@
-"""Which SQL the continuous engine takes, judged from the text before any driver is started.
+"""Which SQL the stream's mode takes, judged from the text before any driver is started.
 
-Spark's continuous engine runs map-like operations only: projections and filters (Structured
-Streaming Programming Guide, "Supported Queries"; UnsupportedOperationChecker in Spark's source
-refuses the others with `_LEGACY_ERROR_TEMP_3102`). Text that this parser cannot read is left to
-Spark's own analyser in the driver: a wrong refusal would be worse than a late one.
+Text that the parser cannot read is left to Spark's own analyser in the driver: a wrong refusal
+would be worse than a late one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import Token, TokenType
 
+from penstock.stream.engines import ENGINES, Engine, engine_of
+from penstock.stream.functions import called
+from penstock.stream.operations import PIPE, TAKE_IT_OUT, Operation, why_not
+from penstock.stream.shape import Reading
 from penstock.stream.spec import StreamSpec
+
+# How a query begins; whatever begins otherwise would run as a command in the driver.
+_QUERY_WORDS = ("SELECT", "WITH", "FROM", "TABLE", "VALUES", "(", "MAP", "REDUCE")
+# sqlglot takes the window of GROUP BY window(...) for the clause of that name.
+_WINDOW_FUNCTION = re.compile(r"\b(window)(?=\s*\()", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -27,141 +37,161 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Operation:
-    """A relational operation that the continuous engine lacks, by Spark's name for it."""
+class _Text:
+    """A text of SQL and where in the spec it stands."""
 
-    name: str
-    what: str
-
-
-_AGGREGATE = Operation("Aggregate", "an aggregate")
-_CURRENT_TIME = Operation("CurrentTime", "the current time or date")
-_GENERATE = Operation("Generate", "a function that makes several rows of one")
-_SORT = Operation("Sort", "an ordering")
-_SUBQUERY = Operation("Join", "a subquery")
-_REPARTITION = Operation("Repartition", "a redistribution of rows")
-
-# The first class that matches a node of the parsed query names its operation.
-_BY_NODE: tuple[tuple[type[exp.Expr], Operation], ...] = (
-    (exp.Window, Operation("Window", "a window function")),
-    (exp.AggFunc, _AGGREGATE),
-    (exp.Group, _AGGREGATE),
-    (exp.Having, _AGGREGATE),
-    (exp.Pivot, _AGGREGATE),
-    (exp.Distinct, Operation("Deduplicate", "DISTINCT")),
-    (exp.Join, Operation("Join", "a join")),
-    (exp.SetOperation, Operation("Union", "a set operation")),
-    (exp.CTE, Operation("WithCTE", "a common table expression (WITH)")),
-    (exp.Limit, Operation("Limit", "LIMIT")),
-    (exp.Offset, Operation("Limit", "OFFSET")),
-    (exp.Cluster, _REPARTITION),  # these two before Order, which they are kinds of
-    (exp.Distribute, _REPARTITION),
-    (exp.Order, _SORT),
-    (exp.Hint, Operation("UnresolvedHint", "a hint")),
-    (exp.TableSample, Operation("Sample", "TABLESAMPLE")),
-    (exp.Lateral, _GENERATE),
-    (exp.Explode, _GENERATE),  # and its subclasses: outer and positional explode
-    (exp.Inline, _GENERATE),
-    (exp.Stack, _GENERATE),
-    (exp.CurrentTimestamp, _CURRENT_TIME),
-    (exp.CurrentDate, _CURRENT_TIME),
-    (exp.CurrentTime, _CURRENT_TIME),
-    (exp.Localtimestamp, _CURRENT_TIME),
-    (exp.Exists, _SUBQUERY),
-)
-
-# Functions that the parser knows only by name.
-_BY_NAME = {
-    **dict.fromkeys(
-        (
-            "window", "session_window", "window_time", "any_value", "bit_and", "bit_or",
-            "bit_xor", "collect_list", "count_if", "count_min_sketch", "every", "some",
-            "histogram_numeric", "kurtosis", "percentile", "percentile_approx", "skewness",
-            "try_avg", "try_sum", "hll_sketch_agg", "hll_union_agg", "bitmap_construct_agg",
-            "bitmap_or_agg", "bitmap_and_agg", "regr_count", "listagg", "string_agg",
-        ),
-        _AGGREGATE,
-    ),
-    **dict.fromkeys(("now", "curdate", "current_time", "unix_timestamp"), _CURRENT_TIME),
-    **dict.fromkeys(
-        ("inline_outer", "json_tuple", "posexplode_outer", "explode_outer", "variant_explode"),
-        _GENERATE,
-    ),
-    "monotonically_increasing_id": Operation(
-        "MonotonicallyIncreasingID", "a number that depends on the partition"
-    ),
-}  # fmt: skip
+    path: str
+    text: str
+    shift: int = 0  # characters put before what the user wrote
 
 
 def refusals(spec: StreamSpec) -> list[Refusal]:
     """Everything in the stream's SQL that its mode cannot run; empty if nothing is known to be."""
-    texts = [("spec.transform.sql", spec.transform.sql)] if spec.transform.sql else []
-    texts += [
-        (f"spec.transform.functions[{i}].expression", f"SELECT {function.expression}")
-        for i, function in enumerate(spec.transform.functions)
-    ]
-    own = frozenset(function.name.lower() for function in spec.transform.functions)
-    return [refusal for path, text in texts for refusal in _of_text(path, text, own)]
-
-
-def _of_text(path: str, text: str, own_functions: frozenset[str]) -> list[Refusal]:
-    try:
-        statements = [each for each in sqlglot.parse(text, read="spark") if each is not None]
-    except SqlglotError:
+    if spec.transform.sql is None:
         return []
-    if len(statements) != 1:
-        return [Refusal("NotOneSelect", f"{path} takes one SELECT, not {len(statements)}")]
-    if not isinstance(statements[0], exp.Query):
-        return [
-            Refusal(
-                "NotOneSelect",
-                f"{path} takes one SELECT over the view source, not {statements[0].key.upper()}",
-            )
-        ]
-    found: dict[str, Refusal] = {}
-    for node, operation in _unsupported(statements[0], own_functions):
-        found.setdefault(operation.name, _refusal(path, node, operation))
-    return list(found.values())
+    engine, watermark = engine_of(spec), spec.transform.watermark
+    functions = spec.transform.functions
+    own = frozenset(
+        name.lower()
+        for name in (
+            *(each.name for each in functions),
+            *(each.name for each in spec.transform.java_functions),
+        )
+    )
+    query = _Text("spec.transform.sql", spec.transform.sql)
+    tokens = _tokens(query.text)
+    if tokens is None:
+        return []
+    if not_a_query := _not_a_query(query.path, tokens):
+        return [not_a_query]
+    column = None if watermark is None else watermark.column
+
+    root = _parsed(query.text)
+    if root is None:
+        return []
+    reading = Reading(column, own)
+    reading.read(root)
+    found = reading.found
+    if any(each.token_type is TokenType.PIPE_GT for each in tokens):
+        found = [(PIPE, root), *found]
+    refused = _refusals(query, found, engine, tokens)
+
+    in_use = called(root)
+    for i, function in enumerate(functions):
+        if function.name.lower() not in in_use:
+            continue  # Spark judges a function where it is used
+        body = _Text(
+            f"spec.transform.functions[{i}].expression", f"SELECT {function.expression}", 7
+        )
+        select = _parsed(body.text)
+        if isinstance(select, exp.Select):
+            reading = Reading(column, own)
+            reading.read_expression(select)
+            refused += _refusals(body, reading.found, engine, _tokens(body.text) or [])
+    return refused
 
 
-def _unsupported(
-    query: exp.Expr, own_functions: frozenset[str]
-) -> Iterator[tuple[exp.Expr, Operation]]:
-    for node in query.walk():
-        operation = _operation(node, own_functions)
-        if operation is not None:
-            yield node, operation
-
-
-def _operation(node: exp.Expr, own_functions: frozenset[str]) -> Operation | None:
-    if isinstance(node, exp.Anonymous):
-        name = node.name.lower()
-        return None if name in own_functions else _BY_NAME.get(name)
-    if isinstance(node, exp.AggFunc) and isinstance(node.parent, exp.Window):
-        return None  # the window function itself is reported
-    if isinstance(node, exp.Order) and isinstance(node.parent, exp.Window):
+def _tokens(text: str) -> list[Token] | None:
+    try:
+        return list(Spark().tokenize(text))
+    except SqlglotError:
         return None
-    if isinstance(node, exp.Subquery):
-        return None if isinstance(node.parent, exp.From) else _SUBQUERY
-    return next((operation for kind, operation in _BY_NODE if isinstance(node, kind)), None)
 
 
-def _refusal(path: str, node: exp.Expr, operation: Operation) -> Refusal:
-    return Refusal(
-        reason="UnsupportedOperation",
-        message=(
-            f"{path}{_place(node)}: the continuous engine does not support {operation.name} "
-            f"({operation.what}: {_excerpt(node)}); it runs projections and filters only. "
-            f"Take it out of the query"
-        ),
+def _parsed(text: str) -> exp.Expr | None:
+    """The query that the text is; None if the parser cannot read it as one."""
+    for attempt in (text, _WINDOW_FUNCTION.sub(r"`\1`", text)):
+        try:
+            (root,) = [each for each in sqlglot.parse(attempt, read="spark") if each is not None]
+        except Exception:  # noqa: S112  also what the parser's own makers of nodes stumble over
+            continue
+        return root if isinstance(root, exp.Query | exp.Values) else None
+    return None
+
+
+def _not_a_query(path: str, tokens: list[Token]) -> Refusal | None:
+    statements = [
+        each
+        for before, each in zip([None, *tokens], tokens, strict=False)
+        if each.token_type is not TokenType.SEMICOLON
+        and (before is None or before.token_type is TokenType.SEMICOLON)
+    ]
+    if len(statements) != 1:
+        return Refusal("NotOneSelect", f"{path} takes one SELECT, not {len(statements)}: keep one")
+    word = statements[0].text.upper()
+    if word not in _QUERY_WORDS:
+        return Refusal(
+            "NotOneSelect",
+            f"{path} takes one SELECT over the view source, not {word}: write what becomes of "
+            f"each record, and the sink in spec.sink",
+        )
+    return None
+
+
+def _refusals(
+    text: _Text, found: Iterable[tuple[Operation, exp.Expr]], engine: Engine, tokens: list[Token]
+) -> list[Refusal]:
+    found = list(found)
+    refused = {
+        operation.name: (operation, node)
+        for operation, node in reversed(found)
+        if not operation.taken_by(engine)
+    }
+    others = [
+        each
+        for each in ENGINES
+        if each != engine and all(operation.taken_by(each) for operation, _ in found)
+    ]
+    return [
+        Refusal("UnsupportedOperation", _message(text, operation, node, engine, others, tokens))
+        for operation, node in reversed(refused.values())
+    ]
+
+
+def _message(
+    text: _Text,
+    operation: Operation,
+    node: exp.Expr,
+    engine: Engine,
+    others: list[Engine],
+    tokens: list[Token],
+) -> str:
+    remedy = operation.remedy
+    if others and remedy == TAKE_IT_OUT:
+        remedy += f", or use {_nearest(others, engine)}"
+    return (
+        f"{text.path}{_place(node, text, tokens)}: {engine} does not support {operation.name} "
+        f"({operation.what}: {_excerpt(node)}), because {why_not(operation, engine)}: {remedy}"
     )
 
 
-def _place(node: exp.Expr) -> str:
-    for each in node.walk(bfs=False):
-        if "line" in each.meta:
-            return f" near line {each.meta['line']}"
-    return ""
+def _nearest(others: list[Engine], engine: Engine) -> str:
+    """The first engine of the same mode that takes the query, else the first of all."""
+    same: Callable[[Engine], bool] = lambda each: each.mode is engine.mode  # noqa: E731
+    return str(next(filter(same, others), others[0]))
+
+
+def _place(node: exp.Expr, text: _Text, tokens: list[Token]) -> str:
+    """Where it stands: by the parser's own note, or by the first token that begins like it."""
+    if "start" in node.meta and "hint" not in {each.arg_key for each in _parents(node)}:
+        token = next((each for each in tokens if each.start == node.meta["start"]), None)
+    else:
+        word = re.match(r"\w+|\S", node.sql(dialect="spark"))
+        wanted = "" if word is None else word.group().upper()
+        token = next((each for each in tokens if each.text.upper().split()[:1] == [wanted]), None)
+    if token is None:
+        return ""
+    column = token.col - (token.end - token.start) - (text.shift if token.line == 1 else 0)
+    return f", line {token.line}, column {column}"
+
+
+def _parents(node: exp.Expr) -> list[exp.Expr]:
+    found: list[exp.Expr] = []
+    at: exp.Expr | None = node
+    while at is not None:
+        found.append(at)
+        at = at.parent
+    return found
 
 
 def _excerpt(node: exp.Expr) -> str:

@@ -31,6 +31,7 @@ class QueryState(StrEnum):
     RESTARTING = "Restarting"
     FAILED = "Failed"
     STOPPING = "Stopping"
+    COMPLETED = "Completed"  # trigger.availableNow has read what there was
 
 
 class Failure(Report):
@@ -74,12 +75,15 @@ class StreamState(StrEnum):
     RUNNING = "Running"
     RESTARTING = "Restarting"
     STALLED = "Stalled"
+    COMPLETED = "Completed"
 
 
 class Condition(Report):
-    """metav1.Condition, in the sense of kstatus."""
+    """metav1.Condition, in the sense of kstatus, which ignores the type Warning."""
 
-    type: Literal["Ready", "Reconciling", "Stalled"] = Field(description="Which condition.")
+    type: Literal["Ready", "Reconciling", "Stalled", "Warning"] = Field(
+        description="Which condition."
+    )
     status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
     observed_generation: int = Field(description="The generation it was judged for.")
     last_transition_time: datetime = Field(description="When status last changed.")
@@ -114,7 +118,7 @@ class StreamStatus(Report):
     state: StreamState | None = Field(None, description="The stream in one word, for people.")
     conditions: list[Condition] = Field(
         [],
-        description="Ready, Reconciling and Stalled.",
+        description="Ready, Reconciling, Stalled, and Warning where something is amiss.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
     partitions: int | None = Field(None, description="Partitions of the source.")

@@ -55,6 +55,11 @@ def test_quantities_are_compared_by_amount(ours: str, theirs: str) -> None:
     assert not contained({"env": ours}, {"env": theirs})
 
 
+def test_a_quantity_in_a_spelling_of_the_users_own_is_no_error() -> None:
+    assert contained({"limits": {"x": "1E"}}, {"limits": {"x": "1E"}})
+    assert not contained({"limits": {"x": "1E"}}, {"limits": {"x": "1000P"}})
+
+
 def test_another_container_or_variable_of_somebody_else_does_not_matter() -> None:
     assert contained([{"name": "a"}], [{"name": "b"}, {"name": "a", "more": 1}])
 

@@ -304,6 +304,23 @@ def test_a_volume_that_cannot_grow_holds_up_nothing_else(world: World) -> None:
     assert len(world.drivers_started) == 2
 
 
+def test_a_function_that_delays_records_is_warned_of(world: World) -> None:
+    inline = """
+from pyspark.sql.functions import udf
+
+@udf("string")
+def slow(value):
+    return value
+
+def clean(source):
+    return source.select(slow("value").alias("value"))
+"""
+    world.apply(transform={"python": {"function": "mine:clean", "inline": inline}})
+    world.settle()
+    assert world.state == StreamState.RUNNING
+    assert world.condition("Warning").status == "True"
+
+
 def test_numbers_alone_are_written_at_a_slow_beat(world: World) -> None:
     world.clock.advance(60)
     world.report(epoch=10)

@@ -15,6 +15,7 @@ from penstock.controller.pods import DriverPod
 from penstock.controller.standing import Standing, as_manifest, stand, status_before
 from penstock.controller.verdict import Verdict
 from penstock.stream import naming
+from penstock.stream.problems import Problem
 from penstock.stream.status import StreamState, StreamStatus
 from tests.controller import samples
 
@@ -110,3 +111,17 @@ def test_the_same_event_has_the_same_name() -> None:
     names = [each["metadata"]["name"] for each in events]
     assert names[0] == names[1] != names[2]
     assert events[0]["eventTime"] == "2026-11-21T00:00:00.000000Z"
+
+
+def test_a_warning_is_a_condition_and_an_event_while_it_holds() -> None:
+    """kstatus and Argo CD ignore the type: the stream is as healthy as it was."""
+    warnings = [Problem("SlowFunction", "slow"), Problem("Other", "and more")]
+    plain = stand(samples.stored(), RUNNING, pod(), samples.T0)
+    warned = stand(with_status(plain), RUNNING, pod(), LATER, warnings)
+    warning = warned.status.conditions[-1]
+    assert (warning.type, warning.status, warning.reason) == ("Warning", "True", "SlowFunction")
+    assert warning.message == "slow; and more"
+    assert [each.reason for each in notices(plain.status, warned.status)] == ["SlowFunction"]
+    assert not notices(warned.status, warned.status)
+    cleared = stand(with_status(warned), RUNNING, pod(), LATER).status
+    assert [each.type for each in cleared.conditions] == ["Ready", "Reconciling", "Stalled"]

@@ -90,6 +90,8 @@ BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}
         (pod(report(committed=False)), "Starting", "WaitingForFirstEpoch"),
         (pod(report(), **UNREADY), "Starting", "DriverNotReady"),
         (pod(report()), "Running", "Running"),
+        (pod(report(QueryState.COMPLETED)), "Completed", "Completed"),
+        (pod(report(QueryState.COMPLETED), **UNREADY), "Starting", "DriverNotReady"),
     ],
 )  # fmt: skip
 def test_each_situation_has_its_state_and_reason(
@@ -98,7 +100,7 @@ def test_each_situation_has_its_state_and_reason(
     judged = judge(there)
     assert (judged.state, judged.reason) == (state, reason)
     assert judged.message
-    assert judged.ready == (state == "Running")
+    assert judged.ready == (state in ("Running", "Completed"))
     assert judged.stalled == (state == "Stalled")
 
 

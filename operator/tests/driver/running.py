@@ -16,11 +16,11 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from penstock.driver.engine import Engine
 from penstock.driver.jvm import Jvm
 from penstock.driver.loop import Loop
-from penstock.driver.place import Kubernetes, Local, Place
+from penstock.driver.place import Local, Place
 from penstock.driver.pod import Api
-from penstock.driver.query import trigger_interval_ms
 from penstock.driver.server import Health, Metrics
 from penstock.driver.supervisor import Policy
+from penstock.driver.triggers import trigger_interval_ms
 from penstock.stream.resource import ContinuousStream
 from penstock.stream.status import DriverReport, QueryState
 
@@ -94,13 +94,13 @@ class Running:
 def running(
     stream: ContinuousStream,
     jvm: Jvm,
-    where: Path | Kubernetes,
+    where: Path | Place,
     policy: Policy | None = None,
     api: Api | None = None,
 ) -> Iterator[Running]:
     """A driver for the length of the block, stopped in good order at its end."""
     interval = trigger_interval_ms(stream.spec) / 1000
-    place = where if isinstance(where, Kubernetes) else Local(where)
+    place = Local(where) if isinstance(where, Path) else where
     it = Running(stream, jvm, place, policy or Policy(interval, backoff_base=0.1), api)
     try:
         yield it

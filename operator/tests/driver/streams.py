@@ -8,6 +8,11 @@ from penstock.stream.resource import ContinuousStream
 
 RATE: dict[str, Any] = {"rate": {"rowsPerSecond": 10, "numPartitions": 2}}
 CONSOLE: dict[str, Any] = {"console": {}}
+CONTINUOUS: dict[str, Any] = {"continuous": {"checkpointInterval": "1s"}}
+MICRO_BATCH: dict[str, Any] = {"microBatch": {}}
+ASYNC: dict[str, Any] = {"microBatch": {"asyncProgress": {"checkpointInterval": "300ms"}}}
+REAL_TIME: dict[str, Any] = {"realTime": {"batchDuration": "5s"}}
+AVAILABLE_NOW: dict[str, Any] = {"availableNow": {}}
 
 
 def kafka_source(bootstrap: str = "kafka:9092", **more: Any) -> dict[str, Any]:

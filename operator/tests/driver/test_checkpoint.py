@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from penstock.driver.checkpoint import Files, Repair, checksum_path, kafka_offsets, plan_repair
 from penstock.driver.checkpointdir import CheckpointFolder
 from penstock.driver.failures import DriverError
+from tests.driver.streams import stream
 
 
 def commit() -> bytes:
@@ -180,18 +181,18 @@ def test_the_folder_is_mended_as_planned(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
     folder = CheckpointFolder(tmp_path)
-    assert folder.repair().epoch == 2
+    assert folder.repair(stream().spec).epoch == 2
     assert sorted(path.name for path in (tmp_path / "offsets").iterdir()) == [
         ".0.crc", ".1.crc", ".2.crc", "0", "1", "2"
     ]  # fmt: skip
     assert folder.epoch() == 2
     assert folder.committed_offsets() == {"in": {0: 20, 1: 14}}
-    assert folder.repair() == Repair((), 2)
+    assert folder.repair(stream().spec) == Repair((), 2)
 
 
 def test_an_empty_folder_is_a_first_start(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path / "not-yet")
-    assert folder.repair() == Repair((), None)
+    assert folder.repair(stream().spec) == Repair((), None)
     assert folder.epoch() is None
     assert folder.committed_offsets() is None
     assert folder.first_offsets() is None

@@ -2,6 +2,7 @@
 
 import json
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -11,13 +12,13 @@ from tests.driver.streams import kafka_source, stream
 
 
 def test_the_admin_client_gets_the_sources_own_options() -> None:
-    own = {"kafka.security.protocol": "SASL_SSL", "failOnDataLoss": "false"}
+    own = {"kafka.client.id": "mine", "minPartitions": "5"}
     source = stream(kafka_source(options=own)).spec.source.kafka
     assert source is not None
-    options = kafka.client_options(source)
-    assert options["security.protocol"] == "SASL_SSL"
+    options = kafka.client_options(source, Path())
+    assert options["client.id"] == "mine"
     assert options["bootstrap.servers"] == "kafka:9092"
-    assert "failOnDataLoss" not in options
+    assert "minPartitions" not in options
     assert int(options["default.api.timeout.ms"]) <= 10_000
 
 

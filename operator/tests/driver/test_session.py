@@ -75,13 +75,14 @@ def test_cores_are_requested_whole_unless_said_otherwise() -> None:
 
 def test_executors_silence_the_warning_for_each_record() -> None:
     conf = spark_conf(
-        stream(sparkConf={"spark.executor.extraJavaOptions": "-XX:+UseZGC"}), POD, SIZE
+        stream(executor={"javaOptions": ["-XX:+UseZGC", "-Dwords=one two"]}), POD, SIZE
     )
     options = conf["spark.executor.extraJavaOptions"].split()
     (log4j2,) = [each for each in options if each.startswith("-Dlog4j2.configurationFile=")]
     configured = Path(log4j2.partition("file://")[2]).read_text()
     assert "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer" in configured
     assert "-XX:+UseZGC" in options
+    assert '"-Dwords=one two"' in conf["spark.executor.extraJavaOptions"]
 
 
 def test_a_laptop_has_a_slot_for_each_partition_on_loopback() -> None:
@@ -92,16 +93,65 @@ def test_a_laptop_has_a_slot_for_each_partition_on_loopback() -> None:
     assert not any(name.startswith("spark.kubernetes.") for name in conf)
 
 
-def test_the_users_conf_wins_over_defaults_only() -> None:
-    conf = spark_conf(
-        stream(sparkConf={"spark.locality.wait": "1s", "spark.ui.enabled": "true"}), POD, SIZE
-    )
+def test_the_users_conf_wins_over_defaults() -> None:
+    conf = spark_conf(stream(sparkConf={"spark.locality.wait": "1s"}), POD, SIZE)
     assert conf["spark.locality.wait"] == "1s"
-    assert conf["spark.ui.enabled"] == "false"
+
+
+def test_an_aggregate_has_a_task_for_each_core() -> None:
+    assert spark_conf(stream(), POD, SIZE)["spark.sql.shuffle.partitions"] == "6"
+    own = stream(sparkConf={"spark.sql.shuffle.partitions": "50"})
+    assert spark_conf(own, POD, SIZE)["spark.sql.shuffle.partitions"] == "50"
+
+
+def test_a_socket_is_read_in_one_partition() -> None:
+    """Spark would make one for each core of the session."""
+    socket = stream({"socket": {"host": "lines", "port": 9999}})
+    assert spark_conf(socket, POD, SIZE)["spark.default.parallelism"] == "1"
+    assert "spark.default.parallelism" not in spark_conf(stream(), POD, SIZE)
+
+
+def test_executors_of_the_users_own_account() -> None:
+    conf = spark_conf(stream(serviceAccountName="mine"), POD, SIZE)
+    assert conf["spark.kubernetes.authenticate.executor.serviceAccountName"] == "mine"
+
+
+def test_the_users_template_lies_under_ours() -> None:
+    template = executor_template(
+        "numbers-driver-0",
+        "uid",
+        stream(
+            imagePullSecrets=[{"name": "registry"}],
+            executor={
+                "podTemplate": {
+                    "metadata": {"labels": {"team": "fraud"}, "name": "not-this"},
+                    "spec": {
+                        "nodeSelector": {"disk": "ssd"},
+                        "automountServiceAccountToken": True,
+                        "containers": [
+                            {"name": "executor", "env": [{"name": "A", "value": "b"}]},
+                            {"name": "sidecar", "image": "sidecar"},
+                        ],
+                        "volumes": [{"name": "data", "emptyDir": {}}],
+                    },
+                }
+            },
+        ).spec,
+    )
+    assert template["metadata"]["labels"] == {"team": "fraud"}
+    assert "name" not in template["metadata"]
+    spec = template["spec"]
+    assert spec["nodeSelector"] == {"disk": "ssd"}
+    assert spec["automountServiceAccountToken"] is False
+    assert [each["name"] for each in spec["containers"]] == ["executor", "sidecar"]
+    assert spec["containers"][0]["env"] == [{"name": "A", "value": "b"}]
+    assert spec["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
+    assert {"data", "work"} <= {each["name"] for each in spec["volumes"]}
+    assert spec["imagePullSecrets"] == [{"name": "registry"}]
 
 
 def test_executors_are_owned_and_meet_the_restricted_pod_security_standard() -> None:
-    template = executor_template("numbers-driver-0", "uid")
+    template = executor_template("numbers-driver-0", "uid", stream().spec)
     (owner,) = template["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("Pod", "numbers-driver-0", "uid")
     spec = template["spec"]

@@ -213,6 +213,36 @@ def test_back_off_grows_to_a_cap_and_begins_anew_after_health() -> None:
     assert after(state, healthy).attempts == 0
 
 
+def test_nothing_to_commit_is_not_being_stuck() -> None:
+    """A micro-batch query without new records, and one in the middle of a long batch."""
+    state, sight = running(epoch=3)
+    late = replace(sight, now=100.0 + 10 * POLICY.patience)
+    assert action(state, replace(late, idle=True)) is Action.WAIT
+    assert action(state, replace(late, busy=True)) is Action.WAIT
+    assert action(state, late) is Action.STOP_QUERY
+
+
+def test_a_query_that_has_looked_and_found_nothing_is_ready() -> None:
+    state, sight = running(epoch=3)
+    busy = replace(sight, busy=True)
+    assert not is_ready(after(state, busy), busy, POLICY)
+    idle = replace(sight, idle=True, flowing=True)
+    state = after(state, idle)
+    assert is_ready(state, idle, POLICY)
+    assert describe(state, idle)[0] is QueryState.RUNNING
+
+
+def test_what_was_to_end_is_completed_and_lets_go_once() -> None:
+    state, sight = running(epoch=3)
+    ended = replace(sight, query=False, completed=True)
+    state, what = decide(state, ended, POLICY, 0.5)
+    assert what is Action.LET_GO
+    gone = Sight(now=500.0, completed=True)
+    assert action(state, gone) is Action.WAIT
+    assert is_ready(state, gone, POLICY)
+    assert describe(state, gone) == (QueryState.COMPLETED, "")
+
+
 TROUBLES = st.sampled_from([None, None, None, PASSING, PERMANENT, CURABLE, SUSPECT])
 
 

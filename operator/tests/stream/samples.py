@@ -22,7 +22,8 @@ KAFKA_TO_KAFKA: dict[str, Any] = {
                 "expression": "paymentId % 100 = 7",
             }
         ],
-        "sql": "SELECT key, value FROM source WHERE isPaymentFlagged(CAST(key AS BIGINT))",
+        "sql": "SELECT key, value FROM source "
+        "WHERE isPaymentFlagged(CAST(CAST(key AS STRING) AS BIGINT))",
     },
     "sink": {"kafka": {"bootstrapServers": "kafka.kafka:9092", "topic": "flags"}},
     "trigger": {"continuous": {"checkpointInterval": "1 second"}},

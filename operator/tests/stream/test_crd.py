@@ -1,9 +1,18 @@
 """The CRD is small, explains itself, and writes nothing into what people applied."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from penstock.stream import crd
+from penstock.stream.quantities import milliseconds
+from penstock.stream.rules import Rule
+from penstock.stream.spec.part import DURATION_RULE
+from penstock.stream.spec.triggers import LONG_ENOUGH, POSITIVE, SHORTEST_REAL_TIME_BATCH_MS
 
 MAX_BYTES = 100_000
 
@@ -29,14 +38,60 @@ def test_the_crd_is_small_enough_for_client_side_apply() -> None:
     assert len(crd.to_yaml()) < MAX_BYTES
 
 
-def test_every_field_of_the_spec_is_explained() -> None:
+@pytest.mark.parametrize("part", ["spec", "status"])
+def test_every_field_is_explained(part: str) -> None:
     """`kubectl explain` answers for each with a sentence."""
-    spec = _schema()["properties"]["spec"]
     silent = [
-        path for path, node in _nodes(spec, "spec")
-        if "description" not in node and not path.endswith("[]")
-    ]  # fmt: skip
+        path
+        for path, node in _nodes(_schema()["properties"][part], part)
+        if not path.endswith("[]") and not node.get("description", "").endswith((".", ")", "`"))
+    ]
     assert silent == []
+
+
+def test_what_may_hold_anything_is_kept_as_it_is() -> None:
+    """`additionalProperties: true` beside it would have the API server drop what is inside."""
+    for path, node in _nodes(_schema()):
+        if node.get("x-kubernetes-preserve-unknown-fields"):
+            assert "additionalProperties" not in node, path
+
+
+durations = st.builds(
+    "{}{}{}".format,
+    st.one_of(st.integers(0, 12), st.integers(0, 7000)).map(str)
+    | st.integers(0, 99).map(lambda n: f"00{n}"),
+    st.sampled_from(["", " "]),
+    st.sampled_from(
+        [
+            "ms",
+            "millis",
+            "milliseconds",
+            "s",
+            "sec",
+            "second",
+            "seconds",
+            "m",
+            "min",
+            "minutes",
+            "h",
+            "hours",
+        ]
+    ),
+)
+
+
+@given(durations)
+def test_the_rules_on_durations_say_in_cel_what_the_models_say(text: str) -> None:
+    """RE2 and Python read these expressions alike."""
+    assert _holds(DURATION_RULE, text)
+    assert _holds(POSITIVE, text) == (milliseconds(text) > 0)
+    assert _holds(LONG_ENOUGH, text) == (milliseconds(text) >= SHORTEST_REAL_TIME_BATCH_MS)
+
+
+def _holds(rule: Rule, text: str) -> bool:
+    found = re.fullmatch(r"(!?)self\.matches\('(.*)'\)", rule.cel)
+    assert found is not None
+    return (re.search(found[2], text) is None) == bool(found[1])
 
 
 def test_nothing_is_defaulted() -> None:

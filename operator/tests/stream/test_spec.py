@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from penstock.stream import problems
+from penstock.stream.owned import OWNED_CONFS
 from penstock.stream.resource import ContinuousStream
-from penstock.stream.rules import OWNED_CONFS
 from penstock.stream.spec import StreamSpec
 from tests.stream.samples import KAFKA_TO_KAFKA, RATE_TO_CONSOLE, changed
 

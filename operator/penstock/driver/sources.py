@@ -1,0 +1,108 @@
+"""From the spec's source to the options of Spark's data source."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from penstock.driver.credentials import security_options
+from penstock.driver.triggers import Mode
+from penstock.stream.quantities import milliseconds
+from penstock.stream.spec import KafkaSource, Source
+
+# The continuous reader throws a request that waits at the broker away and asks anew, so that a
+# record waits for up to fetch.max.wait.ms: 4 ms at 2, 22 ms at 50 (measured; Kafka's default 500).
+# Micro-batches know the end of what they read before they ask, and never wait.
+_LOW_LATENCY = {"kafka.fetch.max.wait.ms": "2", "kafka.fetch.min.bytes": "1"}
+
+# Spark's options that say where a stream begins instead of startingOffsets.
+_OWN_STARTS = ("startingTimestamp", "startingOffsetsByTimestamp")
+
+
+def source_options(
+    source: Source, secrets: Path, mode: Mode, starting: str | None = None
+) -> tuple[str, dict[str, str]]:
+    """The source's format and options; `starting` is Spark's startingOffsets, made explicit."""
+    if source.kafka is not None:
+        return "kafka", _kafka(source.kafka, secrets, mode, starting)
+    if source.rate is not None:
+        options = {
+            "rowsPerSecond": str(source.rate.rows_per_second),
+            "numPartitions": str(source.rate.num_partitions),
+        }
+        if source.rate.ramp_up_time is not None:
+            options["rampUpTime"] = f"{milliseconds(source.rate.ramp_up_time)}ms"
+        return "rate", options
+    if source.socket is not None:
+        return "socket", {
+            "host": source.socket.host,
+            "port": str(source.socket.port),
+            "includeTimestamp": _word(source.socket.include_timestamp),
+        }
+    if source.custom is not None:
+        return source.custom.format, dict(source.custom.options)
+    raise ValueError("spec.source names no source")
+
+
+def _kafka(kafka: KafkaSource, secrets: Path, mode: Mode, starting: str | None) -> dict[str, str]:
+    defaults = {} if mode is Mode.MICRO_BATCH else _LOW_LATENCY
+    return {
+        **defaults,
+        **kafka.options,
+        **security_options(kafka, secrets),
+        "startingOffsets": starting or _starting_offsets(kafka),
+        "failOnDataLoss": _word(kafka.fail_on_data_loss),
+        "includeHeaders": _word(kafka.include_headers),
+        "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        **_what_is_read(kafka),
+    }
+
+
+def _what_is_read(kafka: KafkaSource) -> dict[str, str]:
+    if kafka.topics is not None:
+        return {"subscribe": ",".join(kafka.topics)}
+    if kafka.topic_pattern is not None:
+        return {"subscribePattern": kafka.topic_pattern}
+    return {"assign": json.dumps(kafka.assign, sort_keys=True)}
+
+
+def _starting_offsets(kafka: KafkaSource) -> str:
+    by_partition = kafka.starting_offsets_by_partition
+    return json.dumps(by_partition, sort_keys=True) if by_partition else kafka.starting_offsets
+
+
+def begins_at_a_moment(source: Source) -> bool:
+    """Whether where the first start begins depends on when that is, as `latest` does.
+
+    It must be remembered then: Spark's continuous engine asks anew at each start until there is a
+    commit, and would skip what came in between.
+    """
+    kafka = source.kafka
+    if kafka is None or any(name in kafka.options for name in _OWN_STARTS):
+        return False
+    return bool(kafka.starting_offsets_by_partition) or kafka.starting_offsets == "latest"
+
+
+def default_parallelism(source: Source, conf: dict[str, str]) -> int | None:
+    """What Spark's default parallelism must be for this source; None if that does not matter.
+
+    The socket source makes as many partitions as the session's default parallelism, which would be
+    all the cores there are (TextSocketContinuousStream and TextSocketMicroBatchStream).
+    """
+    if source.socket is None:
+        return None
+    own = conf.get("spark.default.parallelism", "")
+    return int(own) if own.isdecimal() and int(own) > 0 else 1
+
+
+def stated_partitions(source: Source, conf: dict[str, str]) -> int:
+    """The partitions of a source that is not asked for them."""
+    if source.rate is not None:
+        return source.rate.num_partitions
+    if source.custom is not None:
+        return source.custom.num_partitions
+    return default_parallelism(source, conf) or 1
+
+
+def _word(holds: bool) -> str:
+    return str(holds).lower()

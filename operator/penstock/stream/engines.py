@@ -1,0 +1,68 @@
+"""How a query is run: the mode, the rows that are written, and whether lateness has a bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Mode(StrEnum):
+    """The modes of Spark's streaming engines, by the field that asks for each."""
+
+    CONTINUOUS = "trigger.continuous"
+    MICRO_BATCH = "trigger.microBatch"
+    ASYNC = "trigger.microBatch with asyncProgress"
+    REAL_TIME = "trigger.realTime"
+    AVAILABLE_NOW = "trigger.availableNow"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One way of running a query."""
+
+    mode: Mode
+    output: str = "append"
+    watermark: bool = False
+
+    @property
+    def in_batches(self) -> bool:
+        """Whether it is the micro-batch engine with all that it can do."""
+        return self.mode in (Mode.MICRO_BATCH, Mode.AVAILABLE_NOW)
+
+    def __str__(self) -> str:
+        if not self.in_batches:
+            return str(self.mode)
+        mark = " and transform.watermark" if self.watermark else ""
+        return f"{self.mode} with outputMode {self.output}{mark}"
+
+
+# What a query may be moved to, the nearest first.
+ENGINES: tuple[Engine, ...] = (
+    Engine(Mode.CONTINUOUS),
+    Engine(Mode.REAL_TIME, "update"),
+    Engine(Mode.ASYNC),
+    Engine(Mode.MICRO_BATCH),
+    Engine(Mode.MICRO_BATCH, "append", watermark=True),
+    Engine(Mode.MICRO_BATCH, "update"),
+    Engine(Mode.MICRO_BATCH, "complete"),
+)
+
+
+def mode_of(spec: Any) -> Mode:
+    """The mode that the spec's trigger asks for."""
+    trigger = spec.trigger
+    if trigger.continuous is not None:
+        return Mode.CONTINUOUS
+    if trigger.real_time is not None:
+        return Mode.REAL_TIME
+    if trigger.available_now is not None:
+        return Mode.AVAILABLE_NOW
+    return Mode.ASYNC if trigger.micro_batch.async_progress is not None else Mode.MICRO_BATCH
+
+
+def engine_of(spec: Any) -> Engine:
+    """How the spec's query runs, with its defaults."""
+    mode = mode_of(spec)
+    output = spec.output_mode or ("update" if mode is Mode.REAL_TIME else "append")
+    return Engine(mode, output, watermark=spec.transform.watermark is not None)

@@ -1,0 +1,119 @@
+"""What an engine leaves for another: mended in the direction that replays, or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.driver.checkpoint import Repair, checksum_path
+from penstock.driver.checkpointmodes import plan
+from penstock.driver.failures import DriverError
+from tests.driver.streams import (
+    ASYNC,
+    CONTINUOUS,
+    MICRO_BATCH,
+    REAL_TIME,
+    kafka_sink,
+    kafka_source,
+    stream,
+)
+from tests.driver.test_checkpoint import checksum, commit
+
+METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":7,"conf":{}}'
+
+
+def files(commits: list[int], continuous: list[int], batches: list[int]) -> dict[str, bytes]:
+    """Commits, and offsets that the continuous or a micro-batch engine wrote."""
+    made = {f"commits/{n}": commit() for n in commits}
+    made |= {f"offsets/{n}": f'v1\n\n{{"in":{{"0":{n}}}}}'.encode() for n in continuous}
+    made |= {f"offsets/{n}": f'v1\n{METADATA}\n{{"in":{{"0":{n}}}}}'.encode() for n in batches}
+    return made | {checksum_path(path): checksum(content) for path, content in made.items()}
+
+
+def repair(found: dict[str, bytes], trigger: dict[str, Any]) -> Repair:
+    return plan(found, stream(kafka_source(), kafka_sink(), trigger=trigger).spec)
+
+
+def after(found: dict[str, bytes], done: Repair) -> dict[str, bytes]:
+    left = {path: content for path, content in found.items() if path not in done.delete}
+    return {**left, **done.write}
+
+
+def names(found: dict[str, bytes]) -> set[str]:
+    return {path for path in found if not path.rpartition("/")[2].startswith(".")}
+
+
+def test_a_planned_batch_is_kept_for_micro_batches_only() -> None:
+    """A restart runs it again with the same offsets: what stateful queries rely on."""
+    found = files([0, 1], [], [0, 1, 2])
+    assert repair(found, MICRO_BATCH) == Repair((), 1)
+    assert "offsets/2" in repair(found, CONTINUOUS).delete
+
+
+def test_a_first_planned_batch_is_kept() -> None:
+    assert repair(files([], [], [0]), MICRO_BATCH) == Repair((), None)
+
+
+@pytest.mark.parametrize("torn", [b"", b"v1\n", b"\0" * 40])
+def test_a_torn_plan_is_planned_anew(torn: bytes) -> None:
+    found = files([0, 1], [], [0, 1, 2]) | {"offsets/2": torn}
+    assert {"offsets/2", "offsets/.2.crc"} == set(repair(found, MICRO_BATCH).delete)
+
+
+def test_a_torn_commit_runs_its_batch_again() -> None:
+    found = files([0, 1], [], [0, 1]) | {"commits/1": b""}
+    done = repair(found, MICRO_BATCH)
+    assert (done.epoch, set(done.delete)) == (0, {"commits/1", "commits/.1.crc"})
+
+
+@pytest.mark.parametrize("trigger", [MICRO_BATCH, ASYNC, REAL_TIME])
+def test_continuous_to_batches_gives_the_offsets_their_metadata(trigger: dict[str, Any]) -> None:
+    """Without it the micro-batch engine ends in a NullPointerException at each start."""
+    found = files([0, 1, 2], [0, 1, 2, 3], [])
+    done = repair(found, trigger)
+    assert done.epoch == 2
+    made = after(found, done)
+    assert names(made) == {f"{log}/{n}" for log in ("commits", "offsets") for n in (0, 1, 2)}
+    assert made["offsets/2"].split(b"\n") == [
+        b"v1", b'{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}', b'{"in":{"0":2}}'
+    ]  # fmt: skip
+    # Their checksums would contradict them.
+    assert "offsets/.2.crc" not in made
+    # Cut anywhere, the next start does the rest; done, there is nothing to do.
+    for cut in range(len(done.delete)):
+        half = {path: it for path, it in found.items() if path not in done.delete[:cut]}
+        assert names(after(half, repair(half, trigger))) == names(made)
+    assert repair(made, trigger) == Repair((), 2)
+
+
+def test_async_progress_tracking_off() -> None:
+    """Spark wants the predecessor of the newest offsets ("batch 4 doesn't exist")."""
+    found = files([0, 2, 5], [], [0, 2, 5])
+    made = after(found, repair(found, MICRO_BATCH))
+    assert made["offsets/4"] == found["offsets/2"]
+    assert made["offsets/5"] == found["offsets/5"]
+    assert repair(made, MICRO_BATCH) == Repair((), 5)
+    assert repair(found, ASYNC) == Repair((), 5)
+
+
+def test_async_progress_tracking_off_with_planned_batches() -> None:
+    """A stateless query's planned batches may be planned anew: that replays them."""
+    found = files([0, 2], [], [0, 2, 5])
+    made = after(found, repair(found, MICRO_BATCH))
+    assert names(made) == {"commits/0", "commits/2", "offsets/0", "offsets/1", "offsets/2"}
+    assert repair(made, MICRO_BATCH) == Repair((), 2)
+
+
+def test_a_source_with_offsets_of_its_own_for_each_engine() -> None:
+    rate = stream(trigger=MICRO_BATCH).spec
+    with pytest.raises(DriverError) as raised:
+        plan(files([0], [0], []), rate)
+    assert raised.value.trouble.reason == "CheckpointOfAnotherMode"
+    assert raised.value.trouble.permanent
+    assert "trigger.continuous" in raised.value.trouble.message
+    # Numbers, as rate and socket have them in micro-batches, are offsets as good as any.
+    numbers = files([0], [], []) | {"offsets/0": f"v1\n{METADATA}\n5".encode()}
+    assert plan(numbers, rate).epoch == 0
+    with pytest.raises(DriverError):
+        plan(numbers, stream().spec)

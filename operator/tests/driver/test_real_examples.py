@@ -1,0 +1,148 @@
+"""Every example does what its comment says, with real Spark, a real broker and real records."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from penstock.driver.jvm import Jvm
+from penstock.stream.resource import ContinuousStream
+from tests.driver.examples import FOLDER, consume, example, lines, produce
+from tests.driver.running import Topics, running, wait_for
+from tests.driver.test_real_process import driver
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+
+CARS = [
+    '{"carId": 7, "speed": 120.5}',
+    '{"carId": 8, "speed": 80.0}',
+    '{"carId": 7, "speed": 60.5}',
+]
+PAYMENTS = [f'{{"paymentId": {number}, "amount": {number * 10}}}' for number in range(200)]
+FLAGGED = {value for number, value in enumerate(PAYMENTS) if number % 10 == 3}
+LARGE = set(PAYMENTS[101:])
+
+
+def kafka(topics: Topics, name: str) -> tuple[ContinuousStream, str, str]:
+    """An example from Kafka to Kafka, and its topics."""
+    source, sink = topics.make(), topics.make()
+    here = {"bootstrapServers": topics.bootstrap}
+    made = example(name, {**here, "topics": [source]}, {**here, "topic": sink})
+    return made, source, sink
+
+
+def test_fast_cars_continuous(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    stream, source, sink = kafka(topics, "fast-cars-continuous")
+    with running(stream, jvm, tmp_path):
+        produce(topics.bootstrap, source, CARS)
+        wait_for("speeds", lambda: len(consume(topics.bootstrap, sink)) >= 3)
+    speeds = {("7", "120.5"), ("8", "80.0"), ("7", "60.5")}
+    assert set(consume(topics.bootstrap, sink)) == speeds
+
+
+def test_fast_cars_aggregated(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    stream, source, sink = kafka(topics, "fast-cars-aggregated")
+    produce(topics.bootstrap, source, CARS)  # one batch
+    with running(stream, jvm, tmp_path):
+        wait_for("means", lambda: {"7", "8"} <= {key for key, _ in consume(topics.bootstrap, sink)})
+    assert ("8", "80.0") in consume(topics.bootstrap, sink)
+
+
+@pytest.mark.parametrize("mode", ["", "-micro-batch", "-real-time"])
+def test_fraud_flags(mode: str, topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    stream, source, sink = kafka(topics, f"fraud-flags{mode}")
+    produce(topics.bootstrap, source, PAYMENTS)
+    with running(stream, jvm, tmp_path):
+        wait_for(
+            "flags", lambda: {value for _, value in consume(topics.bootstrap, sink)} == FLAGGED
+        )
+
+
+def test_python_transform(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    stream, source, sink = kafka(topics, "python-transform")
+    produce(topics.bootstrap, source, PAYMENTS)
+    with running(stream, jvm, tmp_path):
+        wait_for(
+            "payments", lambda: {value for _, value in consume(topics.bootstrap, sink)} == LARGE
+        )
+
+
+def test_socket_to_kafka(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    sink = topics.make(1)
+    with lines("one", "two") as port:
+        stream = example(
+            "socket-to-kafka",
+            {"host": "127.0.0.1", "port": port},
+            {"bootstrapServers": topics.bootstrap, "topic": sink},
+        )
+        with running(stream, jvm, tmp_path) as it:
+            wait_for("lines", lambda: len(consume(topics.bootstrap, sink)) == 2)
+            assert it.wait_ready().partitions == 1
+    assert {value for _, value in consume(topics.bootstrap, sink)} == {"ONE", "TWO"}
+
+
+def test_rate_to_console(jvm: Jvm, tmp_path: Path) -> None:
+    with running(example("rate-to-console", {}, {}), jvm, tmp_path) as it:
+        assert it.wait_ready().partitions == 2
+
+
+UDF = """
+package dev.penstock.examples;
+
+public class Shout implements org.apache.spark.sql.api.java.UDF1<String, String> {
+  public String call(String line) {
+    return line + "!";
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example's jar, built as its Dockerfile does, with a Java function beside."""
+    folder = tmp_path_factory.mktemp("jar")
+    (folder / "Shout.java").write_text(UDF)
+    files = [FOLDER / "custom-source" / "NetcatSource.java", folder / "Shout.java"]
+    spark = f"{Path(pyspark.__file__).parent}/jars/*"
+    made = folder / "netcat.jar"
+    commands: list[list[str | Path]] = [
+        ["javac", "-nowarn", "-cp", spark, "-d", folder / "classes", *files],
+        ["jar", "--create", "--file", made, "-C", folder / "classes", "."],
+    ]
+    for command in commands:
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+    return made
+
+
+@pytest.fixture
+def netcat(topics: Topics, jar: Path) -> Iterator[tuple[ContinuousStream, str]]:
+    """The custom source's example with a server to read from, and its sink."""
+    sink = topics.make(1)
+    with lines("one", "two") as port:
+        made = example(
+            "custom-source",
+            {"options": {"host": "127.0.0.1", "port": str(port)}},
+            {"bootstrapServers": topics.bootstrap, "topic": sink},
+        )
+        document = made.model_dump(mode="json", by_alias=True, exclude_none=True)
+        document["spec"]["dependencies"]["jars"] = [f"local://{jar}"]
+        document["spec"]["transform"] = {
+            "sql": "SELECT shout(line) AS value FROM source",
+            "javaFunctions": [{"name": "shout", "className": "dev.penstock.examples.Shout"}],
+        }
+        yield ContinuousStream.model_validate(document), sink
+
+
+def test_a_data_source_and_a_function_in_java(
+    netcat: tuple[ContinuousStream, str], topics: Topics, class_path: str, tmp_path: Path
+) -> None:
+    """In a process of its own: dependencies must be known when its JVM starts."""
+    stream, sink = netcat
+    with driver(stream, tmp_path, class_path) as process:
+        process.wait_ready()
+        wait_for("lines", lambda: len(consume(topics.bootstrap, sink)) == 2)
+    assert {value for _, value in consume(topics.bootstrap, sink)} == {"one!", "two!"}

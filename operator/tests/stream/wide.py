@@ -1,0 +1,110 @@
+"""Specs that together use every field there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+REF = {"name": "credentials", "key": "k"}
+CLIENT: dict[str, Any] = {
+    "bootstrapServers": "kafka.kafka:9092",
+    "tls": {"caSecret": REF, "clientSecret": {"name": "own"}},
+    "sasl": {"mechanism": "SCRAM-SHA-512", "username": "u", "passwordSecret": REF},
+    "secretOptions": {"kafka.ssl.truststore.password": REF},
+    "includeHeaders": True,
+}
+POD: dict[str, Any] = {
+    "cores": 2,
+    "coreRequest": "1.5",
+    "memory": "1.5Gi",
+    "memoryOverhead": "512Mi",
+    "javaOptions": ["-XX:+UseZGC"],
+    "podTemplate": {
+        "metadata": {"labels": {"team": "payments"}},
+        "spec": {"nodeSelector": {"disk": "ssd"}, "tolerations": [{"operator": "Exists"}]},
+    },
+}
+CONSOLE = {"console": {"numRows": 5, "truncate": False}}
+
+WIDE: tuple[dict[str, Any], ...] = (
+    {
+        "image": "penstock/spark:1",
+        "imagePullSecrets": [{"name": "registry"}],
+        "serviceAccountName": "own",
+        "source": {
+            "kafka": {
+                **CLIENT,
+                "topics": ["a", "b"],
+                "startingOffsetsByPartition": {"a": {"0": 23, "1": -2}, "b": {"0": -1}},
+                "failOnDataLoss": False,
+                "options": {"kafka.fetch.max.wait.ms": "10"},
+            }
+        },
+        "transform": {
+            "sql": "SELECT key, f(value) AS value FROM source",
+            "functions": [
+                {
+                    "name": "f",
+                    "parameters": [{"name": "x", "type": "BINARY"}],
+                    "returns": "STRING",
+                    "expression": "CAST(x AS STRING)",
+                }
+            ],
+            "javaFunctions": [{"name": "g", "className": "com.example.G", "returns": "BIGINT"}],
+        },
+        "sink": {"kafka": {**CLIENT, "topic": "out", "options": {"kafka.compression.type": "lz4"}}},
+        "trigger": {"continuous": {"checkpointInterval": "10 seconds"}},
+        "outputMode": "append",
+        "checkpoint": {
+            "volume": {"size": "2Gi", "storageClassName": "fast", "reclaimPolicy": "Delete"}
+        },
+        "driver": POD,
+        "executor": {**POD, "minInstances": 1, "maxInstances": 8},
+        "dependencies": {
+            "jars": ["local:///opt/jars/netcat.jar"],
+            "packages": ["org.apache.spark:spark-avro_2.13:4.2.0"],
+        },
+        "sparkConf": {"spark.sql.session.timeZone": "UTC"},
+    },
+    {
+        "source": {"kafka": {**CLIENT, "topicPattern": "a-.*", "startingOffsets": "earliest"}},
+        "transform": {
+            "python": {"function": "m:f", "inline": "def f(frame):\n    return frame\n"},
+            "watermark": {"column": "timestamp", "delay": "3 seconds"},
+        },
+        "sink": CONSOLE,
+        "trigger": {"microBatch": {"interval": "0 seconds"}},
+    },
+    {
+        "source": {"kafka": {"bootstrapServers": "k:9092", "assign": {"a": [0, 1]}}},
+        "transform": {"python": {"function": "m:f", "configMap": REF}},
+        "sink": {"kafka": {"bootstrapServers": "k:9092", "topic": "out"}},
+        "trigger": {"microBatch": {"asyncProgress": {"checkpointInterval": "2s"}}},
+    },
+    {
+        "source": {"kafka": {"bootstrapServers": "k:9092", "topics": ["a"]}},
+        "sink": {"memory": {"queryName": "t"}},
+        "trigger": {"realTime": {"batchDuration": "1 minute"}},
+    },
+    {
+        "source": {"rate": {"rowsPerSecond": 5, "numPartitions": 2, "rampUpTime": "5s"}},
+        "sink": {"noop": {}},
+        "trigger": {"availableNow": {}},
+    },
+    {
+        "source": {"socket": {"host": "h", "port": 9999, "includeTimestamp": True}},
+        "sink": {"custom": {"format": "com.example.Sink", "options": {"path": "/data"}}},
+        "trigger": {"continuous": {"checkpointInterval": "1s"}},
+    },
+    {
+        "source": {
+            "custom": {
+                "format": "com.example.Netcat",
+                "options": {"port": "9999"},
+                "schema": "line STRING",
+                "numPartitions": 2,
+            }
+        },
+        "sink": CONSOLE,
+        "trigger": {"continuous": {"checkpointInterval": "1s"}},
+    },
+)

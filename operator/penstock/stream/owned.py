@@ -41,6 +41,10 @@ OWNED_CONFS: Mapping[str, str] = {
     "spark.kubernetes.executor.podTemplateContainerName": "use spec.executor.podTemplate",
     "spark.kubernetes.executor.disableConfigMap": "drivers may make no ConfigMaps",
     "spark.kubernetes.allocation.batch.size": "all executors are asked for at once",
+    "spark.kubernetes.driver.service.deleteOnTermination": "nothing: a driver makes no Service",
+    "spark.kubernetes.driver.ownPersistentVolumeClaim": "nothing: a driver makes no claims",
+    "spark.kubernetes.driver.reusePersistentVolumeClaim": "nothing: a driver makes no claims",
+    "spark.kubernetes.driver.waitToReusePersistentVolumeClaim": "nothing: a driver makes no claims",
     "spark.kubernetes.allocation.recoveryMode.enabled": (
         "an executor lost to memory would come back with one core"
     ),

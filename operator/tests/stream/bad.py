@@ -210,6 +210,8 @@ RING_1 = (
         "not a duration: write for example 500ms, 1s or 5m",
     ),
     Bad({"driver.memory": "lots"}, "spec.driver.memory", "write for example 512Mi or 2Gi"),
+    Bad({"driver.memory": "449Mi"}, "spec.driver", "memory must be at least 450Mi"),
+    Bad({"executor.memory": "256Mi"}, "spec.executor", "memory must be at least 450Mi"),
     Bad({"executor.memoryOverhead": "1"}, "spec.executor.memoryOverhead", "for example 512Mi"),
     Bad({"driver.coreRequest": "half"}, "spec.driver.coreRequest", "for example 500m or 2"),
     Bad({"executor.cores": 0}, "spec.executor.cores", "greater than or equal to 1"),

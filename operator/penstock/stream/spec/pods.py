@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
+from penstock.stream.quantities import mebibytes
 from penstock.stream.rules import Rule
 from penstock.stream.spec import podtemplate
 from penstock.stream.spec.part import Cpu, Memory, Option, Part
@@ -22,6 +23,17 @@ HEAP_IS_MEMORY = Rule(
     "!self.javaOptions.exists(o, o.startsWith('-Xmx') || o.startsWith('-Xms'))",
     message="javaOptions cannot set the heap (-Xmx, -Xms): use memory",
     holds=lambda it: not _sets_heap(it.java_options),
+)
+
+# 1.5 times the 300 MiB that Spark keeps for itself: UnifiedMemoryManager refuses less, and an
+# executor would be made and would end again for ever.
+LEAST_HEAP_MEBIBYTES = 450
+
+HEAP_IS_ENOUGH = Rule(
+    cel=f"!has(self.memory) || quantity(self.memory).compareTo("
+    f"quantity('{LEAST_HEAP_MEBIBYTES}Mi')) >= 0",
+    message=f"memory must be at least {LEAST_HEAP_MEBIBYTES}Mi: Spark starts in no smaller heap",
+    holds=lambda it: mebibytes(it.memory) >= LEAST_HEAP_MEBIBYTES,
 )
 
 POD_TEMPLATE: Any = Field(
@@ -46,7 +58,7 @@ def _checked(template: dict[str, Any], container: str) -> dict[str, Any]:
 class Driver(Part):
     """The driver's pod: it plans and coordinates, records do not pass through it."""
 
-    rules = (HEAP_IS_MEMORY,)
+    rules = (HEAP_IS_MEMORY, HEAP_IS_ENOUGH)
     cores: int = Field(1, ge=1, le=64, description="Cores Spark uses. Default: 1.")
     core_request: Cpu = Field(
         "500m",
@@ -73,6 +85,7 @@ class Executor(Part):
 
     rules = (
         HEAP_IS_MEMORY,
+        HEAP_IS_ENOUGH,
         Rule(
             cel="!has(self.minInstances) || !has(self.maxInstances) || "
             "self.minInstances <= self.maxInstances",

@@ -155,7 +155,7 @@ class Receiver:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            # One at a time: consume() would wait for a whole batch, and that would look like latency.
+            # One at a time: consume() would wait for a whole batch, as if that were latency.
             message = self._consumer.poll(0.2)
             if message is None or message.error() is not None:
                 continue

@@ -240,7 +240,7 @@ class Engine:
         if self._api is None or not isinstance(self._place, Kubernetes):
             return
         pod_name = self._place.pod_name
-        session.write_executor_template(pod_name, self._api.uid(pod_name), self._stream.spec)
+        session.write_executor_template(pod_name, self._api.uid(pod_name), self._stream)
         removed = pod.remove_executors(self._api, self._stream.metadata.name)
         if removed:
             say("executors of an earlier incarnation were removed", pods=removed)

@@ -21,7 +21,7 @@ from penstock.stream.credentials import secret_mounts, secret_volumes
 from penstock.stream.quantities import mebibytes
 from penstock.stream.resource import ContinuousStream
 from penstock.stream.sizing import Size
-from penstock.stream.spec import StreamSpec
+from penstock.stream.state import may_keep_state
 from penstock.stream.templates import laid_under
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _quoted(option: str) -> str:
     return f'"{option}"' if " " in option else option
 
 
-def executor_template(pod_name: str, pod_uid: str, spec: StreamSpec) -> dict[str, Any]:
+def executor_template(pod_name: str, pod_uid: str, stream: ContinuousStream) -> dict[str, Any]:
     """What Spark cannot say about an executor's pod, over what the spec's own template says.
 
     The driver's pod as its owner, so that it goes when that goes. Spark would set that itself,
@@ -161,6 +161,7 @@ def executor_template(pod_name: str, pod_uid: str, spec: StreamSpec) -> dict[str
     A volume whose name begins with spark-local-dir- is taken for local storage (Running Spark on
     Kubernetes, "Local Storage"), so Spark mounts no further one.
     """
+    spec = stream.spec
     ours: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -206,13 +207,33 @@ def executor_template(pod_name: str, pod_uid: str, spec: StreamSpec) -> dict[str
     }
     if spec.image_pull_secrets:
         ours["spec"]["imagePullSecrets"] = [{"name": it.name} for it in spec.image_pull_secrets]
+    if may_keep_state(spec):
+        _add_checkpoint(ours["spec"], stream.metadata.name)
     return laid_under(spec.executor.pod_template, ours)
 
 
-def write_executor_template(pod_name: str, pod_uid: str, spec: StreamSpec) -> None:
+def _add_checkpoint(pod: dict[str, Any], name: str) -> None:
+    """Executors write a query's state into the checkpoint themselves.
+
+    The volume can be mounted on one node only (ReadWriteOnce), so they have to be on the driver's.
+    """
+    claim = {"claimName": naming.checkpoint_claim_name(name)}
+    pod["volumes"].append({"name": "checkpoint", "persistentVolumeClaim": claim})
+    mount = {"name": "checkpoint", "mountPath": naming.CHECKPOINT_DIR}
+    pod["containers"][0]["volumeMounts"].append(mount)
+    pod["securityContext"] |= {
+        "fsGroup": naming.RUN_AS_USER,
+        "fsGroupChangePolicy": "OnRootMismatch",
+    }
+    driver = {"matchLabels": naming.stream_labels(name, naming.COMPONENT_DRIVER)}
+    beside = [{"labelSelector": driver, "topologyKey": "kubernetes.io/hostname"}]
+    pod["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": beside}}
+
+
+def write_executor_template(pod_name: str, pod_uid: str, stream: ContinuousStream) -> None:
     """Leaves the template where Spark is told to look for it."""
     EXECUTOR_TEMPLATE.parent.mkdir(parents=True, exist_ok=True)
-    EXECUTOR_TEMPLATE.write_text(yaml.safe_dump(executor_template(pod_name, pod_uid, spec)))
+    EXECUTOR_TEMPLATE.write_text(yaml.safe_dump(executor_template(pod_name, pod_uid, stream)))
 
 
 def start(gateway: Any, conf: dict[str, str]) -> SparkSession:

@@ -91,6 +91,11 @@ def refusals(spec: StreamSpec) -> list[Refusal]:
     return refused
 
 
+def is_readable(text: str) -> bool:
+    """Whether the parser can read the text at all."""
+    return _parsed(text) is not None
+
+
 def _tokens(text: str) -> list[Token] | None:
     try:
         return list(Spark().tokenize(text))

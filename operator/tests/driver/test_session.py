@@ -136,7 +136,7 @@ def test_the_users_template_lies_under_ours() -> None:
                     },
                 }
             },
-        ).spec,
+        ),
     )
     assert template["metadata"]["labels"] == {"team": "fraud"}
     assert "name" not in template["metadata"]
@@ -150,8 +150,34 @@ def test_the_users_template_lies_under_ours() -> None:
     assert spec["imagePullSecrets"] == [{"name": "registry"}]
 
 
+def test_executors_of_a_query_with_state_write_into_the_checkpoint_beside_the_driver() -> None:
+    """Its volume can be mounted on one node only."""
+    stateful = stream(
+        trigger={"microBatch": {}},
+        outputMode="update",
+        transform={"sql": "SELECT count(*) AS value FROM source"},
+    )
+    spec = executor_template("numbers-driver-0", "uid", stateful)["spec"]
+    assert {"name": "checkpoint", "persistentVolumeClaim": {"claimName": "numbers-checkpoint"}} in (
+        spec["volumes"]
+    )
+    mounts = {each["name"]: each["mountPath"] for each in spec["containers"][0]["volumeMounts"]}
+    assert mounts["checkpoint"] == "/var/lib/penstock/checkpoint"
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    (near,) = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert near["labelSelector"]["matchLabels"]["penstock.dev/stream"] == "numbers"
+    assert near["topologyKey"] == "kubernetes.io/hostname"
+
+
+def test_executors_of_a_query_without_state_run_anywhere() -> None:
+    for each in (stream(), stream(trigger={"microBatch": {}})):
+        spec = executor_template("numbers-driver-0", "uid", each)["spec"]
+        assert "affinity" not in spec
+        assert "checkpoint" not in {volume["name"] for volume in spec["volumes"]}
+
+
 def test_executors_are_owned_and_meet_the_restricted_pod_security_standard() -> None:
-    template = executor_template("numbers-driver-0", "uid", stream().spec)
+    template = executor_template("numbers-driver-0", "uid", stream())
     (owner,) = template["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("Pod", "numbers-driver-0", "uid")
     spec = template["spec"]

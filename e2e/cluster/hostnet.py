@@ -17,6 +17,7 @@ _PIP_SETTINGS = ("index-url", "extra-index-url", "trusted-host", "proxy")
 _LOCAL_CERTIFICATES = Path("/usr/local/share/ca-certificates")
 _JAVA_TRUST = Path("/etc/ssl/certs/java/cacerts")
 _CA_IN_BUILD = "/run/host/ca.crt"
+_HOME_IN_BUILD = "/root"
 _JAVA_TRUST_IN_BUILD = "/run/host/cacerts"
 
 
@@ -48,7 +49,7 @@ def build_options(scratch: Path) -> list[str]:
     options += ["--volume", f"{pip}:/etc/pip.conf:ro"]
     settings = Path.home() / ".m2" / "settings.xml"
     if settings.is_file():
-        options += ["--volume", f"{settings}:/root/.m2/settings.xml:ro"]
+        options += ["--volume", f"{settings}:{_HOME_IN_BUILD}/.m2/settings.xml:ro"]
     return options
 
 

@@ -28,7 +28,8 @@ NEEDS = {
         Need("go", None, "compiles Kubernetes and its tools (Go 1.24 or newer)"),
         Need("openssl", "openssl", "makes keys for the stand-alone API server"),
         Need("mvn", "maven", "fetches the jars of Kafka and of Spark's connector"),
-        Need("java", "openjdk-17-jre-headless", "runs Kafka on this machine"),
+        Need("java", "openjdk-17-jre-headless", "runs Kafka and Spark on this machine"),
+        Need("javac", "openjdk-17-jdk-headless", "builds the example of a data source in Java"),
         Need("podman", "podman", "runs the cluster's nodes and builds images"),
         Need("runc", "runc", "runs containers where crun may not"),
         Need("netavark", "netavark", "the nodes' network"),
@@ -41,7 +42,7 @@ NEEDS = {
 }
 
 PODMAN = ("podman", "runc", "netavark", "aardvark-dns", "conmon", "iptables", "ip")
-JAVA = ("mvn", "java")
+JAVA = ("mvn", "java", "javac")
 GO = ("go",)
 BASE_IMAGES = ("mmdebstrap",)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import subprocess
+import threading
 from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pyspark
@@ -13,6 +17,7 @@ from penstock.driver.jvm import Jvm
 from penstock.stream.resource import ContinuousStream
 from tests.driver.examples import FOLDER, consume, example, lines, produce
 from tests.driver.running import Topics, running, wait_for
+from tests.driver.streams import kafka_sink, stream
 from tests.driver.test_real_process import driver
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
@@ -119,7 +124,19 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def netcat(topics: Topics, jar: Path) -> Iterator[tuple[ContinuousStream, str]]:
+def url(jar: Path) -> Iterator[str]:
+    """Where the jar can be fetched over HTTP, from this machine only."""
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(jar.parent))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/{jar.name}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def netcat(topics: Topics, url: str) -> Iterator[tuple[ContinuousStream, str]]:
     """The custom source's example with a server to read from, and its sink."""
     sink = topics.make(1)
     with lines("one", "two") as port:
@@ -129,7 +146,7 @@ def netcat(topics: Topics, jar: Path) -> Iterator[tuple[ContinuousStream, str]]:
             {"bootstrapServers": topics.bootstrap, "topic": sink},
         )
         document = made.model_dump(mode="json", by_alias=True, exclude_none=True)
-        document["spec"]["dependencies"]["jars"] = [f"local://{jar}"]
+        document["spec"]["dependencies"]["jars"] = [url]
         document["spec"]["transform"] = {
             "sql": "SELECT shout(line) AS value FROM source",
             "javaFunctions": [{"name": "shout", "className": "dev.penstock.examples.Shout"}],
@@ -146,3 +163,46 @@ def test_a_data_source_and_a_function_in_java(
         process.wait_ready()
         wait_for("lines", lambda: len(consume(topics.bootstrap, sink)) == 2)
     assert {value for _, value in consume(topics.bootstrap, sink)} == {"one!", "two!"}
+
+
+COUNTER = """
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+
+class Counter(DataSource):
+    def schema(self):
+        return "value STRING"
+
+    def simpleStreamReader(self, schema):
+        return Reader(int(self.options["upTo"]))
+
+class Reader(SimpleDataSourceStreamReader):
+    def __init__(self, up_to):
+        self.up_to = up_to
+
+    def initialOffset(self):
+        return {"next": 0}
+
+    def read(self, start):
+        end = min(start["next"] + 2, self.up_to)
+        return self.readBetweenOffsets(start, {"next": end}), {"next": end}
+
+    def readBetweenOffsets(self, start, end):
+        return iter([(str(number),) for number in range(start["next"], end["next"])])
+"""
+
+
+def test_a_data_source_in_python(
+    topics: Topics, class_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a module that the image holds; in micro-batches, which is where Spark takes it."""
+    (tmp_path / "counter.py").write_text(COUNTER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    sink = topics.make(1)
+    counting = stream(
+        {"custom": {"format": "counter:Counter", "options": {"upTo": "5"}}},
+        kafka_sink(topics.bootstrap, topic=sink),
+        trigger={"microBatch": {}},
+    )
+    with driver(counting, tmp_path, class_path):
+        wait_for("numbers", lambda: len(consume(topics.bootstrap, sink)) >= 5)
+    assert [value for _, value in consume(topics.bootstrap, sink)] == ["0", "1", "2", "3", "4"]

@@ -15,6 +15,7 @@ import re
 import signal
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -138,6 +139,9 @@ class Jvm:
         submit: Sequence[str] = (),
     ) -> Jvm:
         """Starts the process and comes back at once; `gateway` waits for it."""
+        # Read by pyspark here and by the JVM there: the first python3 of the path, which they take
+        # without it, may not have pyspark.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         info = Path(tempfile.mkdtemp(prefix="penstock-jvm-")) / "gateway"
         process = subprocess.Popen(
             command(heap_mebibytes, class_path, options, submit),

@@ -194,7 +194,16 @@ class Reader(SimpleDataSourceStreamReader):
 def test_a_data_source_in_python(
     topics: Topics, class_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From a module that the image holds; in micro-batches, which is where Spark takes it."""
+    """From a module that the image holds; in micro-batches, which is where Spark takes it.
+
+    In the driver's own Python, whatever the first python3 of the path is.
+    """
+    other = tmp_path / "bin" / "python3"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\nexit 1\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", str(other.parent), prepend=os.pathsep)
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     (tmp_path / "counter.py").write_text(COUNTER)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     sink = topics.make(1)

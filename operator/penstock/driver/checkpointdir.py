@@ -42,6 +42,10 @@ class CheckpointFolder:
         """The newest committed epoch."""
         return checkpoint.committed_epoch(_names(self.path / "commits"))
 
+    def planned(self) -> int | None:
+        """The newest epoch whose offsets were written, committed or not."""
+        return checkpoint.committed_epoch(_names(self.path / "offsets"))
+
     def committed_offsets(self) -> Offsets | None:
         """Kafka's offsets at the newest commit; None before the first."""
         epoch = self.epoch()

@@ -111,6 +111,10 @@ class Engine:
         """The newest committed epoch."""
         return self._checkpoint.epoch()
 
+    def planned(self) -> int | None:
+        """The newest epoch whose offsets are in the checkpoint, committed or not."""
+        return self._checkpoint.planned()
+
     def lag(self) -> int | None:
         """Records between the committed and the newest offsets, if the source has such."""
         newest = None if self._source is None else self._source.newest

@@ -15,14 +15,14 @@ from penstock.driver.failures import Trouble
 from penstock.driver.jvm import Jvm, why_it_ended
 from penstock.driver.logs import say
 from penstock.driver.server import Health, Metrics
-from penstock.driver.supervisor import Action, Policy, Sight, State, decide, describe, is_ready
+from penstock.driver.situation import Policy, Sight, State
+from penstock.driver.supervisor import Action, decide, describe, is_ready
 from penstock.driver.throwable import understand
 from penstock.stream.status import DriverReport, Failure, QueryState
 
 _TICK = 0.25
-# Seconds that a step may take before the kubelet thinks the driver dead.
-_USUAL_STEP = 60.0
-# The first look waits for the JVM, which may have to fetch dependencies.
+# Seconds that a step may take, where Policy.step is not enough. The first look waits for the JVM,
+# which may have to fetch dependencies.
 _LONG_STEPS = {Action.START_SESSION: 240.0, Action.DISCOVER: 300.0, Action.START_QUERY: 120.0}
 
 
@@ -85,14 +85,14 @@ class Loop:
         self._report(sight)
         if action is Action.WAIT:
             return None
-        self._health.may_take = _LONG_STEPS.get(action, _USUAL_STEP)
+        self._health.may_take = _LONG_STEPS.get(action, self._policy.step)
         try:
             self._do(action)
         except Exception as error:
             return self._understood(error)
         finally:
             self._health.turned_at = time.monotonic()
-            self._health.may_take = _USUAL_STEP
+            self._health.may_take = self._policy.step
         return None
 
     def _look(self) -> Sight:
@@ -114,6 +114,8 @@ class Loop:
             session=engine.has_session,
             query=engine.has_query,
             epoch=engine.epoch(),
+            planned=engine.planned(),
+            tasks=pulse.tasks,
             idle=pulse.idle,
             busy=pulse.busy,
             flowing=pulse.flowing,
@@ -180,7 +182,7 @@ class Loop:
                 self._next_retry = _now() + timedelta(seconds=after.retry_at - time.monotonic())
 
     def _report(self, sight: Sight) -> None:
-        state, message = describe(self._state, sight)
+        state, message = describe(self._state, sight, self._policy)
         report = self._draft(sight).model_copy(update={"state": state, "message": message})
         self._health.ready = is_ready(self._state, sight, self._policy)
         self._metrics.show(report)
@@ -208,7 +210,7 @@ class Loop:
         """Everything in order: first the query, then its executors, then the JVM."""
         say("stopping")
         self._health.ready = False
-        self._health.may_take = _USUAL_STEP
+        self._health.may_take = self._policy.step
         stopping = {"state": QueryState.STOPPING, "message": "", "committed": False}
         self._publish(self._draft(self._sight).model_copy(update=stopping))
         self._engine.let_go()

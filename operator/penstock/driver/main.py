@@ -23,9 +23,8 @@ from penstock.driver.report import write_termination_message
 from penstock.driver.reporter import Reporter
 from penstock.driver.server import Health, Metrics, serve
 from penstock.driver.session import SCRATCH
-from penstock.driver.supervisor import Policy
+from penstock.driver.situation import Policy
 from penstock.driver.throwable import understand
-from penstock.driver.triggers import trigger_interval_ms
 from penstock.stream import naming
 from penstock.stream.quantities import mebibytes
 from penstock.stream.resource import ContinuousStream
@@ -87,7 +86,7 @@ def run(
         publish, flush = _publisher(place, watch)
         api = Api.in_cluster(place.namespace) if isinstance(place, Kubernetes) else None
         engine = Engine(stream, place, jvm, api)
-        policy = Policy(interval=trigger_interval_ms(stream.spec) / 1000)
+        policy = Policy.of(stream.spec)
         Loop(engine, jvm, policy, place.spec_hash, health, metrics, publish).run(stop)
         flush()
         jvm.end()

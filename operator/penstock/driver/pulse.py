@@ -22,20 +22,22 @@ class Pulse:
     """A batch is being worked on, which may take as long as it has records to catch up with."""
     flowing: bool = False
     """Every partition has a task that runs, in a mode whose first commit may be minutes away."""
+    tasks: int | None = None
+    """Tasks that run, in a mode where each partition should always have one."""
 
 
 NONE = Pulse()
 
 
 def feel(query: StreamingQuery, spark_context: Any, mode: Mode, partitions: int) -> Pulse:
-    """The query's pulse. The continuous engine has none: there, every epoch commits.
+    """The query's pulse.
 
     StreamExecution.noNewData is what processAllAvailable waits for; the status's own words would
     have to be compared as text.
     """
-    if mode is Mode.CONTINUOUS:
-        return NONE
     tracker = spark_context._jsc.sc().statusTracker()
+    if mode is Mode.CONTINUOUS:
+        return Pulse(tasks=_active_tasks(tracker))
     if mode is Mode.REAL_TIME:
         return Pulse(flowing=0 < partitions <= _active_tasks(tracker))
     idle = bool(query._jsq.streamingQuery().noNewData())

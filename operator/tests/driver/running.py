@@ -8,6 +8,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -19,8 +20,7 @@ from penstock.driver.loop import Loop
 from penstock.driver.place import Local, Place
 from penstock.driver.pod import Api
 from penstock.driver.server import Health, Metrics
-from penstock.driver.supervisor import Policy
-from penstock.driver.triggers import trigger_interval_ms
+from penstock.driver.situation import Policy
 from penstock.stream.resource import ContinuousStream
 from penstock.stream.status import DriverReport, QueryState
 
@@ -99,9 +99,9 @@ def running(
     api: Api | None = None,
 ) -> Iterator[Running]:
     """A driver for the length of the block, stopped in good order at its end."""
-    interval = trigger_interval_ms(stream.spec) / 1000
     place = Local(where) if isinstance(where, Path) else where
-    it = Running(stream, jvm, place, policy or Policy(interval, backoff_base=0.1), api)
+    policy = policy or replace(Policy.of(stream.spec), backoff_base=0.1)
+    it = Running(stream, jvm, place, policy, api)
     try:
         yield it
     finally:

@@ -12,7 +12,7 @@ from prometheus_client import generate_latest
 from penstock.driver.jvm import Jvm
 from penstock.driver.place import Local
 from penstock.driver.report import as_annotation
-from penstock.driver.supervisor import Policy
+from penstock.driver.situation import Policy
 from penstock.stream.resource import ContinuousStream
 from penstock.stream.status import QueryState
 from tests.driver.examples import example

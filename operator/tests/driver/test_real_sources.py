@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from penstock.driver.jvm import Jvm
 from penstock.driver.place import Local
-from penstock.driver.supervisor import Policy
+from penstock.driver.situation import Policy
 from penstock.stream.resource import ContinuousStream
 from penstock.stream.status import QueryState
 from tests.driver.running import Topics, running

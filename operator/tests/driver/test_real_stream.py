@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.driver.jvm import Jvm
-from penstock.driver.supervisor import Policy
+from penstock.driver.situation import Policy
 from penstock.stream.status import QueryState
 from tests.driver.running import Topics, running
 from tests.driver.streams import RATE, kafka_sink, kafka_source, stream

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.driver.failures import Trouble
-from penstock.driver.supervisor import (
+from penstock.driver.situation import Policy, Sight, State
+from penstock.driver.supervisor import Action, decide, describe, is_ready
+from penstock.driver.watchdog import (
+    COMMITS_STUCK,
     EXECUTOR_LOST,
     NO_PROGRESS,
-    Action,
-    Policy,
-    Sight,
-    State,
-    decide,
-    describe,
-    is_ready,
+    STUCK,
+    TASKS_MISSING,
 )
 from penstock.stream.status import QueryState
+from tests.driver.streams import MICRO_BATCH, stream
 
 POLICY = Policy(interval=1.0)
 PASSING = Trouble("TaskFailed", "an executor was lost")
@@ -58,7 +58,7 @@ def test_a_query_is_never_started_short_of_cores() -> None:
     """One core for two partitions would starve one of them without a word."""
     state, sight = State(checked=True), replace(UP, cores=1)
     assert action(state, sight) is Action.WAIT
-    assert describe(state, sight) == (QueryState.WAITING_FOR_CORES, "1 of 4 cores")
+    assert describe(state, sight, POLICY) == (QueryState.WAITING_FOR_CORES, "1 of 4 cores")
 
 
 def test_more_partitions_ask_for_executors_first() -> None:
@@ -66,7 +66,7 @@ def test_more_partitions_ask_for_executors_first() -> None:
     assert action(state, replace(sight, cores_wanted=6)) is Action.REQUEST_EXECUTORS
     short = replace(sight, cores_wanted=6, cores_requested=6)
     assert action(state, short) is Action.WAIT
-    assert describe(state, short) == (QueryState.WAITING_FOR_CORES, "4 of 6 cores")
+    assert describe(state, short, POLICY) == (QueryState.WAITING_FOR_CORES, "4 of 6 cores")
 
 
 def test_no_commit_short_of_cores_is_not_stuck() -> None:
@@ -102,20 +102,97 @@ def test_a_query_that_commits_nothing_is_started_again() -> None:
     assert state.retry_at is not None
 
 
-def test_a_process_that_stays_stuck_is_given_up() -> None:
+@pytest.mark.parametrize("reason", sorted(STUCK))
+def test_a_process_that_stays_stuck_is_given_up(reason: str) -> None:
     state = replace(State(), stuck=POLICY.stuck_at_most - 1)
-    trouble = Trouble(NO_PROGRESS, "")
-    assert action(state, replace(UP, trouble=trouble)) is Action.GIVE_UP
+    assert action(state, replace(UP, trouble=Trouble(reason, ""))) is Action.GIVE_UP
+
+
+def continuous(epoch: int) -> tuple[State, Sight]:
+    """A continuous query that has committed once since it was started."""
+    state, sight = running(epoch=epoch)
+    sight = replace(sight, epoch=epoch + 1, planned=epoch + 1, tasks=4, now=101.0)
+    return watched(state, sight)[0], sight
+
+
+def watched(state: State, sight: Sight) -> tuple[State, Action]:
+    return decide(state, sight, replace(POLICY, continuous=True), 0.5)
+
+
+def test_offsets_that_move_while_commits_do_not() -> None:
+    """Sooner than mere silence is stuck, and only where it is no ordinary delay."""
+    state, sight = continuous(3)
+    late = replace(sight, now=101.0 + POLICY.patience_with_commits + 1)
+    assert watched(state, replace(late, planned=6))[1] is Action.WAIT
+    state, what = watched(state, replace(late, planned=7))
+    assert what is Action.STOP_QUERY
+    assert state.trouble is not None
+    assert state.trouble.reason == COMMITS_STUCK
+    # Asynchronous tracking plans and commits beside the batches.
+    state, sight = running(epoch=3)
+    assert action(state, replace(sight, now=late.now, planned=9)) is Action.WAIT
+
+
+def test_a_partition_without_a_task() -> None:
+    state, sight = continuous(3)
+    starving = replace(sight, tasks=3, now=102.0)
+    state, what = watched(state, starving)
+    assert what is Action.WAIT
+    late = replace(starving, now=101.0 + POLICY.patience_for_tasks + 1)
+    assert watched(state, replace(late, tasks=4))[1] is Action.WAIT
+    state, what = watched(state, late)
+    assert what is Action.STOP_QUERY
+    assert state.trouble is not None
+    assert state.trouble.reason == TASKS_MISSING
+    assert "3 tasks run for 4 partitions" in state.trouble.message
+
+
+def test_epochs_that_fall_behind_are_said_and_not_restarted() -> None:
+    state, sight = continuous(3)
+    policy = replace(POLICY, continuous=True)
+    for n in range(1, 12):
+        sight = replace(sight, epoch=4 + n, planned=4 + n, now=101.0 + 5 * n)
+        state, what = watched(state, sight)
+        assert what is Action.WAIT
+    behind = describe(state, sight, policy)
+    assert behind[0] is QueryState.RUNNING
+    assert "checkpoint interval" in behind[1]
+    for n in range(1, 12):
+        sight = replace(sight, epoch=15 + n, planned=15 + n, now=156.0 + n)
+        state, what = watched(state, sight)
+    in_time = describe(state, sight, policy)
+    assert in_time == (QueryState.RUNNING, "")
+
+
+def test_an_end_for_people_who_want_one() -> None:
+    policy = replace(POLICY, max_attempts=3)
+    state, sight, actions = State(), replace(UP, trouble=PASSING), []
+    for _ in range(3):
+        state, what = decide(state, sight, policy, 0.5)
+        actions.append(what)
+    assert actions == [Action.STOP_QUERY, Action.STOP_QUERY, Action.LET_GO]
+    assert state.halted
+    assert state.trouble is not None
+    assert "restart.maxAttempts is 3" in state.trouble.message
+    assert decide(state, replace(UP, now=1e6), policy, 0.5)[1] is Action.WAIT
+
+
+def test_the_policy_is_the_specs() -> None:
+    spec = stream(restart={"maxAttempts": 5, "stableAfter": "5m"}).spec
+    policy = Policy.of(spec)
+    assert (policy.max_attempts, policy.stable_after, policy.interval) == (5, 300.0, 1.0)
+    assert policy.continuous
+    assert not Policy.of(stream(trigger=MICRO_BATCH).spec).continuous
 
 
 def test_ready_means_committed_by_this_query() -> None:
     state, sight = running(epoch=3)
     assert not is_ready(state, sight, POLICY)
-    assert describe(state, sight)[0] is QueryState.STARTING
+    assert describe(state, sight, POLICY)[0] is QueryState.STARTING
     committed = replace(sight, epoch=4, now=101.0)
     state = after(state, committed)
     assert is_ready(state, committed, POLICY)
-    assert describe(state, committed)[0] is QueryState.RUNNING
+    assert describe(state, committed, POLICY)[0] is QueryState.RUNNING
     assert not is_ready(state, replace(committed, now=101.0 + POLICY.patience + 1), POLICY)
 
 
@@ -125,7 +202,7 @@ def test_a_failed_query_is_not_ready_until_it_commits_again() -> None:
     state, what = decide(state, replace(UP, trouble=PASSING, epoch=4), POLICY, 0.5)
     assert what is Action.STOP_QUERY
     assert state.retry_at == 100.5
-    assert describe(state, UP) == (QueryState.RESTARTING, "after TaskFailed")
+    assert describe(state, UP, POLICY) == (QueryState.RESTARTING, "after TaskFailed")
     assert action(state, replace(UP, now=100.4)) is Action.WAIT
     state, what = decide(state, replace(UP, now=100.6, epoch=4), POLICY, 0.5)
     assert what is Action.CHECK_QUERY
@@ -170,7 +247,7 @@ def test_cores_that_a_grown_query_has_lost_again_stop_it_too() -> None:
 def test_a_permanent_failure_holds_nothing_and_tries_nothing() -> None:
     state, what = decide(State(), replace(UP, trouble=PERMANENT), POLICY, 0.5)
     assert what is Action.LET_GO
-    assert describe(state, Sight(now=100.0)) == (QueryState.FAILED, "Aggregate")
+    assert describe(state, Sight(now=100.0), POLICY) == (QueryState.FAILED, "Aggregate")
     assert action(state, Sight(now=1e9)) is Action.WAIT
     assert state.restarts == 0
 
@@ -229,7 +306,7 @@ def test_a_query_that_has_looked_and_found_nothing_is_ready() -> None:
     idle = replace(sight, idle=True, flowing=True)
     state = after(state, idle)
     assert is_ready(state, idle, POLICY)
-    assert describe(state, idle)[0] is QueryState.RUNNING
+    assert describe(state, idle, POLICY)[0] is QueryState.RUNNING
 
 
 def test_what_was_to_end_is_completed_and_lets_go_once() -> None:
@@ -240,7 +317,7 @@ def test_what_was_to_end_is_completed_and_lets_go_once() -> None:
     gone = Sight(now=500.0, completed=True)
     assert action(state, gone) is Action.WAIT
     assert is_ready(state, gone, POLICY)
-    assert describe(state, gone) == (QueryState.COMPLETED, "")
+    assert describe(state, gone, POLICY) == (QueryState.COMPLETED, "")
 
 
 TROUBLES = st.sampled_from([None, None, None, PASSING, PERMANENT, CURABLE, SUSPECT])
@@ -261,17 +338,29 @@ def sights(draw: st.DrawFn) -> Sight:
         session=session,
         query=session and draw(st.booleans()),
         epoch=draw(st.none() | st.integers(0, 9)),
+        planned=draw(st.none() | st.integers(0, 13)),
+        tasks=draw(st.none() | st.integers(0, 4)),
     )
 
 
+POLICIES = st.builds(
+    Policy,
+    interval=st.sampled_from([0.0, 1.0, 600.0]),
+    continuous=st.booleans(),
+    max_attempts=st.none() | st.integers(1, 5),
+)
+
+
 @settings(max_examples=300)
-@given(st.lists(st.tuples(sights(), st.floats(0, 0.999)), max_size=30))
-def test_invariants_over_random_histories(history: list[tuple[Sight, float]]) -> None:
+@given(st.lists(st.tuples(sights(), st.floats(0, 0.999)), max_size=30), POLICIES)
+def test_invariants_over_random_histories(
+    history: list[tuple[Sight, float]], policy: Policy
+) -> None:
     state, now = State(), 0.0
     for seen, jitter in history:
         now += seen.now
         sight = replace(seen, now=now)
-        before, (state, what) = state, decide(state, sight, POLICY, jitter)
+        before, (state, what) = state, decide(state, sight, policy, jitter)
         if what is Action.LET_GO:
             assert state.halted or state.retry_at is not None
         if sight.trouble is not None and sight.trouble.permanent:
@@ -286,8 +375,10 @@ def test_invariants_over_random_histories(history: list[tuple[Sight, float]]) ->
         if before.halted and sight.trouble is None:
             assert what in (Action.WAIT, Action.DISCOVER)
         if state.retry_at is not None:
-            assert state.retry_at <= now + POLICY.backoff_cap
-        if is_ready(state, sight, POLICY):
+            assert state.retry_at <= now + policy.backoff_cap
+        if policy.max_attempts is not None and state.attempts >= policy.max_attempts:
+            assert state.halted
+        if is_ready(state, sight, policy):
             assert state.committed
-            assert describe(state, sight)[0] is not QueryState.FAILED
-        describe(state, sight)
+            assert describe(state, sight, policy)[0] is not QueryState.FAILED
+        describe(state, sight, policy)

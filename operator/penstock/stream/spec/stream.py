@@ -11,6 +11,7 @@ from penstock.stream.owned import NO_OWNED_CONF
 from penstock.stream.spec.checkpoint import Checkpoint
 from penstock.stream.spec.part import ObjectName, Options, Part
 from penstock.stream.spec.pods import Driver, Executor
+from penstock.stream.spec.restart import Restart
 from penstock.stream.spec.sinks import Sink
 from penstock.stream.spec.sources import Source
 from penstock.stream.spec.transforms import Transform
@@ -88,6 +89,7 @@ class StreamSpec(Part):
         "complete all of them. Default: update in real-time mode, else append.",
     )
     checkpoint: Checkpoint = Field(Checkpoint(), description="Where progress is kept.")
+    restart: Restart = Field(Restart(), description="How failures are met.")
     driver: Driver = Field(Driver(), description="The driver's pod.")
     executor: Executor = Field(Executor(), description="The executors' pods.")
     dependencies: Dependencies = Field(

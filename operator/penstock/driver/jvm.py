@@ -128,6 +128,7 @@ class Jvm:
         self._patience = patience
         self._info = info
         self._gateway: Any = None
+        self._why_killed: Trouble | None = None
 
     @classmethod
     def launch(
@@ -162,6 +163,12 @@ class Jvm:
         return self._process.poll()
 
     @property
+    def why_ended(self) -> Trouble | None:
+        """What its end means; None while it lives."""
+        exit_code = self.exit_code
+        return None if exit_code is None else self._why_killed or why_it_ended(exit_code)
+
+    @property
     def gateway(self) -> Any:
         """Py4J's gateway; waits, within bounds, until the JVM answers."""
         if self._gateway is None:
@@ -183,8 +190,9 @@ class Jvm:
             self._process.kill()
             self._process.wait()
 
-    def kill(self) -> None:
-        """Ends it at once."""
+    def kill(self, why: Trouble | None = None) -> None:
+        """Ends it at once; `why` is then what its end means."""
+        self._why_killed = why
         self._process.kill()
 
     def _connect(self) -> Any:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from penstock.driver.engine import Engine, ended
 from penstock.driver.failures import Trouble
-from penstock.driver.jvm import Jvm, why_it_ended
+from penstock.driver.jvm import Jvm
 from penstock.driver.logs import say
 from penstock.driver.server import Health, Metrics
 from penstock.driver.situation import Policy, Sight, State
@@ -96,8 +96,8 @@ class Loop:
         return None
 
     def _look(self) -> Sight:
-        if self._jvm.exit_code is not None:
-            raise GivenUp(why_it_ended(self._jvm.exit_code))
+        if self._jvm.why_ended is not None:
+            raise GivenUp(self._jvm.why_ended)
         engine = self._engine
         trouble = engine.look_for_trouble()
         wanted, requested = engine.wanted, engine.requested
@@ -152,8 +152,8 @@ class Loop:
         if isinstance(error, GivenUp):
             raise error
         if ended(self._jvm, error):
-            assert self._jvm.exit_code is not None
-            raise GivenUp(why_it_ended(self._jvm.exit_code)) from error
+            assert self._jvm.why_ended is not None
+            raise GivenUp(self._jvm.why_ended) from error
         return understand(error)
 
     def _note(self, trouble: Trouble, again: bool) -> None:

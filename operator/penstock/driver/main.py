@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from penstock.driver import logs
+from penstock.driver import logs, watchman
 from penstock.driver.dependencies import submit_arguments
 from penstock.driver.engine import Engine
 from penstock.driver.failures import Trouble
@@ -32,6 +32,8 @@ from penstock.stream.status import DriverReport
 
 # Within the kubelet's default grace period of 30 s.
 _STOP_SECONDS = 25.0
+# For a loop whose JVM was taken from it to come back.
+_LAST_SECONDS = 10.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -87,6 +89,7 @@ def run(
         api = Api.in_cluster(place.namespace) if isinstance(place, Kubernetes) else None
         engine = Engine(stream, place, jvm, api)
         policy = Policy.of(stream.spec)
+        watchman.watch(health, lambda trouble: _end_hung(place, jvm, trouble))
         Loop(engine, jvm, policy, place.spec_hash, health, metrics, publish).run(stop)
         flush()
         jvm.end()
@@ -150,6 +153,15 @@ def _publisher(
         seen(report)
 
     return publish, lambda: reporter.flush(2.0)
+
+
+def _end_hung(place: Place, jvm: Jvm, trouble: Trouble) -> None:
+    """Without its JVM the loop comes back, and ends the process; if not, it is ended here."""
+    say("the driver hangs", level=40, reason=trouble.reason, cause=trouble.message)
+    jvm.kill(trouble)
+    timer = threading.Timer(_LAST_SECONDS, lambda: os._exit(_give_up(place, jvm, trouble)))
+    timer.daemon = True
+    timer.start()
 
 
 def _give_up(place: Place, jvm: Jvm, trouble: Trouble) -> int:

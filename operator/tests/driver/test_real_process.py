@@ -32,13 +32,13 @@ EXPECTED_WARNINGS = ("Disabling AQE",)
 class Process:
     """`python3 -m penstock.driver` on one stream and one checkpoint."""
 
-    def __init__(self, it: ContinuousStream, folder: Path, class_path: str) -> None:
+    def __init__(self, it: ContinuousStream, folder: Path, class_path: str, *program: str) -> None:
         (self.port,) = free_ports(1)
         self.termination_log = folder / "termination-log"
         self.log = folder / f"driver-{time.monotonic_ns()}.log"
         (folder / "stream.yaml").write_text(it.to_yaml())
         command = [
-            sys.executable, "-m", "penstock.driver", str(folder / "stream.yaml"),
+            sys.executable, *(program or ("-m", "penstock.driver")), str(folder / "stream.yaml"),
             "--checkpoint", str(folder / "checkpoint"), "--class-path", class_path,
             "--http-port", str(self.port), "--termination-log", str(self.termination_log),
         ]  # fmt: skip
@@ -62,15 +62,18 @@ class Process:
 
         wait_for("ready", ready)
 
-    def kill_jvm(self) -> None:
+    @property
+    def jvm(self) -> int:
+        """Its process id."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
         (jvm,) = (int(pid) for pid in children.split())
-        os.kill(jvm, signal.SIGKILL)
+        return jvm
 
 
 @contextmanager
-def driver(it: ContinuousStream, folder: Path, class_path: str) -> Iterator[Process]:
-    process = Process(it, folder, class_path)
+def driver(it: ContinuousStream, folder: Path, class_path: str, *program: str) -> Iterator[Process]:
+    """A driver's process for the length of the block; `program` is Python's way to it."""
+    process = Process(it, folder, class_path, *program)
     try:
         yield process
     finally:
@@ -109,7 +112,7 @@ def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(
         with driver(flow, tmp_path, class_path) as first:
             first.wait_ready()
             assert first.probe("/livez") == 200
-            first.kill_jvm()
+            os.kill(first.jvm, signal.SIGKILL)
             assert first.process.wait(30) == 1
         failure = Failure.model_validate_json(first.termination_log.read_text())
         assert failure.reason == "DriverKilled"

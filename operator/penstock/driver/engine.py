@@ -10,9 +10,10 @@ from penstock.driver.checkpointdir import CheckpointFolder
 from penstock.driver.credentials import check_secrets
 from penstock.driver.failures import DriverError, Trouble, classify
 from penstock.driver.jvm import Jvm
-from penstock.driver.kafka import Offsets, first_offsets, lag, starting_offsets
+from penstock.driver.kafka import Offsets, first_offsets, starting_offsets
 from penstock.driver.logs import say
 from penstock.driver.place import Kubernetes, Local, Place
+from penstock.driver.progress import Commit, ProgressReader, Stretch
 from penstock.driver.pulse import Pulse
 from penstock.driver.source import SourceWatch, open_source
 from penstock.driver.sources import begins_at_a_moment
@@ -37,6 +38,7 @@ class Engine:
         self._jvm = jvm
         self._api = api
         self._checkpoint = CheckpointFolder(place.checkpoint)
+        self._progress = ProgressReader(place.checkpoint)
         self._pool = concurrent.futures.ThreadPoolExecutor(1, "cluster")
         # While the JVM starts: it takes about as long.
         self._cluster: concurrent.futures.Future[None] | None = self._pool.submit(
@@ -115,11 +117,22 @@ class Engine:
         """The newest epoch whose offsets are in the checkpoint, committed or not."""
         return self._checkpoint.planned()
 
-    def lag(self) -> int | None:
-        """Records between the committed and the newest offsets, if the source has such."""
+    def news(self) -> list[tuple[Commit, Stretch | None]]:
+        """What has been committed since the last look."""
+        return self._progress.news()
+
+    @property
+    def stretch(self) -> Stretch | None:
+        """The records of the newest commit, where they are known."""
+        return self._progress.stretch
+
+    def offsets(self) -> tuple[Offsets, Offsets] | None:
+        """The committed and the newest offsets, if the source has such."""
         newest = None if self._source is None else self._source.newest
-        committed = self._checkpoint.committed_offsets() if newest is not None else None
-        return None if newest is None or committed is None else lag(committed, newest)
+        commit = self._progress.newest
+        if newest is None or commit is None or commit.offsets is None:
+            return None
+        return commit.offsets, newest
 
     def look_for_trouble(self) -> Trouble | None:
         """What has ended by itself since the last look."""

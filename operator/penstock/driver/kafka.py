@@ -108,13 +108,21 @@ def first_offsets(asked: Mapping[str, Mapping[str, int]], newest: Offsets) -> Of
     }
 
 
-def lag(committed: Offsets, newest: Offsets) -> int:
-    """Records between the two; a partition without a committed offset has not been begun."""
-    return sum(
-        max(0, end - committed.get(topic, {}).get(partition, 0))
+def lags(committed: Offsets, newest: Offsets) -> Mapping[tuple[str, int], int]:
+    """Records between the two, by topic and partition.
+
+    A partition without a committed offset has not been begun.
+    """
+    return {
+        (topic, partition): max(0, end - committed.get(topic, {}).get(partition, 0))
         for topic, ends in newest.items()
         for partition, end in ends.items()
-    )
+    }
+
+
+def lag(committed: Offsets, newest: Offsets) -> int:
+    """Records between the two in all."""
+    return sum(lags(committed, newest).values())
 
 
 def require_a_known_broker(bootstrap_servers: str) -> None:

@@ -10,11 +10,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from penstock.driver import watchdog
 from penstock.driver.engine import Engine, ended
 from penstock.driver.failures import Trouble
 from penstock.driver.jvm import Jvm
+from penstock.driver.kafka import lag
 from penstock.driver.logs import say
-from penstock.driver.server import Health, Metrics
+from penstock.driver.metrics import Metrics
+from penstock.driver.server import Health
 from penstock.driver.situation import Policy, Sight, State
 from penstock.driver.supervisor import Action, decide, describe, is_ready
 from penstock.driver.throwable import understand
@@ -81,7 +84,7 @@ class Loop:
         before = self._state
         jitter = random.random()  # noqa: S311
         self._state, action = decide(before, sight, self._policy, jitter)
-        self._note_changes(before, self._state)
+        self._note_changes(before, self._state, action)
         self._report(sight)
         if action is Action.WAIT:
             return None
@@ -103,6 +106,7 @@ class Loop:
         wanted, requested = engine.wanted, engine.requested
         ready, cores = engine.registered()
         pulse = engine.pulse()
+        self._see_commits()
         return Sight(
             now=time.monotonic(),
             trouble=trouble,
@@ -121,6 +125,13 @@ class Loop:
             flowing=pulse.flowing,
             completed=engine.completed,
         )
+
+    def _see_commits(self) -> None:
+        for commit, stretch in self._engine.news():
+            self._metrics.committed(commit, stretch)
+        offsets = self._engine.offsets()
+        if offsets is not None:
+            self._metrics.offsets(*offsets)
 
     def _do(self, action: Action) -> None:
         say("next step", step=action.name.lower())
@@ -171,9 +182,12 @@ class Loop:
             permanent=trouble.permanent,
         )
 
-    def _note_changes(self, before: State, after: State) -> None:
+    def _note_changes(self, before: State, after: State, action: Action) -> None:
         if after.trouble is not None and after.trouble is not before.trouble:
             self._note(after.trouble, again=before.halted)
+            self._metrics.failed(after.trouble)
+            if after.trouble.reason in watchdog.FOUND:
+                self._metrics.watchdog_acted(after.trouble.reason, action.name.lower())
         if after.restarts > before.restarts and after.trouble is not None:
             self._metrics.restarted(after.trouble.reason)
         if after.retry_at != before.retry_at:
@@ -189,7 +203,7 @@ class Loop:
         self._publish(report)
 
     def _draft(self, sight: Sight) -> DriverReport:
-        engine, wanted = self._engine, self._engine.requested
+        wanted, offsets = self._engine.requested, self._engine.offsets()
         return DriverReport(
             spec_hash=self._spec_hash,
             state=QueryState.STARTING,
@@ -200,7 +214,7 @@ class Loop:
             registered_cores=sight.cores if sight.session else None,
             epoch=sight.epoch,
             committed=self._state.committed,
-            lag=engine.lag() if sight.query else None,
+            lag=lag(*offsets) if sight.query and offsets else None,
             query_restarts=self._state.restarts,
             last_failure=self._failure,
             next_retry=self._next_retry,

@@ -17,11 +17,13 @@ from penstock.driver.failures import Trouble
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, quick_start
 from penstock.driver.logs import say
 from penstock.driver.loop import GivenUp, Loop
+from penstock.driver.measurer import Measurer
+from penstock.driver.metrics import Metrics
 from penstock.driver.place import Kubernetes, Local, Place, pod_place
 from penstock.driver.pod import Api
 from penstock.driver.report import write_termination_message
 from penstock.driver.reporter import Reporter
-from penstock.driver.server import Health, Metrics, serve
+from penstock.driver.server import Health, serve
 from penstock.driver.session import SCRATCH
 from penstock.driver.situation import Policy
 from penstock.driver.throwable import understand
@@ -90,7 +92,9 @@ def run(
         engine = Engine(stream, place, jvm, api)
         policy = Policy.of(stream.spec)
         watchman.watch(health, lambda trouble: _end_hung(place, jvm, trouble))
+        measurer = Measurer(engine, jvm, stream.spec, place.secrets, metrics)
         Loop(engine, jvm, policy, place.spec_hash, health, metrics, publish).run(stop)
+        measurer.end()
         flush()
         jvm.end()
     except GivenUp as end:

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from penstock.stream.status import DriverReport, QueryState
+from penstock.driver.metrics import Metrics
 
 
 @dataclass
@@ -27,61 +27,6 @@ class Health:
     def is_alive(self) -> bool:
         """Whether the loop still turns."""
         return time.monotonic() - self.turned_at <= self.may_take
-
-
-class Metrics:
-    """The driver's numbers, in a registry of its own."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        prefix = "penstock_stream"
-        self._state = Gauge(
-            f"{prefix}_state",
-            "1 for the state the stream is in.",
-            ["state"],
-            registry=self.registry,
-        )
-        self._epoch = Gauge(f"{prefix}_epoch", "Last committed epoch.", registry=self.registry)
-        self._commit = Gauge(
-            f"{prefix}_last_epoch_commit_timestamp_seconds",
-            "When the driver saw the last commit.",
-            registry=self.registry,
-        )
-        self._partitions = Gauge(
-            f"{prefix}_source_partitions", "Partitions of the source.", registry=self.registry
-        )
-        self._cores = Gauge(
-            f"{prefix}_executor_cores", "Executors' cores.", ["kind"], registry=self.registry
-        )
-        self._lag = Gauge(
-            f"{prefix}_lag_records",
-            "Records between the committed and the newest offsets.",
-            registry=self.registry,
-        )
-        self._restarts = Counter(
-            f"{prefix}_restarts", "Restarts.", ["level", "reason"], registry=self.registry
-        )
-        self._last_epoch: int | None = None
-
-    def restarted(self, reason: str) -> None:
-        """The query was started again after a failure."""
-        self._restarts.labels("query", reason).inc()
-
-    def show(self, report: DriverReport) -> None:
-        """Takes the numbers over from a report."""
-        for state in QueryState:
-            self._state.labels(state.value).set(state is report.state)
-        self._cores.labels("wanted").set(report.cores or 0)
-        self._cores.labels("registered").set(report.registered_cores or 0)
-        if report.partitions is not None:
-            self._partitions.set(report.partitions)
-        if report.lag is not None:
-            self._lag.set(report.lag)
-        if report.epoch is not None and report.epoch != self._last_epoch:
-            self._epoch.set(report.epoch)
-            if self._last_epoch is not None or report.committed:
-                self._commit.set_to_current_time()
-            self._last_epoch = report.epoch
 
 
 def serve(port: int, health: Health, metrics: Metrics) -> ThreadingHTTPServer:

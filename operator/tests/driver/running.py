@@ -17,9 +17,10 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from penstock.driver.engine import Engine
 from penstock.driver.jvm import Jvm
 from penstock.driver.loop import Loop
+from penstock.driver.metrics import Metrics
 from penstock.driver.place import Local, Place
 from penstock.driver.pod import Api
-from penstock.driver.server import Health, Metrics
+from penstock.driver.server import Health
 from penstock.driver.situation import Policy
 from penstock.stream.resource import ContinuousStream
 from penstock.stream.status import DriverReport, QueryState

@@ -3,6 +3,9 @@
 import re
 from pathlib import Path
 
+from penstock.controller import metrics as controller_metrics
+from penstock.driver import metrics as driver_metrics
+
 ROOT = Path(__file__).resolve().parents[2]
 _NAMED = re.compile(r"`(test_\w+)(\.py)?`")
 
@@ -28,3 +31,14 @@ def test_every_guarantee_names_a_test() -> None:
     rows = re.findall(r"^\| \d+ \|.*$", (ROOT / "docs/guarantees.md").read_text(), re.MULTILINE)
     assert rows
     assert [row for row in rows if not _NAMED.search(row)] == []
+
+
+def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
+    """By name: one of the driver's, or of the operator's."""
+    exported = {
+        metric.name + ("_total" if metric.type == "counter" else "")
+        for made in (driver_metrics.Metrics(), controller_metrics.Metrics())
+        for metric in made.registry.collect()
+    }
+    documented = set(re.findall(r"`(penstock_\w*[a-z])`", (ROOT / "docs/metrics.md").read_text()))
+    assert documented == exported

@@ -18,7 +18,7 @@ from penstock.driver.kafka import Offsets, lags
 from penstock.driver.progress import Commit, Stretch
 from penstock.stream.status import DriverReport, QueryState
 
-PREFIX = "penstock_stream"
+PREFIX = "penstock_driver"
 # A stream with more has the sums only.
 MOST_PARTITIONS = 1000
 MOST_EXECUTORS = 200
@@ -131,7 +131,7 @@ class Metrics:
 
     def _by_executor(self) -> Iterator[Metric]:
         columns: tuple[tuple[str, str, Callable[[ExecutorFigures], int]], ...] = (
-            ("cores", "Cores.", lambda each: each.cores),
+            ("task_slots", "Cores for tasks.", lambda each: each.cores),
             ("active_tasks", "Tasks that run.", lambda each: each.active_tasks),
             ("failed_tasks", "Tasks that have failed.", lambda each: each.failed_tasks),
             ("heap_peak_bytes", "Most heap that was in use.", lambda each: each.heap_peak),

@@ -60,4 +60,4 @@ def test_numbers(topics: Topics, jvm: Jvm, tmp_path: Path, trigger: dict[str, An
     mean = found["record_commit_latency_seconds_sum"] / samples
     print(f"{mean:.3f} s from a record to its commit, of {samples:.0f} samples")
     assert 0 < mean < time.time() - began
-    assert found["executor_cores{executor=driver}"] == 2
+    assert found["executor_task_slots{executor=driver}"] == 2

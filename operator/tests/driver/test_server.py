@@ -55,7 +55,7 @@ def test_metrics(served: Served) -> None:
     _, metrics, connection = served
     metrics.show(DriverReport(spec_hash="", state=QueryState.RUNNING))
     lines = get(connection, "/metrics")[1].splitlines()
-    assert 'penstock_stream_state{state="Running"} 1.0' in lines
+    assert 'penstock_driver_state{state="Running"} 1.0' in lines
 
 
 def test_nothing_else_is_served(served: Served) -> None:

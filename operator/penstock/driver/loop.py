@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from penstock.driver import watchdog
+from penstock.driver.attempts import Attempts
 from penstock.driver.engine import Engine, ended
 from penstock.driver.failures import Trouble
 from penstock.driver.jvm import Jvm
@@ -19,7 +20,7 @@ from penstock.driver.logs import say
 from penstock.driver.metrics import Metrics
 from penstock.driver.server import Health
 from penstock.driver.situation import Policy, Sight, State
-from penstock.driver.supervisor import Action, decide, describe, is_ready
+from penstock.driver.supervisor import Action, decide, describe, first_state, is_ready
 from penstock.driver.throwable import understand
 from penstock.stream.status import DriverReport, Failure, QueryState
 
@@ -49,6 +50,7 @@ class Loop:
         health: Health,
         metrics: Metrics,
         publish: Callable[[DriverReport], None],
+        attempts: Attempts | None = None,
     ) -> None:
         self._engine = engine
         self._jvm = jvm
@@ -57,7 +59,8 @@ class Loop:
         self._health = health
         self._metrics = metrics
         self._publish = publish
-        self._state = State()
+        self._attempts = attempts
+        self._state = State() if attempts is None else first_state(attempts.read(), policy)
         self._failure: Failure | None = None
         self._next_retry: datetime | None = None
         self._sight = Sight(now=time.monotonic())
@@ -65,12 +68,21 @@ class Loop:
     def run(self, stop: threading.Event) -> None:
         """Returns after a clean stop; raises GivenUp if the process must end."""
         trouble: Trouble | None = None
+        self._keep_attempts()
+        if self._state.trouble is not None:
+            self._note(self._state.trouble, again=False)
         while not stop.is_set():
             self._health.turned_at = time.monotonic()
             trouble = self._turn(trouble)
             if trouble is None:
                 stop.wait(_TICK)
         self._stop()
+        if self._attempts is not None:
+            self._attempts.forget()
+
+    def _keep_attempts(self) -> None:
+        if self._attempts is not None:
+            self._attempts.write(self._state.attempts)
 
     def _turn(self, trouble: Trouble | None) -> Trouble | None:
         """One turn; what goes wrong in it is the next turn's trouble."""
@@ -84,6 +96,8 @@ class Loop:
         before = self._state
         jitter = random.random()  # noqa: S311
         self._state, action = decide(before, sight, self._policy, jitter)
+        if self._state.attempts != before.attempts:
+            self._keep_attempts()
         self._note_changes(before, self._state, action)
         self._report(sight)
         if action is Action.WAIT:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from penstock.driver import logs, watchman
+from penstock.driver.attempts import Attempts
 from penstock.driver.dependencies import submit_arguments
 from penstock.driver.engine import Engine
 from penstock.driver.failures import Trouble
@@ -93,7 +94,8 @@ def run(
         policy = Policy.of(stream.spec)
         watchman.watch(health, lambda trouble: _end_hung(place, jvm, trouble))
         measurer = Measurer(engine, jvm, stream.spec, place.secrets, metrics)
-        Loop(engine, jvm, policy, place.spec_hash, health, metrics, publish).run(stop)
+        ended = Attempts(place.checkpoint, place.spec_hash) if policy.max_attempts else None
+        Loop(engine, jvm, policy, place.spec_hash, health, metrics, publish, ended).run(stop)
         measurer.end()
         flush()
         jvm.end()

@@ -43,6 +43,15 @@ class Action(Enum):
     """End the process: the kubelet makes a new one."""
 
 
+def first_state(attempts: int, policy: Policy) -> State:
+    """Where a process begins, after so many failures in a row of earlier ones."""
+    fresh = State(attempts=attempts)
+    if policy.max_attempts is None or attempts < policy.max_attempts:
+        return fresh
+    ended = Trouble("DriverRestarted", "the driver's process ended again and again.")
+    return replace(fresh, halted=True, trouble=_final(ended, 0, attempts, policy))
+
+
 def decide(state: State, sight: Sight, policy: Policy, jitter: float) -> tuple[State, Action]:
     """The next step."""
     if sight.trouble is not None:

@@ -55,6 +55,14 @@ class Process:
         except OSError:
             return 0
 
+    def page(self, path: str) -> str:
+        """What is served there; nothing while nothing is."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
     def wait_ready(self) -> None:
         def ready() -> bool:
             assert self.process.poll() is None, self.log.read_text()
@@ -138,6 +146,23 @@ def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(
     assert loud == []
     steps = [json.loads(line)["message"] for line in lines if line.startswith("{")]
     assert steps[-2:] == ["stopping", "stopped"]
+
+
+def test_an_end_of_restarts_holds_across_processes(class_path: str, tmp_path: Path) -> None:
+    """The kubelet would start a container whose JVM dies for ever."""
+    once = stream(restart={"maxAttempts": 1})
+    with driver(once, tmp_path, class_path) as first:
+        first.wait_ready()
+        os.kill(first.jvm, signal.SIGKILL)
+        assert first.process.wait(30) == 1
+    with driver(once, tmp_path, class_path) as second:
+        wait_for("failed", lambda: 'state{state="Failed"} 1.0' in second.page("/metrics"))
+        assert second.probe("/readyz") == 503
+        second.process.send_signal(signal.SIGTERM)
+        assert second.process.wait(30) == 0
+    assert "restart.maxAttempts is 1" in second.log.read_text()
+    with driver(once, tmp_path, class_path) as third:
+        third.wait_ready()
 
 
 def test_a_spec_that_cannot_be_read_ends_the_process(tmp_path: Path) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.driver.attempts import Attempts
 from penstock.driver.failures import Trouble
 from penstock.driver.situation import Policy, Sight, State
-from penstock.driver.supervisor import Action, decide, describe, is_ready
+from penstock.driver.supervisor import Action, decide, describe, first_state, is_ready
 from penstock.driver.watchdog import (
     COMMITS_STUCK,
     EXECUTOR_LOST,
@@ -175,6 +177,27 @@ def test_an_end_for_people_who_want_one() -> None:
     assert state.trouble is not None
     assert "restart.maxAttempts is 3" in state.trouble.message
     assert decide(state, replace(UP, now=1e6), policy, 0.5)[1] is Action.WAIT
+
+
+def test_an_end_across_processes(tmp_path: Path) -> None:
+    """A JVM that dies takes the supervisor's memory with it."""
+    policy = replace(POLICY, max_attempts=3)
+    kept = Attempts(tmp_path, "hash")
+    assert first_state(kept.read(), policy) == State()
+    kept.write(0)  # this process ends without a word,
+    state = first_state(kept.read(), policy)
+    assert (state.attempts, state.halted) == (1, False)
+    kept.write(2)  # the next one after two failures,
+    state = first_state(kept.read(), policy)
+    assert state.halted
+    assert describe(state, Sight(now=0.0), policy)[0] is QueryState.FAILED
+    assert action(state, Sight(now=0.0)) is Action.WAIT
+    # A new spec begins anew, and so does a start after a stop in good order.
+    assert Attempts(tmp_path, "another").read() == 0
+    kept.forget()
+    assert kept.read() == 0
+    (tmp_path / "penstock" / "attempts.json").write_text("{")
+    assert kept.read() == 0
 
 
 def test_the_policy_is_the_specs() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import concurrent.futures
 from typing import TYPE_CHECKING
 
-from penstock.driver import executors, pod, pulse, pycode, query, session
+from penstock.driver import batchstats, executors, pod, pulse, pycode, query, session
+from penstock.driver.batchstats import BatchFigures
 from penstock.driver.checkpointdir import CheckpointFolder
 from penstock.driver.credentials import check_secrets
 from penstock.driver.failures import DriverError, Trouble, classify
@@ -125,6 +126,10 @@ class Engine:
     def stretch(self) -> Stretch | None:
         """The records of the newest commit, where they are known."""
         return self._progress.stretch
+
+    def last_batch(self) -> BatchFigures | None:
+        """Spark's own figures of the last batch, in the modes that have batches."""
+        return None if self._query is None else batchstats.last_batch(self._query)
 
     def offsets(self) -> tuple[Offsets, Offsets] | None:
         """The committed and the newest offsets, if the source has such."""

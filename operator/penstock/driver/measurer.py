@@ -55,6 +55,7 @@ class Measurer:
     def _keep_measuring(self) -> None:
         while not self._over.wait(self._beat) and self._jvm.exit_code is None:
             self._try("the executors' figures", self._look_at_executors)
+            self._try("Spark's figures of the last batch", self._look_at_batch)
             self._try("the latency of records", self._sample_latency)
         self._close()
 
@@ -74,6 +75,9 @@ class Measurer:
         session = self._engine.session
         known = [] if session is None else executorstats.figures(session.sparkContext)
         self._metrics.executors(known)
+
+    def _look_at_batch(self) -> None:
+        self._metrics.batch(self._engine.last_batch())
 
     def _sample_latency(self) -> None:
         stretch = self._engine.stretch

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from penstock.driver.batchstats import BatchFigures
 from penstock.driver.executorstats import ExecutorFigures
 from penstock.driver.failures import Trouble
 from penstock.driver.kafka import Offsets, lags
@@ -38,6 +39,7 @@ class Metrics:
         self._reasons: set[str] = set()
         self._offsets: tuple[Offsets, Offsets] = ({}, {})
         self._executors: Sequence[ExecutorFigures] = ()
+        self._batch: BatchFigures | None = None
         self._state = self._gauge("state", "1 for the state the stream is in.", "state")
         self._epoch = self._gauge("epoch", "Last committed epoch.")
         self._commit = self._gauge(
@@ -70,6 +72,7 @@ class Metrics:
         )
         self.registry.register(_Snapshot(self._by_partition))
         self.registry.register(_Snapshot(self._by_executor))
+        self.registry.register(_Snapshot(self._of_batch))
 
     def restarted(self, reason: str) -> None:
         """The query was started again after a failure."""
@@ -104,6 +107,10 @@ class Metrics:
     def executors(self, figures: Sequence[ExecutorFigures]) -> None:
         """What Spark knows of its executors now."""
         self._executors = figures
+
+    def batch(self, figures: BatchFigures | None) -> None:
+        """What Spark says of the last batch; None where it has none."""
+        self._batch = figures
 
     def show(self, report: DriverReport) -> None:
         """Takes the numbers over from a report."""
@@ -147,6 +154,21 @@ class Metrics:
             for each in self._executors[:MOST_EXECUTORS]:
                 family.add_metric([each.id], value(each))
             yield family
+
+    def _of_batch(self) -> Iterator[Metric]:
+        batch = self._batch
+        rows = _family("batch_rows_per_second", "Spark's own figure of the last batch.", "kind")
+        state = _family("state_rows", "Spark's own figure: rows of state.")
+        memory = _family("state_memory_bytes", "Spark's own figure: memory of the state.")
+        watermark = _family("watermark_timestamp_seconds", "Event time up to which data is final.")
+        if batch is not None:
+            rows.add_metric(["input"], batch.input_rows_per_second)
+            rows.add_metric(["processed"], batch.processed_rows_per_second)
+            state.add_metric([], batch.state_rows)
+            memory.add_metric([], batch.state_memory)
+            if batch.watermark is not None:
+                watermark.add_metric([], batch.watermark)
+        yield from (rows, state, memory, watermark)
 
     def _bounded(self, reason: str) -> str:
         if len(self._reasons) < MOST_REASONS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from penstock.driver import batchstats
 from penstock.driver.executorstats import ExecutorFigures
 from penstock.driver.failures import Trouble
 from penstock.driver.metrics import MOST_PARTITIONS, MOST_REASONS, OTHER, PREFIX, Metrics
@@ -88,6 +89,25 @@ def test_partitions_and_executors_come_and_go() -> None:
     assert found["executor_heap_peak_bytes{executor=1}"] == 5 << 20
     metrics.executors([])
     assert not any(name.startswith("executor_heap") for name in numbers(metrics))
+
+
+PROGRESS = """{"batchId": 3, "inputRowsPerSecond": 12.5, "processedRowsPerSecond": "Infinity",
+"eventTime": {"watermark": "2026-01-01T00:00:10.000Z"},
+"stateOperators": [{"numRowsTotal": 3, "memoryUsedBytes": 100}, {"numRowsTotal": 4}]}"""
+
+
+def test_a_batch() -> None:
+    metrics = Metrics()
+    assert not any(name.startswith("batch") for name in numbers(metrics))
+    metrics.batch(batchstats.read(PROGRESS))
+    found = numbers(metrics)
+    assert found["batch_rows_per_second{kind=input}"] == 12.5
+    assert found["batch_rows_per_second{kind=processed}"] == 0
+    assert found["state_rows"] == 7
+    assert found["state_memory_bytes"] == 100
+    assert found["watermark_timestamp_seconds"] == 1767225610
+    metrics.batch(batchstats.read("{}"))
+    assert "watermark_timestamp_seconds" not in numbers(metrics)
 
 
 def test_series_are_bounded() -> None:

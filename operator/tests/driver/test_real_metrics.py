@@ -56,6 +56,7 @@ def test_numbers(topics: Topics, jvm: Jvm, tmp_path: Path, trigger: dict[str, An
     assert 0 < found["committed_records_total"] <= sent
     assert began < found["last_epoch_commit_timestamp_seconds"] < time.time()
     assert found["epoch_commit_duration_seconds_count"] > 0
+    assert ("batch_rows_per_second{kind=input}" in found) == (trigger == MICRO_BATCH)
     samples = found["record_commit_latency_seconds_count"]
     mean = found["record_commit_latency_seconds_sum"] / samples
     print(f"{mean:.3f} s from a record to its commit, of {samples:.0f} samples")

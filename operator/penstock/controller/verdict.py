@@ -146,7 +146,8 @@ def _after_start(pod: DriverPod, report: DriverReport) -> Verdict:
     if not pod.ready:
         message = report.message or f"The pod {pod.name} does not answer as ready"
         return Verdict(StreamState.STARTING, "DriverNotReady", message)
-    return Verdict(StreamState.RUNNING, "Running", "The query runs and commits epochs")
+    message = report.message or "The query runs and commits epochs"
+    return Verdict(StreamState.RUNNING, "Running", message)
 
 
 def _completed(pod: DriverPod) -> Verdict:

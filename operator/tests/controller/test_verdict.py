@@ -131,6 +131,12 @@ def test_a_shortage_of_cores_says_why_the_executors_do_not_come() -> None:
     assert judged.message.count(SCHEDULER) == 1
 
 
+def test_a_stream_that_falls_behind_is_ready_and_says_so() -> None:
+    judged = judge(pod(report(message="Epochs take more than three times the interval")))
+    assert judged.ready
+    assert judged.message.startswith("Epochs take")
+
+
 def test_the_end_of_a_log_stays_out_of_the_status() -> None:
     """It is what the kubelet puts there when the driver wrote nothing; it may hold anything."""
     judged = judge(pod(**ended(1, message="password=hunter2")))

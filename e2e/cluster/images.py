@@ -44,7 +44,7 @@ _RECIPES = {
             "e2e/kafka/Dockerfile",
             "e2e/kafka/entrypoint.sh",
             "e2e/kafka/pom.xml",
-            "e2e/kafka/server.properties",
+            "operator/penstock/local/server.properties",
         ),
     ),
 }

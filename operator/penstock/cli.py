@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock import __version__
+from penstock.local import arguments as local
 from penstock.stream import crd
 from penstock.validate import Unreadable, as_json, findings
 
@@ -40,6 +41,16 @@ def _parser() -> argparse.ArgumentParser:
     operator.add_argument("--metrics-port", type=int, default=9090, help="/metrics (default 9090)")
     operator.set_defaults(command=_operator)
 
+    local_run = commands.add_parser(
+        "run",
+        help="run a stream on this machine",
+        description=local.DESCRIPTION,
+        epilog=local.EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    local.add_arguments(local_run)
+    local_run.set_defaults(command=_run)
+
     judge = commands.add_parser("validate", help="check manifests, without a cluster")
     judge.add_argument("files", nargs="+", type=Path, metavar="FILE")
     judge.add_argument(
@@ -65,6 +76,17 @@ def _operator(options: argparse.Namespace) -> int:
         metrics_port=options.metrics_port,
     )
     return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    from penstock.local.command import run
+    from penstock.local.refused import Refused
+
+    try:
+        return run(options)
+    except Refused as refused:
+        print(refused, file=sys.stderr)
+        return refused.code
 
 
 def _validate(options: argparse.Namespace) -> int:

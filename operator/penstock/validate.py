@@ -53,12 +53,17 @@ class Finding:
         )
 
 
-def findings(path: Path, analyser: Analyser | None = None) -> Iterator[Finding]:
-    """Everything to tell about the streams of one file; other kinds are passed over."""
-    for line, document in _documents(path):
+def findings(
+    path: Path, analyser: Analyser | None = None, *, local: bool = False
+) -> Iterator[Finding]:
+    """Everything to tell about the streams of one file; other kinds are passed over.
+
+    `local` judges them for `penstock run`, which takes what a cluster does not.
+    """
+    for line, document in documents(path):
         metadata = document.get("metadata")
         name = str(metadata.get("name", "?")) if isinstance(metadata, dict) else "?"
-        for severity, problem in _judged(document, analyser):
+        for severity, problem in _judged(document, analyser, local):
             yield Finding(str(path), line, name, severity, problem.reason, problem.message)
 
 
@@ -68,14 +73,14 @@ def as_json(found: list[Finding]) -> str:
 
 
 def _judged(
-    document: dict[str, Any], analyser: Analyser | None
+    document: dict[str, Any], analyser: Analyser | None, local: bool
 ) -> Iterator[tuple[Severity, problems.Problem]]:
     try:
         stream = ContinuousStream.model_validate(document)
     except ValidationError as error:
         yield from (("error", each) for each in problems.of_error(error))
         return
-    refused = problems.of_spec(stream.spec)
+    refused = problems.of_spec(stream.spec, local=local)
     yield from (("error", each) for each in refused)
     yield from (("warning", each) for each in problems.warnings_of(stream.spec))
     if analyser is not None and not refused:
@@ -85,15 +90,15 @@ def _judged(
             yield ("error" if is_refusal else "warning"), problem
 
 
-def _documents(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The streams of a file, each with the line it begins at."""
+def documents(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The streams of a file, each with the line it begins at; Unreadable if it is no YAML."""
     try:
         text = path.read_text()
         nodes = [node for node in yaml.compose_all(text, yaml.SafeLoader) if node is not None]
-        documents = [each for each in yaml.safe_load_all(text) if each is not None]
+        loaded = [each for each in yaml.safe_load_all(text) if each is not None]
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise Unreadable(f"{path}: {' '.join(str(error).split())}") from error
-    for node, document in zip(nodes, documents, strict=False):
+    for node, document in zip(nodes, loaded, strict=False):
         if isinstance(document, dict) and _is_stream(document):
             yield node.start_mark.line + 1, document
 

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -79,12 +80,19 @@ def run(
     stream: ContinuousStream,
     place: Place,
     watch: Callable[[DriverReport], None] | None = None,
+    beside: Callable[[Jvm], AbstractContextManager[object]] | None = None,
+    stop: threading.Event | None = None,
+    metrics: Metrics | None = None,
 ) -> int:
-    """Runs one stream in one place until it is told to stop; `watch` sees every report."""
-    health, metrics = Health(), Metrics()
+    """Runs one stream in one place until it is told to stop: by a signal, or by `stop`.
+
+    `watch` sees every report, and `metrics` holds the numbers of it. What `beside` makes of the JVM
+    is open while the query is looked after, and closed while the JVM still lives.
+    """
+    health, metrics = Health(), metrics or Metrics()
     if place.http_port is not None:
         serve(place.http_port, health, metrics)
-    stop = threading.Event()
+    stop = stop or threading.Event()
     jvm = _launch(stream, place)
     _stop_on_signals(stop, jvm)
     try:
@@ -95,7 +103,9 @@ def run(
         watchman.watch(health, lambda trouble: _end_hung(place, jvm, trouble))
         measurer = Measurer(engine, jvm, stream.spec, place.secrets, metrics)
         ended = Attempts(place.checkpoint, place.spec_hash) if policy.max_attempts else None
-        Loop(engine, jvm, policy, place.spec_hash, health, metrics, publish, ended).run(stop)
+        loop = Loop(engine, jvm, policy, place.spec_hash, health, metrics, publish, ended)
+        with beside(jvm) if beside else nullcontext():
+            loop.run(stop)
         measurer.end()
         flush()
         jvm.end()
@@ -128,7 +138,11 @@ def _launch(stream: ContinuousStream, place: Place) -> Jvm:
 
 
 def _stop_on_signals(stop: threading.Event, jvm: Jvm) -> None:
-    """A stop that takes too long is cut short: a checkpoint can take that, a grace period not."""
+    """A stop that takes too long is cut short: a checkpoint can take that, a grace period not.
+
+    So does one that a person has no patience for, with a second Ctrl-C.
+    """
+    asked = threading.Event()
 
     def cut_short() -> None:
         say("the stop took too long and was cut short", level=40)
@@ -136,7 +150,11 @@ def _stop_on_signals(stop: threading.Event, jvm: Jvm) -> None:
         os._exit(1)
 
     def on_signal(number: int, frame: object) -> None:
-        if not stop.is_set():
+        if asked.is_set():
+            if number == signal.SIGINT:
+                cut_short()
+        else:
+            asked.set()
             stop.set()
             timer = threading.Timer(_STOP_SECONDS, cut_short)
             timer.daemon = True

@@ -6,7 +6,11 @@ in docs/architecture.md and the tests of this package.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import signal
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -247,4 +251,18 @@ def start(gateway: Any, conf: dict[str, str]) -> SparkSession:
     settings = SparkConf(loadDefaults=False).setAll(
         [*conf.items(), *resolved_jars(gateway).items()]
     )
-    return SparkSession(SparkContext(conf=settings, gateway=gateway))
+    with _own_interrupt():
+        return SparkSession(SparkContext(conf=settings, gateway=gateway))
+
+
+@contextlib.contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """Keeps the driver's way to stop at Ctrl-C: pyspark puts one in its place that kills tasks."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, kept)

@@ -1,0 +1,1 @@
+"""`penstock run`: the driver on one machine, with a view of it and, if wanted, a Kafka broker."""

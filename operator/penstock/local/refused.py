@@ -1,0 +1,11 @@
+"""Why a command does not begin, in words for the one who gave it."""
+
+from __future__ import annotations
+
+
+class Refused(Exception):
+    """The message says what is wrong and what to do; `code` is the exit code: 1, or 2 for usage."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code

@@ -31,6 +31,8 @@ class Feed:
     lines: Sequence[str]
     per_second: float
     once: bool
+    begin: threading.Event
+    """Set when it may begin: what comes before a stream that begins at the latest is not read."""
     sent: int = 0
     done: bool = False
 
@@ -54,6 +56,11 @@ class Company:
         fed = "" if feed is None else f"{feed.sent:,} lines into {feed.topic}"
         done = ", all of the file" if feed is not None and feed.done else ""
         return (("kafka", kafka), ("topics", topics), ("fed", fed + done))
+
+    def running(self) -> None:
+        """The query runs, and reads whatever comes from now on."""
+        if self.feed is not None:
+            self.feed.begin.set()
 
     @contextlib.contextmanager
     def beside(self, jvm: Jvm) -> Iterator[None]:
@@ -119,6 +126,9 @@ class _Clients:
         )
         try:
             partitions = producer.partitionsFor(feed.topic).size()
+            while not feed.begin.wait(_BEAT_SECONDS):
+                if stop.is_set():
+                    return
             lines = iter(feed.lines) if feed.once else itertools.cycle(feed.lines)
             due = 0.0
             while not stop.wait(_BEAT_SECONDS):

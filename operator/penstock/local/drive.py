@@ -21,7 +21,7 @@ from penstock.local.progress import Progress
 from penstock.local.tell import tell
 from penstock.local.view import Facts, stated_rate, trigger_in_words
 from penstock.stream.resource import ContinuousStream
-from penstock.stream.status import DriverReport
+from penstock.stream.status import DriverReport, QueryState
 
 if TYPE_CHECKING:
     from penstock.local.terminal import Screen
@@ -32,7 +32,7 @@ def drive(
 ) -> int:
     """Runs until it is told to stop, the work is done, or the query has failed for good."""
     presenter = _presenter(stream, home, company, plain)
-    watch = _Watch(stream, home, presenter)
+    watch = _Watch(stream, home, presenter, company)
     with presenter():
         beside = None if company is None else company.beside
         code = main.run(stream, place, watch, beside, watch.stop, watch.metrics)
@@ -43,10 +43,17 @@ def drive(
 class _Watch:
     """Keeps what the reports tell; ends the run when the query has ended by itself."""
 
-    def __init__(self, stream: ContinuousStream, home: Home, presenter: Plain | Screen) -> None:
+    def __init__(
+        self,
+        stream: ContinuousStream,
+        home: Home,
+        presenter: Plain | Screen,
+        company: Company | None,
+    ) -> None:
         self._counts = stream.spec.source.kafka is not None
         self._checkpoint = CheckpointFolder(home.checkpoint)
         self._presenter = presenter
+        self._company = company
         self.metrics = Metrics()
         self.progress = Progress()
         self.stop = threading.Event()
@@ -58,6 +65,8 @@ class _Watch:
         latency = waited / samples if samples else None
         self.progress = self.progress.seen(report, time.monotonic(), records, latency)
         self._presenter.see(self.progress)
+        if self._company is not None and report.state is QueryState.RUNNING:
+            self._company.running()
         if self.progress.failed or self.progress.completed:
             self.stop.set()
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import threading
 from collections.abc import Iterator
 
+from penstock.driver.sources import begins_at_a_moment
 from penstock.local import jars
 from penstock.local.beside import Company, Feed
 from penstock.local.broker import Broker
@@ -50,4 +52,7 @@ def _feed(
         raise Refused(f"--feed {options.feed}: {error}", code=2) from error
     if not lines:
         raise Refused(f"--feed {options.feed}: there are no lines in it", code=2)
-    return Feed(topic, lines, options.rate, options.once)
+    begin = threading.Event()
+    if not begins_at_a_moment(stream.spec.source):
+        begin.set()
+    return Feed(topic, lines, options.rate, options.once, begin)

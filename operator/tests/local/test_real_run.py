@@ -111,11 +111,16 @@ def is_there(bootstrap: str) -> bool:
 def test_a_broker_of_its_own_is_fed_and_goes_with_the_command(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    """Stopped in good order, started again over what was kept, and then killed."""
+    """Stopped in good order, started again over what was kept, and then killed.
+
+    The stream begins at the latest record, and no line is fed before it has begun.
+    """
     (tmp_path / "first").write_text("\n".join(PAYMENTS[:50]))
     (tmp_path / "second").write_text("\n".join(PAYMENTS[50:]))
     own = ["--with-kafka", "--partitions", "2", "--rate", "500", "--once", "--show"]
-    file = FOLDER / "fraud-flags.yaml"
+    example = (FOLDER / "fraud-flags.yaml").read_text()
+    file = tmp_path / "stream.yaml"
+    file.write_text(example.replace("startingOffsets: earliest", "startingOffsets: latest"))
     with command(tmp_path, environment, *own, "--feed", "first", file) as first:
         bootstrap = first.wait("run")["kafka"]
         wait_for("flags shown", lambda: flagged(PAYMENTS[:50]) <= set(first.rows))

@@ -53,18 +53,26 @@ class Finding:
         )
 
 
-def findings(
-    path: Path, analyser: Analyser | None = None, *, local: bool = False
-) -> Iterator[Finding]:
-    """Everything to tell about the streams of one file; other kinds are passed over.
-
-    `local` judges them for `penstock run`, which takes what a cluster does not.
-    """
+def findings(path: Path, analyser: Analyser | None = None) -> Iterator[Finding]:
+    """Everything to tell about the streams of one file; other kinds are passed over."""
     for line, document in documents(path):
-        metadata = document.get("metadata")
-        name = str(metadata.get("name", "?")) if isinstance(metadata, dict) else "?"
-        for severity, problem in _judged(document, analyser, local):
-            yield Finding(str(path), line, name, severity, problem.reason, problem.message)
+        yield from findings_of(str(path), line, document, analyser)
+
+
+def findings_of(
+    file: str,
+    line: int,
+    document: dict[str, Any],
+    analyser: Analyser | None = None,
+    *,
+    local: bool = False,
+) -> Iterator[Finding]:
+    """The same about one document; `local` is for `penstock run`, which takes what a cluster
+    does not."""
+    metadata = document.get("metadata")
+    name = str(metadata.get("name", "?")) if isinstance(metadata, dict) else "?"
+    for severity, problem in _judged(document, analyser, local):
+        yield Finding(file, line, name, severity, problem.reason, problem.message)
 
 
 def as_json(found: list[Finding]) -> str:

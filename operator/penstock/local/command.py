@@ -13,6 +13,7 @@ from penstock.driver.place import Local
 from penstock.local import jars
 from penstock.local.broker import BrokerError
 from penstock.local.drive import drive
+from penstock.local.files import require_files
 from penstock.local.home import hide_from_git, home_of
 from penstock.local.java import require_java
 from penstock.local.manifest import load
@@ -58,6 +59,7 @@ def _run(options: argparse.Namespace) -> int:
             stream, company = undo.enter_context(with_kafka(options, stream, home, java))
         elif options.bootstrap_servers:
             stream = rewired(stream, options.bootstrap_servers, keep_security=True).stream
+        require_files(stream.spec, options.secrets, options.config_maps)
         place = Local(
             home.checkpoint,
             class_path,

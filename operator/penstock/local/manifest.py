@@ -7,24 +7,24 @@ from pathlib import Path
 from penstock.local.refused import Refused
 from penstock.stream.naming import API_VERSION, KIND
 from penstock.stream.resource import ContinuousStream
-from penstock.validate import Unreadable, documents, findings
+from penstock.validate import Unreadable, documents, findings_of
 
 
 def load(path: Path) -> tuple[ContinuousStream, list[str]]:
     """The stream and what to warn about; raises Refused with everything that is wrong."""
     try:
-        streams = [document for _, document in documents(path)]
-        found = list(findings(path, local=True))
+        streams = list(documents(path))
     except Unreadable as error:
         raise Refused(str(error), code=2) from error
     if len(streams) != 1:
-        raise Refused(f"{path}: {_not_one(streams)}")
+        raise Refused(f"{path}: {_not_one([document for _, document in streams])}")
+    ((line, document),) = streams
+    found = list(findings_of(str(path), line, document, local=True))
     errors = [each.as_text() for each in found if each.severity == "error"]
     if errors:
         raise Refused("\n".join(errors))
-    return on_one_machine(ContinuousStream.model_validate(streams[0])), [
-        each.as_text() for each in found
-    ]
+    stream = on_one_machine(ContinuousStream.model_validate(document))
+    return stream, [each.as_text() for each in found]
 
 
 def on_one_machine(stream: ContinuousStream) -> ContinuousStream:

@@ -13,6 +13,7 @@ import yaml
 
 from penstock import cli
 from penstock.local import command, java
+from penstock.local.files import require_files
 from penstock.local.home import Home, hide_from_git, home_of
 from penstock.local.refused import Refused
 from tests.driver.streams import kafka_sink, kafka_source, stream
@@ -109,6 +110,27 @@ def test_a_file_may_hold_other_kinds_and_a_sink_that_is_only_local(
     assert place.checkpoint == home.checkpoint == here / ".penstock" / "numbers" / "checkpoint"
     assert company is None
     assert (here / ".penstock" / ".gitignore").read_text() == "*\n"
+
+
+def test_missing_secrets_and_config_maps_are_files_to_write(tmp_path: Path) -> None:
+    """What is there is not asked for."""
+    spec = stream(
+        kafka_source(
+            secretOptions={
+                "kafka.sasl.jaas.config": {"name": "login", "key": "jaas"},
+                "kafka.ssl.keystore.location": {"name": "login", "key": "there"},
+            }
+        ),
+        transform={"python": {"function": "m:f", "configMap": {"name": "code", "key": "m.py"}}},
+    ).spec
+    (tmp_path / "login").mkdir()
+    (tmp_path / "login" / "there").touch()
+    with pytest.raises(Refused) as refused:
+        require_files(spec, tmp_path, tmp_path / "cm")
+    *_, secret, config_map = str(refused.value).splitlines()
+    assert secret == f"{tmp_path}/login/jaas: key jaas of the Secret login"
+    assert config_map == f"{tmp_path}/cm/code/m.py: key m.py of the ConfigMap code"
+    require_files(stream().spec, tmp_path, tmp_path)
 
 
 def test_one_run_at_a_time(tmp_path: Path) -> None:

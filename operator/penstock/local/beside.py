@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -130,12 +131,12 @@ class _Clients:
                 if stop.is_set():
                     return
             lines = iter(feed.lines) if feed.once else itertools.cycle(feed.lines)
-            due = 0.0
+            began = time.monotonic()
             while not stop.wait(_BEAT_SECONDS):
-                due += feed.per_second * _BEAT_SECONDS
-                batch = list(itertools.islice(lines, int(due)))
-                due -= int(due)
-                self._send(producer, feed, batch, partitions)
+                due = int((time.monotonic() - began) * feed.per_second) - feed.sent
+                # Not all at once after the machine has slept.
+                due = min(due, int(feed.per_second) + 1)
+                self._send(producer, feed, list(itertools.islice(lines, due)), partitions)
                 if feed.once and feed.sent >= len(feed.lines):
                     feed.done = True
                     return

@@ -12,11 +12,20 @@ from penstock.local import arguments as local
 from penstock.stream import crd
 from penstock.validate import Unreadable, as_json, findings
 
+# As a shell has it for a command that Ctrl-C has ended.
+INTERRUPTED = 130
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one sub-command; the result is the exit code: 0 good, 1 refused, 2 wrong usage."""
+    """Runs one sub-command; the result is the exit code.
+
+    0 good, 1 refused, 2 wrong usage, 130 ended by Ctrl-C before there was anything to stop.
+    """
     options = _parser().parse_args(arguments)
-    code: int = options.command(options)
+    try:
+        code: int = options.command(options)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return code
 
 

@@ -6,11 +6,8 @@ in docs/architecture.md and the tests of this package.
 
 from __future__ import annotations
 
-import contextlib
+import concurrent.futures
 import logging
-import signal
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -251,18 +248,8 @@ def start(gateway: Any, conf: dict[str, str]) -> SparkSession:
     settings = SparkConf(loadDefaults=False).setAll(
         [*conf.items(), *resolved_jars(gateway).items()]
     )
-    with _own_interrupt():
-        return SparkSession(SparkContext(conf=settings, gateway=gateway))
-
-
-@contextlib.contextmanager
-def _own_interrupt() -> Iterator[None]:
-    """Keeps the driver's way to stop at Ctrl-C: pyspark puts one in its place that kills tasks."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    kept = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, kept)
+    # In a thread of its own: in the main one, pyspark would put its own handler of Ctrl-C in the
+    # place of the driver's, which cancels all jobs and raises wherever it is.
+    with concurrent.futures.ThreadPoolExecutor(1, "spark") as pool:
+        context = pool.submit(SparkContext, conf=settings, gateway=gateway).result()
+    return SparkSession(context)

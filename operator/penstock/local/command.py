@@ -23,9 +23,6 @@ from penstock.local.tell import tell
 from penstock.local.withkafka import with_kafka
 from penstock.stream.resource import ContinuousStream
 
-# As a shell has it for a command that Ctrl-C has ended.
-_INTERRUPTED = 130
-
 
 def run(options: argparse.Namespace) -> int:
     """Runs one stream until it is told to stop; the result is the exit code.
@@ -37,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
         return _run(options)
     except KeyboardInterrupt:
         tell("stopped before the stream had started")
-        return _INTERRUPTED
+        raise
     except BrokerError as error:
         raise Refused(str(error)) from error
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from penstock.driver import session
+from penstock.driver.jvm import Jvm
 from tests.driver.running import Topics
 from tests.driver.streams import ASYNC, MICRO_BATCH, REAL_TIME, kafka_sink, kafka_source, stream
 from tests.driver.test_real_process import EXPECTED_WARNINGS, driver
@@ -39,3 +41,20 @@ def test_a_stop_is_clean(
         and not any(known in line for known in EXPECTED_WARNINGS)
     ]
     assert not complaints
+
+
+def test_spark_leaves_ctrl_c_to_the_driver(jvm: Jvm) -> None:
+    """pyspark's own handler, in the main thread, would cancel all jobs and raise."""
+    ours = signal.getsignal(signal.SIGINT)
+    conf = {
+        "spark.app.name": "interrupt",
+        "spark.master": "local[1]",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+    }
+    spark = session.start(jvm.gateway, conf)
+    try:
+        assert signal.getsignal(signal.SIGINT) is ours
+    finally:
+        spark.stop()

@@ -10,8 +10,8 @@ _LOUD = {"WARNING", "ERROR", "CRITICAL"}
 # log4j2.properties: time, level, class, message.
 _JVM = re.compile(r"^\d\S+T(\d\d:\d\d:\d\d)\S* (WARN|ERROR|FATAL) (.*)")
 
-# Spark says this at each start of a continuous query; it is true and harmless.
-_HARMLESS = ("ContinuousExecution: Disabling AQE",)
+# Spark says so at each start in these modes; it is true and harmless.
+_HARMLESS = ("ContinuousExecution: Disabling AQE", "MicroBatchExecution: Disabling AQE")
 
 
 def complaint(line: str) -> str | None:

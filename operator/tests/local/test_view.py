@@ -145,6 +145,7 @@ OURS = {"time": "2026-11-21T06:29:03.407+00:00", "message": "failure", "reason":
         ("2026-11-21T06:29:09.759Z ERROR Inbox: Ignoring error", "06:29:09 Inbox: Ignoring error"),
         ("2026-11-21T06:29:09.759Z INFO Inbox: fine", None),
         ("2026-11-21T06:29:09.759Z WARN ContinuousExecution: Disabling AQE since ...", None),
+        ("2026-11-21T07:08:31.353Z WARN MicroBatchExecution: Disabling AQE since ...", None),
         ("\tat org.apache.spark.ERROR", None),
         ("{not JSON", None),
         ("{}", None),

@@ -9,6 +9,7 @@ from typing import Literal
 
 from penstock.controller.kinds import EVENT, Manifest
 from penstock.stream import naming
+from penstock.stream.mendings import Cause
 from penstock.stream.status import Condition, StreamStatus
 
 # The API takes 1024 bytes.
@@ -37,7 +38,7 @@ def notices(before: StreamStatus, after: StreamStatus) -> tuple[Notice, ...]:
     warning = _get(after, "Warning")
     if warning is not None and _reason(warning) != _reason(_get(before, "Warning")):
         found.append(Notice("Warning", warning.reason, warning.message))
-    return tuple(found)
+    return (*found, *_mended(before, after))
 
 
 def checkpoint_found(claim: str) -> Notice:
@@ -86,6 +87,15 @@ def _restarts(before: StreamStatus, after: StreamStatus) -> list[Notice]:
         if _count(after, level) > _count(before, level):
             found.append(Notice("Warning", reason, f"{what}{why}"))
     return found
+
+
+def _mended(before: StreamStatus, after: StreamStatus) -> list[Notice]:
+    """What any crash leaves behind comes with the notice of the restart, and needs none itself."""
+    mending = after.last_mending
+    if mending is None or mending == before.last_mending or mending.cause is Cause.CRASH:
+        return []
+    kind: Literal["Normal", "Warning"] = "Warning" if mending.cause is Cause.DAMAGE else "Normal"
+    return [Notice(kind, "CheckpointMended", f"{mending.cause}: {mending.message}")]
 
 
 def _count(status: StreamStatus, level: str) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.driver import batchstats, executors, pod, pulse, pycode, query, session
 from penstock.driver.batchstats import BatchFigures
+from penstock.driver.checkpoint import Repair
 from penstock.driver.checkpointdir import CheckpointFolder
 from penstock.driver.credentials import check_secrets
 from penstock.driver.failures import DriverError, Trouble, classify
@@ -51,6 +52,7 @@ class Engine:
         self._frame: DataFrame | None = None
         self._query: StreamingQuery | None = None
         self._completed = False
+        self._repairs: list[Repair] = []
 
     # What is seen.
 
@@ -155,6 +157,11 @@ class Engine:
             return Trouble("QueryEnded", "the query has ended by itself, without an exception")
         return classify(read_chain(exception.get()))
 
+    def take_repairs(self) -> list[Repair]:
+        """What was mended in the checkpoint since the last time this was asked."""
+        repairs, self._repairs = self._repairs, []
+        return repairs
+
     # What is done.
 
     def discover(self) -> None:
@@ -181,9 +188,11 @@ class Engine:
         assert self._session is not None
         spec = self._stream.spec
         repair = self._checkpoint.repair(spec)
-        if repair.delete or repair.write:
+        if repair.mendings:
+            self._repairs.append(repair)
             say(
                 "the checkpoint was mended",
+                mendings=[f"{each.kind} {each.path}" for each in repair.mendings],
                 deleted=list(repair.delete),
                 written=list(repair.write),
                 epoch=repair.epoch,

@@ -18,11 +18,12 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import lag
 from penstock.driver.logs import say
 from penstock.driver.metrics import Metrics
+from penstock.driver.report import last_mending
 from penstock.driver.server import Health
 from penstock.driver.situation import Policy, Sight, State
 from penstock.driver.supervisor import Action, decide, describe, first_state, is_ready
 from penstock.driver.throwable import understand
-from penstock.stream.status import DriverReport, Failure, QueryState
+from penstock.stream.status import DriverReport, Failure, LastMending, QueryState
 
 _TICK = 0.25
 # Seconds that a step may take, where Policy.step is not enough. The first look waits for the JVM,
@@ -63,6 +64,8 @@ class Loop:
         self._state = State() if attempts is None else first_state(attempts.read(), policy)
         self._failure: Failure | None = None
         self._next_retry: datetime | None = None
+        self._mendings = 0
+        self._last_mending: LastMending | None = None
         self._sight = Sight(now=time.monotonic())
 
     def run(self, stop: threading.Event) -> None:
@@ -99,6 +102,7 @@ class Loop:
         if self._state.attempts != before.attempts:
             self._keep_attempts()
         self._note_changes(before, self._state, action)
+        self._note_repairs()
         self._report(sight)
         if action is Action.WAIT:
             return None
@@ -209,6 +213,13 @@ class Loop:
             if after.retry_at is not None:
                 self._next_retry = _now() + timedelta(seconds=after.retry_at - time.monotonic())
 
+    def _note_repairs(self) -> None:
+        for repair in self._engine.take_repairs():
+            for each in repair.mendings:
+                self._metrics.mended(each.kind)
+            self._mendings += len(repair.mendings)
+            self._last_mending = last_mending(repair, _now())
+
     def _report(self, sight: Sight) -> None:
         state, message = describe(self._state, sight, self._policy)
         report = self._draft(sight).model_copy(update={"state": state, "message": message})
@@ -232,6 +243,8 @@ class Loop:
             query_restarts=self._state.restarts,
             last_failure=self._failure,
             next_retry=self._next_retry,
+            checkpoint_mendings=self._mendings,
+            last_mending=self._last_mending,
         )
 
     def _stop(self) -> None:

@@ -17,6 +17,7 @@ from penstock.driver.executorstats import ExecutorFigures
 from penstock.driver.failures import Trouble
 from penstock.driver.kafka import Offsets, lags
 from penstock.driver.progress import Commit, Stretch
+from penstock.stream.mendings import Kind
 from penstock.stream.status import DriverReport, QueryState
 
 PREFIX = "penstock_driver"
@@ -56,6 +57,9 @@ class Metrics:
             "watchdog_actions", "What the watchdog did about a query that was stuck.",
             "reason", "action",
         )  # fmt: skip
+        self._mendings = self._counter(
+            "checkpoint_mendings", "What was put right in the checkpoint before a start.", "kind"
+        )
         self._records = self._counter(
             "committed_records", "Records of the source that were committed, by their offsets."
         )
@@ -86,6 +90,10 @@ class Metrics:
     def watchdog_acted(self, reason: str, action: str) -> None:
         """The watchdog found a stuck query and did something about it."""
         self._watchdog.labels(reason, action).inc()
+
+    def mended(self, kind: Kind) -> None:
+        """Something was put right in the checkpoint."""
+        self._mendings.labels(kind.value).inc()
 
     def committed(self, commit: Commit, stretch: Stretch | None) -> None:
         """An epoch was committed; its records, where they are known."""

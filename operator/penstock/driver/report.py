@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+from datetime import datetime
 from pathlib import Path
 
+from penstock.driver.checkpoint import Repair
 from penstock.driver.logs import say
-from penstock.stream.status import DriverReport, Failure
+from penstock.stream.mendings import gravest, in_words
+from penstock.stream.status import DriverReport, Failure, LastMending
 
 # The kubelet keeps 4096 bytes of a termination message.
 _LONGEST_TERMINATION_MESSAGE = 3000
@@ -30,6 +33,18 @@ def is_due(report: DriverReport, last: DriverReport | None, seconds_since_last: 
 
 def _transition(report: DriverReport) -> DriverReport:
     return report.model_copy(update={"epoch": None, "lag": None})
+
+
+def last_mending(repair: Repair, now: datetime) -> LastMending:
+    """What a repair is reported as: by its gravest mending, with all of them in the message."""
+    first = gravest(repair.mendings)
+    onward = "it begins" if repair.epoch is None else f"it goes on from epoch {repair.epoch}"
+    return LastMending(
+        reason=first.kind,
+        cause=first.cause,
+        message=f"{in_words(repair.mendings)}; {onward}",
+        time=now,
+    )
 
 
 def write_termination_message(path: Path | None, failure: Failure) -> None:

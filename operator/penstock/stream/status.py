@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
+from penstock.stream.mendings import Cause
+
 # metav1.Condition's own pattern for a reason.
 Reason = Annotated[str, StringConstraints(pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
 Message = Annotated[str, StringConstraints(max_length=32768)]
@@ -45,6 +47,20 @@ class Failure(Report):
     time: datetime = Field(description="When it happened.")
 
 
+class LastMending(Report):
+    """What was put right in the checkpoint before the last start that found something."""
+
+    reason: Reason = Field(description="The gravest kind of mending (docs/checkpoints.md).")
+    cause: Cause = Field(
+        description=(
+            "Crash: what any crash leaves. Switch: what another trigger wrote in its own way. "
+            "Damage: records of progress were broken or lost, so look at the volume."
+        )
+    )
+    message: Message = Field(description="What was mended, and where the stream goes on from.")
+    time: datetime = Field(description="When it was done.")
+
+
 class DriverReport(Report):
     """What a driver says about its query, as an annotation on its own pod."""
 
@@ -64,6 +80,10 @@ class DriverReport(Report):
     query_restarts: int = Field(0, description="Restarts of the query by this driver process.")
     last_failure: Failure | None = None
     next_retry: datetime | None = None
+    checkpoint_mendings: int = Field(
+        0, description="What this driver process has put right in the checkpoint."
+    )
+    last_mending: LastMending | None = None
 
 
 class StreamState(StrEnum):
@@ -132,5 +152,8 @@ class StreamStatus(Report):
     last_failure: Failure | None = Field(None, description="The last failure and its cause.")
     next_retry: datetime | None = Field(
         None, description="When a failed query is tried again, if it is waiting."
+    )
+    last_mending: LastMending | None = Field(
+        None, description="What was last put right in the checkpoint, and why."
     )
     driver: DriverSeen | None = Field(None, description="Bookkeeping of the operator.")

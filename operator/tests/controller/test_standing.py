@@ -15,8 +15,9 @@ from penstock.controller.pods import DriverPod
 from penstock.controller.standing import Standing, as_manifest, stand, status_before
 from penstock.controller.verdict import Verdict
 from penstock.stream import naming
+from penstock.stream.mendings import Cause
 from penstock.stream.problems import Problem
-from penstock.stream.status import StreamState, StreamStatus
+from penstock.stream.status import LastMending, StreamState, StreamStatus
 from tests.controller import samples
 
 HASH = "0123456789"
@@ -102,6 +103,25 @@ def test_events_are_about_transitions_only() -> None:
     assert [each.reason for each in notices(running, broken)] == ["Broken"]
     assert [each.reason for each in notices(broken, broken)] == []
     assert [each.reason for each in notices(running, restarted)] == ["QueryRestarted"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "told"),
+    [(Cause.CRASH, []), (Cause.SWITCH, ["Normal"]), (Cause.DAMAGE, ["Warning"])],
+)
+def test_a_mended_checkpoint_is_an_event_where_more_than_a_crash_led_to_it(
+    cause: Cause, told: list[str]
+) -> None:
+    mending = LastMending(reason="Kind", cause=cause, message="what", time=samples.T0)
+    before = stand(samples.stored(), RUNNING, pod(), samples.T0)
+    after = stand(with_status(before), RUNNING, pod(last_mending=mending), LATER)
+    found = notices(before.status, after.status)
+    assert [each.type for each in found] == told
+    assert {each.reason for each in found} <= {"CheckpointMended"}
+    # A driver that starts anew has nothing to say of it, and it stays; once told, it is told.
+    later = stand(with_status(after), RUNNING, pod(), LATER)
+    assert later.status.last_mending == mending
+    assert not notices(after.status, later.status)
 
 
 def test_the_same_event_has_the_same_name() -> None:

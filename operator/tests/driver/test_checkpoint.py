@@ -3,45 +3,33 @@
 from __future__ import annotations
 
 import random
-import struct
-import zlib
-from pathlib import Path
+from itertools import groupby
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.driver.checkpoint import Files, Repair, checksum_path, kafka_offsets, plan_repair
-from penstock.driver.checkpointdir import CheckpointFolder
+from penstock.driver.checkpoint import Repair, plan_repair
+from penstock.driver.checkpointdir import group
+from penstock.driver.checkpointfile import Files, checksum_path, is_metadata, kafka_offsets
 from penstock.driver.failures import DriverError
-from tests.driver.streams import stream
+from penstock.driver.triggers import Mode
+from penstock.stream.mendings import Kind
+from tests.driver.checkpoints import (
+    BATCH_LINE,
+    BEGINNING,
+    COMMIT,
+    checkpoint,
+    checksum,
+    kinds,
+    mended,
+    offsets,
+    with_checksums,
+)
 
 
-def commit() -> bytes:
-    return b'v1\n{"nextBatchWatermarkMs":0}'
-
-
-def offsets(epoch: int) -> bytes:
-    return f'v1\n\n{{"in":{{"0":{epoch * 10},"1":{epoch * 7}}}}}'.encode()
-
-
-def checksum(content: bytes) -> bytes:
-    """As Hadoop writes it: a header, the chunk size, a CRC32 for each chunk."""
-    sums = [zlib.crc32(content[at : at + 512]) for at in range(0, len(content), 512)]
-    return b"crc\x00" + struct.pack("!i", 512) + b"".join(struct.pack("!I", s) for s in sums)
-
-
-def checkpoint(commits: range, planned: range) -> dict[str, bytes]:
-    """A checkpoint in good order, with commits and offsets of these epochs."""
-    files = {"metadata": b'{"id":"88eb3c42-51b1-4cc2-89bb-8fe485045c84"}'}
-    files |= {f"commits/{n}": commit() for n in commits}
-    files |= {f"offsets/{n}": offsets(n) for n in planned}
-    return files | {checksum_path(path): checksum(content) for path, content in files.items()}
-
-
-def mended(files: Files) -> dict[str, bytes]:
-    doomed = set(plan_repair(files).delete)
-    return {path: content for path, content in files.items() if path not in doomed}
+def repaired(files: Files, mode: Mode = Mode.CONTINUOUS) -> dict[str, bytes]:
+    return mended(files, plan_repair(files, mode))
 
 
 def test_a_checkpoint_in_order_is_left_alone() -> None:
@@ -53,7 +41,8 @@ def test_offsets_without_a_commit_go_with_their_checksums() -> None:
     """Spark would not overwrite them, and commit its next epoch under offsets it never reached."""
     repair = plan_repair(checkpoint(range(3, 8), range(3, 10)))
     assert repair.epoch == 7
-    assert repair.delete == ("offsets/.9.crc", "offsets/9", "offsets/.8.crc", "offsets/8")
+    assert repair.delete == ("offsets/9", "offsets/8", "offsets/.9.crc", "offsets/.8.crc")
+    assert kinds(repair) == ["UncommittedOffsets", "UncommittedOffsets"]
 
 
 def test_offsets_go_too_when_nothing_was_ever_committed() -> None:
@@ -66,7 +55,7 @@ def test_offsets_go_too_when_nothing_was_ever_committed() -> None:
 
 def test_a_checksum_of_a_commit_that_is_not_there_goes() -> None:
     """Spark would swallow the next commit's failure, and never commit again."""
-    files = checkpoint(range(3), range(3)) | {"commits/.3.crc": checksum(commit())}
+    files = checkpoint(range(3), range(3)) | {"commits/.3.crc": checksum(COMMIT)}
     assert plan_repair(files).delete == ("commits/.3.crc",)
 
 
@@ -93,15 +82,21 @@ def test_a_changed_digit_is_seen_by_its_checksum() -> None:
 def test_a_torn_checksum_alone_costs_no_epoch() -> None:
     files = checkpoint(range(5), range(5))
     files["commits/.4.crc"] = files["commits/.4.crc"][:5]
-    assert plan_repair(files) == Repair(delete=("commits/.4.crc",), epoch=4)
+    repair = plan_repair(files)
+    assert (repair.delete, repair.epoch) == (("commits/.4.crc",), 4)
+    assert kinds(repair) == ["StrayChecksum"]
 
 
 def test_temporary_files_and_broken_metadata_go() -> None:
     files = checkpoint(range(2), range(2))
     files |= {"metadata": b"", "commits/..2.0a1b.tmp": b"v1", "commits/...2.0a1b.tmp.crc": b"crc"}
-    assert set(plan_repair(files).delete) == {
-        "metadata", ".metadata.crc", "commits/..2.0a1b.tmp", "commits/...2.0a1b.tmp.crc"
+    repair = plan_repair(files)
+    assert set(repair.delete) == {
+        ".metadata.crc", "commits/..2.0a1b.tmp", "commits/...2.0a1b.tmp.crc"
     }  # fmt: skip
+    assert is_metadata(repair.write["metadata"])
+    assert sorted(kinds(repair)) == ["BrokenMetadata", "TemporaryFile", "TemporaryFile"]
+    assert plan_repair(mended(files, repair)) == Repair((), 1)
 
 
 def test_what_cannot_be_mended_is_never_begun_anew_in_silence() -> None:
@@ -109,6 +104,93 @@ def test_what_cannot_be_mended_is_never_begun_anew_in_silence() -> None:
     with pytest.raises(DriverError) as raised:
         plan_repair(files)
     assert raised.value.trouble.permanent
+
+
+BATCHES = [Mode.MICRO_BATCH, Mode.REAL_TIME]
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_progress_without_a_commit_is_not_begun_anew_in_silence(mode: Mode) -> None:
+    """offsets/2 says that there were commits."""
+    files = checkpoint([], range(3))
+    with pytest.raises(DriverError) as raised:
+        plan_repair(files, mode)
+    assert raised.value.trouble.reason == "CheckpointDamaged"
+    assert raised.value.trouble.permanent
+    # At offsets/1 a crash before the first commit may have left it.
+    assert plan_repair(checkpoint([], range(2)), mode).epoch is None
+
+
+@pytest.mark.parametrize("mode", BATCHES)
+def test_the_batch_engines_go_on_without_commits(mode: Mode) -> None:
+    """Batch N is planned when N - 1 is done."""
+    files = checkpoint([], [], range(40, 58))
+    repair = plan_repair(files, mode)
+    assert (repair.delete, repair.epoch, kinds(repair)) == ((), None, ["LostCommits"])
+    files |= {f"commits/{n}": b"" for n in range(40, 57)}
+    assert {each.kind for each in plan_repair(files, mode).mendings} == {
+        Kind.TORN_COMMIT, Kind.LOST_COMMITS
+    }  # fmt: skip
+    with pytest.raises(DriverError):
+        plan_repair(checkpoint([], [], [57]), mode)
+    with pytest.raises(DriverError):
+        plan_repair(files, Mode.CONTINUOUS)
+
+
+@pytest.mark.parametrize("mode", BATCHES)
+def test_a_planned_batch_that_goes_back_is_planned_anew(mode: Mode) -> None:
+    """Spark takes it for records that Kafka has lost, at each start."""
+    files = checkpoint(range(4), [], range(4))
+    files |= with_checksums({"offsets/4": offsets(2, BATCH_LINE)})
+    repair = plan_repair(files, mode)
+    assert (repair.epoch, kinds(repair)) == (3, ["BackwardOffsets"])
+    assert repair.delete == ("offsets/4", "offsets/.4.crc")
+
+
+def test_damage_behind_the_newest_commit_costs_nothing() -> None:
+    files = checkpoint(range(5), range(5)) | {"commits/3": b"", "offsets/2": b"v1"}
+    repair = plan_repair(files)
+    assert (repair.epoch, kinds(repair)) == (4, ["TornCommit", "TornOffsets"])
+    # Spark purges offsets before commits: a commit that has outlived them is nothing amiss.
+    assert plan_repair(checkpoint(range(5), range(2, 5))) == Repair((), 4)
+
+
+def test_a_commit_ahead_of_the_offsets_is_not_believed() -> None:
+    files = checkpoint(range(6), range(5))
+    repair = plan_repair(files)
+    assert (repair.epoch, kinds(repair)) == (4, ["CommitWithoutOffsets"])
+
+
+@pytest.mark.parametrize("found", [None, b"", b'{"id":"88', b"\0" * 45])
+def test_metadata_is_written_anew(found: bytes | None) -> None:
+    """Without it Spark refuses to start over logs; over a broken one it fails."""
+    files = checkpoint(range(3), range(3))
+    files.pop("metadata")
+    if found is not None:
+        files["metadata"] = found
+    after = repaired(files)
+    assert is_metadata(after["metadata"])
+    assert ".metadata.crc" not in after
+    assert plan_repair(after) == Repair((), 2)
+
+
+@pytest.mark.parametrize("found", [b"", b"v1", BEGINNING[:9], b"\0" * 24])
+def test_where_a_batch_engine_began_is_noted_anew(found: bytes) -> None:
+    """A query that has committed nothing yet would fail over it at each start."""
+    files = with_checksums({"metadata": b'{"id":"1"}', "sources/0/0": BEGINNING})
+    assert plan_repair(files, Mode.MICRO_BATCH) == Repair((), None)
+    repair = plan_repair(files | {"sources/0/0": found}, Mode.MICRO_BATCH)
+    assert (repair.delete, kinds(repair)) == (
+        ("sources/0/0", "sources/0/.0.crc"), ["BrokenBeginning"]
+    )  # fmt: skip
+    del files["sources/0/0"]
+    assert plan_repair(files, Mode.MICRO_BATCH).delete == ("sources/0/.0.crc",)
+
+
+def test_a_whole_temporary_file_goes_with_its_checksum() -> None:
+    left = with_checksums({"offsets/.3.e9b1.tmp": offsets(3)})
+    files = checkpoint(range(3), range(3)) | left
+    assert repaired(files) == checkpoint(range(3), range(3))
 
 
 def test_kafka_offsets() -> None:
@@ -146,11 +228,11 @@ def crashes(draw: st.DrawFn) -> tuple[int, dict[str, bytes]]:
 def test_any_crash_is_mended_towards_replaying(crash: tuple[int, dict[str, bytes]]) -> None:
     safe, files = crash
     repair = plan_repair(files)
-    after = mended(files)
+    after = repaired(files)
     assert repair.epoch is not None
     # Never behind what was safe by more than nothing, never ahead of a commit that is whole.
     assert repair.epoch >= safe
-    assert after[f"commits/{repair.epoch}"] == commit()
+    assert after[f"commits/{repair.epoch}"] == COMMIT
     assert after[f"offsets/{repair.epoch}"] == offsets(repair.epoch)
     for path in after:
         name = path.rpartition("/")[2]
@@ -168,37 +250,18 @@ def test_any_crash_is_mended_towards_replaying(crash: tuple[int, dict[str, bytes
 def test_a_repair_cut_anywhere_is_finished_by_the_next(
     crash: tuple[int, dict[str, bytes]], rng: random.Random
 ) -> None:
+    """Also by a power cut, which leaves any part of what was not on the disk yet."""
     _, files = crash
     repair = plan_repair(files)
-    for path in repair.delete[: rng.randrange(len(repair.delete) + 1)]:
-        del files[path]
+    whole = mended(files, repair)
+    groups = [list(names) for _, names in groupby(repair.delete, key=group)]
+    reached = rng.randrange(len(groups) + 1)
+    for names in groups[:reached]:
+        for path in names:
+            del files[path]
+    for path in groups[reached] if reached < len(groups) else []:
+        if rng.random() < 0.5:
+            del files[path]
     assert plan_repair(files).epoch == repair.epoch
-    assert plan_repair(mended(files)) == Repair((), repair.epoch)
-
-
-def test_the_folder_is_mended_as_planned(tmp_path: Path) -> None:
-    for name, content in checkpoint(range(3), range(5)).items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(content)
-    folder = CheckpointFolder(tmp_path)
-    assert folder.repair(stream().spec).epoch == 2
-    assert sorted(path.name for path in (tmp_path / "offsets").iterdir()) == [
-        ".0.crc", ".1.crc", ".2.crc", "0", "1", "2"
-    ]  # fmt: skip
-    assert folder.epoch() == 2
-    assert folder.committed_offsets() == {"in": {0: 20, 1: 14}}
-    assert folder.repair(stream().spec) == Repair((), 2)
-
-
-def test_an_empty_folder_is_a_first_start(tmp_path: Path) -> None:
-    folder = CheckpointFolder(tmp_path / "not-yet")
-    assert folder.repair(stream().spec) == Repair((), None)
-    assert folder.epoch() is None
-    assert folder.committed_offsets() is None
-    assert folder.first_offsets() is None
-
-
-def test_where_a_stream_first_began_is_remembered(tmp_path: Path) -> None:
-    folder = CheckpointFolder(tmp_path)
-    folder.keep_first_offsets({"in": {0: 5, 1: 7}})
-    assert CheckpointFolder(tmp_path).first_offsets() == {"in": {0: 5, 1: 7}}
+    assert repaired(files) == whole
+    assert plan_repair(whole) == Repair((), repair.epoch)

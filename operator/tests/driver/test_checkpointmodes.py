@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.checkpoint import Repair, checksum_path
+from penstock.driver.checkpoint import Repair
 from penstock.driver.checkpointmodes import plan
 from penstock.driver.failures import DriverError
+from tests.driver.checkpoints import COMMIT, kinds, mended, names, with_checksums
+from tests.driver.checkpoints import METADATA as ID
 from tests.driver.streams import (
     ASYNC,
     CONTINUOUS,
@@ -18,30 +20,20 @@ from tests.driver.streams import (
     kafka_source,
     stream,
 )
-from tests.driver.test_checkpoint import checksum, commit
 
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":7,"conf":{}}'
 
 
 def files(commits: list[int], continuous: list[int], batches: list[int]) -> dict[str, bytes]:
     """Commits, and offsets that the continuous or a micro-batch engine wrote."""
-    made = {f"commits/{n}": commit() for n in commits}
+    made = {"metadata": ID} | {f"commits/{n}": COMMIT for n in commits}
     made |= {f"offsets/{n}": f'v1\n\n{{"in":{{"0":{n}}}}}'.encode() for n in continuous}
     made |= {f"offsets/{n}": f'v1\n{METADATA}\n{{"in":{{"0":{n}}}}}'.encode() for n in batches}
-    return made | {checksum_path(path): checksum(content) for path, content in made.items()}
+    return with_checksums(made)
 
 
 def repair(found: dict[str, bytes], trigger: dict[str, Any]) -> Repair:
     return plan(found, stream(kafka_source(), kafka_sink(), trigger=trigger).spec)
-
-
-def after(found: dict[str, bytes], done: Repair) -> dict[str, bytes]:
-    left = {path: content for path, content in found.items() if path not in done.delete}
-    return {**left, **done.write}
-
-
-def names(found: dict[str, bytes]) -> set[str]:
-    return {path for path in found if not path.rpartition("/")[2].startswith(".")}
 
 
 def test_a_planned_batch_is_kept_for_micro_batches_only() -> None:
@@ -73,8 +65,11 @@ def test_continuous_to_batches_gives_the_offsets_their_metadata(trigger: dict[st
     found = files([0, 1, 2], [0, 1, 2, 3], [])
     done = repair(found, trigger)
     assert done.epoch == 2
-    made = after(found, done)
-    assert names(made) == {f"{log}/{n}" for log in ("commits", "offsets") for n in (0, 1, 2)}
+    made = mended(found, done)
+    assert names(made) == {
+        "metadata", *(f"{log}/{n}" for log in ("commits", "offsets") for n in (0, 1, 2))
+    }  # fmt: skip
+    assert kinds(done) == ["UncommittedOffsets", *["MetadataLine"] * 3]
     assert made["offsets/2"].split(b"\n") == [
         b"v1", b'{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}', b'{"in":{"0":2}}'
     ]  # fmt: skip
@@ -83,14 +78,14 @@ def test_continuous_to_batches_gives_the_offsets_their_metadata(trigger: dict[st
     # Cut anywhere, the next start does the rest; done, there is nothing to do.
     for cut in range(len(done.delete)):
         half = {path: it for path, it in found.items() if path not in done.delete[:cut]}
-        assert names(after(half, repair(half, trigger))) == names(made)
+        assert names(mended(half, repair(half, trigger))) == names(made)
     assert repair(made, trigger) == Repair((), 2)
 
 
 def test_async_progress_tracking_off() -> None:
     """Spark wants the predecessor of the newest offsets ("batch 4 doesn't exist")."""
     found = files([0, 2, 5], [], [0, 2, 5])
-    made = after(found, repair(found, MICRO_BATCH))
+    made = mended(found, repair(found, MICRO_BATCH))
     assert made["offsets/4"] == found["offsets/2"]
     assert made["offsets/5"] == found["offsets/5"]
     assert repair(made, MICRO_BATCH) == Repair((), 5)
@@ -98,11 +93,44 @@ def test_async_progress_tracking_off() -> None:
 
 
 def test_async_progress_tracking_off_with_planned_batches() -> None:
-    """A stateless query's planned batches may be planned anew: that replays them."""
+    """The planned batch runs again from where the one before the gap ended: that replays."""
     found = files([0, 2], [], [0, 2, 5])
-    made = after(found, repair(found, MICRO_BATCH))
-    assert names(made) == {"commits/0", "commits/2", "offsets/0", "offsets/1", "offsets/2"}
+    done = repair(found, MICRO_BATCH)
+    assert (done.delete, kinds(done)) == ((), ["AsyncGap"])
+    made = mended(found, done)
+    assert made["offsets/4"] == found["offsets/2"]
+    assert made["offsets/5"] == found["offsets/5"]
     assert repair(made, MICRO_BATCH) == Repair((), 2)
+
+
+def test_the_predecessor_of_the_newest_offsets_is_supplied_where_it_was_damaged() -> None:
+    """Spark reads it before it sees that it has no use for it."""
+    found = files([0, 1, 2, 3], [], [0, 1, 2, 3])
+    found["offsets/2"] = b""
+    done = repair(found, MICRO_BATCH)
+    assert (done.epoch, kinds(done)) == (3, ["TornOffsets", "MissingOffsets"])
+    made = mended(found, done)
+    assert made["offsets/2"] == found["offsets/1"]
+    assert repair(made, MICRO_BATCH) == Repair((), 3)
+    # With asynchronous tracking Spark reads the one before, whichever number that has.
+    assert kinds(repair(found, ASYNC)) == ["TornOffsets"]
+    # The continuous engine reads the newest only.
+    assert kinds(repair(found, CONTINUOUS)) == ["TornOffsets"]
+
+
+@pytest.mark.parametrize("trigger", [CONTINUOUS, ASYNC, REAL_TIME])
+def test_state_is_not_dropped_without_a_word(trigger: dict[str, Any]) -> None:
+    """Continuous would (measured): it does not look. The others end in Spark's own words."""
+    spec = stream(kafka_source(), kafka_sink(), trigger=trigger).spec
+    found = files([0, 1], [], [0, 1])
+    with pytest.raises(DriverError) as raised:
+        plan(found, spec, state=True)
+    assert raised.value.trouble.reason == "CheckpointHoldsState"
+    assert raised.value.trouble.permanent
+    counting = {"sql": "SELECT CAST(count(*) AS STRING) AS value FROM source"}
+    batches = stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH, transform=counting,
+                     outputMode="complete").spec  # fmt: skip
+    assert plan(found, batches, state=True) == Repair((), 1)
 
 
 def test_a_source_with_offsets_of_its_own_for_each_engine() -> None:

@@ -10,6 +10,7 @@ from penstock.driver.executorstats import ExecutorFigures
 from penstock.driver.failures import Trouble
 from penstock.driver.metrics import MOST_PARTITIONS, MOST_REASONS, OTHER, PREFIX, Metrics
 from penstock.driver.progress import Commit, Stretch
+from penstock.stream.mendings import Kind
 from penstock.stream.status import DriverReport, QueryState
 
 COMMIT = Commit(epoch=7, at=1_700_000_000.5, took=0.2, offsets={"in": {0: 30, 1: 5}})
@@ -70,11 +71,13 @@ def test_what_went_wrong() -> None:
     metrics.failed(Trouble("TaskFailed", "an executor was lost"))
     metrics.failed(Trouble("TopicMissing", "in", permanent=True))
     metrics.watchdog_acted("NoProgress", "stop_query")
+    metrics.mended(Kind.TORN_COMMIT)
     found = numbers(metrics)
     assert found["restarts_total{level=query,reason=TaskFailed}"] == 1
     assert found["failures_total{permanent=false,reason=TaskFailed}"] == 1
     assert found["failures_total{permanent=true,reason=TopicMissing}"] == 1
     assert found["watchdog_actions_total{action=stop_query,reason=NoProgress}"] == 1
+    assert found["checkpoint_mendings_total{kind=TornCommit}"] == 1
 
 
 def test_partitions_and_executors_come_and_go() -> None:

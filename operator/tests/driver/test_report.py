@@ -3,9 +3,17 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+from penstock.driver.checkpoint import Repair
 from penstock.driver.failures import Trouble
-from penstock.driver.report import SLOW_BEAT, as_annotation, is_due, write_termination_message
-from penstock.stream.status import DriverReport, Failure, QueryState
+from penstock.driver.report import (
+    SLOW_BEAT,
+    as_annotation,
+    is_due,
+    last_mending,
+    write_termination_message,
+)
+from penstock.stream.mendings import MEANINGS, Cause, Kind, Mending
+from penstock.stream.status import DriverReport, Failure, LastMending, QueryState
 
 RUNNING = DriverReport(spec_hash="hash", state=QueryState.RUNNING, epoch=3, lag=10)
 
@@ -39,3 +47,20 @@ def test_no_place_for_a_termination_message_is_no_failure(tmp_path: Path) -> Non
     failure = Trouble("DriverKilled", "").at(datetime.now(UTC))
     write_termination_message(None, failure)
     write_termination_message(tmp_path / "missing" / "log", failure)
+
+
+def test_a_repair_is_reported_by_its_gravest_mending() -> None:
+    found = [Mending(Kind.UNCOMMITTED_OFFSETS, f"offsets/{n}") for n in range(8, 14)]
+    repair = Repair((), 7, {}, (*found, Mending(Kind.TORN_COMMIT, "commits/8")))
+    now = datetime.now(UTC)
+    assert last_mending(repair, now) == LastMending(
+        reason="TornCommit",
+        cause=Cause.DAMAGE,
+        message="UncommittedOffsets (offsets/8, offsets/9, offsets/10 and 3 more); "
+        "TornCommit (commits/8); it goes on from epoch 7",
+        time=now,
+    )
+
+
+def test_every_kind_of_mending_is_told_of_in_words() -> None:
+    assert set(MEANINGS) == set(Kind)

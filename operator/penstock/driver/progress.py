@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.driver.checkpoint import kafka_offsets
+from penstock.driver.checkpointfile import kafka_offsets
 from penstock.driver.kafka import Offsets
 
 # Enough for any beat at which a loop looks; a long catch-up need not be told file by file.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from penstock.driver.checkpoint import Repair
@@ -67,11 +67,11 @@ def write(files: Files, folder: Path) -> None:
 
 
 def read(folder: Path) -> dict[str, bytes]:
-    """Everything of Spark's in a folder."""
-    found = [
-        Path(root) / name
-        for root, _, names in os.walk(folder)
-        for name in names
-        if Path(root) != folder / "penstock"
-    ]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    """Everything of Spark's in a folder, commits before offsets, as a query may be running."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_file() and not name.startswith("penstock/"):
+            with suppress(FileNotFoundError):  # renamed, or purged, meanwhile
+                found[name] = path.read_bytes()
+    return found

@@ -143,6 +143,10 @@ class Topics:
 
     def received(self, topic: str) -> Counter[int]:
         """The numbers in the topic, with how often each is there."""
+        return Counter(self.placed(topic).values())
+
+    def placed(self, topic: str) -> dict[tuple[int, int], int]:
+        """The numbers in the topic, by partition and offset."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "test"})
         try:
             partitions = consumer.list_topics(topic, 30).topics[topic].partitions
@@ -151,11 +155,11 @@ class Topics:
                 for p in partitions
             }
             consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
-            found: Counter[int] = Counter()
-            while sum(found.values()) < sum(ends.values()):
+            found: dict[tuple[int, int], int] = {}
+            while len(found) < sum(ends.values()):
                 message = consumer.poll(30)
                 assert message is not None
-                found[int(message.value())] += 1
+                found[(message.partition(), message.offset())] = int(message.value())
             return found
         finally:
             consumer.close()

@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
 
 from penstock.driver.checkpointdir import CheckpointFolder
 from penstock.driver.jvm import Jvm
+from penstock.stream.mendings import Cause
 from tests.driver.running import Topics, running
 from tests.driver.streams import kafka_sink, kafka_source, stream
 
@@ -37,9 +39,8 @@ def test_offsets_that_were_never_committed_are_not_believed(
         assert json.loads(planted.read_text().splitlines()[-1]) == {source: {"0": 10}}
 
 
-@pytest.mark.parametrize("damage", ["leftover checksum", "empty commit", "truncated offsets"])
-def test_a_torn_tail_is_mended(topics: Topics, jvm: Jvm, tmp_path: Path, damage: str) -> None:
-    """Left alone: the query runs on and never commits again, or does not start."""
+def test_a_torn_tail_is_mended(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    """Through the whole driver, which says so. What else can be torn is in test_real_damage.py."""
     source, sink = topics.make(1), topics.make()
     flow = stream(
         kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
@@ -50,18 +51,21 @@ def test_a_torn_tail_is_mended(topics: Topics, jvm: Jvm, tmp_path: Path, damage:
     folder = CheckpointFolder(tmp_path)
     with running(flow, jvm, tmp_path) as driver:
         driver.wait("ten committed", lambda _: folder.committed_offsets() == {source: {0: 10}})
+        assert driver.last.last_mending is None
     epoch = folder.epoch()
     assert epoch is not None
-    if damage == "leftover checksum":
-        checksum = (tmp_path / "commits" / f".{epoch}.crc").read_bytes()
-        (tmp_path / "commits" / f".{epoch + 1}.crc").write_bytes(checksum)
-    elif damage == "empty commit":
-        (tmp_path / "commits" / str(epoch)).write_bytes(b"")
-    else:
-        offsets = tmp_path / "offsets" / str(epoch)
-        offsets.write_bytes(offsets.read_bytes()[:-3])
+    offsets = tmp_path / "offsets" / str(epoch)
+    offsets.write_bytes(offsets.read_bytes()[:-3])
     topics.send(source, range(10, 20))
     with running(flow, jvm, tmp_path) as driver:
         driver.wait("twenty committed", lambda _: folder.committed_offsets() == {source: {0: 20}})
-        assert driver.last.query_restarts == 0
+        report = driver.wait("reported", lambda report: report.last_mending is not None)
+        assert report.query_restarts == 0
+    mending = report.last_mending
+    assert mending is not None
+    assert (mending.reason, mending.cause) == ("CommitWithoutOffsets", Cause.DAMAGE)
+    assert f"TornOffsets (offsets/{epoch})" in mending.message
+    assert report.checkpoint_mendings >= 2
+    counted = generate_latest(driver.metrics.registry).decode()
+    assert 'penstock_driver_checkpoint_mendings_total{kind="TornOffsets"} 1.0' in counted
     assert set(topics.received(sink)) == set(range(20))

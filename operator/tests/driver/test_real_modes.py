@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.driver.checkpointdir import CheckpointFolder
 from penstock.driver.jvm import Jvm
-from penstock.stream.status import QueryState
+from penstock.stream.mendings import Cause
+from penstock.stream.status import DriverReport, QueryState
+from tests.driver.checkpoints import read, write
 from tests.driver.running import Topics, running
 from tests.driver.streams import (
     ASYNC,
@@ -21,6 +25,7 @@ from tests.driver.streams import (
     kafka_source,
     stream,
 )
+from tests.driver.test_real_process import traffic
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 
@@ -35,31 +40,115 @@ def flow(topics: Topics, source: str, sink: str, trigger: dict[str, Any], **spec
     )
 
 
+# In an order that has every switch that differs, most of them both ways.
+ORDER = {
+    "continuous": CONTINUOUS, "to microBatch": MICRO_BATCH, "to continuous": CONTINUOUS,
+    "to microBatch + async": ASYNC, "to microBatch, async off": MICRO_BATCH,
+    "to realTime": REAL_TIME, "back to microBatch": MICRO_BATCH, "to async": ASYNC,
+    "to continuous again": CONTINUOUS, "to realTime from continuous": REAL_TIME,
+    "to continuous from realTime": CONTINUOUS,
+}  # fmt: skip
+
+
 def test_one_checkpoint_through_every_engine(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
-    """Any query can be restarted with any trigger: nothing is lost on the way."""
+    """Any query can be restarted with any trigger, in full flow: nothing is lost on the way.
+
+    What comes twice is what the stop interrupted: an epoch of the continuous engine, a batch of the
+    others.
+    """
+    source, sink, twice = topics.make(), topics.make(), 0
+    with traffic(topics, source) as sent:
+        for switch, trigger in ORDER.items():
+            with running(flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
+                begun = driver.wait_ready().epoch
+                driver.wait("two more commits", partial(_is_beyond, (begun or 0) + 1))
+                assert driver.last.state is QueryState.RUNNING, switch
+                assert driver.last.query_restarts == 0, switch
+                mending = driver.last.last_mending
+            received = topics.received(sink)
+            before, twice = twice, sum(received.values()) - len(received)
+            assert mending is None or mending.cause is not Cause.DAMAGE, mending
+            print(
+                f"{switch}: {sent[0]} sent, {twice - before} came twice; "
+                f"{mending.message if mending else 'nothing to mend'}"
+            )
+    last = flow(topics, source, sink, MICRO_BATCH)
+    with running(last, jvm, tmp_path):
+        received = topics.wait_received(sink, range(sent[0]))
+    print(f"{sent[0]} sent, 0 lost, {sum(received.values()) - len(received)} came twice in all")
+
+
+def _is_beyond(epoch: int, report: DriverReport) -> bool:
+    return report.epoch is not None and report.epoch > epoch
+
+
+# So long that several batches fall between two that are written down.
+SLOWLY = {"microBatch": {"asyncProgress": {"checkpointInterval": "1s"}}}
+
+
+def test_asynchronous_progress_off_on_an_idle_topic(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """On, off, on, off: Spark's own procedure would wait for two batches, and nothing comes."""
     source, sink, sent = topics.make(), topics.make(), 0
-    for trigger in (CONTINUOUS, MICRO_BATCH, ASYNC, MICRO_BATCH, CONTINUOUS, ASYNC, REAL_TIME,
-                    MICRO_BATCH):  # fmt: skip
-        with running(flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
-            for _ in range(4):
-                topics.send(source, range(sent, sent + 25))
-                sent += 25
+    folder = CheckpointFolder(tmp_path)
+    for _ in range(2):
+        with running(flow(topics, source, sink, SLOWLY), jvm, tmp_path) as driver:
+            assert driver.wait_ready().query_restarts == 0
+            for _ in range(300):
+                topics.send(source, range(sent, sent + 5))
+                sent += 5
                 topics.wait_received(sink, range(sent))
-            report = driver.wait_ready()
-            assert report.state is QueryState.RUNNING, trigger
-            assert report.query_restarts == 0, trigger
+                if _has_gap(folder):
+                    break
+        assert _has_gap(folder)
+        with running(flow(topics, source, sink, MICRO_BATCH), jvm, tmp_path) as driver:
+            assert driver.wait_ready().query_restarts == 0
+            mending = driver.last.last_mending
+            assert mending is not None
+            assert (mending.reason, mending.cause) == ("AsyncGap", Cause.SWITCH)
+            # And what comes then comes out.
+            topics.send(source, range(sent, sent + 10))
+            sent += 10
+            topics.wait_received(sink, range(sent))
+            assert driver.last.query_restarts == 0
 
 
-def test_continuous_to_real_time(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
-    source, sink = topics.make(), topics.make()
-    topics.send(source, range(50))
-    with running(flow(topics, source, sink, CONTINUOUS), jvm, tmp_path) as driver:
-        topics.wait_received(sink, range(50))
+def _has_gap(folder: CheckpointFolder) -> bool:
+    """Whether the newest offsets have no predecessor."""
+    newest = folder.planned() or 0
+    return newest > 0 and not (folder.path / "offsets" / str(newest - 1)).exists()
+
+
+@pytest.mark.parametrize("trigger", [MICRO_BATCH, CONTINUOUS], ids=["off", "continuous"])
+def test_asynchronous_progress_off_after_a_crash(
+    topics: Topics, jvm: Jvm, tmp_path: Path, trigger: dict[str, Any]
+) -> None:
+    """The logs as they stand in full flow, at a moment when batches are planned and not committed:
+    what a SIGKILL leaves."""
+    source, sink, left = topics.make(), topics.make(), tmp_path / "left"
+    folder = CheckpointFolder(tmp_path / "running")
+    with (
+        traffic(topics, source) as sent,
+        running(flow(topics, source, sink, ASYNC), jvm, folder.path) as driver,
+    ):
         driver.wait_ready()
-    topics.send(source, range(50, 100))
-    with running(flow(topics, source, sink, REAL_TIME), jvm, tmp_path) as driver:
-        topics.wait_received(sink, range(100))
+        for attempt in range(200):
+            it = CheckpointFolder(tmp_path / f"attempt-{attempt}")
+            write(read(folder.path), it.path)
+            planned, epoch = it.planned(), it.epoch()
+            if planned is not None and epoch is not None and planned > epoch:
+                it.path.rename(left)
+                break
+        else:
+            raise AssertionError("no batch was ever planned and not committed")
+    reached = topics.received(sink)
+    again = topics.make()
+    with running(flow(topics, source, again, trigger), jvm, left) as driver:
         assert driver.wait_ready().query_restarts == 0
+        received = topics.wait_received(again, range(max(reached) + 1, sent[0]))
+    lost = set(range(sent[0])) - set(received) - set(reached)
+    assert lost == set()
 
 
 def test_an_idle_micro_batch_query_is_ready(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:

@@ -81,9 +81,9 @@ def plan_repair(files: Files, mode: Mode = Mode.CONTINUOUS) -> Repair:
     found = list(doomed)
     if epoch is None and max(planned, default=0) > 0:
         found.append(Mending(Kind.LOST_COMMITS, "commits"))
-    write = _metadata(files)
-    found += [Mending(Kind.BROKEN_METADATA, path) for path in write]
     gone = [each.path for each in doomed]
+    write = _metadata(files, gone)
+    found += [Mending(Kind.BROKEN_METADATA, path) for path in write]
     of_those = [path for path in map(checksum_path, (*gone, *write)) if path in files]
     hidden = list(_strays(files, {*gone, *write}))
     return Repair(
@@ -179,22 +179,23 @@ def _broken_beginnings(files: Files) -> Iterator[Mending]:
             yield Mending(Kind.BROKEN_BEGINNING, path)
 
 
-def _metadata(files: Files) -> dict[str, bytes]:
+def _metadata(files: Files, gone: list[str]) -> dict[str, bytes]:
     """The metadata to write where Spark would not start over what is there.
 
     It cannot read a broken one, and without one it refuses logs
-    (STREAMING_CHECKPOINT_MISSING_METADATA_FILE). The query's id is all that is in it.
+    (STREAMING_CHECKPOINT_MISSING_METADATA_FILE). The query's id is all that is in it, and it is
+    made from what stays, so that a mending that is cut short makes the same again.
     """
     found = files.get(METADATA)
-    if not files if found is None else is_metadata(found):
+    left = sorted(path for path in files if not _is_hidden(path) and path not in gone)
+    if is_metadata(found) if found is not None else not left:
         return {}
-    return {METADATA: f'{{"id":"{uuid.uuid5(_QUERIES, _first_offsets(files))}"}}'.encode()}
+    named_by = b"".join(files[path] for path in left if path != METADATA)
+    return {METADATA: f'{{"id":"{uuid.uuid5(_QUERIES, named_by.hex())}"}}'.encode()}
 
 
-def _first_offsets(files: Files) -> str:
-    """Something of this stream's own."""
-    first = min(_entries(files, "offsets"), default=None)
-    return "" if first is None else files[f"offsets/{first}"].decode(errors="replace")
+def _is_hidden(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(".")
 
 
 def _entries(files: Files, log: str) -> set[int]:
@@ -209,7 +210,7 @@ def _is_sound(files: Files, path: str, is_whole: Callable[[bytes], bool]) -> boo
 def _strays(files: Files, gone: set[str]) -> Iterator[Mending]:
     """Temporary files, and checksums that fit nothing that stays."""
     for path in sorted(files):
-        if not path.rpartition("/")[2].startswith("."):
+        if not _is_hidden(path):
             continue
         of = checked_file(path)
         if of is None:

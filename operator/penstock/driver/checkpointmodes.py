@@ -85,7 +85,7 @@ def _refuse_foreign(newest: bytes, spec: StreamSpec, wanted: Mode) -> None:
 def _with_metadata(
     files: Files, repair: Repair, left: dict[int, bytes]
 ) -> tuple[Repair, dict[int, bytes]]:
-    mended = {n: _mended(content) for n, content in left.items() if is_continuous(content)}
+    mended = {n: _mended(left[n]) for n in sorted(left) if is_continuous(left[n])}
     return _writing(files, repair, mended, Kind.METADATA_LINE), {**left, **mended}
 
 

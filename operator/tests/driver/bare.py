@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.driver import executors, query, session
-from penstock.driver.checkpoint import Repair
+from penstock.driver.checkpoint import Repair, committed_epoch
 from penstock.driver.checkpointdir import CheckpointFolder
+from penstock.driver.checkpointfile import Files
 from penstock.driver.jvm import Jvm
+from penstock.driver.kafka import Offsets
 from penstock.driver.place import Local
 from penstock.driver.throwable import read_chain
+from penstock.driver.triggers import is_asynchronous
 from penstock.stream.resource import ContinuousStream
 from penstock.stream.sizing import Size, size
-from tests.driver.running import wait_for
+from tests.driver.checkpoints import read
+from tests.driver.running import Topics, wait_for
+from tests.driver.streams import kafka_sink, kafka_source, stream
 
 
 @contextmanager
@@ -65,3 +74,80 @@ def bare(spark: SparkSession, flow: ContinuousStream, folder: Path) -> Iterator[
     finally:
         with executors.quiet_about_killed_tasks(spark.sparkContext):
             it.query.stop()
+
+
+# Epochs so short that a case takes a second.
+QUICKLY: dict[str, Any] = {"continuous": {"checkpointInterval": "300ms"}}
+
+
+def numbers(topics: Topics, source: str, sink: str, trigger: dict[str, Any]) -> ContinuousStream:
+    """Numbers from topic to topic."""
+    return stream(
+        kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
+        kafka_sink(topics.bootstrap, topic=sink),
+        trigger=trigger,
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run left."""
+
+    source: str
+    files: Files
+    numbers: dict[tuple[int, int], int]
+    """All that is in the source, by partition and offset."""
+
+    @classmethod
+    def of_five(
+        cls, spark: SparkSession, topics: Topics, trigger: dict[str, Any], path: Path
+    ) -> Run:
+        """Five times twenty numbers, a commit or more for each, and twenty that are not read.
+
+        Asynchronous tracking commits the last batch when another follows.
+        """
+        source, sink = topics.make(), topics.make()
+        folder = CheckpointFolder(path)
+        flow = numbers(topics, source, sink, trigger)
+        done = _has_written if is_asynchronous(flow.spec) else _has_committed
+        with bare(spark, flow, path) as running:
+            for sent in range(20, 120, 20):
+                topics.send(source, range(sent - 20, sent))
+                running.wait("done", partial(done, folder, topics, sink, sent))
+        topics.send(source, range(100, 120))
+        return cls(source, read(path), topics.placed(source))
+
+    def beyond(self, offsets: Offsets | None) -> Counter[int]:
+        """The numbers that a query reads that goes on from there; None is the beginning."""
+        of = (offsets or {}).get(self.source, {})
+        return Counter(
+            number for (partition, at), number in self.numbers.items() if at >= of.get(partition, 0)
+        )
+
+    @property
+    def end(self) -> Offsets:
+        """Where the source ends."""
+        ends: dict[int, int] = {}
+        for partition, at in self.numbers:
+            ends[partition] = max(ends.get(partition, 0), at + 1)
+        return {self.source: ends}
+
+
+def newest(files: Files) -> int:
+    """The newest commit."""
+    found = committed_epoch(path.removeprefix("commits/") for path in files)
+    assert found is not None
+    return found
+
+
+def total(offsets: Offsets | None) -> int:
+    """How many records lie before these offsets."""
+    return sum(n for of in (offsets or {}).values() for n in of.values())
+
+
+def _has_committed(folder: CheckpointFolder, _: Topics, __: str, records: int) -> bool:
+    return total(folder.committed_offsets()) == records
+
+
+def _has_written(_: CheckpointFolder, topics: Topics, sink: str, records: int) -> bool:
+    return len(topics.received(sink)) == records

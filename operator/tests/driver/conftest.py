@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,6 +11,10 @@ from e2e.cluster.jars import connector_jars
 from e2e.cluster.kafka import LocalBroker, local_broker
 from penstock.driver.jvm import Jvm
 from tests.driver.running import Topics
+from tests.driver.streams import MICRO_BATCH
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
@@ -37,3 +42,21 @@ def jvm(class_path: str) -> Iterator[Jvm]:
 def topics(broker: LocalBroker) -> Topics:
     """Makes topics, and sends to and reads from them."""
     return Topics(broker.bootstrap)
+
+
+@pytest.fixture(scope="module")
+def shared(broker: LocalBroker) -> Topics:
+    """Topics for a whole module."""
+    return Topics(broker.bootstrap)
+
+
+@pytest.fixture(scope="module")
+def spark(
+    jvm: Jvm, shared: Topics, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
+    """One session for a whole module, whose tests start no driver's loop beside it."""
+    from tests.driver.bare import bare_session, numbers
+
+    any_of = numbers(shared, "any", "any", MICRO_BATCH)
+    with bare_session(jvm, any_of, tmp_path_factory.mktemp("session")) as session:
+        yield session

@@ -9,83 +9,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from e2e.cluster.kafka import LocalBroker
-from penstock.driver.checkpoint import committed_epoch
 from penstock.driver.checkpointdir import CheckpointFolder
-from penstock.driver.checkpointfile import kafka_offsets
+from penstock.driver.checkpointfile import Files, kafka_offsets
 from penstock.driver.failures import DriverError
-from penstock.driver.jvm import Jvm
-from penstock.driver.kafka import Offsets
-from penstock.stream.resource import ContinuousStream
-from tests.driver.bare import bare, bare_session
-from tests.driver.checkpoints import read, write
-from tests.driver.damage import ENGINES, TABLE, Contents, Damage, Refused
+from tests.driver.bare import QUICKLY, Run, bare, newest, numbers, total
+from tests.driver.checkpoints import write
+from tests.driver.damage import ENGINES, TABLE, Damage, Refused
 from tests.driver.running import Topics
-from tests.driver.streams import MICRO_BATCH, kafka_sink, kafka_source, stream
+from tests.driver.streams import MICRO_BATCH
+
+LOGS = ("commits", "offsets")
+TRIGGERS: dict[str, dict[str, Any]] = {"continuous": QUICKLY, "microBatch": MICRO_BATCH}
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
-
-TRIGGERS: dict[str, dict[str, Any]] = {
-    "continuous": {"continuous": {"checkpointInterval": "300ms"}},
-    "microBatch": MICRO_BATCH,
-}
-
-
-def flow(topics: Topics, source: str, sink: str, engine: str) -> ContinuousStream:
-    """Numbers from topic to topic."""
-    return stream(
-        kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
-        kafka_sink(topics.bootstrap, topic=sink),
-        trigger=TRIGGERS[engine],
-    )
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a run left."""
-
-    source: str
-    files: Contents
-    newest: int
-    numbers: dict[tuple[int, int], int]
-    """All that is in the source, by partition and offset."""
-
-    def beyond(self, offsets: Offsets) -> Counter[int]:
-        """The numbers that a query reads that goes on from there."""
-        of = offsets[self.source]
-        return Counter(
-            number for (partition, at), number in self.numbers.items() if at >= of[partition]
-        )
-
-    @property
-    def end(self) -> Offsets:
-        """Where the source ends."""
-        ends: dict[int, int] = {}
-        for partition, at in self.numbers:
-            ends[partition] = max(ends.get(partition, 0), at + 1)
-        return {self.source: ends}
-
-
-@pytest.fixture(scope="module")
-def shared(broker: LocalBroker) -> Topics:
-    return Topics(broker.bootstrap)
-
-
-@pytest.fixture(scope="module")
-def spark(
-    jvm: Jvm, shared: Topics, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[SparkSession]:
-    any_of = flow(shared, "any", "any", "microBatch")
-    with bare_session(jvm, any_of, tmp_path_factory.mktemp("session")) as session:
-        yield session
 
 
 @pytest.fixture(scope="module")
@@ -100,40 +43,20 @@ def runs(
 
 def left_behind(spark: SparkSession, topics: Topics, engine: str, path: Path) -> Run:
     """A run of five commits with records in each, and as many records that it has not read."""
-    source, sink = topics.make(), topics.make()
-    folder = CheckpointFolder(path)
-    with bare(spark, flow(topics, source, sink, engine), path) as running:
-        for sent in range(20, 120, 20):
-            topics.send(source, range(sent - 20, sent))
-            running.wait("committed", partial(_has_committed, folder, sent))
-    topics.send(source, range(100, 120))
-    files = read(path)
-    newest = _trim(files)
-    return Run(source, files, newest, topics.placed(source))
+    run = Run.of_five(spark, topics, TRIGGERS[engine], path)
+    return replace(run, files=dict(_numbered_anew(run.files)))
 
 
-def _has_committed(folder: CheckpointFolder, records: int) -> bool:
-    return _sum(folder.committed_offsets()) == records
-
-
-def _sum(offsets: Offsets | None) -> int:
-    return sum(n for of in (offsets or {}).values() for n in of.values())
-
-
-def _trim(files: Contents) -> int:
+def _numbered_anew(files: Files) -> Iterator[tuple[str, bytes]]:
     """The epochs at which something was read, numbered from 0 as if there had been no others."""
-    newest = committed_epoch(path.removeprefix("commits/") for path in files)
-    assert newest is not None
-    found: dict[int, int] = {}
-    for n in range(newest + 1):
-        found.setdefault(_sum(kafka_offsets(files[f"offsets/{n}"])), n)
-    kept = {n: i for i, n in enumerate(sorted(found.values()))}
-    for log in ("commits", "offsets"):
-        of = {path: files.pop(path) for path in list(files) if path.startswith(f"{log}/")}
-        for n, i in kept.items():
-            files[f"{log}/{i}"] = of[f"{log}/{n}"]
-            files[f"{log}/.{i}.crc"] = of[f"{log}/.{n}.crc"]
-    return len(kept) - 1
+    first: dict[int, int] = {}
+    for n in range(newest(files) + 1):
+        first.setdefault(total(kafka_offsets(files[f"offsets/{n}"])), n)
+    for number, n in enumerate(sorted(first.values())):
+        for log in ("commits", "offsets"):
+            yield f"{log}/{number}", files[f"{log}/{n}"]
+            yield f"{log}/.{number}.crc", files[f"{log}/.{n}.crc"]
+    yield from ((path, it) for path, it in files.items() if path.split("/")[0] not in LOGS)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -147,9 +70,9 @@ def test_spark_goes_on_from_where_the_table_says(
     tmp_path: Path,
 ) -> None:
     run, outcome = runs[engine], damage.outcome(engine)
-    write(damage.done_to(run.files, run.newest), tmp_path)
+    write(damage.done_to(run.files, newest(run.files)), tmp_path)
     sink = shared.make()
-    going = flow(shared, run.source, sink, engine)
+    going = numbers(shared, run.source, sink, TRIGGERS[engine])
     if isinstance(outcome, Refused):
         with pytest.raises(DriverError) as raised:
             CheckpointFolder(tmp_path).repair(going.spec)
@@ -157,9 +80,11 @@ def test_spark_goes_on_from_where_the_table_says(
         return
     with bare(spark, going, tmp_path) as running:
         assert Counter(each.kind for each in running.repair.mendings) == Counter(outcome.kinds)
-        assert running.repair.epoch == (run.newest - outcome.back if outcome.commits else None)
+        assert running.repair.epoch == (
+            newest(run.files) - outcome.back if outcome.commits else None
+        )
         running.wait("all", lambda: running.folder.committed_offsets() == run.end)
     # Of what was lost with all commits, the batch that was planned last runs again.
-    onward = run.newest - (outcome.back if outcome.commits else 1)
+    onward = newest(run.files) - (outcome.back if outcome.commits else 1)
     offsets = kafka_offsets((tmp_path / "offsets" / str(onward)).read_bytes())
     assert shared.received(sink) == run.beyond(offsets)

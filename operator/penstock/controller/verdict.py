@@ -121,10 +121,16 @@ def _running(pod: DriverPod, report: DriverReport, observed: Observed) -> Verdic
             return _stalled(failure)
         case QueryState.RESTARTING:
             words = failure.message if failure else report.message
+            # A query that has failed has to commit anew; one that was left running has committed.
+            what = (
+                "The query waits for its source and goes on by itself"
+                if report.committed
+                else "The query failed and is restarted from its checkpoint"
+            )
             return Verdict(
                 StreamState.RESTARTING,
                 failure.reason if failure else "QueryRestarting",
-                f"The query failed and is restarted from its checkpoint: {words}",
+                f"{what}: {words}",
             )
         case QueryState.STOPPING:
             return Verdict(StreamState.RESTARTING, "DriverStopping", "The driver is stopping")

@@ -17,6 +17,7 @@ very offsets: they are kept. What the engines leave for one another is in checkp
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,6 +37,7 @@ from penstock.driver.checkpointfile import (
     is_offsets,
 )
 from penstock.driver.failures import DriverError, Trouble
+from penstock.driver.kafka import Offsets
 from penstock.driver.triggers import Mode
 from penstock.stream.mendings import Kind, Mending
 
@@ -196,6 +198,26 @@ def _metadata(files: Files, gone: list[str]) -> dict[str, bytes]:
 
 def _is_hidden(path: str) -> bool:
     return path.rpartition("/")[2].startswith(".")
+
+
+def plan_offsets(files: Files, offsets: Offsets) -> Repair:
+    """The repair that makes a Kafka source go on from other offsets than were committed.
+
+    What was planned beyond them goes: it is of records that are no more.
+    """
+    epoch = committed_epoch([path.removeprefix("commits/") for path in files])
+    assert epoch is not None
+    path = f"offsets/{epoch}"
+    planned = [
+        f"offsets/{n}" for n in sorted(_entries(files, "offsets"), reverse=True) if n > epoch
+    ]
+    # Files before their checksums; and no checksum that would contradict what is written.
+    doomed = [*planned, *(sum_ for it in [*planned, path] if (sum_ := checksum_path(it)) in files)]
+    *head, _ = files[path].decode().splitlines()
+    line = json.dumps(
+        {topic: {str(p): offset for p, offset in of.items()} for topic, of in offsets.items()}
+    )
+    return Repair(tuple(doomed), epoch, {path: "\n".join([*head, line]).encode()})
 
 
 def _entries(files: Files, log: str) -> set[int]:

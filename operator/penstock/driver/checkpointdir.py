@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -20,6 +20,8 @@ from penstock.stream.spec import StreamSpec
 # Not Spark's: where the stream first began. Spark's continuous engine asks Kafka for "latest" anew
 # at each start until there is a commit, and would skip what came in between.
 _FIRST_OFFSETS = Path("penstock") / "first-offsets.json"
+# Nor this: the ids of the topics that the offsets are of (dataloss.py).
+_TOPIC_IDS = Path("penstock") / "topics.json"
 # Written and removed before each start: what Spark says of a full disk is harder to read.
 _PROBE = Path("penstock") / "probe"
 
@@ -46,6 +48,11 @@ class CheckpointFolder:
             repair = checkpointmodes.plan(self._read(), spec, state=state)
             self._carry_out(repair)
         return repair
+
+    def go_on_from(self, offsets: Offsets) -> None:
+        """Makes the query go on from other offsets than it has committed; only while none runs."""
+        with _telling_of_the_volume(self.path):
+            self._carry_out(checkpoint.plan_offsets(self._read(), offsets))
 
     def epoch(self) -> int | None:
         """The newest committed epoch."""
@@ -94,6 +101,22 @@ class CheckpointFolder:
         with _telling_of_the_volume(self.path):
             target.parent.mkdir(parents=True, exist_ok=True)
             _write(target, json.dumps(offsets).encode())
+            sync(target.parent)
+
+    def topic_ids(self) -> dict[str, str]:
+        """The ids of the topics that the offsets are of, as far as they are known."""
+        try:
+            document = json.loads((self.path / _TOPIC_IDS).read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return {str(topic): str(identity) for topic, identity in document.items()}
+
+    def keep_topic_ids(self, ids: Mapping[str, str]) -> None:
+        """Remembers the topics, before the first of their offsets is committed."""
+        target = self.path / _TOPIC_IDS
+        with _telling_of_the_volume(self.path):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _write(target, json.dumps(ids).encode())
             sync(target.parent)
 
     def _read(self) -> dict[str, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 from typing import TYPE_CHECKING
 
-from penstock.driver import batchstats, executors, pod, pulse, pycode, query, session
+from penstock.driver import batchstats, dataloss, executors, pod, pulse, pycode, query, session
 from penstock.driver.batchstats import BatchFigures
 from penstock.driver.checkpoint import Repair
 from penstock.driver.checkpointdir import CheckpointFolder
@@ -17,10 +17,11 @@ from penstock.driver.logs import say
 from penstock.driver.place import Kubernetes, Local, Place
 from penstock.driver.progress import Commit, ProgressReader, Stretch
 from penstock.driver.pulse import Pulse
+from penstock.driver.sinktopic import SinkTopic
 from penstock.driver.source import SourceWatch, open_source
 from penstock.driver.sources import begins_at_a_moment
 from penstock.driver.throwable import read_chain
-from penstock.driver.triggers import mode
+from penstock.driver.triggers import Mode, mode
 from penstock.stream.resource import ContinuousStream
 from penstock.stream.sizing import Size, TooFewExecutorsAllowed, size
 
@@ -47,6 +48,8 @@ class Engine:
             self._prepare_cluster
         )
         self._source: SourceWatch | None = None
+        self._sink = SinkTopic(jvm, stream.spec.sink, place.secrets)
+        self._notice: Trouble | None = None
         self._session: SparkSession | None = None
         self._size: Size | None = None
         self._frame: DataFrame | None = None
@@ -141,13 +144,25 @@ class Engine:
             return None
         return commit.offsets, newest
 
+    @property
+    def away(self) -> Trouble | None:
+        """Why the source does not answer while a query reads it, which goes on when it does."""
+        return None if self._source is None or self._query is None else self._source.away
+
+    def take_notice(self) -> Trouble | None:
+        """What should be told though nothing has failed; once."""
+        notice, self._notice = self._notice, None
+        return notice
+
     def look_for_trouble(self) -> Trouble | None:
         """What has ended by itself since the last look."""
         if self._session is not None and executors.is_stopped(self._session.sparkContext):
             self._query = self._frame = self._session = self._size = None
             return Trouble("SessionStopped", "Spark has stopped the application by itself")
-        if self._query is None or self._query.isActive:
+        if self._query is None:
             return None
+        if self._query.isActive:
+            return None if self._source is None else self._source.trouble
         ended, self._query = self._query, None
         exception = ended._jsq.exception()
         if exception.isEmpty():
@@ -172,6 +187,7 @@ class Engine:
         if self._source is None:
             self._source = open_source(self._jvm, spec, place.secrets)
         self._source.look()
+        self._sink.look()
 
     def start_session(self) -> None:
         """Starts Spark with the executors that are wanted, once those of earlier times are gone."""
@@ -187,6 +203,7 @@ class Engine:
         """Mends the checkpoint and plans the query; raises if Spark will refuse it."""
         assert self._session is not None
         spec = self._stream.spec
+        self._sink.look_again()
         repair = self._checkpoint.repair(spec)
         if repair.mendings:
             self._repairs.append(repair)
@@ -197,19 +214,26 @@ class Engine:
                 written=list(repair.write),
                 epoch=repair.epoch,
             )
+        self._notice = self._check_for_loss(repair.epoch)
         starting = self._starting_offsets() if repair.epoch is None else None
         frame = query.plan(self._session, spec, self._place, starting)
         query.check(frame, spec)
         self._frame = frame
 
     def request_executors(self) -> None:
-        """Asks for more executors. One machine has none to give: there Spark starts anew."""
+        """Asks for more executors. One machine has none to give: there Spark starts anew.
+
+        A continuous query is stopped first: it would plan itself anew over offsets that were not
+        committed (checkpoint.py), and lose records if it was killed within the next epoch.
+        """
         wanted = self.wanted
         assert wanted is not None
         assert self._session is not None
         if isinstance(self._place, Local):
             self.let_go()
             return
+        if mode(self._stream.spec) is Mode.CONTINUOUS:
+            self.stop_query()
         executors.request(self._session.sparkContext, wanted.executors)
         self._size = wanted
 
@@ -254,6 +278,24 @@ class Engine:
         """Makes the next look at a halted stream a fresh one."""
         if self._source is not None:
             self._source.forget()
+
+    def _check_for_loss(self, epoch: int | None) -> Trouble | None:
+        """Raises if unread records are gone from the source and the spec does not accept that."""
+        kafka = self._stream.spec.source.kafka
+        held = self._source.held() if self._source is not None and kafka is not None else None
+        if held is None or kafka is None:
+            return None
+        folder, known = self._checkpoint, self._checkpoint.topic_ids()
+        reached = folder.first_offsets() if epoch is None else folder.committed_offsets()
+        losses = dataloss.find(reached or {}, known, held)
+        if losses and kafka.fail_on_data_loss:
+            raise dataloss.refused(losses)
+        if losses and reached is not None:
+            put_right = dataloss.realigned(reached, losses, held)
+            (folder.keep_first_offsets if epoch is None else folder.go_on_from)(put_right)
+        if {**known, **held.ids} != known:
+            self._checkpoint.keep_topic_ids({**known, **held.ids})
+        return dataloss.accepted(losses) if losses else None
 
     def _starting_offsets(self) -> str | None:
         """Where a stream without a commit begins; None leaves it to the spec's own word."""

@@ -18,6 +18,7 @@ from penstock.stream.status import Failure
 
 # Spark says no more than that a task has failed.
 TASK_FAILED = "TaskFailed"
+TOPIC_MISSING = "TopicMissing"
 
 _LONGEST_MESSAGE = 600
 _KAFKA = "org.apache.kafka.common"
@@ -92,10 +93,12 @@ _RULES: tuple[_Rule, ...] = (
         advice="The records that come next are gone from Kafka (retention, or the topic was made "
         'anew). To go on from what is there, set the source option failOnDataLoss to "false".',
     ),
+    # Whether records are really gone, the next start finds out, and by how many (dataloss.py).
+    _Rule("org.apache.kafka.clients.consumer.OffsetOutOfRangeException", "OffsetOutOfRange"),
     _Rule("org.apache.spark.sql.AnalysisException", permanent=True),
     _Rule(
         f"{_KAFKA}.errors.UnknownTopicOrPartitionException",
-        "TopicMissing",
+        TOPIC_MISSING,
         permanent=True,
         curable=True,
         advice="Create the topic, or correct its name.",

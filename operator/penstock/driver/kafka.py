@@ -1,27 +1,16 @@
-"""What Kafka knows about the source, asked through the admin client in the driver's own JVM.
-
-The same client library, network path and options as the query's own, so that what this finds the
-query finds too.
-"""
+"""Kafka's partitions and offsets as values, and where a stream begins in them."""
 
 from __future__ import annotations
 
 import json
-import socket
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from penstock.driver.credentials import PREFIX, security_options
 from penstock.driver.failures import DriverError, Trouble
-from penstock.stream.spec import KafkaSource
 
 # topic -> partition -> offset of the next record
 Offsets = Mapping[str, Mapping[int, int]]
 
-REQUEST_TIMEOUT_MS = 5_000
-CALL_TIMEOUT_MS = 10_000
 # Spark's own word for "from the earliest" (Structured Streaming + Kafka Integration Guide).
 EARLIEST = -2
 LATEST = -1
@@ -32,25 +21,13 @@ class Partitions:
     """The partitions a query will read, by topic."""
 
     numbers: Mapping[str, Sequence[int]]
+    ids: Mapping[str, str] = field(default_factory=dict)
+    """What tells a topic from an earlier one of the same name, by topic (KIP-516)."""
 
     @property
     def total(self) -> int:
         """Tasks that the query runs."""
         return sum(len(of_topic) for of_topic in self.numbers.values())
-
-
-def client_options(source: KafkaSource, secrets: Path) -> dict[str, str]:
-    """The source's options for Kafka's own clients: those with the prefix `kafka.`, without it."""
-    given = {**source.options, **security_options(source, secrets)}
-    theirs = {
-        name.removeprefix(PREFIX): value for name, value in given.items() if name.startswith(PREFIX)
-    }
-    return {
-        **theirs,
-        "bootstrap.servers": source.bootstrap_servers,
-        "request.timeout.ms": str(REQUEST_TIMEOUT_MS),
-        "default.api.timeout.ms": str(CALL_TIMEOUT_MS),
-    }
 
 
 def starting_offsets(first: Offsets, newest: Offsets) -> str:
@@ -125,91 +102,6 @@ def lag(committed: Offsets, newest: Offsets) -> int:
     return sum(lags(committed, newest).values())
 
 
-def require_a_known_broker(bootstrap_servers: str) -> None:
-    """Raises a passing failure if no broker's name resolves.
-
-    Kafka's client calls that a wrong configuration, and it is the most ordinary thing when
-    everything is applied at once and the broker's Service comes a little later.
-    """
-    hosts = [server.strip().rpartition(":")[0] for server in bootstrap_servers.split(",")]
-    for host in hosts:
-        try:
-            socket.getaddrinfo(host.strip("[]"), None)
-        except OSError:
-            continue
-        return
-    raise DriverError(
-        Trouble("BrokerUnreachable", f"no address is known for {', '.join(hosts)}; trying again")
-    )
-
-
-class Admin:
-    """An admin client for one source. Calls are bounded in time; not for use by two threads."""
-
-    def __init__(self, gateway: Any, source: KafkaSource, secrets: Path) -> None:
-        require_a_known_broker(source.bootstrap_servers)
-        self._jvm = gateway.jvm
-        self._source = source
-        options = self._jvm.java.util.HashMap()
-        for name, value in client_options(source, secrets).items():
-            options.put(name, value)
-        self._client = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(options)
-
-    def partitions(self) -> Partitions:
-        """The partitions to read; a missing topic raises Kafka's own exception."""
-        names = self._jvm.java.util.ArrayList()
-        topics = self._names()
-        for topic in topics:
-            names.add(topic)
-        described = self._result(self._client.describeTopics(names).allTopicNames())
-        counts = {topic: described.get(topic).partitions().size() for topic in topics}
-        return Partitions(chosen(counts, self._source.assign))
-
-    def _names(self) -> list[str]:
-        """Topics by name, or those that match the pattern now, as Spark matches it."""
-        source = self._source
-        if source.topic_pattern is None:
-            return sorted(source.topics or source.assign or ())
-        pattern = self._jvm.java.util.regex.Pattern.compile(source.topic_pattern)
-        listed = self._result(self._client.listTopics().names())
-        found = sorted(str(name) for name in listed if pattern.matcher(name).matches())
-        if not found:
-            raise DriverError(
-                Trouble(
-                    "TopicMissing",
-                    f"no topic matches topicPattern {source.topic_pattern}. Create one, or correct "
-                    "the pattern.",
-                    permanent=True,
-                    curable=True,
-                )
-            )
-        return found
-
-    def newest(self, partitions: Partitions) -> Offsets:
-        """The offset that the next record of each partition will get."""
-        latest = self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest()
-        wanted = self._jvm.java.util.HashMap()
-        for topic, partition in _each(partitions):
-            wanted.put(self._topic_partition(topic, partition), latest)
-        found = self._result(self._client.listOffsets(wanted).all())
-        newest: dict[str, dict[int, int]] = {}
-        for topic, partition in _each(partitions):
-            offset = found.get(self._topic_partition(topic, partition)).offset()
-            newest.setdefault(topic, {})[partition] = offset
-        return newest
-
-    def close(self) -> None:
-        """Lets go of its connections."""
-        self._client.close(self._jvm.java.time.Duration.ofMillis(0))
-
-    def _topic_partition(self, topic: str, partition: int) -> Any:
-        return self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
-
-    def _result(self, future: Any) -> Any:
-        unit = self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS
-        return future.get(2 * CALL_TIMEOUT_MS, unit)
-
-
 def chosen(
     counts: Mapping[str, int], assign: Mapping[str, Sequence[int]] | None
 ) -> dict[str, list[int]]:
@@ -228,7 +120,3 @@ def chosen(
                 )
             )
     return {topic: sorted(set(numbers)) for topic, numbers in assign.items()}
-
-
-def _each(partitions: Partitions) -> Iterable[tuple[str, int]]:
-    return ((topic, number) for topic, of in sorted(partitions.numbers.items()) for number in of)

@@ -142,6 +142,7 @@ class Loop:
             busy=pulse.busy,
             flowing=pulse.flowing,
             completed=engine.completed,
+            away=engine.away,
         )
 
     def _see_commits(self) -> None:
@@ -161,6 +162,9 @@ class Loop:
                 engine.start_session()
             case Action.CHECK_QUERY:
                 engine.check_query()
+                notice = engine.take_notice()
+                if notice is not None:
+                    self._note(notice, again=False)
             case Action.REQUEST_EXECUTORS:
                 engine.request_executors()
             case Action.START_QUERY:

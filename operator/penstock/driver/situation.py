@@ -100,6 +100,8 @@ class Sight:
     """Signs of life between commits: pulse.Pulse."""
     completed: bool = False
     """The query was to end, and has ended with its work done."""
+    away: Trouble | None = None
+    """Why the source does not answer while the query runs on; Spark itself is silent about it."""
 
 
 @dataclass(frozen=True)
@@ -138,5 +140,7 @@ class State:
     tasks_at: float = 0.0
     """When each partition last had a task, or the query was started."""
     healthy_since: float | None = None
+    away: bool = False
+    """The source has stopped answering the running query."""
     cores_had: int = 0
     """The most cores that the running query has had."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from penstock.driver.admin import Admin, partitions_of
+from penstock.driver.dataloss import Held
+from penstock.driver.failures import TOPIC_MISSING, Trouble
 from penstock.driver.jvm import Jvm
-from penstock.driver.kafka import Admin, Offsets, Partitions
-from penstock.driver.logs import say
+from penstock.driver.kafka import Offsets, Partitions
 from penstock.driver.sources import stated_partitions
 from penstock.driver.throwable import understand
 from penstock.stream.spec import KafkaSource, StreamSpec
@@ -20,6 +21,9 @@ from penstock.stream.spec import KafkaSource, StreamSpec
 # Spark itself looks at each epoch, and a query that finds a new partition commits nothing until
 # there is a core for it: executors should not be asked for much later.
 LOOK_EVERY = 10.0
+# A look that failed is made again soon: one failure is no news, a second one is.
+_LOOK_AGAIN = 2.0
+TOPIC_REMADE = "TopicRemade"
 
 
 class SourceWatch(Protocol):
@@ -33,8 +37,19 @@ class SourceWatch(Protocol):
     def newest(self) -> Offsets | None:
         """Where the partitions ended when last looked at; None if the source has no such thing."""
 
+    @property
+    def trouble(self) -> Trouble | None:
+        """What must end a query that reads it; Spark itself would be silent."""
+
+    @property
+    def away(self) -> Trouble | None:
+        """Why it does not answer. A query goes on by itself when it does again, if no sooner."""
+
     def look(self) -> None:
         """Looks now; raises what the source says."""
+
+    def held(self) -> Held | None:
+        """What it holds at this moment; None if it has no offsets."""
 
     def newest_now(self) -> Offsets:
         """Where the partitions end at this moment."""
@@ -47,6 +62,8 @@ class FixedSource:
     """A source whose parallelism the spec states."""
 
     newest: Offsets | None = None
+    trouble: Trouble | None = None
+    away: Trouble | None = None
 
     def __init__(self, partitions: int) -> None:
         self._stated = partitions
@@ -55,6 +72,10 @@ class FixedSource:
     def look(self) -> None:
         """What the spec states."""
         self.partitions = self._stated
+
+    def held(self) -> Held | None:
+        """It has no offsets that could be lost."""
+        return None
 
     def newest_now(self) -> Offsets:
         """It has no offsets that anyone could begin at."""
@@ -75,6 +96,8 @@ class KafkaWatch:
         self._admin: Admin | None = None
         self._seen: Partitions | None = None
         self._newest: Offsets | None = None
+        self._trouble: Trouble | None = None
+        self._away: Trouble | None = None
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -89,10 +112,20 @@ class KafkaWatch:
         """As last seen."""
         return self._newest
 
+    @property
+    def trouble(self) -> Trouble | None:
+        """That a topic is gone, said by two looks on end, or is another one than it was."""
+        return self._trouble
+
+    @property
+    def away(self) -> Trouble | None:
+        """What else the last two looks have said."""
+        return self._away
+
     def look(self) -> None:
         """Asks for the partitions now, and from then on at a slow beat."""
         with self._lock, self._client() as admin:
-            self._seen = admin.partitions()
+            self._all_well(partitions_of(admin, self._source))
         if self._thread is None:
             self._thread = threading.Thread(target=self._keep_looking, name="kafka", daemon=True)
             self._thread.start()
@@ -103,38 +136,53 @@ class KafkaWatch:
             assert self._seen is not None
             return admin.newest(self._seen)
 
+    def held(self) -> Held:
+        """Asks for ids and offsets now."""
+        with self._lock, self._client() as admin:
+            seen = partitions_of(admin, self._source)
+            held = Held(seen.ids, admin.earliest(seen), admin.newest(seen))
+            self._all_well(seen)
+            return held
+
     def forget(self) -> None:
         """The thread learns nothing either until the next look."""
         with self._lock:
-            self._seen = None
-            self._newest = None
+            self._seen = self._newest = self._trouble = self._away = None
 
     def _keep_looking(self) -> None:
-        was_well = True
+        failures = 0
         while self._jvm.exit_code is None:
             try:
                 self._refresh()
             except Exception as error:  # a broker that is away is no reason to stop asking
-                if was_well and self._jvm.exit_code is None:
-                    trouble = understand(error)
-                    say(
-                        "Kafka did not answer; what it said last is used meanwhile",
-                        logging.WARNING,
-                        reason=trouble.reason,
-                        cause=trouble.message,
-                    )
-                was_well = False
+                failures += 1
+                if failures > 1 and self._jvm.exit_code is None:
+                    self._note(understand(error))
             else:
-                was_well = True
-            time.sleep(LOOK_EVERY)
+                failures = 0
+            time.sleep(_LOOK_AGAIN if failures else LOOK_EVERY)
 
     def _refresh(self) -> None:
         with self._lock:
-            if self._seen is None:
+            before = self._seen
+            if before is None:
                 return
             with self._client() as admin:
-                self._seen = admin.partitions()
-                self._newest = admin.newest(self._seen)
+                seen = partitions_of(admin, self._source)
+                self._newest = admin.newest(seen)
+            remade = [t for t, id_ in before.ids.items() if seen.ids.get(t, id_) != id_]
+            self._all_well(seen)
+            if remade:
+                self._trouble = _remade(remade)
+
+    def _all_well(self, seen: Partitions) -> None:
+        self._seen, self._trouble, self._away = seen, None, None
+
+    def _note(self, trouble: Trouble) -> None:
+        if trouble.reason == TOPIC_MISSING:
+            self._trouble = trouble
+        else:
+            self._away = trouble
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[Admin]:
@@ -149,6 +197,14 @@ class KafkaWatch:
                 with contextlib.suppress(Exception):  # the first failure is the one to tell
                     failed.close()
             raise
+
+
+def _remade(topics: list[str]) -> Trouble:
+    """Passing: the next start finds out what it means for the checkpoint."""
+    return Trouble(
+        TOPIC_REMADE,
+        f"the topic {topics[0]} was deleted and made again while the query was reading it",
+    )
 
 
 def open_source(jvm: Jvm, spec: StreamSpec, secrets: Path) -> SourceWatch:

@@ -90,6 +90,7 @@ def _failed(
         owed=True,
         checked=False,
         committed=False,
+        away=False,
         healthy_since=None,
         suspicions=suspicions,
         attempts=attempts,
@@ -163,9 +164,10 @@ def _running(state: State, sight: Sight, policy: Policy, jitter: float) -> tuple
     trouble = watchdog.executor_lost(state, sight)
     if trouble is not None:
         return _failed(state, trouble, sight.now, policy, jitter)
-    state = replace(state, cores_had=sight.cores)
+    state = _with_its_source(replace(state, cores_had=sight.cores), sight)
     if sight.cores_requested < sight.cores_wanted:
-        return state, Action.REQUEST_EXECUTORS
+        # A continuous query is stopped for it, and then mended as before each start.
+        return replace(state, checked=False), Action.REQUEST_EXECUTORS
     if sight.cores < sight.cores_wanted:
         state, trouble = (
             replace(state, cores_at=sight.now),
@@ -174,8 +176,15 @@ def _running(state: State, sight: Sight, policy: Policy, jitter: float) -> tuple
     else:
         trouble = watchdog.stuck(state, sight, policy)
     if trouble is not None:
-        return _failed(state, trouble, sight.now, policy, jitter)
+        return _failed(state, sight.away or trouble, sight.now, policy, jitter)
     return state, Action.WAIT
+
+
+def _with_its_source(state: State, sight: Sight) -> State:
+    """That the source is away is news once, and is no failure: the query goes on when it is back."""
+    if (sight.away is not None) == state.away:
+        return state
+    return replace(state, away=sight.away is not None, trouble=sight.away or state.trouble)
 
 
 def _with_commits(state: State, sight: Sight, policy: Policy) -> State:
@@ -220,6 +229,8 @@ def describe(state: State, sight: Sight, policy: Policy) -> tuple[QueryState, st
     cores = f"{sight.cores} of {sight.cores_wanted} cores"
     if sight.session and sight.cores < sight.cores_wanted and state.retry_at is None:
         return QueryState.WAITING_FOR_CORES, cores
+    if sight.query and sight.away is not None:
+        return QueryState.RESTARTING, f"waiting for the source: {sight.away.reason}"
     if sight.query and state.committed:
         return QueryState.RUNNING, _BEHIND if watchdog.is_behind(state, policy) else ""
     if state.trouble is not None and (state.owed or state.restarts):
@@ -233,5 +244,6 @@ def is_ready(state: State, sight: Sight, policy: Policy) -> bool:
         sight.query
         and state.committed
         and not state.halted
+        and sight.away is None
         and sight.now - state.commit_at <= policy.patience
     )

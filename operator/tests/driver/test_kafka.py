@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.driver import kafka
+from penstock.driver import admin, kafka
 from penstock.driver.failures import DriverError
 from tests.driver.streams import kafka_source, stream
 
@@ -15,7 +15,7 @@ def test_the_admin_client_gets_the_sources_own_options() -> None:
     own = {"kafka.client.id": "mine", "minPartitions": "5"}
     source = stream(kafka_source(options=own)).spec.source.kafka
     assert source is not None
-    options = kafka.client_options(source, Path())
+    options = admin.client_options(source, Path())
     assert options["client.id"] == "mine"
     assert options["bootstrap.servers"] == "kafka:9092"
     assert "minPartitions" not in options
@@ -48,7 +48,7 @@ def test_an_unknown_broker_is_a_passing_failure(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     with pytest.raises(DriverError) as raised:
-        kafka.require_a_known_broker("kafka-0.kafka:9092, kafka-1.kafka:9092")
+        admin.require_a_known_broker("kafka-0.kafka:9092, kafka-1.kafka:9092")
     assert raised.value.trouble.reason == "BrokerUnreachable"
     assert not raised.value.trouble.permanent
 
@@ -60,4 +60,4 @@ def test_one_known_broker_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", second_only)
-    kafka.require_a_known_broker("kafka-0.kafka:9092,[::1]:9092")
+    admin.require_a_known_broker("kafka-0.kafka:9092,[::1]:9092")

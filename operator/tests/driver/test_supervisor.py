@@ -405,3 +405,47 @@ def test_invariants_over_random_histories(
             assert state.committed
             assert describe(state, sight, policy)[0] is not QueryState.FAILED
         describe(state, sight, policy)
+
+
+def test_a_source_that_is_away_is_said_and_waited_for() -> None:
+    """Spark goes on by itself when it is back, and says nothing of it meanwhile."""
+    away = Trouble("BrokerUnreachable", "no answer")
+    state, sight = running()
+    state = after(state, replace(sight, epoch=0))
+    gone = replace(sight, now=101.0, epoch=0, away=away)
+    state, what = decide(state, gone, POLICY, 0.5)
+    assert what is Action.WAIT
+    assert state.trouble is away
+    assert describe(state, gone, POLICY) == (
+        QueryState.RESTARTING,
+        "waiting for the source: BrokerUnreachable",
+    )
+    assert not is_ready(state, gone, POLICY)
+    back = replace(gone, now=102.0, away=None)
+    state = after(state, back)
+    assert describe(state, back, POLICY)[0] is QueryState.RUNNING
+    assert is_ready(state, back, POLICY)
+    assert state.restarts == 0
+
+
+def test_a_query_that_hangs_because_its_source_is_away_says_so() -> None:
+    state, sight = running()
+    away = Trouble("BrokerUnreachable", "no answer")
+    late = replace(sight, now=sight.now + POLICY.patience + 1, away=away)
+    state, what = decide(state, late, POLICY, 0.5)
+    assert what is Action.STOP_QUERY
+    assert state.trouble is away
+
+
+def test_a_query_that_was_stopped_for_new_executors_is_mended_and_not_counted() -> None:
+    state, sight = running()
+    grown = replace(sight, partitions=5, cores_wanted=5)
+    state, what = decide(state, grown, POLICY, 0.5)
+    assert what is Action.REQUEST_EXECUTORS
+    stopped = replace(grown, query=False, cores_requested=5)
+    state, what = decide(state, stopped, POLICY, 0.5)
+    assert what is Action.CHECK_QUERY
+    assert action(state, stopped) is Action.WAIT
+    state, what = decide(state, replace(stopped, cores=5), POLICY, 0.5)
+    assert what is Action.START_QUERY
+    assert state.restarts == 0

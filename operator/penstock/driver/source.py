@@ -21,7 +21,7 @@ from penstock.stream.spec import KafkaSource, StreamSpec
 # Spark itself looks at each epoch, and a query that finds a new partition commits nothing until
 # there is a core for it: executors should not be asked for much later.
 LOOK_EVERY = 10.0
-# A look that failed is made again soon: one failure is no news, a second one is.
+# A broker that has just started does not know every topic yet: that one is gone, two looks say.
 _LOOK_AGAIN = 2.0
 TOPIC_REMADE = "TopicRemade"
 
@@ -119,7 +119,7 @@ class KafkaWatch:
 
     @property
     def away(self) -> Trouble | None:
-        """What else the last two looks have said."""
+        """Why the last look failed, for any other reason."""
         return self._away
 
     def look(self) -> None:
@@ -150,17 +150,16 @@ class KafkaWatch:
             self._seen = self._newest = self._trouble = self._away = None
 
     def _keep_looking(self) -> None:
-        failures = 0
+        before: Trouble | None = None
         while self._jvm.exit_code is None:
+            failure: Trouble | None = None
             try:
                 self._refresh()
             except Exception as error:  # a broker that is away is no reason to stop asking
-                failures += 1
-                if failures > 1 and self._jvm.exit_code is None:
-                    self._note(understand(error))
-            else:
-                failures = 0
-            time.sleep(_LOOK_AGAIN if failures else LOOK_EVERY)
+                failure = understand(error)
+                self._note(failure, again=before is not None and before.reason == failure.reason)
+            before = failure
+            time.sleep(_LOOK_AGAIN if failure is not None else LOOK_EVERY)
 
     def _refresh(self) -> None:
         with self._lock:
@@ -178,11 +177,11 @@ class KafkaWatch:
     def _all_well(self, seen: Partitions) -> None:
         self._seen, self._trouble, self._away = seen, None, None
 
-    def _note(self, trouble: Trouble) -> None:
-        if trouble.reason == TOPIC_MISSING:
-            self._trouble = trouble
-        else:
-            self._away = trouble
+    def _note(self, failure: Trouble, again: bool) -> None:
+        if failure.reason != TOPIC_MISSING:
+            self._away = failure
+        elif again:
+            self._trouble = failure
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[Admin]:

@@ -181,7 +181,7 @@ def _running(state: State, sight: Sight, policy: Policy, jitter: float) -> tuple
 
 
 def _with_its_source(state: State, sight: Sight) -> State:
-    """That the source is away is news once, and is no failure: the query goes on when it is back."""
+    """That the source is away is news once, and no failure: the query goes on when it is back."""
     if (sight.away is not None) == state.away:
         return state
     return replace(state, away=sight.away is not None, trouble=sight.away or state.trouble)

@@ -7,11 +7,11 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from penstock.driver.engine import Engine
@@ -132,6 +132,18 @@ class Topics:
         for future in self._admin.create_partitions([NewPartitions(topic, partitions)]).values():
             future.result(30)
 
+    def delete(self, topic: str) -> None:
+        """Deletes a topic and waits until the broker has forgotten it."""
+        for future in self._admin.delete_topics([topic], operation_timeout=30).values():
+            future.result(30)
+        wait_for(f"{topic} gone", lambda: topic not in self._admin.list_topics(timeout=30).topics)
+
+    def delete_before(self, topic: str, offsets: Mapping[int, int]) -> None:
+        """Deletes the records before these offsets, as retention would."""
+        before = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
+        for future in self._admin.delete_records(before).values():
+            future.result(30)
+
     def send(self, topic: str, numbers: range, partition: int | None = None) -> None:
         """Numbers, each a record, acknowledged."""
         more = {} if partition is None else {"partition": partition}
@@ -164,12 +176,15 @@ class Topics:
         finally:
             consumer.close()
 
-    def wait_received(self, topic: str, numbers: range) -> Counter[int]:
+    def wait_received(self, topic: str, numbers: Iterable[int]) -> Counter[int]:
         """What is in the topic, once every one of the numbers is."""
         wanted = set(numbers)
 
         def missing() -> set[int]:
-            return wanted - set(self.received(topic))
+            try:
+                return wanted - set(self.received(topic))
+            except KafkaException:  # a broker that has just started
+                return wanted
 
         wait_for(f"{len(wanted)} numbers in {topic}", lambda: not missing())
         return self.received(topic)

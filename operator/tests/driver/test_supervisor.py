@@ -434,7 +434,7 @@ def test_a_query_that_hangs_because_its_source_is_away_says_so() -> None:
     late = replace(sight, now=sight.now + POLICY.patience + 1, away=away)
     state, what = decide(state, late, POLICY, 0.5)
     assert what is Action.STOP_QUERY
-    assert state.trouble is away
+    assert state.trouble == away
 
 
 def test_a_query_that_was_stopped_for_new_executors_is_mended_and_not_counted() -> None:

@@ -1,0 +1,137 @@
+"""The driver as the pod runs it, a process; and the traffic around it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from e2e.cluster.broker import free_ports
+from penstock.stream.resource import ContinuousStream
+from tests.driver.running import Topics, wait_for
+
+# Spark says this at each start of a continuous query; it is true and harmless.
+EXPECTED_WARNINGS = ("Disabling AQE",)
+_LOUD = (" WARN ", " ERROR ", '"WARNING"', '"ERROR"')
+
+
+class Process:
+    """`python3 -m penstock.driver` on one stream and one checkpoint."""
+
+    def __init__(self, it: ContinuousStream, folder: Path, class_path: str) -> None:
+        (self.port,) = free_ports(1)
+        self.termination_log = folder / "termination-log"
+        self.log = folder / f"driver-{time.monotonic_ns()}.log"
+        (folder / "stream.yaml").write_text(it.to_yaml())
+        command = [
+            sys.executable, "-m", "penstock.driver", str(folder / "stream.yaml"),
+            "--checkpoint", str(folder / "checkpoint"), "--class-path", class_path,
+            "--http-port", str(self.port), "--termination-log", str(self.termination_log),
+        ]  # fmt: skip
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(command, stderr=log)
+
+    def probe(self, path: str) -> int:
+        """The answer's status; 0 if there is none."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return error.code
+        except OSError:
+            return 0
+
+    def wait_alive(self) -> None:
+        """Returns when it has begun; its JVM starts after that."""
+        wait_for("alive", lambda: self._answers("/livez"))
+
+    def wait_ready(self) -> None:
+        """Returns when its query has committed an epoch."""
+        wait_for("ready", lambda: self._answers("/readyz"))
+
+    def _answers(self, path: str) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
+        return self.probe(path) == 200
+
+    def kill_jvm(self) -> None:
+        """SIGKILL to the JVM alone."""
+        (jvm,) = self._children()
+        os.kill(jvm, signal.SIGKILL)
+
+    def kill(self) -> None:
+        """SIGKILL to all of it at once, as a node's loss would; comes back when nothing is left."""
+        # Stopped first, so that neither half sees the other die.
+        os.kill(self.process.pid, signal.SIGSTOP)
+        children = self._children()
+        for pid in (*children, self.process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        wait_for("gone", lambda: not any(_lives(pid) for pid in children))
+
+    def stop(self, seconds: float = 60) -> int:
+        """SIGTERM; its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(seconds)
+
+    def complaints(self) -> list[str]:
+        """The lines of its log that are warnings or errors."""
+        return [
+            line
+            for line in self.log.read_text().splitlines()
+            if any(word in line for word in _LOUD)
+            and not any(known in line for known in EXPECTED_WARNINGS)
+        ]
+
+    def _children(self) -> list[int]:
+        pid = self.process.pid
+        threads = Path(f"/proc/{pid}/task").iterdir()
+        return [int(each) for thread in threads for each in (thread / "children").read_text().split()]
+
+
+def _lives(pid: int) -> bool:
+    """A zombie is dead: whoever inherits it may take its time to say so."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def driver(it: ContinuousStream, folder: Path, class_path: str) -> Iterator[Process]:
+    """A driver for the length of the block, at its end by force if it still lives."""
+    process = Process(it, folder, class_path)
+    try:
+        yield process
+    finally:
+        process.process.kill()
+        process.process.wait()
+
+
+@contextmanager
+def traffic(topics: Topics, topic: str) -> Iterator[list[int]]:
+    """Numbers, about two hundred a second, for the length of the block; what was sent is kept."""
+    sent, stop = [0], threading.Event()
+
+    def send() -> None:
+        while not stop.wait(0.05):
+            topics.send(topic, range(sent[0], sent[0] + 10))
+            sent[0] += 10
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield sent
+    finally:
+        stop.set()
+        thread.join()

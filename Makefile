@@ -7,7 +7,7 @@ BIN := .venv/bin
 PYTHON := $(BIN)/python
 STAMP := .venv/.installed
 
-.PHONY: help demo test check prepare static unit real e2e generate format cluster-up cluster-down clean
+.PHONY: help demo test check prepare static unit real torture e2e generate format cluster-up cluster-down clean
 
 help: ## Show this help
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,10 @@ prepare: $(STAMP) ## Build the cluster's tools and images, as far as they are no
 
 real: prepare ## The tests with real parts on this machine: Spark, a broker, an API server
 	$(PYTHON) -m pytest -m real
+
+KILLS ?= 30
+torture: prepare ## The driver killed KILLS (30) times in each mode under traffic; half an hour
+	PENSTOCK_KILLS=$(KILLS) $(PYTHON) -m pytest -s operator/tests/driver/test_real_kill.py
 
 e2e: prepare ## The tests on the kind cluster
 	$(PYTHON) -m pytest -m cluster

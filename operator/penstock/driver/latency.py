@@ -12,7 +12,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from penstock.driver.kafka import client_options, require_a_known_broker
+from penstock.driver.admin import client_options, require_a_known_broker
 from penstock.driver.progress import Stretch
 from penstock.stream.spec import KafkaSource
 

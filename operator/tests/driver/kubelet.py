@@ -25,12 +25,13 @@ _OPENED = ("lang", "lang.invoke", "lang.reflect", "io", "net", "nio", "util", "u
 
 
 class Kubelet:
-    """Pods by name. While `paused`, new ones stay Pending, as on a full cluster."""
+    """Pods by name. While there is no `room`, new ones stay Pending, as on a full cluster."""
 
     def __init__(self, class_path: str, logs: Path) -> None:
         self.pods: dict[str, Pod] = {}
         self.made: list[Pod] = []
-        self.paused = False
+        self.room = 1_000
+        """How many executors it may run."""
         self.used: set[str] = set()
         """The kinds of resources that the API was asked for."""
         self._class_path = class_path
@@ -60,10 +61,10 @@ class Kubelet:
         with self._lock:
             return [name for name, it in self._processes.items() if it.poll() is None]
 
-    def resume(self) -> None:
+    def make_room(self) -> None:
         """Starts what was left Pending."""
         with self._lock:
-            self.paused = False
+            self.room = 1_000
             for name in list(self.pods):
                 if self.pods[name]["status"]["phase"] == "Pending":
                     self._run(name)
@@ -88,7 +89,7 @@ class Kubelet:
             pod["status"] = {"phase": "Pending"}
             self.pods[name] = pod
             self.made.append(pod)
-            if not self.paused:
+            if len(self.executors()) < self.room:
                 self._run(name)
             return pod
 

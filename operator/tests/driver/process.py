@@ -27,13 +27,13 @@ _LOUD = (" WARN ", " ERROR ", '"WARNING"', '"ERROR"')
 class Process:
     """`python3 -m penstock.driver` on one stream and one checkpoint."""
 
-    def __init__(self, it: ContinuousStream, folder: Path, class_path: str) -> None:
+    def __init__(self, it: ContinuousStream, folder: Path, class_path: str, *program: str) -> None:
         (self.port,) = free_ports(1)
         self.termination_log = folder / "termination-log"
         self.log = folder / f"driver-{time.monotonic_ns()}.log"
         (folder / "stream.yaml").write_text(it.to_yaml())
         command = [
-            sys.executable, "-m", "penstock.driver", str(folder / "stream.yaml"),
+            sys.executable, *(program or ("-m", "penstock.driver")), str(folder / "stream.yaml"),
             "--checkpoint", str(folder / "checkpoint"), "--class-path", class_path,
             "--http-port", str(self.port), "--termination-log", str(self.termination_log),
         ]  # fmt: skip
@@ -51,6 +51,14 @@ class Process:
         except OSError:
             return 0
 
+    def page(self, path: str) -> str:
+        """What is served there; nothing while nothing is."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
     def wait_alive(self) -> None:
         """Returns when it has begun; its JVM starts after that."""
         wait_for("alive", lambda: self._answers("/livez"))
@@ -63,10 +71,11 @@ class Process:
         assert self.process.poll() is None, self.log.read_text()
         return self.probe(path) == 200
 
-    def kill_jvm(self) -> None:
-        """SIGKILL to the JVM alone."""
+    @property
+    def jvm(self) -> int:
+        """Its process id."""
         (jvm,) = self._children()
-        os.kill(jvm, signal.SIGKILL)
+        return jvm
 
     def kill(self) -> None:
         """SIGKILL to all of it at once, as a node's loss would; comes back when nothing is left."""
@@ -94,9 +103,8 @@ class Process:
         ]
 
     def _children(self) -> list[int]:
-        pid = self.process.pid
-        threads = Path(f"/proc/{pid}/task").iterdir()
-        return [int(each) for thread in threads for each in (thread / "children").read_text().split()]
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return [int(pid) for pid in children.split()]
 
 
 def _lives(pid: int) -> bool:
@@ -108,9 +116,9 @@ def _lives(pid: int) -> bool:
 
 
 @contextmanager
-def driver(it: ContinuousStream, folder: Path, class_path: str) -> Iterator[Process]:
-    """A driver for the length of the block, at its end by force if it still lives."""
-    process = Process(it, folder, class_path)
+def driver(it: ContinuousStream, folder: Path, class_path: str, *program: str) -> Iterator[Process]:
+    """A driver's process for the length of the block; `program` is Python's way to it."""
+    process = Process(it, folder, class_path, *program)
     try:
         yield process
     finally:

@@ -162,16 +162,17 @@ class Topics:
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "test"})
         try:
             partitions = consumer.list_topics(topic, 30).topics[topic].partitions
-            ends = {
-                p: consumer.get_watermark_offsets(TopicPartition(topic, p), 30)[1]
-                for p in partitions
+            bounds = {
+                p: consumer.get_watermark_offsets(TopicPartition(topic, p), 30) for p in partitions
             }
-            consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
+            consumer.assign([TopicPartition(topic, p, bounds[p][0]) for p in partitions])
+            there = sum(end - begin for begin, end in bounds.values())
             found: dict[tuple[int, int], int] = {}
-            while len(found) < sum(ends.values()):
+            while len(found) < there:
                 message = consumer.poll(30)
                 assert message is not None
-                found[(message.partition(), message.offset())] = int(message.value())
+                if message.offset() < bounds[message.partition()][1]:
+                    found[(message.partition(), message.offset())] = int(message.value())
             return found
         finally:
             consumer.close()

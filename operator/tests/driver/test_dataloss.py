@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.driver import dataloss
-from penstock.driver.checkpointfile import checksum_path, kafka_offsets
 from penstock.driver.checkpointdir import CheckpointFolder
+from penstock.driver.checkpointfile import checksum_path, kafka_offsets
 from penstock.driver.dataloss import Held
 from penstock.driver.kafka import Offsets
 

@@ -16,9 +16,9 @@ import pytest
 from penstock.driver.jvm import Jvm
 from penstock.stream.resource import ContinuousStream
 from tests.driver.examples import FOLDER, consume, example, lines, produce
+from tests.driver.process import driver
 from tests.driver.running import Topics, running, wait_for
 from tests.driver.streams import kafka_sink, stream
-from tests.driver.test_real_process import driver
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 

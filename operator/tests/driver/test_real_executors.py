@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.place import Kubernetes
 from penstock.driver.pod import Api
 from penstock.stream.naming import stream_labels
+from penstock.stream.resource import ContinuousStream
 from penstock.stream.status import QueryState
 from tests.driver.kubelet import Kubelet
 from tests.driver.running import Topics, running, wait_for
@@ -27,11 +29,9 @@ def kubelet(class_path: str, tmp_path: Path) -> Iterator[Kubelet]:
     one.close()
 
 
-def test_executors_are_waited_for_lost_added_and_let_go(
-    kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
-) -> None:
-    source, sink = topics.make(2), topics.make()
-    flow = stream(
+def flow(topics: Topics, source: str, sink: str) -> ContinuousStream:
+    """Numbers from topic to topic."""
+    return stream(
         kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
         kafka_sink(topics.bootstrap, topic=sink),
         sparkConf={
@@ -40,13 +40,51 @@ def test_executors_are_waited_for_lost_added_and_let_go(
             "spark.kubernetes.executor.apiPollingInterval": "1s",
         },
     )
-    place = Kubernetes(
+
+
+def place(kubelet: Kubelet, folder: Path) -> Kubernetes:
+    """The pod of the driver."""
+    return Kubernetes(
         "numbers-driver-0", "127.0.0.1", "payments", "hash",
-        checkpoint=tmp_path / "checkpoint", api_server=kubelet.url,
+        checkpoint=folder / "checkpoint", api_server=kubelet.url,
     )  # fmt: skip
+
+
+def test_one_core_of_two_is_said_and_the_other_one_is_waited_for(
+    kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Left alone, Spark runs one partition and starves the other without a word."""
+    source, sink = topics.make(2), topics.make()
+    topics.send(source, range(100))
+    kubelet.room = 1
+    begun = time.monotonic()
+    api = Api(kubelet.url, "payments")
+    with running(flow(topics, source, sink), jvm, place(kubelet, tmp_path), api=api) as driver:
+        report = driver.wait("one of two cores", lambda report: report.registered_cores == 1)
+        assert report.state is QueryState.WAITING_FOR_CORES
+        assert report.message == "1 of 2 cores"
+        print(f"said {time.monotonic() - begun:.1f} s after the driver's start")
+        assert not driver.engine.has_query
+        kubelet.make_room()
+        driver.wait("both cores", lambda report: report.registered_cores == 2)
+        there = time.monotonic()
+        topics.wait_received(sink, range(100))
+        driver.wait_ready()
+        print(f"all out and committed {time.monotonic() - there:.1f} s after the core's arrival")
+        said = {report.state for report in driver.reports if report.registered_cores == 1}
+        assert said == {QueryState.WAITING_FOR_CORES}
+        assert driver.last.query_restarts == 0
+
+
+def test_executors_are_waited_for_lost_added_and_let_go(
+    kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    source, sink = topics.make(2), topics.make()
     kubelet.add("numbers-exec-1", stream_labels("numbers", "executor"))  # an earlier incarnation's
-    kubelet.paused = True
-    with running(flow, jvm, place, api=Api(kubelet.url, "payments")) as driver:
+    kubelet.room = 0
+    with running(
+        flow(topics, source, sink), jvm, place(kubelet, tmp_path), api=Api(kubelet.url, "payments")
+    ) as driver:
         # Short of cores: nothing starts, and it says so.
         report = driver.wait(
             "short of cores",
@@ -54,7 +92,7 @@ def test_executors_are_waited_for_lost_added_and_let_go(
         )
         assert report.message == "0 of 2 cores"
         assert not driver.engine.has_query
-        kubelet.resume()
+        kubelet.make_room()
         driver.wait_ready()
         topics.send(source, range(100))
         topics.wait_received(sink, range(100))

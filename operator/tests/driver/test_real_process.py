@@ -7,105 +7,16 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from e2e.cluster.broker import free_ports
-from penstock.stream.resource import ContinuousStream
 from penstock.stream.status import Failure
+from tests.driver.process import EXPECTED_WARNINGS, driver, traffic
 from tests.driver.running import Topics, wait_for
 from tests.driver.streams import kafka_sink, kafka_source, stream
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
-
-# Spark says this at each start of a continuous query; it is true and harmless.
-EXPECTED_WARNINGS = ("Disabling AQE",)
-
-
-class Process:
-    """`python3 -m penstock.driver` on one stream and one checkpoint."""
-
-    def __init__(self, it: ContinuousStream, folder: Path, class_path: str, *program: str) -> None:
-        (self.port,) = free_ports(1)
-        self.termination_log = folder / "termination-log"
-        self.log = folder / f"driver-{time.monotonic_ns()}.log"
-        (folder / "stream.yaml").write_text(it.to_yaml())
-        command = [
-            sys.executable, *(program or ("-m", "penstock.driver")), str(folder / "stream.yaml"),
-            "--checkpoint", str(folder / "checkpoint"), "--class-path", class_path,
-            "--http-port", str(self.port), "--termination-log", str(self.termination_log),
-        ]  # fmt: skip
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(command, stderr=log)
-
-    def probe(self, path: str) -> int:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            error.close()
-            return error.code
-        except OSError:
-            return 0
-
-    def page(self, path: str) -> str:
-        """What is served there; nothing while nothing is."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
-                return str(answer.read().decode())
-        except OSError:
-            return ""
-
-    def wait_ready(self) -> None:
-        def ready() -> bool:
-            assert self.process.poll() is None, self.log.read_text()
-            return self.probe("/readyz") == 200
-
-        wait_for("ready", ready)
-
-    @property
-    def jvm(self) -> int:
-        """Its process id."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        (jvm,) = (int(pid) for pid in children.split())
-        return jvm
-
-
-@contextmanager
-def driver(it: ContinuousStream, folder: Path, class_path: str, *program: str) -> Iterator[Process]:
-    """A driver's process for the length of the block; `program` is Python's way to it."""
-    process = Process(it, folder, class_path, *program)
-    try:
-        yield process
-    finally:
-        process.process.kill()
-        process.process.wait()
-
-
-@contextmanager
-def traffic(topics: Topics, topic: str) -> Iterator[list[int]]:
-    """Numbers, about two hundred a second, for the length of the block; what was sent is kept."""
-    sent, stop = [0], threading.Event()
-
-    def send() -> None:
-        while not stop.wait(0.05):
-            topics.send(topic, range(sent[0], sent[0] + 10))
-            sent[0] += 10
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
-        yield sent
-    finally:
-        stop.set()
-        thread.join()
 
 
 def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(

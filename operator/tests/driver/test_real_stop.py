@@ -1,4 +1,4 @@
-"""A stop in the middle of a batch is as quiet as one of a continuous query."""
+"""A stop under traffic, in each mode: quick, quiet, and with little to replay."""
 
 from __future__ import annotations
 
@@ -10,17 +10,31 @@ import pytest
 
 from penstock.driver import session
 from penstock.driver.jvm import Jvm
+from tests.driver.process import driver, traffic
 from tests.driver.running import Topics
-from tests.driver.streams import ASYNC, MICRO_BATCH, REAL_TIME, kafka_sink, kafka_source, stream
-from tests.driver.test_real_process import EXPECTED_WARNINGS, driver
+from tests.driver.streams import (
+    ASYNC,
+    CONTINUOUS,
+    MICRO_BATCH,
+    REAL_TIME,
+    kafka_sink,
+    kafka_source,
+    stream,
+)
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
 
 
 @pytest.mark.parametrize(
-    "trigger", [MICRO_BATCH, ASYNC, REAL_TIME], ids=["micro-batch", "async", "real-time"]
+    "trigger",
+    [
+        pytest.param(CONTINUOUS, id="continuous"),
+        pytest.param(MICRO_BATCH, id="micro-batch"),
+        pytest.param(ASYNC, id="async"),
+        pytest.param(REAL_TIME, id="real-time"),
+    ],
 )
-def test_a_stop_is_clean(
+def test_a_stop_under_load_is_clean(
     trigger: dict[str, Any], topics: Topics, class_path: str, tmp_path: Path
 ) -> None:
     source, sink = topics.make(), topics.make()
@@ -29,18 +43,19 @@ def test_a_stop_is_clean(
         kafka_sink(topics.bootstrap, topic=sink),
         trigger=trigger,
     )
-    with driver(flow, tmp_path, class_path) as it:
-        it.wait_ready()
-        topics.send(source, range(2000))
-        it.process.send_signal(signal.SIGTERM)
-        assert it.process.wait(60) == 0
-    complaints = [
-        line
-        for line in it.log.read_text().splitlines()
-        if (" WARN " in line or " ERROR " in line or '"WARNING"' in line or '"ERROR"' in line)
-        and not any(known in line for known in EXPECTED_WARNINGS)
-    ]
-    assert not complaints
+    with traffic(topics, source) as sent, driver(flow, tmp_path, class_path) as first:
+        first.wait_ready()
+        topics.wait_received(sink, range(sent[0] + 200))  # it is in full swing
+        assert first.stop() == 0
+    numbers = range(sent[0])
+    with driver(flow, tmp_path, class_path) as second:
+        received = topics.wait_received(sink, numbers)
+        assert second.stop() == 0
+    assert set(received) == set(numbers)
+    print(f"{len(numbers)} sent, {sum(received.values()) - len(numbers)} came twice after the stop")
+    assert max(received.values()) <= 2
+    for process in (first, second):
+        assert process.complaints() == []
 
 
 def test_spark_leaves_ctrl_c_to_the_driver(jvm: Jvm) -> None:

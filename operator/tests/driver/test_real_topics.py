@@ -16,6 +16,7 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.situation import Policy
 from penstock.stream.resource import ContinuousStream
 from penstock.stream.status import DriverReport, QueryState
+from tests.driver.process import traffic
 from tests.driver.running import Running, Topics, running
 from tests.driver.streams import (
     CONTINUOUS,
@@ -25,7 +26,6 @@ from tests.driver.streams import (
     kafka_source,
     stream,
 )
-from tests.driver.test_real_process import traffic
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
 

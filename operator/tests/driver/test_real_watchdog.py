@@ -13,9 +13,9 @@ from penstock.driver.checkpointdir import CheckpointFolder
 from penstock.driver.jvm import Jvm
 from penstock.driver.watchdog import COMMITS_STUCK
 from penstock.stream.status import Failure
+from tests.driver.process import driver
 from tests.driver.running import Topics, running
 from tests.driver.streams import RATE, kafka_sink, kafka_source, stream
-from tests.driver.test_real_process import driver
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 

@@ -55,6 +55,10 @@ def require_a_known_broker(bootstrap_servers: str) -> None:
     )
 
 
+# Uuid.ZERO_UUID: brokers before 2.8 know no ids.
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+
+
 @dataclass(frozen=True)
 class Topic:
     """One topic, as Kafka describes it."""
@@ -144,7 +148,7 @@ def partitions_of(admin: Admin, source: KafkaSource) -> Partitions:
     """The partitions to read; a missing topic raises Kafka's own exception."""
     topics = admin.topics(_names(admin, source))
     counts = {name: topic.partitions for name, topic in topics.items()}
-    ids = {name: topic.id for name, topic in topics.items()}
+    ids = {name: topic.id for name, topic in topics.items() if topic.id != _NO_ID}
     return Partitions(chosen(counts, source.assign), ids)
 
 

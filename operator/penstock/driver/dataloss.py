@@ -63,8 +63,8 @@ def _loss(topic: str, partition: int, offset: int, known: str | None, held: Held
     if known is not None and known != held.ids.get(topic, known):
         why = "the topic was deleted and made again; what was not read of the old one is gone"
         return Loss(topic, partition, why)
-    if partition not in held.newest[topic]:
-        return Loss(topic, partition, "the topic was made again, with fewer partitions")
+    if partition not in held.newest[topic]:  # no longer assigned: a topic never shrinks
+        return None
     earliest, newest = held.earliest[topic][partition], held.newest[topic][partition]
     if offset < earliest:
         gone = earliest - offset

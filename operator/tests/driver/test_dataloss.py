@@ -37,6 +37,7 @@ def held(earliest: int, newest: int, identity: str = ID, partitions: int = 1) ->
         pytest.param({0: 5}, held(0, 0, OTHER), None, {0: 0}, id="made again, and empty"),
         pytest.param({0: 5, 1: 5}, held(0, 9, OTHER), None, {0: 0}, id="with fewer partitions"),
         pytest.param({0: 5}, held(0, 9, partitions=2), "none", {0: 5}, id="grown"),
+        pytest.param({0: 5, 1: 5}, held(0, 9), "none", {0: 5, 1: 5}, id="no longer assigned"),
     ],
 )
 def test_losses(reached: dict[int, int], kafka: Held, records: object, goes_on: object) -> None:

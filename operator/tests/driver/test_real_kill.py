@@ -52,10 +52,10 @@ class Kill:
     """In the sink, of all kills so far."""
 
 
-def await_the_moment(process: Process, chance: random.Random, first: bool) -> str:
+def await_the_moment(process: Process, chance: random.Random) -> str:
     """Some moment of the driver's life: on its way to the first commit, or in its work."""
     process.wait_alive()
-    if not first and chance.random() < 1 / 3:
+    if chance.random() < 1 / 3:
         seconds = chance.uniform(0, 8)
         time.sleep(seconds)
         return f"{seconds:.1f} s after its start"
@@ -120,7 +120,7 @@ def test_a_driver_killed_at_random_moments_loses_nothing(
                 process.wait_alive()
                 if kills:
                     account(kills[-1])
-                moment = await_the_moment(process, chance, first=not kills)
+                moment = await_the_moment(process, chance)
                 process.kill()
             kills.append(what_is_left(moment, folder))
     numbers = range(sent[0])

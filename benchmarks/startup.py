@@ -1,0 +1,300 @@
+"""How long a driver takes from nothing to a commit, and from a failure to the next one.
+
+    python -m benchmarks.startup --rounds 3 [--json FILE]
+
+Every round measures each way once, so the ways alternate and a busy machine slows them all; what is
+to be quoted are the ratios within a round. The stream is rate to noop in continuous mode, two
+partitions, epochs of 500 ms: no broker, the driver's own work and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from e2e.cluster.jars import connector_jars
+from penstock.driver.checkpointdir import CheckpointFolder
+from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, quick_start
+from penstock.stream.resource import ContinuousStream
+
+PATIENCE = 120.0
+INTERVAL = "500ms"
+
+# The same stream, started as Spark's own documentation does.
+SHIPPED = """
+import sys, time
+from pyspark.sql import SparkSession
+spark = (SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+         .config("spark.driver.extraClassPath", sys.argv[2]).getOrCreate())
+source = spark.readStream.format("rate").option("numPartitions", 2).load()
+source.createOrReplaceTempView("source")
+(spark.sql("SELECT * FROM source").writeStream.format("noop").queryName("bench")
+ .option("checkpointLocation", sys.argv[1]).trigger(continuous="500 milliseconds").start())
+sys.stdin.read()
+"""
+
+STREAM = {
+    "apiVersion": "penstock.dev/v1alpha1",
+    "kind": "ContinuousStream",
+    "metadata": {"name": "bench", "namespace": "bench"},
+    "spec": {
+        "image": "none",
+        "source": {"rate": {"rowsPerSecond": 10, "numPartitions": 2}},
+        "sink": {"noop": {}},
+        "trigger": {"continuous": {"checkpointInterval": INTERVAL}},
+    },
+}
+
+Figures = dict[str, list[float]]
+
+
+def class_path() -> str:
+    """What the driver's image has beyond pyspark's own jars."""
+    return f"{connector_jars()}/*"
+
+
+def wait_until(holds: Callable[[], bool], what: str) -> None:
+    """Looks every 10 ms, since it is times that are measured."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > deadline:
+            raise SystemExit(f"not within {PATIENCE:.0f} s: {what}")
+        time.sleep(0.01)
+
+
+class Started:
+    """A process over a checkpoint, killed with its JVM at the end of the block."""
+
+    def __init__(self, command: list[str], folder: Path, java_options: list[str]) -> None:
+        self._command = [sys.executable, *command]
+        self._environment = {**os.environ, ENV_JAVA_OPTIONS: " ".join(java_options)}
+        self.checkpoint = CheckpointFolder(folder)
+
+    def __enter__(self) -> Started:
+        self.begun = time.monotonic()
+        self._process = subprocess.Popen(
+            self._command,
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """A JVM ends by itself when its parent is gone; the next figure should not wait for it."""
+        children = self._children()
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        wait_until(lambda: not any(Path(f"/proc/{it}").exists() for it in children), "JVM gone")
+
+    def commit_after(self, epoch: int | None) -> float:
+        """Seconds from the start to a commit beyond that epoch."""
+        before = -1 if epoch is None else epoch
+        wait_until(lambda: self._has_more_than(before), "a commit")
+        return time.monotonic() - self.begun
+
+    def kill_jvm(self) -> None:
+        """As the kernel does when memory runs out; comes back when the driver has ended itself."""
+        for pid in self._children():
+            os.kill(pid, 9)
+        self._process.wait(PATIENCE)
+
+    def _has_more_than(self, before: int) -> bool:
+        epoch = self.checkpoint.epoch()
+        return epoch is not None and epoch > before
+
+    def _children(self) -> list[int]:
+        pid = self._process.pid
+        try:
+            found = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+        except FileNotFoundError:
+            return []
+        return [int(each) for each in found.split()]
+
+
+class Bench:
+    """The figures, by name, and the folder they are taken in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.figures: Figures = {}
+        self.archive = folder / "classes.jsa"
+        self._runs = 0
+        (folder / "stream.yaml").write_text(json.dumps(STREAM))
+
+    def train(self) -> None:
+        """The archive of classes, by a driver that runs a few epochs and ends in good order."""
+        subprocess.run(
+            [sys.executable, "-m", "benchmarks.startup", "--train", str(self.archive)],
+            check=True,
+            stderr=subprocess.DEVNULL,
+            timeout=4 * PATIENCE,
+        )
+
+    @property
+    def as_in_a_pod(self) -> list[str]:
+        """The options of the image: quick_start of jvm.py, and the archive."""
+        return quick_start([f"-XX:SharedArchiveFile={self.archive}", "-Xshare:auto"])
+
+    def round(self) -> None:
+        """Every figure once."""
+        self._start("start: as in a pod (direct JVM, archive, C1)", self.as_in_a_pod)
+        self._start("start: without the archive", quick_start([]))
+        self._start("start: direct JVM only", [])
+        self._shipped("start: pyspark as shipped")
+        self._killed("level 2: as in a pod", self.as_in_a_pod)
+        self._killed("level 2: without the archive", quick_start([]))
+
+    def _fresh(self) -> Path:
+        self._runs += 1
+        return self.folder / f"checkpoint-{self._runs}"
+
+    def _driver(self, folder: Path, options: list[str]) -> Started:
+        stream = str(self.folder / "stream.yaml")
+        more = ["--checkpoint", str(folder), "--class-path", class_path()]
+        return Started(["-m", "penstock.driver", stream, *more], folder, options)
+
+    def _note(self, name: str, seconds: float) -> None:
+        self.figures.setdefault(name, []).append(seconds)
+        print(f"  {seconds:6.2f} s  {name}", flush=True)
+
+    def _start(self, name: str, options: list[str]) -> None:
+        with self._driver(self._fresh(), options) as started:
+            self._note(name, started.commit_after(None))
+
+    def _shipped(self, name: str) -> None:
+        folder = self._fresh()
+        with Started(["-c", SHIPPED, folder.as_uri(), class_path()], folder, []) as started:
+            self._note(name, started.commit_after(None))
+
+    def _killed(self, name: str, options: list[str]) -> None:
+        """From the JVM's death over a new process to its first commit; no kubelet in between."""
+        folder = self._fresh()
+        with self._driver(folder, options) as first:
+            first.commit_after(1)
+            dead = time.monotonic()
+            first.kill_jvm()
+        epoch = first.checkpoint.epoch()
+        with self._driver(folder, options) as second:
+            second.commit_after(epoch)
+            self._note(name, time.monotonic() - dead)
+
+
+def measure_level_1(bench: Bench, rounds: int) -> None:
+    """From a query's failure to the next commit in the same session, back-off included."""
+    from tests.driver.running import running
+
+    jvm = Jvm.launch(768, class_path(), "127.0.0.1", bench.as_in_a_pod)
+    stream = ContinuousStream.model_validate(STREAM)
+    try:
+        with running(stream, jvm, bench.folder / "level-1") as driver:
+            driver.wait_ready()
+            for number in range(1, rounds + 1):
+                session = driver.engine.session
+                assert session is not None
+                failed = time.monotonic()
+                session.sparkContext.cancelAllJobs()
+                driver.wait(
+                    "a commit after the restart",
+                    lambda report, number=number: (  # type: ignore[misc]
+                        report.query_restarts >= number and report.committed
+                    ),
+                )
+                bench._note("level 1: in the same session", time.monotonic() - failed)
+    finally:
+        jvm.end()
+
+
+def train(archive: str) -> None:
+    """In a process of its own: the JVM writes the archive when it ends in good order."""
+    from tests.driver.running import running
+
+    jvm = Jvm.launch(768, class_path(), "127.0.0.1", [f"-XX:ArchiveClassesAtExit={archive}"])
+    folder = Path(tempfile.mkdtemp(prefix="penstock-train-"))
+    try:
+        with running(ContinuousStream.model_validate(STREAM), jvm, folder) as driver:
+            driver.wait_ready()
+        jvm.end(PATIENCE)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def ratios(figures: Figures) -> dict[str, list[float]]:
+    """The comparisons that are worth quoting, round by round."""
+    pod = figures["start: as in a pod (direct JVM, archive, C1)"]
+    pairs = {
+        "start: archive / no archive": (pod, figures["start: without the archive"]),
+        "start: as in a pod / as shipped": (pod, figures["start: pyspark as shipped"]),
+        "start: direct JVM only / as shipped": (
+            figures["start: direct JVM only"],
+            figures["start: pyspark as shipped"],
+        ),
+        "level 2: archive / no archive": (
+            figures["level 2: as in a pod"],
+            figures["level 2: without the archive"],
+        ),
+        "level 1 / level 2": (
+            figures["level 1: in the same session"],
+            figures["level 2: as in a pod"],
+        ),
+    }
+    return {
+        name: [mine / other for mine, other in zip(*pair, strict=True)]
+        for name, pair in pairs.items()
+    }
+
+
+def table(title: str, figures: Figures) -> str:
+    """Median, least and most of each."""
+    rows = [f"{title:<48}  median    min    max"]
+    for name, values in figures.items():
+        shown = (statistics.median(values), min(values), max(values))
+        rows.append(f"{name:<48}  " + " ".join(f"{value:6.2f}" for value in shown))
+    return "\n".join(rows)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="benchmarks.startup", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="write every figure there too")
+    parser.add_argument("--train", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.train is not None:
+        train(given.train)
+        return
+    folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
+    try:
+        bench = Bench(folder)
+        print("training the archive", flush=True)
+        bench.train()
+        for number in range(given.rounds):
+            print(f"round {number + 1} of {given.rounds}", flush=True)
+            bench.round()
+        measure_level_1(bench, given.rounds)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    quotients = ratios(bench.figures)
+    print()
+    print(table("ratio, round by round", quotients))
+    print()
+    print(table("seconds on this machine, now", bench.figures))
+    if given.json is not None:
+        result = {"seconds": bench.figures, "ratios": quotients}
+        given.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

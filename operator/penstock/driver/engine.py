@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.driver import batchstats, dataloss, executors, pod, pulse, pycode, query, session
@@ -50,6 +51,7 @@ class Engine:
         self._source: SourceWatch | None = None
         self._sink = SinkTopic(jvm, stream.spec.sink, place.secrets)
         self._notice: Trouble | None = None
+        self._reading: Mapping[str, Sequence[int]] | None = None
         self._session: SparkSession | None = None
         self._size: Size | None = None
         self._frame: DataFrame | None = None
@@ -149,6 +151,13 @@ class Engine:
         """Why the source does not answer while a query reads it, which goes on when it does."""
         return None if self._source is None or self._query is None else self._source.away
 
+    @property
+    def outgrown(self) -> bool:
+        """Whether the query reads other partitions than there are, and will not see it itself."""
+        if self._source is None or self._query is None or self._reading is None:
+            return False
+        return self._source.numbers not in (None, self._reading)
+
     def take_notice(self) -> Trouble | None:
         """What should be told though nothing has failed; once."""
         notice, self._notice = self._notice, None
@@ -216,24 +225,20 @@ class Engine:
             )
         self._notice = self._check_for_loss(repair.epoch)
         starting = self._starting_offsets() if repair.epoch is None else None
-        frame = query.plan(self._session, spec, self._place, starting)
+        reading = self._source.numbers if self._source is not None else None
+        frame = query.plan(self._session, spec, self._place, starting, reading)
+        self._reading = reading if mode(spec) is Mode.CONTINUOUS else None
         query.check(frame, spec)
         self._frame = frame
 
     def request_executors(self) -> None:
-        """Asks for more executors. One machine has none to give: there Spark starts anew.
-
-        A continuous query is stopped first: it would plan itself anew over offsets that were not
-        committed (checkpoint.py), and lose records if it was killed within the next epoch.
-        """
+        """Asks for more executors. One machine has none to give: there Spark starts anew."""
         wanted = self.wanted
         assert wanted is not None
         assert self._session is not None
         if isinstance(self._place, Local):
             self.let_go()
             return
-        if mode(self._stream.spec) is Mode.CONTINUOUS:
-            self.stop_query()
         executors.request(self._session.sparkContext, wanted.executors)
         self._size = wanted
 

@@ -143,6 +143,7 @@ class Loop:
             flowing=pulse.flowing,
             completed=engine.completed,
             away=engine.away,
+            outgrown=engine.outgrown,
         )
 
     def _see_commits(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.driver import pycode
@@ -25,10 +26,14 @@ if TYPE_CHECKING:
 
 
 def plan(
-    spark: SparkSession, spec: StreamSpec, place: Place, starting: str | None = None
+    spark: SparkSession,
+    spec: StreamSpec,
+    place: Place,
+    starting: str | None = None,
+    partitions: Mapping[str, Sequence[int]] | None = None,
 ) -> DataFrame:
     """The streaming DataFrame; raises AnalysisException if Spark does not understand it."""
-    named, options = source_options(spec.source, place.secrets, mode(spec), starting)
+    named, options = source_options(spec.source, place.secrets, mode(spec), starting, partitions)
     reader = spark.readStream.format(_format(spark, named)).options(**options)
     if spec.source.custom is not None and spec.source.custom.schema_ is not None:
         reader = reader.schema(spec.source.custom.schema_)

@@ -102,6 +102,8 @@ class Sight:
     """The query was to end, and has ended with its work done."""
     away: Trouble | None = None
     """Why the source does not answer while the query runs on; Spark itself is silent about it."""
+    outgrown: bool = False
+    """There are partitions that the running query does not read."""
 
 
 @dataclass(frozen=True)

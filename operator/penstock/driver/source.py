@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -32,6 +32,10 @@ class SourceWatch(Protocol):
     @property
     def partitions(self) -> int | None:
         """Partitions as last seen; None before the first look."""
+
+    @property
+    def numbers(self) -> Mapping[str, Sequence[int]] | None:
+        """The same by topic; None also if the source has no such thing."""
 
     @property
     def newest(self) -> Offsets | None:
@@ -61,6 +65,7 @@ class SourceWatch(Protocol):
 class FixedSource:
     """A source whose parallelism the spec states."""
 
+    numbers: Mapping[str, Sequence[int]] | None = None
     newest: Offsets | None = None
     trouble: Trouble | None = None
     away: Trouble | None = None
@@ -106,6 +111,12 @@ class KafkaWatch:
         """As last seen."""
         seen = self._seen
         return None if seen is None else seen.total
+
+    @property
+    def numbers(self) -> Mapping[str, Sequence[int]] | None:
+        """As last seen."""
+        seen = self._seen
+        return None if seen is None else seen.numbers
 
     @property
     def newest(self) -> Offsets | None:

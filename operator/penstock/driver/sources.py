@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from penstock.driver.credentials import security_options
@@ -20,11 +21,19 @@ _OWN_STARTS = ("startingTimestamp", "startingOffsetsByTimestamp")
 
 
 def source_options(
-    source: Source, secrets: Path, mode: Mode, starting: str | None = None
+    source: Source,
+    secrets: Path,
+    mode: Mode,
+    starting: str | None = None,
+    partitions: Mapping[str, Sequence[int]] | None = None,
 ) -> tuple[str, dict[str, str]]:
-    """The source's format and options; `starting` is Spark's startingOffsets, made explicit."""
+    """The source's format and options.
+
+    `starting` is Spark's startingOffsets, made explicit; `partitions` those that there are.
+    """
     if source.kafka is not None:
-        return "kafka", _kafka(source.kafka, secrets, mode, starting)
+        read = _what_is_read(source.kafka, mode, partitions)
+        return "kafka", {**_kafka(source.kafka, secrets, mode, starting), **read}
     if source.rate is not None:
         options = {
             "rowsPerSecond": str(source.rate.rows_per_second),
@@ -54,11 +63,20 @@ def _kafka(kafka: KafkaSource, secrets: Path, mode: Mode, starting: str | None) 
         "failOnDataLoss": _word(kafka.fail_on_data_loss),
         "includeHeaders": _word(kafka.include_headers),
         "kafka.bootstrap.servers": kafka.bootstrap_servers,
-        **_what_is_read(kafka),
     }
 
 
-def _what_is_read(kafka: KafkaSource) -> dict[str, str]:
+def _what_is_read(
+    kafka: KafkaSource, mode: Mode, partitions: Mapping[str, Sequence[int]] | None
+) -> dict[str, str]:
+    """To the continuous engine by partition, so that it does not see when there are more.
+
+    It would plan itself anew in the middle of its run, over offsets that it has not committed, and
+    never overwrite them (checkpoint.py): a crash within the next epoch could lose records.
+    """
+    if mode is Mode.CONTINUOUS and partitions is not None:
+        assigned = {topic: list(numbers) for topic, numbers in partitions.items()}
+        return {"assign": json.dumps(assigned, sort_keys=True)}
     if kafka.topics is not None:
         return {"subscribe": ",".join(kafka.topics)}
     if kafka.topic_pattern is not None:

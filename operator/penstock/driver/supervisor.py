@@ -166,13 +166,14 @@ def _running(state: State, sight: Sight, policy: Policy, jitter: float) -> tuple
         return _failed(state, trouble, sight.now, policy, jitter)
     state = _with_its_source(replace(state, cores_had=sight.cores), sight)
     if sight.cores_requested < sight.cores_wanted:
-        # A continuous query is stopped for it, and then mended as before each start.
-        return replace(state, checked=False), Action.REQUEST_EXECUTORS
+        return state, Action.REQUEST_EXECUTORS
     if sight.cores < sight.cores_wanted:
         state, trouble = (
             replace(state, cores_at=sight.now),
             watchdog.cores_lost(state, sight, policy),
         )
+    elif sight.outgrown:
+        return replace(state, checked=False, committed=False), Action.STOP_QUERY
     else:
         trouble = watchdog.stuck(state, sight, policy)
     if trouble is not None:

@@ -106,7 +106,7 @@ def test_executors_are_waited_for_lost_added_and_let_go(
         assert driver.last.last_failure.reason == "ExecutorLost"
         topics.wait_received(sink, range(200))
 
-        # One more partition: an executor first, and Spark re-plans by itself.
+        # One more partition: an executor first, then all of them go on.
         restarts = driver.last.query_restarts
         topics.grow(source, 3)
         driver.wait(

@@ -166,3 +166,13 @@ def test_assigned_partitions() -> None:
 def test_assign_is_json_to_spark() -> None:
     given = options({"kafka": {"bootstrapServers": "kafka:9092", "assign": {"in": [0]}}})
     assert json.loads(given["assign"]) == {"in": [0]}
+
+
+def test_the_continuous_engine_is_told_its_partitions() -> None:
+    """It would plan itself anew when it saw more, and could lose records in a crash after that."""
+    source, there = stream(kafka_source()).spec.source, {"in": [0, 1]}
+    continuous = source_options(source, Path(), Mode.CONTINUOUS, None, there)[1]
+    assert json.loads(continuous["assign"]) == there
+    assert "subscribe" not in continuous
+    for mode in (Mode.MICRO_BATCH, Mode.REAL_TIME):
+        assert source_options(source, Path(), mode, None, there)[1]["subscribe"] == "in"

@@ -437,15 +437,18 @@ def test_a_query_that_hangs_because_its_source_is_away_says_so() -> None:
     assert state.trouble == away
 
 
-def test_a_query_that_was_stopped_for_new_executors_is_mended_and_not_counted() -> None:
+def test_a_query_that_its_source_has_outgrown_is_started_anew_once_there_are_cores() -> None:
+    """It is no failure, and not counted as one."""
     state, sight = running()
-    grown = replace(sight, partitions=5, cores_wanted=5)
-    state, what = decide(state, grown, POLICY, 0.5)
-    assert what is Action.REQUEST_EXECUTORS
-    stopped = replace(grown, query=False, cores_requested=5)
+    grown = replace(sight, partitions=5, cores_wanted=5, outgrown=True)
+    assert action(state, grown) is Action.REQUEST_EXECUTORS
+    asked = replace(grown, cores_requested=5)
+    assert action(state, asked) is Action.WAIT
+    state, what = decide(state, replace(asked, cores=5), POLICY, 0.5)
+    assert what is Action.STOP_QUERY
+    stopped = replace(asked, cores=5, query=False, outgrown=False)
     state, what = decide(state, stopped, POLICY, 0.5)
     assert what is Action.CHECK_QUERY
-    assert action(state, stopped) is Action.WAIT
-    state, what = decide(state, replace(stopped, cores=5), POLICY, 0.5)
+    state, what = decide(state, stopped, POLICY, 0.5)
     assert what is Action.START_QUERY
-    assert state.restarts == 0
+    assert (state.restarts, state.attempts, state.retry_at) == (0, 0, None)

@@ -139,6 +139,7 @@ class Bench:
         subprocess.run(
             [sys.executable, "-m", "benchmarks.startup", "--train", str(self.archive)],
             check=True,
+            stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             timeout=4 * PATIENCE,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -263,6 +264,19 @@ class Engine:
         except Exception:
             self.let_go()
             raise
+
+    def await_commit(self, seconds: float) -> None:
+        """Waits, bounded, for the query's next commit: what it writes after that comes twice.
+
+        A query that has nothing to read commits nothing, and is not waited for.
+        """
+        if self.pulse().idle:
+            return
+        before, deadline = self.epoch(), time.monotonic() + seconds
+        while self._query is not None and self._query.isActive and self.epoch() == before:
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.005)
 
     def let_go(self) -> None:
         """Stops query and session, and with them the executors."""

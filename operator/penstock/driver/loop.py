@@ -26,6 +26,10 @@ from penstock.driver.throwable import understand
 from penstock.stream.status import DriverReport, Failure, LastMending, QueryState
 
 _TICK = 0.25
+# A stop right after a commit leaves next to nothing to replay; longer than this it is not put off,
+# within the kubelet's grace period of 30 s.
+_LONGEST_WAIT_FOR_A_COMMIT = 10.0
+_COMMIT_SECONDS = 1.0
 # Seconds that a step may take, where Policy.step is not enough. The first look waits for the JVM,
 # which may have to fetch dependencies.
 _LONG_STEPS = {Action.START_SESSION: 240.0, Action.DISCOVER: 300.0, Action.START_QUERY: 120.0}
@@ -255,10 +259,14 @@ class Loop:
     def _stop(self) -> None:
         """Everything in order: first the query, then its executors, then the JVM."""
         say("stopping")
+        commits = self._health.ready
         self._health.ready = False
         self._health.may_take = self._policy.step
         stopping = {"state": QueryState.STOPPING, "message": "", "committed": False}
         self._publish(self._draft(self._sight).model_copy(update=stopping))
+        interval = self._policy.interval
+        if commits and interval <= _LONGEST_WAIT_FOR_A_COMMIT:
+            self._engine.await_commit(interval + _COMMIT_SECONDS)
         self._engine.let_go()
         say("stopped", epoch=self._engine.epoch())
 

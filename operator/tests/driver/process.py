@@ -16,7 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.cluster.broker import free_ports
+from penstock.driver.jvm import ENV_JAVA_OPTIONS
 from penstock.stream.resource import ContinuousStream
+from tests.driver.archive import java_options
 from tests.driver.running import Topics, wait_for
 
 # Spark says these at a start, the first of a continuous query, the second after async tracking,
@@ -39,7 +41,9 @@ class Process:
             "--http-port", str(self.port), "--termination-log", str(self.termination_log),
         ]  # fmt: skip
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(command, stderr=log)
+            options = " ".join(java_options(class_path))
+            environment = {**os.environ, ENV_JAVA_OPTIONS: options}
+            self.process = subprocess.Popen(command, stderr=log, env=environment)
 
     def probe(self, path: str) -> int:
         """The answer's status; 0 if there is none."""

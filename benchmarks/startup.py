@@ -25,6 +25,8 @@ from e2e.cluster.jars import connector_jars
 from penstock.driver.checkpointdir import CheckpointFolder
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, quick_start
 from penstock.stream.resource import ContinuousStream
+from tests.driver.archive import archive, java_options
+from tests.driver.running import running
 
 PATIENCE = 120.0
 INTERVAL = "500ms"
@@ -130,30 +132,19 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.figures: Figures = {}
-        self.archive = folder / "classes.jsa"
         self._runs = 0
         (folder / "stream.yaml").write_text(json.dumps(STREAM))
-
-    def train(self) -> None:
-        """The archive of classes, by a driver that runs a few epochs and ends in good order."""
-        subprocess.run(
-            [sys.executable, "-m", "benchmarks.startup", "--train", str(self.archive)],
-            check=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=4 * PATIENCE,
-        )
 
     @property
     def as_in_a_pod(self) -> list[str]:
         """The options of the image: quick_start of jvm.py, and the archive."""
-        return quick_start([f"-XX:SharedArchiveFile={self.archive}", "-Xshare:auto"])
+        return java_options(class_path())
 
     def round(self) -> None:
         """Every figure once."""
-        self._start("start: as in a pod (direct JVM, archive, C1)", self.as_in_a_pod)
+        self._start("start: as in a pod", self.as_in_a_pod)
         self._start("start: without the archive", quick_start([]))
-        self._start("start: direct JVM only", [])
+        self._start("start: without the archive and C1", [])
         self._shipped("start: pyspark as shipped")
         self._killed("level 2: as in a pod", self.as_in_a_pod)
         self._killed("level 2: without the archive", quick_start([]))
@@ -195,8 +186,6 @@ class Bench:
 
 def measure_level_1(bench: Bench, rounds: int) -> None:
     """From a query's failure to the next commit in the same session, back-off included."""
-    from tests.driver.running import running
-
     jvm = Jvm.launch(768, class_path(), "127.0.0.1", bench.as_in_a_pod)
     stream = ContinuousStream.model_validate(STREAM)
     try:
@@ -218,28 +207,14 @@ def measure_level_1(bench: Bench, rounds: int) -> None:
         jvm.end()
 
 
-def train(archive: str) -> None:
-    """In a process of its own: the JVM writes the archive when it ends in good order."""
-    from tests.driver.running import running
-
-    jvm = Jvm.launch(768, class_path(), "127.0.0.1", [f"-XX:ArchiveClassesAtExit={archive}"])
-    folder = Path(tempfile.mkdtemp(prefix="penstock-train-"))
-    try:
-        with running(ContinuousStream.model_validate(STREAM), jvm, folder) as driver:
-            driver.wait_ready()
-        jvm.end(PATIENCE)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def ratios(figures: Figures) -> dict[str, list[float]]:
     """The comparisons that are worth quoting, round by round."""
-    pod = figures["start: as in a pod (direct JVM, archive, C1)"]
+    pod = figures["start: as in a pod"]
     pairs = {
         "start: archive / no archive": (pod, figures["start: without the archive"]),
         "start: as in a pod / as shipped": (pod, figures["start: pyspark as shipped"]),
-        "start: direct JVM only / as shipped": (
-            figures["start: direct JVM only"],
+        "start: without archive and C1 / as shipped": (
+            figures["start: without the archive and C1"],
             figures["start: pyspark as shipped"],
         ),
         "level 2: archive / no archive": (
@@ -271,16 +246,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.startup", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path, help="write every figure there too")
-    parser.add_argument("--train", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.train is not None:
-        train(given.train)
-        return
     folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
     try:
         bench = Bench(folder)
-        print("training the archive", flush=True)
-        bench.train()
+        archive(class_path())
         for number in range(given.rounds):
             print(f"round {number + 1} of {given.rounds}", flush=True)
             bench.round()

@@ -149,3 +149,10 @@ def test_the_end_of_a_log_stays_out_of_the_status() -> None:
 )
 def test_an_end_without_words_is_told_in_ours(end: tuple[int, str], words: str) -> None:
     assert words in judge(pod(**ended(*end))).message
+
+
+def test_a_query_that_waits_for_its_source_is_not_said_to_be_restarted() -> None:
+    left_running = report(QueryState.RESTARTING, last_failure=BROKER, committed=True)
+    failed = report(QueryState.RESTARTING, last_failure=BROKER, committed=False)
+    assert "waits for its source" in judge(pod(left_running)).message
+    assert "restarted from its checkpoint" in judge(pod(failed)).message

@@ -77,6 +77,13 @@ def kafka_error(name: str, parents: tuple[str, ...]) -> Link:
                                     "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE")],
             "DataLoss", True, False,
         ),
+        # Not yet known whether records are gone: the next start finds out.
+        (
+            [WRAPPER, ABORTED, Link(
+                ("org.apache.kafka.clients.consumer.OffsetOutOfRangeException",
+                 "org.apache.kafka.clients.consumer.InvalidOffsetException", *KAFKA), "in-0: 7")],
+            "OffsetOutOfRange", False, False,
+        ),
         ([WRAPPER, Link(("java.io.FileNotFoundException", *EXCEPTION), "/x")],
          "FileNotFound", False, False),
         ([Link(("java.lang.OutOfMemoryError", "java.lang.Error"), "Java heap space")],

@@ -3,11 +3,12 @@
 import json
 import socket
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from penstock.driver import admin, kafka
-from penstock.driver.failures import DriverError
+from penstock.driver.failures import DriverError, Trouble
 from tests.driver.streams import kafka_source, stream
 
 
@@ -61,3 +62,49 @@ def test_one_known_broker_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "getaddrinfo", second_only)
     admin.require_a_known_broker("kafka-0.kafka:9092,[::1]:9092")
+
+
+class Brokers:
+    """Stands in for an Admin: what it says of topics, and of creating them."""
+
+    def __init__(self, topics: Trouble | None, creates: bool | Trouble) -> None:
+        self._topics = topics
+        self._creates = creates
+
+    def topics(self, names: list[str]) -> dict[str, admin.Topic]:
+        if self._topics is not None:
+            raise DriverError(self._topics)
+        return {name: admin.Topic("id", 1) for name in names}
+
+    def creates_topics(self) -> bool:
+        if isinstance(self._creates, Trouble):
+            raise DriverError(self._creates)
+        return self._creates
+
+
+MISSING = Trouble("TopicMissing", "")
+NOT_ALLOWED = Trouble("KafkaAuthorization", "")
+
+
+@pytest.mark.parametrize(
+    ("topics", "creates", "reason"),
+    [
+        pytest.param(None, False, None, id="it is there"),
+        pytest.param(MISSING, True, None, id="it will be created"),
+        pytest.param(MISSING, NOT_ALLOWED, None, id="who knows"),
+        pytest.param(MISSING, False, "TopicMissing", id="it is missing"),
+        pytest.param(NOT_ALLOWED, True, "KafkaAuthorization", id="it may not be looked at"),
+    ],
+)
+def test_an_output_topic(
+    topics: Trouble | None, creates: bool | Trouble, reason: str | None
+) -> None:
+    brokers = cast(admin.Admin, Brokers(topics, creates))
+    if reason is None:
+        admin.require_topic(brokers, "out")
+        return
+    with pytest.raises(DriverError) as raised:
+        admin.require_topic(brokers, "out")
+    assert raised.value.trouble.reason == reason
+    if reason == "TopicMissing":
+        assert "the output topic out " in raised.value.trouble.message

@@ -13,6 +13,7 @@ from penstock.driver.jvm import Jvm
 from penstock.stream.mendings import Cause
 from penstock.stream.status import DriverReport, QueryState
 from tests.driver.checkpoints import read, write
+from tests.driver.process import traffic
 from tests.driver.running import Topics, running
 from tests.driver.streams import (
     ASYNC,
@@ -25,7 +26,6 @@ from tests.driver.streams import (
     kafka_source,
     stream,
 )
-from tests.driver.test_real_process import traffic
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 

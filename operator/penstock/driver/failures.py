@@ -78,6 +78,14 @@ class _Rule:
 
 _DATA_ERROR = "a record could not be processed; its contents are not shown here"
 
+# Conditions that a query meets over the state of another one.
+_CHANGED_STATE = (
+    "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
+    "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
+    "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
+    "STATE_STORE_INVALID_CONFIG_AFTER_RESTART",
+)
+
 # The first that fits the innermost link wins; Kafka's own hierarchy decides the order (an unknown
 # topic is a RetriableException to Kafka: it waits for metadata to settle).
 _RULES: tuple[_Rule, ...] = (
@@ -92,6 +100,23 @@ _RULES: tuple[_Rule, ...] = (
         permanent=True,
         advice="The records that come next are gone from Kafka (retention, or the topic was made "
         'anew). To go on from what is there, set the source option failOnDataLoss to "false".',
+    ),
+    # SparkRuntimeExceptions, which are a record's fault otherwise.
+    _Rule(
+        "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
+        "CheckpointDamaged",
+        permanent=True,
+        advice="Restore the checkpoint's volume.",
+    ),
+    *(
+        _Rule(
+            name,
+            "StateOfAnotherQuery",
+            permanent=True,
+            advice="The checkpoint holds the state of another query: go back to that one, or apply "
+            "this one under another name.",
+        )
+        for name in _CHANGED_STATE
     ),
     # Whether records are really gone, the next start finds out, and by how many (dataloss.py).
     _Rule("org.apache.kafka.clients.consumer.OffsetOutOfRangeException", "OffsetOutOfRange"),

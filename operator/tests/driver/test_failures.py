@@ -77,6 +77,11 @@ def kafka_error(name: str, parents: tuple[str, ...]) -> Link:
                                     "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE")],
             "DataLoss", True, False,
         ),
+        (
+            [WRAPPER, Link(("org.apache.spark.SparkRuntimeException", *RUNTIME), "other state",
+                           "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA")],
+            "StateOfAnotherQuery", True, False,
+        ),
         # Not yet known whether records are gone: the next start finds out.
         (
             [WRAPPER, ABORTED, Link(

@@ -194,6 +194,14 @@ def test_an_aggregate_with_a_watermark(topics: Topics, jvm: Jvm, tmp_path: Path)
         # A batch has as many tasks as there are cores, not 200.
         assert driver.engine.session is not None
         assert driver.engine.session.conf.get("spark.sql.shuffle.partitions") == "2"
+    # Counted by another key over the same state: said at once, not met in a loop.
+    other = {**transform, "sql": sql.replace("GROUP BY", "GROUP BY key,")}
+    edited = flow(topics, source, sink, MICRO_BATCH, transform=other, outputMode="update")
+    topics.send(source, range(30, 60))
+    with running(edited, jvm, tmp_path) as driver:
+        report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
+        assert report.last_failure is not None
+        assert report.last_failure.reason == "StateOfAnotherQuery"
 
 
 def test_what_only_another_mode_takes_is_refused(jvm: Jvm, tmp_path: Path) -> None:

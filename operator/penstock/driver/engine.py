@@ -7,21 +7,20 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.driver import batchstats, dataloss, executors, pod, pulse, pycode, query, session
+from penstock.driver import batchstats, beginning, executors, pod, pulse, pycode, query, session
 from penstock.driver.batchstats import BatchFigures
 from penstock.driver.checkpoint import Repair
 from penstock.driver.checkpointdir import CheckpointFolder
 from penstock.driver.credentials import check_secrets
 from penstock.driver.failures import DriverError, Trouble, classify
 from penstock.driver.jvm import Jvm
-from penstock.driver.kafka import Offsets, first_offsets, starting_offsets
+from penstock.driver.kafka import Offsets
 from penstock.driver.logs import say
 from penstock.driver.place import Kubernetes, Local, Place
 from penstock.driver.progress import Commit, ProgressReader, Stretch
 from penstock.driver.pulse import Pulse
 from penstock.driver.sinktopic import SinkTopic
 from penstock.driver.source import SourceWatch, open_source
-from penstock.driver.sources import begins_at_a_moment
 from penstock.driver.throwable import read_chain
 from penstock.driver.triggers import Mode, mode
 from penstock.stream.resource import ContinuousStream
@@ -212,9 +211,10 @@ class Engine:
     def check_query(self) -> None:
         """Mends the checkpoint and plans the query; raises if Spark will refuse it."""
         assert self._session is not None
-        spec = self._stream.spec
+        assert self._source is not None
+        spec, folder, source = self._stream.spec, self._checkpoint, self._source
         self._sink.look_again()
-        repair = self._checkpoint.repair(spec)
+        repair = folder.repair(spec)
         if repair.mendings:
             self._repairs.append(repair)
             say(
@@ -224,9 +224,9 @@ class Engine:
                 written=list(repair.write),
                 epoch=repair.epoch,
             )
-        self._notice = self._check_for_loss(repair.epoch)
-        starting = self._starting_offsets() if repair.epoch is None else None
-        reading = self._source.numbers if self._source is not None else None
+        self._notice = beginning.check_for_loss(spec, folder, source, repair.epoch)
+        starting = beginning.first_start(spec, folder, source) if repair.epoch is None else None
+        reading = source.numbers
         frame = query.plan(self._session, spec, self._place, starting, reading)
         self._reading = reading if mode(spec) is Mode.CONTINUOUS else None
         query.check(frame, spec)
@@ -297,36 +297,6 @@ class Engine:
         """Makes the next look at a halted stream a fresh one."""
         if self._source is not None:
             self._source.forget()
-
-    def _check_for_loss(self, epoch: int | None) -> Trouble | None:
-        """Raises if unread records are gone from the source and the spec does not accept that."""
-        kafka = self._stream.spec.source.kafka
-        held = self._source.held() if self._source is not None and kafka is not None else None
-        if held is None or kafka is None:
-            return None
-        folder, known = self._checkpoint, self._checkpoint.topic_ids()
-        reached = folder.first_offsets() if epoch is None else folder.committed_offsets()
-        losses = dataloss.find(reached or {}, known, held)
-        if losses and kafka.fail_on_data_loss:
-            raise dataloss.refused(losses)
-        if losses and reached is not None:
-            put_right = dataloss.realigned(reached, losses, held)
-            (folder.keep_first_offsets if epoch is None else folder.go_on_from)(put_right)
-        if {**known, **held.ids} != known:
-            self._checkpoint.keep_topic_ids({**known, **held.ids})
-        return dataloss.accepted(losses) if losses else None
-
-    def _starting_offsets(self) -> str | None:
-        """Where a stream without a commit begins; None leaves it to the spec's own word."""
-        source = self._stream.spec.source
-        if self._source is None or source.kafka is None or not begins_at_a_moment(source):
-            return None
-        newest = self._source.newest_now()
-        first: Offsets | None = self._checkpoint.first_offsets()
-        if first is None:
-            first = first_offsets(source.kafka.starting_offsets_by_partition, newest)
-            self._checkpoint.keep_first_offsets(first)
-        return starting_offsets(first, newest)
 
     def _prepare_cluster(self) -> None:
         if self._api is None or not isinstance(self._place, Kubernetes):

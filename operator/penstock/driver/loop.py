@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
-from penstock.driver import watchdog
+from penstock.driver.account import Account
 from penstock.driver.attempts import Attempts
 from penstock.driver.engine import Engine, ended
 from penstock.driver.failures import Trouble
@@ -18,12 +16,11 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import lag
 from penstock.driver.logs import say
 from penstock.driver.metrics import Metrics
-from penstock.driver.report import last_mending
 from penstock.driver.server import Health
 from penstock.driver.situation import Policy, Sight, State
 from penstock.driver.supervisor import Action, decide, describe, first_state, is_ready
 from penstock.driver.throwable import understand
-from penstock.stream.status import DriverReport, Failure, LastMending, QueryState
+from penstock.stream.status import DriverReport, QueryState
 
 _TICK = 0.25
 # A stop right after a commit leaves next to nothing to replay; longer than this it is not put off,
@@ -60,16 +57,12 @@ class Loop:
         self._engine = engine
         self._jvm = jvm
         self._policy = policy
-        self._spec_hash = spec_hash
+        self._account = Account(spec_hash, metrics)
         self._health = health
         self._metrics = metrics
         self._publish = publish
         self._attempts = attempts
         self._state = State() if attempts is None else first_state(attempts.read(), policy)
-        self._failure: Failure | None = None
-        self._next_retry: datetime | None = None
-        self._mendings = 0
-        self._last_mending: LastMending | None = None
         self._sight = Sight(now=time.monotonic())
 
     def run(self, stop: threading.Event) -> None:
@@ -77,7 +70,7 @@ class Loop:
         trouble: Trouble | None = None
         self._keep_attempts()
         if self._state.trouble is not None:
-            self._note(self._state.trouble, again=False)
+            self._account.note(self._state.trouble)
         while not stop.is_set():
             self._health.turned_at = time.monotonic()
             trouble = self._turn(trouble)
@@ -105,8 +98,9 @@ class Loop:
         self._state, action = decide(before, sight, self._policy, jitter)
         if self._state.attempts != before.attempts:
             self._keep_attempts()
-        self._note_changes(before, self._state, action)
-        self._note_repairs()
+        self._account.changed(before, self._state, action)
+        for repair in self._engine.take_repairs():
+            self._account.mended(repair)
         self._report(sight)
         if action is Action.WAIT:
             return None
@@ -169,7 +163,7 @@ class Loop:
                 engine.check_query()
                 notice = engine.take_notice()
                 if notice is not None:
-                    self._note(notice, again=False)
+                    self._account.note(notice)
             case Action.REQUEST_EXECUTORS:
                 engine.request_executors()
             case Action.START_QUERY:
@@ -194,67 +188,16 @@ class Loop:
             raise GivenUp(self._jvm.why_ended) from error
         return understand(error)
 
-    def _note(self, trouble: Trouble, again: bool) -> None:
-        """Remembers and logs a failure; one that a halted stream still has is no news."""
-        failure = trouble.at(_now())
-        known = self._failure
-        if again and known is not None and known == failure.model_copy(update={"time": known.time}):
-            return
-        self._failure = failure
-        say(
-            "failure",
-            logging.ERROR if trouble.permanent else logging.WARNING,
-            reason=trouble.reason,
-            cause=trouble.message,
-            permanent=trouble.permanent,
-        )
-
-    def _note_changes(self, before: State, after: State, action: Action) -> None:
-        if after.trouble is not None and after.trouble is not before.trouble:
-            self._note(after.trouble, again=before.halted)
-            self._metrics.failed(after.trouble)
-            if after.trouble.reason in watchdog.FOUND:
-                self._metrics.watchdog_acted(after.trouble.reason, action.name.lower())
-        if after.restarts > before.restarts and after.trouble is not None:
-            self._metrics.restarted(after.trouble.reason)
-        if after.retry_at != before.retry_at:
-            self._next_retry = None
-            if after.retry_at is not None:
-                self._next_retry = _now() + timedelta(seconds=after.retry_at - time.monotonic())
-
-    def _note_repairs(self) -> None:
-        for repair in self._engine.take_repairs():
-            for each in repair.mendings:
-                self._metrics.mended(each.kind)
-            self._mendings += len(repair.mendings)
-            self._last_mending = last_mending(repair, _now())
-
     def _report(self, sight: Sight) -> None:
-        state, message = describe(self._state, sight, self._policy)
-        report = self._draft(sight).model_copy(update={"state": state, "message": message})
         self._health.ready = is_ready(self._state, sight, self._policy)
+        self._tell(*describe(self._state, sight, self._policy), sight)
+
+    def _tell(self, state: QueryState, message: str, sight: Sight) -> None:
+        engine, offsets = self._engine, self._engine.offsets()
+        behind = lag(*offsets) if offsets else None
+        report = self._account.report(state, message, self._state, sight, engine.requested, behind)
         self._metrics.show(report)
         self._publish(report)
-
-    def _draft(self, sight: Sight) -> DriverReport:
-        wanted, offsets = self._engine.requested, self._engine.offsets()
-        return DriverReport(
-            spec_hash=self._spec_hash,
-            state=QueryState.STARTING,
-            partitions=sight.partitions,
-            executors=wanted.executors if wanted else None,
-            registered_executors=sight.executors if sight.session else None,
-            cores=sight.cores_wanted if sight.session else None,
-            registered_cores=sight.cores if sight.session else None,
-            epoch=sight.epoch,
-            committed=self._state.committed,
-            lag=lag(*offsets) if sight.query and offsets else None,
-            query_restarts=self._state.restarts,
-            last_failure=self._failure,
-            next_retry=self._next_retry,
-            checkpoint_mendings=self._mendings,
-            last_mending=self._last_mending,
-        )
 
     def _stop(self) -> None:
         """Everything in order: first the query, then its executors, then the JVM."""
@@ -262,14 +205,9 @@ class Loop:
         commits = self._health.ready
         self._health.ready = False
         self._health.may_take = self._policy.step
-        stopping = {"state": QueryState.STOPPING, "message": "", "committed": False}
-        self._publish(self._draft(self._sight).model_copy(update=stopping))
+        self._tell(QueryState.STOPPING, "", self._sight)
         interval = self._policy.interval
         if commits and interval <= _LONGEST_WAIT_FOR_A_COMMIT:
             self._engine.await_commit(interval + _COMMIT_SECONDS)
         self._engine.let_go()
         say("stopped", epoch=self._engine.epoch())
-
-
-def _now() -> datetime:
-    return datetime.now(UTC).replace(microsecond=0)

@@ -25,8 +25,7 @@ from penstock.driver.triggers import is_asynchronous
 from penstock.stream.resource import ContinuousStream
 from penstock.stream.sizing import Size, size
 from tests.driver.checkpoints import read
-from tests.driver.running import Topics, wait_for
-from tests.driver.streams import kafka_sink, kafka_source, stream
+from tests.driver.running import Topics, number_flow, wait_for
 
 
 @contextmanager
@@ -80,15 +79,6 @@ def bare(spark: SparkSession, flow: ContinuousStream, folder: Path) -> Iterator[
 QUICKLY: dict[str, Any] = {"continuous": {"checkpointInterval": "300ms"}}
 
 
-def numbers(topics: Topics, source: str, sink: str, trigger: dict[str, Any]) -> ContinuousStream:
-    """Numbers from topic to topic."""
-    return stream(
-        kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
-        kafka_sink(topics.bootstrap, topic=sink),
-        trigger=trigger,
-    )
-
-
 @dataclass(frozen=True)
 class Run:
     """What a run left."""
@@ -108,7 +98,7 @@ class Run:
         """
         source, sink = topics.make(), topics.make()
         folder = CheckpointFolder(path)
-        flow = numbers(topics, source, sink, trigger)
+        flow = number_flow(topics, source, sink, trigger)
         done = _has_written if is_asynchronous(flow.spec) else _has_committed
         with bare(spark, flow, path) as running:
             for sent in range(20, 120, 20):

@@ -10,7 +10,7 @@ import pytest
 from e2e.cluster.jars import connector_jars
 from e2e.cluster.kafka import LocalBroker, local_broker
 from penstock.driver.jvm import Jvm
-from tests.driver.running import Topics
+from tests.driver.running import Topics, number_flow
 from tests.driver.streams import MICRO_BATCH
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def spark(
     jvm: Jvm, shared: Topics, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkSession]:
     """One session for a whole module, whose tests start no driver's loop beside it."""
-    from tests.driver.bare import bare_session, numbers
+    from tests.driver.bare import bare_session
 
-    any_of = numbers(shared, "any", "any", MICRO_BATCH)
+    any_of = number_flow(shared, "any", "any", MICRO_BATCH)
     with bare_session(jvm, any_of, tmp_path_factory.mktemp("session")) as session:
         yield session

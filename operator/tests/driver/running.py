@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
@@ -24,6 +25,7 @@ from penstock.driver.server import Health
 from penstock.driver.situation import Policy
 from penstock.stream.resource import ContinuousStream
 from penstock.stream.status import DriverReport, QueryState
+from tests.driver.streams import CONTINUOUS, kafka_sink, kafka_source, stream
 
 PATIENCE = 90.0
 
@@ -189,3 +191,22 @@ class Topics:
 
         wait_for(f"{len(wanted)} numbers in {topic}", lambda: not missing())
         return self.received(topic)
+
+
+def number_flow(
+    topics: Topics,
+    source: str,
+    sink: str,
+    trigger: dict[str, Any] = CONTINUOUS,
+    of_source: dict[str, Any] | None = None,
+    **spec: Any,
+) -> ContinuousStream:
+    """Numbers from the first record of a topic into another one."""
+    return stream(
+        kafka_source(
+            topics.bootstrap, topics=[source], startingOffsets="earliest", **(of_source or {})
+        ),
+        kafka_sink(topics.bootstrap, topic=sink),
+        trigger=trigger,
+        **spec,
+    )

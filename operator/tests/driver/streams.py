@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from penstock.stream.resource import ContinuousStream
 
 RATE: dict[str, Any] = {"rate": {"rowsPerSecond": 10, "numPartitions": 2}}
@@ -13,6 +15,13 @@ MICRO_BATCH: dict[str, Any] = {"microBatch": {}}
 ASYNC: dict[str, Any] = {"microBatch": {"asyncProgress": {"checkpointInterval": "300ms"}}}
 REAL_TIME: dict[str, Any] = {"realTime": {"batchDuration": "5s"}}
 AVAILABLE_NOW: dict[str, Any] = {"availableNow": {}}
+# Those that run for ever, for tests that hold in each of them.
+EACH_MODE = [
+    pytest.param(CONTINUOUS, id="continuous"),
+    pytest.param(MICRO_BATCH, id="micro-batch"),
+    pytest.param(ASYNC, id="async"),
+    pytest.param(REAL_TIME, id="real-time"),
+]
 
 
 def kafka_source(bootstrap: str = "kafka:9092", **more: Any) -> dict[str, Any]:

@@ -12,8 +12,8 @@ import pytest
 from e2e.cluster.broker import LocalBroker, local_broker
 from penstock.driver.jvm import Jvm
 from penstock.stream.status import QueryState
-from tests.driver.running import Topics, running
-from tests.driver.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
+from tests.driver.running import Topics, number_flow, running
+from tests.driver.streams import CONTINUOUS, MICRO_BATCH
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
@@ -42,11 +42,7 @@ def test_a_broker_that_is_away(
 ) -> None:
     topics = Topics(own_broker.bootstrap)
     source, sink = topics.make(), topics.make()
-    flow = stream(
-        kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
-        kafka_sink(topics.bootstrap, topic=sink),
-        trigger=trigger,
-    )
+    flow = number_flow(topics, source, sink, trigger)
     with running(flow, jvm, tmp_path) as driver:
         topics.send(source, range(100))
         topics.wait_received(sink, range(100))

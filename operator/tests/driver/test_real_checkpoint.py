@@ -11,8 +11,7 @@ from prometheus_client import generate_latest
 from penstock.driver.checkpointdir import CheckpointFolder
 from penstock.driver.jvm import Jvm
 from penstock.stream.mendings import Cause
-from tests.driver.running import Topics, running
-from tests.driver.streams import kafka_sink, kafka_source, stream
+from tests.driver.running import Topics, number_flow, running
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 
@@ -22,10 +21,7 @@ def test_offsets_that_were_never_committed_are_not_believed(
 ) -> None:
     """Left alone, Spark commits its next epoch under them: ten records would never be read."""
     source, sink = topics.make(1), topics.make()
-    flow = stream(
-        kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
-        kafka_sink(topics.bootstrap, topic=sink),
-    )
+    flow = number_flow(topics, source, sink)
     topics.send(source, range(10))
     folder = CheckpointFolder(tmp_path)
     with running(flow, jvm, tmp_path) as driver:
@@ -42,11 +38,7 @@ def test_offsets_that_were_never_committed_are_not_believed(
 def test_a_torn_tail_is_mended(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
     """Through the whole driver, which says so. What else can be torn is in test_real_damage.py."""
     source, sink = topics.make(1), topics.make()
-    flow = stream(
-        kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
-        kafka_sink(topics.bootstrap, topic=sink),
-        interval="200ms",
-    )
+    flow = number_flow(topics, source, sink, {"continuous": {"checkpointInterval": "200ms"}})
     topics.send(source, range(10))
     folder = CheckpointFolder(tmp_path)
     with running(flow, jvm, tmp_path) as driver:

@@ -19,10 +19,10 @@ from pyspark.sql import SparkSession
 from penstock.driver.checkpointdir import CheckpointFolder
 from penstock.driver.checkpointfile import Files, kafka_offsets
 from penstock.driver.failures import DriverError
-from tests.driver.bare import QUICKLY, Run, bare, newest, numbers, total
+from tests.driver.bare import QUICKLY, Run, bare, newest, total
 from tests.driver.checkpoints import write
 from tests.driver.damage import ENGINES, TABLE, Damage, Refused
-from tests.driver.running import Topics
+from tests.driver.running import Topics, number_flow
 from tests.driver.streams import MICRO_BATCH
 
 LOGS = ("commits", "offsets")
@@ -72,7 +72,7 @@ def test_spark_goes_on_from_where_the_table_says(
     run, outcome = runs[engine], damage.outcome(engine)
     write(damage.done_to(run.files, newest(run.files)), tmp_path)
     sink = shared.make()
-    going = numbers(shared, run.source, sink, TRIGGERS[engine])
+    going = number_flow(shared, run.source, sink, TRIGGERS[engine])
     if isinstance(outcome, Refused):
         with pytest.raises(DriverError) as raised:
             CheckpointFolder(tmp_path).repair(going.spec)

@@ -12,11 +12,9 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.place import Kubernetes
 from penstock.driver.pod import Api
 from penstock.stream.naming import stream_labels
-from penstock.stream.resource import ContinuousStream
 from penstock.stream.status import QueryState
 from tests.driver.kubelet import Kubelet
-from tests.driver.running import Topics, running, wait_for
-from tests.driver.streams import kafka_sink, kafka_source, stream
+from tests.driver.running import Topics, number_flow, running, wait_for
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
@@ -29,17 +27,11 @@ def kubelet(class_path: str, tmp_path: Path) -> Iterator[Kubelet]:
     one.close()
 
 
-def flow(topics: Topics, source: str, sink: str) -> ContinuousStream:
-    """Numbers from topic to topic."""
-    return stream(
-        kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
-        kafka_sink(topics.bootstrap, topic=sink),
-        sparkConf={
-            # Polls instead of watches: the API server of one file has no watch.
-            "spark.kubernetes.executor.enableApiWatcher": "false",
-            "spark.kubernetes.executor.apiPollingInterval": "1s",
-        },
-    )
+# Polls instead of watches: the API server of one file has no watch.
+POLLING = {
+    "spark.kubernetes.executor.enableApiWatcher": "false",
+    "spark.kubernetes.executor.apiPollingInterval": "1s",
+}
 
 
 def place(kubelet: Kubelet, folder: Path) -> Kubernetes:
@@ -59,7 +51,9 @@ def test_one_core_of_two_is_said_and_the_other_one_is_waited_for(
     kubelet.room = 1
     begun = time.monotonic()
     api = Api(kubelet.url, "payments")
-    with running(flow(topics, source, sink), jvm, place(kubelet, tmp_path), api=api) as driver:
+    with running(
+        number_flow(topics, source, sink, sparkConf=POLLING), jvm, place(kubelet, tmp_path), api=api
+    ) as driver:
         report = driver.wait("one of two cores", lambda report: report.registered_cores == 1)
         assert report.state is QueryState.WAITING_FOR_CORES
         assert report.message == "1 of 2 cores"
@@ -83,7 +77,10 @@ def test_executors_are_waited_for_lost_added_and_let_go(
     kubelet.add("numbers-exec-1", stream_labels("numbers", "executor"))  # an earlier incarnation's
     kubelet.room = 0
     with running(
-        flow(topics, source, sink), jvm, place(kubelet, tmp_path), api=Api(kubelet.url, "payments")
+        number_flow(topics, source, sink, sparkConf=POLLING),
+        jvm,
+        place(kubelet, tmp_path),
+        api=Api(kubelet.url, "payments"),
     ) as driver:
         # Short of cores: nothing starts, and it says so.
         report = driver.wait(

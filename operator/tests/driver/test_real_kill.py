@@ -20,15 +20,10 @@ from penstock.driver.checkpointdir import CheckpointFolder
 from penstock.driver.checkpointfile import kafka_offsets
 from penstock.driver.kafka import Offsets
 from tests.driver.process import Process, driver, traffic
-from tests.driver.running import Topics
+from tests.driver.running import Topics, number_flow
 from tests.driver.streams import (
-    ASYNC,
-    CONTINUOUS,
+    EACH_MODE,
     MICRO_BATCH,
-    REAL_TIME,
-    kafka_sink,
-    kafka_source,
-    stream,
 )
 
 KILLS = int(os.environ.get("PENSTOCK_KILLS", "3"))
@@ -78,24 +73,12 @@ def is_before(offsets: Offsets, topic: str, partition: int, offset: int) -> bool
     return offset < offsets.get(topic, {}).get(partition, 0)
 
 
-@pytest.mark.parametrize(
-    "trigger",
-    [
-        pytest.param(CONTINUOUS, id="continuous"),
-        pytest.param(MICRO_BATCH, id="micro-batch"),
-        pytest.param(ASYNC, id="async"),
-        pytest.param(REAL_TIME, id="real-time"),
-    ],
-)
+@pytest.mark.parametrize("trigger", EACH_MODE)
 def test_a_driver_killed_at_random_moments_loses_nothing(
     trigger: dict[str, Any], topics: Topics, class_path: str, tmp_path: Path
 ) -> None:
     source, sink = topics.make(), topics.make()
-    flow = stream(
-        kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
-        kafka_sink(topics.bootstrap, topic=sink),
-        trigger=trigger,
-    )
+    flow = number_flow(topics, source, sink, trigger)
     print(f"\nPENSTOCK_SEED={SEED}")
     chance, folder = random.Random(SEED), CheckpointFolder(tmp_path / "checkpoint")
     kills: list[Kill] = []

@@ -10,8 +10,8 @@ import pytest
 
 from penstock.driver.jvm import Jvm
 from penstock.driver.measurer import Measurer
-from tests.driver.running import Topics, running, wait_for
-from tests.driver.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
+from tests.driver.running import Topics, number_flow, running, wait_for
+from tests.driver.streams import CONTINUOUS, MICRO_BATCH
 from tests.driver.test_metrics import numbers
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
@@ -20,11 +20,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 @pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH], ids=["continuous", "micro-batch"])
 def test_numbers(topics: Topics, jvm: Jvm, tmp_path: Path, trigger: dict[str, Any]) -> None:
     source, sink = topics.make(), topics.make()
-    flow = stream(
-        kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
-        kafka_sink(topics.bootstrap, topic=sink),
-        trigger=trigger,
-    )
+    flow = number_flow(topics, source, sink, trigger)
     began = time.time()
     with running(flow, jvm, tmp_path) as driver:
         measurer = Measurer(driver.engine, jvm, flow.spec, tmp_path, driver.metrics, beat=0.2)

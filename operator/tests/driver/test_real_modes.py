@@ -14,7 +14,7 @@ from penstock.stream.mendings import Cause
 from penstock.stream.status import DriverReport, QueryState
 from tests.driver.checkpoints import read, write
 from tests.driver.process import traffic
-from tests.driver.running import Topics, running
+from tests.driver.running import Topics, number_flow, running
 from tests.driver.streams import (
     ASYNC,
     AVAILABLE_NOW,
@@ -22,22 +22,10 @@ from tests.driver.streams import (
     MICRO_BATCH,
     RATE,
     REAL_TIME,
-    kafka_sink,
-    kafka_source,
     stream,
 )
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
-
-
-def flow(topics: Topics, source: str, sink: str, trigger: dict[str, Any], **spec: Any) -> Any:
-    """Numbers from topic to topic."""
-    return stream(
-        kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
-        kafka_sink(topics.bootstrap, topic=sink),
-        trigger=trigger,
-        **spec,
-    )
 
 
 # In an order that has every switch that differs, most of them both ways.
@@ -59,7 +47,7 @@ def test_one_checkpoint_through_every_engine(topics: Topics, jvm: Jvm, tmp_path:
     source, sink, twice = topics.make(), topics.make(), 0
     with traffic(topics, source) as sent:
         for switch, trigger in ORDER.items():
-            with running(flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
+            with running(number_flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
                 begun = driver.wait_ready().epoch
                 driver.wait("two more commits", partial(_is_beyond, (begun or 0) + 1))
                 assert driver.last.state is QueryState.RUNNING, switch
@@ -72,7 +60,7 @@ def test_one_checkpoint_through_every_engine(topics: Topics, jvm: Jvm, tmp_path:
                 f"{switch}: {sent[0]} sent, {twice - before} came twice; "
                 f"{mending.message if mending else 'nothing to mend'}"
             )
-    last = flow(topics, source, sink, MICRO_BATCH)
+    last = number_flow(topics, source, sink, MICRO_BATCH)
     with running(last, jvm, tmp_path):
         received = topics.wait_received(sink, range(sent[0]))
     print(f"{sent[0]} sent, 0 lost, {sum(received.values()) - len(received)} came twice in all")
@@ -93,7 +81,7 @@ def test_asynchronous_progress_off_on_an_idle_topic(
     source, sink, sent = topics.make(), topics.make(), 0
     folder = CheckpointFolder(tmp_path)
     for _ in range(2):
-        with running(flow(topics, source, sink, SLOWLY), jvm, tmp_path) as driver:
+        with running(number_flow(topics, source, sink, SLOWLY), jvm, tmp_path) as driver:
             assert driver.wait_ready().query_restarts == 0
             for _ in range(300):
                 topics.send(source, range(sent, sent + 5))
@@ -102,7 +90,7 @@ def test_asynchronous_progress_off_on_an_idle_topic(
                 if _has_gap(folder):
                     break
         assert _has_gap(folder)
-        with running(flow(topics, source, sink, MICRO_BATCH), jvm, tmp_path) as driver:
+        with running(number_flow(topics, source, sink, MICRO_BATCH), jvm, tmp_path) as driver:
             assert driver.wait_ready().query_restarts == 0
             mending = driver.last.last_mending
             assert mending is not None
@@ -130,7 +118,7 @@ def test_asynchronous_progress_off_after_a_crash(
     folder = CheckpointFolder(tmp_path / "running")
     with (
         traffic(topics, source) as sent,
-        running(flow(topics, source, sink, ASYNC), jvm, folder.path) as driver,
+        running(number_flow(topics, source, sink, ASYNC), jvm, folder.path) as driver,
     ):
         driver.wait_ready()
         for attempt in range(200):
@@ -144,7 +132,7 @@ def test_asynchronous_progress_off_after_a_crash(
             raise AssertionError("no batch was ever planned and not committed")
     reached = topics.received(sink)
     again = topics.make()
-    with running(flow(topics, source, again, trigger), jvm, left) as driver:
+    with running(number_flow(topics, source, again, trigger), jvm, left) as driver:
         assert driver.wait_ready().query_restarts == 0
         received = topics.wait_received(again, range(max(reached) + 1, sent[0]))
     lost = set(range(sent[0])) - set(received) - set(reached)
@@ -154,7 +142,7 @@ def test_asynchronous_progress_off_after_a_crash(
 def test_an_idle_micro_batch_query_is_ready(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
     """Without new records it commits nothing, for as long as it lasts: that is not being stuck."""
     source, sink = topics.make(), topics.make()
-    idle = flow(topics, source, sink, MICRO_BATCH)
+    idle = number_flow(topics, source, sink, MICRO_BATCH)
     topics.send(source, range(10))
     with running(idle, jvm, tmp_path) as driver:
         topics.wait_received(sink, range(10))
@@ -170,7 +158,7 @@ def test_available_now_completes_and_holds_nothing(
 ) -> None:
     source, sink = topics.make(), topics.make()
     topics.send(source, range(40))
-    with running(flow(topics, source, sink, AVAILABLE_NOW), jvm, tmp_path) as driver:
+    with running(number_flow(topics, source, sink, AVAILABLE_NOW), jvm, tmp_path) as driver:
         report = driver.wait("completed", lambda report: report.state is QueryState.COMPLETED)
         assert report.last_failure is None
         driver.wait("released", lambda report: not driver.engine.has_session)
@@ -186,7 +174,9 @@ def test_an_aggregate_with_a_watermark(topics: Topics, jvm: Jvm, tmp_path: Path)
         "GROUP BY window(timestamp, '1 second')"
     )
     transform = {"sql": sql, "watermark": {"column": "timestamp", "delay": "1 second"}}
-    counted = flow(topics, source, sink, MICRO_BATCH, transform=transform, outputMode="update")
+    counted = number_flow(
+        topics, source, sink, MICRO_BATCH, transform=transform, outputMode="update"
+    )
     with running(counted, jvm, tmp_path) as driver:
         topics.send(source, range(30))
         driver.wait("counts", lambda report: sum(topics.received(sink).values()) > 0)
@@ -196,7 +186,7 @@ def test_an_aggregate_with_a_watermark(topics: Topics, jvm: Jvm, tmp_path: Path)
         assert driver.engine.session.conf.get("spark.sql.shuffle.partitions") == "2"
     # Counted by another key over the same state: said at once, not met in a loop.
     other = {**transform, "sql": sql.replace("GROUP BY", "GROUP BY key,")}
-    edited = flow(topics, source, sink, MICRO_BATCH, transform=other, outputMode="update")
+    edited = number_flow(topics, source, sink, MICRO_BATCH, transform=other, outputMode="update")
     topics.send(source, range(30, 60))
     with running(edited, jvm, tmp_path) as driver:
         report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)

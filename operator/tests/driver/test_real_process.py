@@ -13,8 +13,8 @@ import pytest
 
 from penstock.stream.status import Failure
 from tests.driver.process import EXPECTED_WARNINGS, driver, traffic
-from tests.driver.running import Topics, wait_for
-from tests.driver.streams import kafka_sink, kafka_source, stream
+from tests.driver.running import Topics, number_flow, wait_for
+from tests.driver.streams import stream
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
 
@@ -23,10 +23,7 @@ def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(
     topics: Topics, class_path: str, tmp_path: Path
 ) -> None:
     source, sink = topics.make(), topics.make()
-    flow = stream(
-        kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
-        kafka_sink(topics.bootstrap, topic=sink),
-    )
+    flow = number_flow(topics, source, sink)
     with traffic(topics, source) as sent:
         with driver(flow, tmp_path, class_path) as first:
             first.wait_ready()

@@ -11,38 +11,20 @@ import pytest
 from penstock.driver import session
 from penstock.driver.jvm import Jvm
 from tests.driver.process import driver, traffic
-from tests.driver.running import Topics
+from tests.driver.running import Topics, number_flow
 from tests.driver.streams import (
-    ASYNC,
-    CONTINUOUS,
-    MICRO_BATCH,
-    REAL_TIME,
-    kafka_sink,
-    kafka_source,
-    stream,
+    EACH_MODE,
 )
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
 
 
-@pytest.mark.parametrize(
-    "trigger",
-    [
-        pytest.param(CONTINUOUS, id="continuous"),
-        pytest.param(MICRO_BATCH, id="micro-batch"),
-        pytest.param(ASYNC, id="async"),
-        pytest.param(REAL_TIME, id="real-time"),
-    ],
-)
+@pytest.mark.parametrize("trigger", EACH_MODE)
 def test_a_stop_under_load_is_clean(
     trigger: dict[str, Any], topics: Topics, class_path: str, tmp_path: Path
 ) -> None:
     source, sink = topics.make(), topics.make()
-    flow = stream(
-        kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
-        kafka_sink(topics.bootstrap, topic=sink),
-        trigger=trigger,
-    )
+    flow = number_flow(topics, source, sink, trigger)
     with traffic(topics, source) as sent, driver(flow, tmp_path, class_path) as first:
         first.wait_ready()
         topics.wait_received(sink, range(sent[0] + 200))  # it is in full swing

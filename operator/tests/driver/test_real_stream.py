@@ -9,7 +9,7 @@ import pytest
 from penstock.driver.jvm import Jvm
 from penstock.driver.situation import Policy
 from penstock.stream.status import QueryState
-from tests.driver.running import Topics, running
+from tests.driver.running import Topics, number_flow, running
 from tests.driver.streams import RATE, kafka_sink, kafka_source, stream
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
@@ -150,10 +150,7 @@ def test_a_record_that_cannot_be_processed_is_not_shown(
 
 def test_more_partitions_bring_more_cores(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
     source, sink = topics.make(1), topics.make()
-    flow = stream(
-        kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
-        kafka_sink(topics.bootstrap, topic=sink),
-    )
+    flow = number_flow(topics, source, sink)
     with running(flow, jvm, tmp_path) as driver:
         assert driver.wait_ready().cores == 1
         topics.grow(source, 3)

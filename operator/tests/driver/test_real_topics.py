@@ -17,14 +17,11 @@ from penstock.driver.situation import Policy
 from penstock.stream.resource import ContinuousStream
 from penstock.stream.status import DriverReport, QueryState
 from tests.driver.process import traffic
-from tests.driver.running import Running, Topics, running
+from tests.driver.running import Running, Topics, number_flow, running
 from tests.driver.streams import (
     CONTINUOUS,
     MICRO_BATCH,
     REAL_TIME,
-    kafka_sink,
-    kafka_source,
-    stream,
 )
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
@@ -32,17 +29,6 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
 MODES = [pytest.param(CONTINUOUS, id="continuous"), pytest.param(MICRO_BATCH, id="micro-batch")]
 EAGER = Policy(1.0, backoff_base=0.1, look_again=0.5)
 """Looks again soon at what may be cured."""
-
-
-def flow(
-    topics: Topics, source: str, sink: str, trigger: dict[str, Any], **more: Any
-) -> ContinuousStream:
-    """Numbers from topic to topic; `more` is of the source."""
-    return stream(
-        kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest", **more),
-        kafka_sink(topics.bootstrap, topic=sink),
-        trigger=trigger,
-    )
 
 
 @pytest.fixture
@@ -80,19 +66,19 @@ def test_retention_that_overtakes_is_told_in_records(
 ) -> None:
     source, sink = topics.make(2), topics.make()
     topics.send(source, range(100))
-    read_hundred(topics, flow(topics, source, sink, trigger), jvm, tmp_path, sink)
+    read_hundred(topics, number_flow(topics, source, sink, trigger), jvm, tmp_path, sink)
     committed = CheckpointFolder(tmp_path).committed_offsets()
     assert committed is not None
     for partition in range(2):
         topics.send(source, range(100 + 50 * partition, 150 + 50 * partition), partition=partition)
     topics.delete_before(source, {p: offset + 10 for p, offset in committed[source].items()})
-    with running(flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
+    with running(number_flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
         failure = refused(driver, "DataLoss").last_failure
         assert failure is not None
         assert f"{source} 0: 10 records" in failure.message
         assert "failOnDataLoss" in failure.message
     there = {*range(100), *range(110, 150), *range(160, 200)}
-    accepting = flow(topics, source, sink, trigger, failOnDataLoss=False)
+    accepting = number_flow(topics, source, sink, trigger, of_source={"failOnDataLoss": False})
     with running(accepting, jvm, tmp_path) as driver:
         topics.wait_received(sink, there)
         report = driver.wait_ready()
@@ -110,20 +96,20 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one(
     """Left alone, Spark skips as many records of the new one as it has read of the old one."""
     source, sink = topics.make(2), topics.make()
     topics.send(source, range(100))
-    read_hundred(topics, flow(topics, source, sink, trigger), jvm, tmp_path, sink)
+    read_hundred(topics, number_flow(topics, source, sink, trigger), jvm, tmp_path, sink)
     topics.delete(source)
     topics.make(2, source)
     topics.send(source, range(100, 400))
-    with running(flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
+    with running(number_flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
         failure = refused(driver, "DataLoss").last_failure
         assert failure is not None
         assert "made again" in failure.message
-    accepting = flow(topics, source, sink, trigger, failOnDataLoss=False)
+    accepting = number_flow(topics, source, sink, trigger, of_source={"failOnDataLoss": False})
     with running(accepting, jvm, tmp_path):
         received = topics.wait_received(sink, range(400))
     assert set(received) == set(range(400))
     # Told once: the checkpoint now speaks of the new topic.
-    with running(flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
+    with running(number_flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
         assert driver.wait_ready().last_failure is None
 
 
@@ -136,7 +122,7 @@ def test_a_topic_made_anew_while_the_query_runs(
     """Left alone, the continuous engine commits on as if there was nothing to read."""
     source, sink = topics.make(2), topics.make()
     topics.send(source, range(100))
-    it = flow(topics, source, sink, trigger, failOnDataLoss=not accepts)
+    it = number_flow(topics, source, sink, trigger, of_source={"failOnDataLoss": not accepts})
     with running(it, jvm, tmp_path, EAGER) as driver:
         topics.wait_received(sink, range(100))
         driver.wait("no lag", lambda report: report.committed and report.lag == 0)
@@ -161,7 +147,7 @@ def test_partitions_grow_under_traffic(
 ) -> None:
     source, sink = topics.make(2), topics.make()
     new = range(1_000_000, 1_000_200)
-    with running(flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
+    with running(number_flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
         with traffic(topics, source) as sent:
             assert driver.wait_ready().cores == 2
             topics.grow(source, 6)
@@ -183,7 +169,7 @@ def test_a_missing_output_topic_is_named_and_waited_for(
     source, sink = topics.make(), topics.make()
     topics.delete(sink)
     topics.send(source, range(10))
-    with running(flow(topics, source, sink, trigger), jvm, tmp_path, EAGER) as driver:
+    with running(number_flow(topics, source, sink, trigger), jvm, tmp_path, EAGER) as driver:
         failure = refused(driver, "TopicMissing").last_failure
         assert failure is not None
         assert failure.permanent
@@ -194,7 +180,7 @@ def test_a_missing_output_topic_is_named_and_waited_for(
 
 def test_an_output_topic_that_is_deleted_is_named(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
     source, sink = topics.make(), topics.make()
-    with running(flow(topics, source, sink, CONTINUOUS), jvm, tmp_path, EAGER) as driver:
+    with running(number_flow(topics, source, sink, CONTINUOUS), jvm, tmp_path, EAGER) as driver:
         driver.wait_ready()
         topics.delete(sink)
         topics.send(source, range(10))

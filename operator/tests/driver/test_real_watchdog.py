@@ -14,8 +14,8 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.watchdog import COMMITS_STUCK
 from penstock.stream.status import Failure
 from tests.driver.process import driver
-from tests.driver.running import Topics, running
-from tests.driver.streams import RATE, kafka_sink, kafka_source, stream
+from tests.driver.running import Topics, number_flow, running
+from tests.driver.streams import RATE, stream
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
 
@@ -25,11 +25,7 @@ def test_a_swallowed_commit_failure_is_found_and_mended(
 ) -> None:
     """Left alone the query runs on, planning epochs, and never commits again."""
     source, sink = topics.make(1), topics.make()
-    flow = stream(
-        kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest"),
-        kafka_sink(topics.bootstrap, topic=sink),
-        interval="200ms",
-    )
+    flow = number_flow(topics, source, sink, {"continuous": {"checkpointInterval": "200ms"}})
     folder = CheckpointFolder(tmp_path)
     with running(flow, jvm, tmp_path) as it:
         epoch = it.wait_ready().epoch

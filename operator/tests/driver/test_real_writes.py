@@ -21,9 +21,9 @@ from penstock.driver.checkpointfile import Files, kafka_offsets
 from penstock.driver.checkpointmodes import plan
 from penstock.driver.kafka import Offsets
 from penstock.stream.spec import StreamSpec
-from tests.driver.bare import QUICKLY, Run, bare, newest, numbers
+from tests.driver.bare import QUICKLY, Run, bare, newest
 from tests.driver.checkpoints import mended, names, write
-from tests.driver.running import Topics
+from tests.driver.running import Topics, number_flow
 from tests.driver.streams import ASYNC, MICRO_BATCH
 from tests.driver.writes import Write, cut, listings, watching, writes
 
@@ -64,7 +64,7 @@ def written(
     trigger, path = TRIGGERS[request.param], tmp_path_factory.mktemp(request.param)
     with watching(path) as watch:
         run = Run.of_five(spark, shared, trigger, path)
-    spec = numbers(shared, run.source, "any", trigger).spec
+    spec = number_flow(shared, run.source, "any", trigger).spec
     done = writes(path, run.files)
     seen = {each for each in watch.seen if all(name in known(done) for name in each[1])}
     assert seen <= listings(done)
@@ -141,7 +141,7 @@ def test_spark_goes_on_from_the_writes_of_a_real_run_cut_anywhere(
         path, sink = tmp_path / str(start), shared.make()
         write(files, path)
         path.mkdir(exist_ok=True)
-        flow = numbers(shared, written.run.source, sink, written.trigger)
+        flow = number_flow(shared, written.run.source, sink, written.trigger)
         with bare(spark, flow, path) as running:
             epoch = running.repair.epoch
             wanted = set(written.run.beyond(onward(files, running.repair)))

@@ -91,7 +91,9 @@ def run(
     """
     health, metrics = Health(), metrics or Metrics()
     if place.http_port is not None:
-        serve(place.http_port, health, metrics)
+        # A pod's probes come from the kubelet; a laptop's numbers are its own.
+        at = place.address if isinstance(place, Local) else ""
+        serve(place.http_port, health, metrics, at)
     stop = stop or threading.Event()
     jvm = _launch(stream, place)
     _stop_on_signals(stop, jvm)

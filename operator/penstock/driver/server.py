@@ -29,8 +29,8 @@ class Health:
         return time.monotonic() - self.turned_at <= self.may_take
 
 
-def serve(port: int, health: Health, metrics: Metrics) -> ThreadingHTTPServer:
-    """Answers from a thread of its own; port 0 takes a free one."""
+def serve(port: int, health: Health, metrics: Metrics, address: str = "") -> ThreadingHTTPServer:
+    """Answers from a thread of its own, at one address or at all; port 0 takes a free one."""
     pages: dict[str, Callable[[], tuple[int, str, bytes]]] = {
         "/livez": lambda: _verdict(health.is_alive()),
         "/readyz": lambda: _verdict(health.ready and health.is_alive()),
@@ -50,7 +50,7 @@ def serve(port: int, health: Health, metrics: Metrics) -> ThreadingHTTPServer:
         def log_message(self, format: str, *args: object) -> None:
             """Probes come every few seconds: not worth a line."""
 
-    server = ThreadingHTTPServer(("", port), Handler)  # probes come from the kubelet, by pod IP
+    server = ThreadingHTTPServer((address, port), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
     return server

@@ -6,18 +6,17 @@ import copy
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from e2e.cluster.apiserver import ApiServer, api_server
 from e2e.kube import Kube, KubectlError, Object, wait_for
-from penstock.stream import crd
 from penstock.stream.owned import OWNED_CONFS
 from penstock.stream.resource import ContinuousStream
 from tests.stream.bad import GOOD, RING_1, RING_2, Bad
 from tests.stream.samples import changed
+from tests.stream.schema import nodes, schema
 from tests.stream.wide import WIDE
 
 pytestmark = pytest.mark.real
@@ -144,37 +143,6 @@ def test_a_stream_with_every_field_is_stored_as_it_was_applied(kube: Kube) -> No
         assert again["spec"] == spec
 
 
-def test_the_samples_are_wide_enough() -> None:
-    """Every field of the schema is in one of them."""
-    used = {path for spec in WIDE for path in _paths(spec, "spec")}
-    known = {path for path, _ in _fields(_schema()["properties"]["spec"], "spec")}
-    assert known - used == set()
-
-
-def _paths(value: Any, path: str) -> Iterator[str]:
-    yield path
-    if isinstance(value, dict):
-        for name, each in value.items():
-            yield from _paths(each, f"{path}.{name}")
-    if isinstance(value, list):
-        for each in value:
-            yield from _paths(each, path)
-
-
-def _schema() -> Object:
-    (version,) = crd.crd()["spec"]["versions"]
-    schema: Object = version["schema"]["openAPIV3Schema"]
-    return schema
-
-
-def _fields(node: Object, path: str) -> Iterator[tuple[str, Object]]:
-    yield path, node
-    for name, each in node.get("properties", {}).items():
-        yield from _fields(each, f"{path}.{name}")
-    if "items" in node:
-        yield from ((p, n) for p, n in _fields(node["items"], path) if p != path)
-
-
 def test_the_storage_class_cannot_be_changed(kube: Kube) -> None:
     """A volume claim's class is immutable; the refusal says what to do instead."""
     volume = "checkpoint.volume"
@@ -211,5 +179,7 @@ def test_kubectl_explain_answers_for_every_field(kube: Kube) -> None:
     """One call lists all; that each has a sentence is in operator/tests/stream/test_crd.py."""
     text = kube.run("explain", "cstream", "--recursive")
     shown = set(re.findall(r"^ +(\w+)\t", text, re.MULTILINE))
-    names = {path.rsplit(".", 1)[-1] for path, _ in _fields(_schema(), "root")} - {"root"}
+    names = {
+        path.rsplit(".", 1)[-1] for path, _ in nodes(schema()) if path[-2:] not in ("", "[]", "{}")
+    }
     assert names - shown == set()

@@ -1,11 +1,15 @@
 """`python3 -m penstock.driver`."""
 
 import os
+import signal
 import sys
 
-from penstock.driver.main import main
-
 if __name__ == "__main__":
+    # Until main takes over: the imports take a second, and there is nothing yet to end in order.
+    signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))
+
+    from penstock.driver.main import main
+
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()

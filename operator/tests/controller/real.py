@@ -170,8 +170,22 @@ async def namespace(server: ApiServer) -> AsyncIterator[Namespace]:
     """A fresh namespace and a connection to look at it."""
     name = f"test-{secrets.token_hex(4)}"
     await asyncio.to_thread(kubectl, server, "create", "namespace", name)
-    async with KubernetesCluster(await configuration(server.kubeconfig)) as cluster:
-        yield Namespace(server, cluster, name)
+    try:
+        async with KubernetesCluster(await configuration(server.kubeconfig)) as cluster:
+            yield Namespace(server, cluster, name)
+    finally:
+        await _hang_up()
+
+
+async def _hang_up() -> None:
+    """Ends what is left of this event loop's connections.
+
+    aiohttp lets go of a TLS connection that was still in use (a watch) before the server has
+    answered the goodbye, which under load comes after the loop has ended.
+    """
+    for transport in list(asyncio.get_running_loop()._transports.values()):  # type: ignore[attr-defined]
+        transport.abort()
+    await asyncio.sleep(0)
 
 
 async def configuration(kubeconfig: Path) -> Configuration:

@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -82,16 +82,30 @@ class Process:
         (jvm,) = self._children()
         return jvm
 
-    def kill(self) -> None:
-        """SIGKILL to all of it at once, as a node's loss would; comes back when nothing is left."""
+    def kill(self, at: Callable[[], bool] = lambda: True) -> None:
+        """SIGKILL to all of it at once, as a node's loss would; comes back when nothing is left.
+
+        `at` picks the moment: it is asked while everything stands still.
+        """
         # Stopped first, so that neither half sees the other die.
-        os.kill(self.process.pid, signal.SIGSTOP)
+        wait_for("the moment", lambda: self._stands_still(at))
         children = self._children()
         for pid in (*children, self.process.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
         wait_for("gone", lambda: not any(_lives(pid) for pid in children))
+
+    def _stands_still(self, at: Callable[[], bool]) -> bool:
+        """Stops it, and lets it go on again if this is not the moment."""
+        pids = [self.process.pid, *self._children()]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        if at():
+            return True
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        return False
 
     def stop(self, seconds: float = 60) -> int:
         """SIGTERM; its exit code."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,7 @@ from penstock.driver.checkpointdir import CheckpointFolder
 from penstock.driver.jvm import Jvm
 from penstock.stream.mendings import Cause
 from penstock.stream.status import DriverReport, QueryState
-from tests.driver.checkpoints import read, write
-from tests.driver.process import traffic
+from tests.driver.process import driver, traffic
 from tests.driver.running import Topics, number_flow, running
 from tests.driver.streams import (
     ASYNC,
@@ -108,35 +109,39 @@ def _has_gap(folder: CheckpointFolder) -> bool:
     return newest > 0 and not (folder.path / "offsets" / str(newest - 1)).exists()
 
 
+@dataclass(frozen=True)
+class Crashed:
+    """What a query with asynchronous progress left when it was killed."""
+
+    checkpoint: Path
+    source: str
+    sent: int
+    received: set[int]
+
+
+@pytest.fixture(scope="module")
+def crashed(shared: Topics, class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Crashed:
+    """In full flow, at a moment when batches were planned and not committed."""
+    source, sink = shared.make(), shared.make()
+    folder = tmp_path_factory.mktemp("crashed")
+    checkpoint = CheckpointFolder(folder / "checkpoint")
+    flow = number_flow(shared, source, sink, ASYNC)
+    with traffic(shared, source) as sent, driver(flow, folder, class_path) as process:
+        process.wait_ready()
+        process.kill(lambda: (checkpoint.planned() or 0) > (checkpoint.epoch() or 0))
+    return Crashed(checkpoint.path, source, sent[0], set(shared.received(sink)))
+
+
 @pytest.mark.parametrize("trigger", [MICRO_BATCH, CONTINUOUS], ids=["off", "continuous"])
 def test_asynchronous_progress_off_after_a_crash(
-    topics: Topics, jvm: Jvm, tmp_path: Path, trigger: dict[str, Any]
+    shared: Topics, jvm: Jvm, tmp_path: Path, trigger: dict[str, Any], crashed: Crashed
 ) -> None:
-    """The logs as they stand in full flow, at a moment when batches are planned and not committed:
-    what a SIGKILL leaves."""
-    source, sink, left = topics.make(), topics.make(), tmp_path / "left"
-    folder = CheckpointFolder(tmp_path / "running")
-    with (
-        traffic(topics, source) as sent,
-        running(number_flow(topics, source, sink, ASYNC), jvm, folder.path) as driver,
-    ):
-        driver.wait_ready()
-        for attempt in range(200):
-            it = CheckpointFolder(tmp_path / f"attempt-{attempt}")
-            write(read(folder.path), it.path)
-            planned, epoch = it.planned(), it.epoch()
-            if planned is not None and epoch is not None and planned > epoch:
-                it.path.rename(left)
-                break
-        else:
-            raise AssertionError("no batch was ever planned and not committed")
-    reached = topics.received(sink)
-    again = topics.make()
-    with running(number_flow(topics, source, again, trigger), jvm, left) as driver:
+    folder = Path(shutil.copytree(crashed.checkpoint, tmp_path / "checkpoint"))
+    sink, before = shared.make(), crashed.received
+    with running(number_flow(shared, crashed.source, sink, trigger), jvm, folder) as driver:
         assert driver.wait_ready().query_restarts == 0
-        received = topics.wait_received(again, range(max(reached) + 1, sent[0]))
-    lost = set(range(sent[0])) - set(received) - set(reached)
-    assert lost == set()
+        received = shared.wait_received(sink, range(max(before) + 1, crashed.sent))
+    assert set(range(crashed.sent)) - before - set(received) == set()
 
 
 def test_an_idle_micro_batch_query_is_ready(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(
     numbers = range(sent[0])
     with driver(flow, tmp_path, class_path) as third:
         received = topics.wait_received(sink, numbers)
+        third.wait_ready()
         third.process.send_signal(signal.SIGTERM)
         assert third.process.wait(30) == 0
     duplicates = sum(received.values()) - len(received)
@@ -54,6 +55,18 @@ def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(
     assert loud == []
     steps = [json.loads(line)["message"] for line in lines if line.startswith("{")]
     assert steps[-2:] == ["stopping", "stopped"]
+
+
+def test_a_stop_before_it_has_begun_is_clean(class_path: str, tmp_path: Path) -> None:
+    """While Python imports, and while the JVM starts."""
+    told = ("-X", "importtime", "-m", "penstock.driver")
+    with driver(stream(), tmp_path, class_path, *told) as importing:
+        wait_for("importing", lambda: "pydantic" in importing.log.read_text())
+        assert importing.probe("/livez") == 0
+        assert importing.stop(30) == 0
+    with driver(stream(), tmp_path, class_path) as starting:
+        starting.wait_alive()
+        assert starting.stop(30) == 0
 
 
 def test_an_end_of_restarts_holds_across_processes(class_path: str, tmp_path: Path) -> None:

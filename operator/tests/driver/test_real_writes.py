@@ -153,12 +153,16 @@ def test_spark_goes_on_from_the_writes_of_a_real_run_cut_anywhere(
 
 
 def onward(files: Files, repair: Repair) -> Offsets | None:
-    """Where a query goes on from: the newest commit, else where the newest planned batch begins."""
-    if repair.epoch is not None:
-        return kafka_offsets(files[f"offsets/{repair.epoch}"])
+    """Where a query goes on from: the newest commit, or where the newest planned batch begins.
+
+    That may be beyond the commit: what lies before a planned batch is done, whatever became of the
+    files that said so.
+    """
     after = mended(files, repair)
-    _, *before = sorted((n for n in range(1000) if f"offsets/{n}" in after), reverse=True) or [0]
-    return kafka_offsets(after[f"offsets/{before[0]}"]) if before else None
+    planned = sorted(n for n in range(1000) if f"offsets/{n}" in after)
+    if planned and planned[-1] != repair.epoch:
+        planned.pop()
+    return kafka_offsets(after[f"offsets/{planned[-1]}"]) if planned else None
 
 
 def _has(topics: Topics, sink: str, wanted: set[int]) -> bool:

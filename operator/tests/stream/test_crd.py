@@ -13,24 +13,10 @@ from penstock.stream.quantities import milliseconds
 from penstock.stream.rules import Rule
 from penstock.stream.spec.part import DURATION_RULE
 from penstock.stream.spec.triggers import LONG_ENOUGH, POSITIVE, SHORTEST_REAL_TIME_BATCH_MS
+from tests.stream.schema import nodes, schema
+from tests.stream.wide import WIDE
 
 MAX_BYTES = 100_000
-
-
-def _nodes(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    if not isinstance(node, dict):
-        return
-    yield path, node
-    for name, each in node.get("properties", {}).items():
-        yield from _nodes(each, f"{path}.{name}")
-    for key in ("items", "additionalProperties"):
-        yield from _nodes(node.get(key), f"{path}[]")
-
-
-def _schema() -> dict[str, Any]:
-    (version,) = crd.crd()["spec"]["versions"]
-    schema: dict[str, Any] = version["schema"]["openAPIV3Schema"]
-    return schema
 
 
 def test_the_crd_is_small_enough_for_client_side_apply() -> None:
@@ -43,15 +29,16 @@ def test_every_field_is_explained(part: str) -> None:
     """`kubectl explain` answers for each with a sentence."""
     silent = [
         path
-        for path, node in _nodes(_schema()["properties"][part], part)
-        if not path.endswith("[]") and not node.get("description", "").endswith((".", ")", "`"))
+        for path, node in nodes(schema()["properties"][part], part)
+        if path[-2:] not in ("[]", "{}")
+        and not node.get("description", "").endswith((".", ")", "`"))
     ]
     assert silent == []
 
 
 def test_what_may_hold_anything_is_kept_as_it_is() -> None:
     """`additionalProperties: true` beside it would have the API server drop what is inside."""
-    for path, node in _nodes(_schema()):
+    for path, node in nodes(schema()):
         if node.get("x-kubernetes-preserve-unknown-fields"):
             assert "additionalProperties" not in node, path
 
@@ -96,4 +83,21 @@ def _holds(rule: Rule, text: str) -> bool:
 
 def test_nothing_is_defaulted() -> None:
     """What is applied is what is stored, so that GitOps tools see no drift."""
-    assert [path for path, node in _nodes(_schema()) if "default" in node] == []
+    assert [path for path, node in nodes(schema()) if "default" in node] == []
+
+
+def test_the_wide_samples_use_every_field() -> None:
+    """So that what is tested with them is tested of each (e2e/test_admission.py)."""
+    used = {path for spec in WIDE for path in _paths(spec, "spec")}
+    known = {path for path, _ in nodes(schema()["properties"]["spec"], "spec") if "{}" not in path}
+    assert known - used == set()
+
+
+def _paths(value: Any, path: str) -> Iterator[str]:
+    yield path
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _paths(each, f"{path}.{name}")
+    if isinstance(value, list):
+        for each in value:
+            yield from _paths(each, f"{path}[]")

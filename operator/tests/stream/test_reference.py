@@ -6,14 +6,14 @@ from penstock.stream import crd, reference
 from penstock.stream.operations import NOT_GROUPED, OPERATIONS
 from penstock.stream.owned import OWNED_CONFS
 from penstock.stream.spec import StreamSpec
-from tests.stream.test_crd import _nodes
+from tests.stream.schema import nodes
 
 
 def test_every_field_stands_in_the_reference() -> None:
     """In the section of its object, with its description."""
     text = reference.reference()
-    for path, node in _nodes(crd.structural(StreamSpec), "spec"):
-        if path.endswith("[]") or "." not in path:
+    for path, node in nodes(crd.structural(StreamSpec), "spec"):
+        if path[-2:] in ("[]", "{}") or "." not in path:
             continue
         assert f"`{path.rsplit('.', 1)[1]}`" in text, path
         assert node["description"].replace("|", "\\|") in text, path

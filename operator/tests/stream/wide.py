@@ -59,6 +59,7 @@ WIDE: tuple[dict[str, Any], ...] = (
         },
         "driver": POD,
         "executor": {**POD, "minInstances": 1, "maxInstances": 8},
+        "restart": {"maxAttempts": 5, "stableAfter": "5 minutes"},
         "dependencies": {
             "jars": ["local:///opt/jars/netcat.jar"],
             "packages": ["org.apache.spark:spark-avro_2.13:4.2.0"],

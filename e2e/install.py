@@ -7,7 +7,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster.cluster import Cluster, ensure
+from e2e.cluster.access import Cluster
+from e2e.cluster.cluster import ensure
 from e2e.cluster.images import ensure_images
 from e2e.cluster.kafka import KafkaEndpoints, ensure_kafka
 from e2e.kube import Kube

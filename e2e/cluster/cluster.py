@@ -5,10 +5,10 @@ import fcntl
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cluster import isolation, podman
+from e2e.cluster.access import Cluster
 from e2e.cluster.content import content_hash
 from e2e.cluster.engine import engine
 from e2e.cluster.errors import ClusterError
@@ -22,31 +22,6 @@ from e2e.cluster.tools import tool, tools
 NAME = "penstock"
 _CREATE_SECONDS = 420
 _PATIENCE_SECONDS = 60
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """A running cluster and how to speak with it."""
-
-    name: str
-    kubeconfig: Path
-    kubectl: Path
-    helm: Path
-    nodes: tuple[str, ...]
-    """Names of the nodes, which are the names of their containers too."""
-
-    def kube(self, *words: str | Path, stdin: str | None = None, timeout: float = 120) -> str:
-        """What kubectl says to these words."""
-        command = [self.kubectl, "--kubeconfig", self.kubeconfig, *words]
-        return run(command, stdin=stdin, timeout=timeout)
-
-    def apply(self, manifest: str) -> None:
-        """Server-side apply of YAML."""
-        self.kube("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifest)
-
-    def on_node(self, node: str, *words: str, timeout: float = 120) -> str:
-        """Run a command on a node, past Kubernetes."""
-        return engine().run("exec", node, *words, timeout=timeout)
 
 
 def ensure(nodes: int = 1) -> Cluster:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from e2e.cluster.access import Cluster
 from e2e.cluster.base import ensure_base
-from e2e.cluster.cluster import Cluster
 from e2e.cluster.content import content_hash, files_under
 from e2e.cluster.engine import engine
 from e2e.cluster.errors import ClusterError

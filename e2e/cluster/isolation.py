@@ -1,9 +1,6 @@
 """Nothing may leave the machine from a test cluster: how that is set up and looked at."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from e2e.cluster.cluster import Cluster
+from e2e.cluster.access import Cluster
 
 # What our own node image does when it starts (node/kind/entrypoint), for published images: there
 # it can only be done once the cluster is up.
@@ -19,13 +16,13 @@ ip -6 route replace default dev sink0 2>/dev/null || true
 """
 
 
-def shut(cluster: "Cluster") -> None:
+def shut(cluster: Cluster) -> None:
     """Let the default route of every node end in a bridge with nothing on it."""
     for node in cluster.nodes:
         cluster.on_node(node, "sh", "-c", _SHUT)
 
 
-def default_routes(cluster: "Cluster", node: str) -> list[str]:
+def default_routes(cluster: Cluster, node: str) -> list[str]:
     """The default routes of a node, IPv4 and IPv6, as ``ip route`` words them."""
     lines = []
     for family in ("-4", "-6"):

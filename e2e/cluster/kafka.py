@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from e2e.cluster.access import Cluster
 from e2e.cluster.broker import LocalBroker, local_broker
-from e2e.cluster.cluster import Cluster
 from e2e.cluster.images import ensure_images
 from e2e.cluster.paths import CHECKOUT
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from e2e.cluster import oci
-from e2e.cluster.cluster import Cluster
+from e2e.cluster.access import Cluster
 from e2e.cluster.engine import engine
 from e2e.cluster.paths import cache_dir
 from e2e.cluster.proc import say

@@ -6,7 +6,8 @@ is tried goes to an address set aside for documentation, from inside the cluster
 
 import pytest
 
-from e2e.cluster.cluster import Cluster, ensure
+from e2e.cluster.access import Cluster
+from e2e.cluster.cluster import ensure
 from e2e.cluster.images import ensure_images
 from e2e.cluster.isolation import default_routes
 

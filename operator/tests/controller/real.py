@@ -119,6 +119,17 @@ class Namespace:
     async def pod(self) -> Manifest | None:
         return await self.get(kinds.POD, naming.driver_pod_name(samples.NAME))
 
+    async def replaced(self, old: Manifest) -> Manifest:
+        """The driver's pod, once it is another one."""
+
+        async def another() -> Manifest | None:
+            pod = await self.pod()
+            is_new = pod is not None and pod["metadata"]["uid"] != old["metadata"]["uid"]
+            return pod if is_new else None
+
+        pod: Manifest = await eventually(another)
+        return pod
+
     async def status(self) -> dict[str, Any]:
         stream = await self.get(kinds.STREAM, samples.NAME)
         assert stream is not None

@@ -146,12 +146,7 @@ def test_an_edit_while_the_operator_is_away_is_rolled_out_when_it_is_back(
             assert old is not None
             await space.apply(executor={"cores": 2})
             async with space.operator():
-
-                async def replaced() -> bool:
-                    pod = await space.pod()
-                    return pod is not None and pod["metadata"]["uid"] != old["metadata"]["uid"]
-
-                await eventually(replaced)
+                await space.replaced(old)
                 await space.run_driver()
                 await eventually(space.ready)
                 assert (await space.status())["restarts"]["total"] == 0
@@ -186,12 +181,7 @@ def test_a_corrected_spec_replaces_a_pod_that_never_got_ready(server: ApiServer)
 
             await eventually(stalled)
             await space.apply(executor={"cores": 2})
-
-            async def replaced() -> bool:
-                pod = await space.pod()
-                return pod is not None and pod["metadata"]["uid"] != old["metadata"]["uid"]
-
-            await eventually(replaced)
+            await space.replaced(old)
             await space.run_driver()
             await eventually(space.ready)
 
@@ -283,12 +273,7 @@ def test_the_charts_rights_are_enough(server: ApiServer, tmp_path: Path) -> None
             old = await space.pod()
             assert old is not None
             await space.apply(executor={"cores": 2})
-
-            async def replaced() -> bool:
-                pod = await space.pod()
-                return pod is not None and pod["metadata"]["uid"] != old["metadata"]["uid"]
-
-            await eventually(replaced)
+            await space.replaced(old)
             await space.run_driver()
             await eventually(space.ready)
             names = await eventually(lambda: one_document(space))

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from penstock.driver.credentials import PREFIX, security_options
-from penstock.driver.failures import TOPIC_MISSING, DriverError, Trouble
+from penstock.driver.failures import KAFKA_AUTHORIZATION, TOPIC_MISSING, DriverError, Trouble
 from penstock.driver.kafka import EARLIEST, LATEST, Offsets, Partitions, chosen
 from penstock.driver.throwable import understand
 from penstock.stream.spec import KafkaSource
@@ -87,11 +87,19 @@ class Admin:
         wanted = self._jvm.java.util.ArrayList()
         for name in names:
             wanted.add(name)
-        described = self._result(self._client.describeTopics(wanted).allTopicNames())
-        return {
-            name: Topic(it.topicId().toString(), it.partitions().size())
-            for name, it in ((str(name), described.get(name)) for name in described.keySet())
-        }
+        described = self._client.describeTopics(wanted).topicNameValues()
+        return {str(name): self._topic(name, described.get(name)) for name in wanted}
+
+    def _topic(self, name: str, description: Any) -> Topic:
+        try:
+            it = self._result(description)
+        except Exception as error:
+            trouble = understand(error)
+            if trouble.reason != KAFKA_AUTHORIZATION:
+                raise
+            # "Topic authorization failed.", says Kafka.
+            raise DriverError(replace(trouble, message=f"{name}: {trouble.message}")) from error
+        return Topic(it.topicId().toString(), it.partitions().size())
 
     def matching(self, pattern: str) -> list[str]:
         """The topics whose whole names match a Java regular expression, as Spark matches it."""

@@ -19,6 +19,7 @@ from penstock.stream.status import Failure
 # Spark says no more than that a task has failed.
 TASK_FAILED = "TaskFailed"
 TOPIC_MISSING = "TopicMissing"
+KAFKA_AUTHORIZATION = "KafkaAuthorization"
 
 _LONGEST_MESSAGE = 600
 _KAFKA = "org.apache.kafka.common"
@@ -138,7 +139,7 @@ _RULES: tuple[_Rule, ...] = (
     ),
     _Rule(
         f"{_KAFKA}.errors.AuthorizationException",
-        "KafkaAuthorization",
+        KAFKA_AUTHORIZATION,
         permanent=True,
         curable=True,
         advice="Grant the stream's principal what it needs.",

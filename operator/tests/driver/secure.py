@@ -7,6 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
 from e2e.cluster.broker import LocalBroker, free_ports
 
 USER, PASSWORD = "fraud", "p4$s{w}ord-of-the-test"
@@ -47,6 +56,16 @@ class SecureBroker(LocalBroker):
             check=True, capture_output=True, timeout=60,
         )  # fmt: skip
 
+    def grant(self, topic: str, operation: AclOperation) -> None:
+        """A right of the SCRAM user's, who has no others."""
+        rule = AclBinding(
+            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{USER}", "*", operation,
+            AclPermissionType.ALLOW,
+        )  # fmt: skip
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for future in admin.create_acls([rule]).values():
+            future.result(30)
+
     def _settings(self) -> str:
         plain = super()._settings()
         listeners = {
@@ -74,6 +93,9 @@ class SecureBroker(LocalBroker):
         return "\n".join(
             [
                 *lines,
+                "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                # The plain listener's and the certificate's.
+                "super.users=User:ANONYMOUS;User:CN=client",
                 "listener.name.sasltls.sasl.enabled.mechanisms=SCRAM-SHA-512",
                 f"listener.name.sasltls.scram-sha-512.sasl.jaas.config={module} required;",
                 "",

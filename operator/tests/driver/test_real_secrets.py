@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AclOperation
 from prometheus_client import generate_latest
 
 from penstock.driver.jvm import Jvm
@@ -66,6 +67,9 @@ def test_records_flow_and_the_secrets_show_nowhere(
     topics = Topics(secured.bootstrap)
     source, sink = topics.make(), topics.make()
     bootstrap, client = (secured.sasl, SASL) if way == "sasl" else (secured.mutual, MUTUAL)
+    # All that it needs (docs/security.md).
+    secured.grant(source, AclOperation.READ)
+    secured.grant(sink, AclOperation.WRITE)
     secret_flow = flow(bootstrap, source, sink, client, trigger)
     place = Local(tmp_path, secrets=secured.secrets)
     with running(secret_flow, jvm, place) as driver:
@@ -93,6 +97,8 @@ def test_a_wrong_password_is_told_without_it(
     (secrets / CA).mkdir(parents=True)
     (secrets / CA / "ca.crt").write_text((secured.secrets / CA / "ca.crt").read_text())
     place = Local(tmp_path / "checkpoint", secrets=secrets)
+    secured.grant(source, AclOperation.READ)
+    secured.grant(sink, AclOperation.WRITE)
     wrong = flow(secured.sasl, source, sink, SASL, CONTINUOUS)
     with running(wrong, jvm, place, Policy(1.0, look_again=0.3)) as driver:
         report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
@@ -115,6 +121,46 @@ def test_a_wrong_password_is_told_without_it(
     for secret in ("not-the-password", PASSWORD):
         assert secret not in logged.out + logged.err
         assert not [report for report in driver.reports if secret in as_annotation(report)]
+
+
+@pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH], ids=["continuous", "micro-batch"])
+@pytest.mark.parametrize(
+    ("has", "lacks", "of"),
+    [
+        ([], AclOperation.READ, "source"),
+        ([AclOperation.DESCRIBE], AclOperation.READ, "source"),
+        ([], AclOperation.WRITE, "sink"),
+        ([AclOperation.DESCRIBE], AclOperation.WRITE, "sink"),
+    ],
+    ids=["source", "read", "sink", "write"],
+)
+def test_a_missing_right_is_named_and_waited_for(
+    has: list[AclOperation],
+    lacks: AclOperation,
+    of: str,
+    trigger: dict[str, Any],
+    secured: SecureBroker,
+    jvm: Jvm,
+    tmp_path: Path,
+) -> None:
+    topics = Topics(secured.bootstrap)
+    source, sink = topics.make(), topics.make()
+    topics.send(source, range(20))
+    topic = source if of == "source" else sink
+    rights = {source: [AclOperation.READ], sink: [AclOperation.WRITE]} | {topic: has}
+    for each, operations in rights.items():
+        for operation in operations:
+            secured.grant(each, operation)
+    it = flow(secured.sasl, source, sink, SASL, trigger)
+    place = Local(tmp_path, secrets=secured.secrets)
+    with running(it, jvm, place, Policy(1.0, look_again=0.3)) as driver:
+        report = driver.wait("refused", lambda report: report.state is QueryState.FAILED)
+        assert report.last_failure is not None
+        assert report.last_failure.reason == "KafkaAuthorization"
+        assert topic in report.last_failure.message
+        secured.grant(topic, lacks)
+        topics.wait_received(sink, range(20))
+        driver.wait_ready()
 
 
 def test_the_example(secured: SecureBroker, jvm: Jvm, tmp_path: Path) -> None:

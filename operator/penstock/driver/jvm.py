@@ -138,8 +138,12 @@ class Jvm:
         address: str,
         options: Sequence[str] = (),
         submit: Sequence[str] = (),
+        inherits: Sequence[int] = (),
     ) -> Jvm:
-        """Starts the process and comes back at once; `gateway` waits for it."""
+        """Starts the process and comes back at once; `gateway` waits for it.
+
+        `inherits` are descriptors that it keeps open as long as it lives.
+        """
         # Read by pyspark here and by the JVM there: the first python3 of the path, which they take
         # without it, may not have pyspark.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -148,6 +152,7 @@ class Jvm:
             command(heap_mebibytes, class_path, options, submit),
             env={**environment(os.environ, address), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info)},
             stdin=subprocess.PIPE,  # the JVM ends when this closes: it cannot outlive us
+            pass_fds=inherits,
             start_new_session=True,  # a terminal's Ctrl-C is ours to handle, in good order
         )
         return cls(process, info, _FETCH_SECONDS if submit else _START_SECONDS)

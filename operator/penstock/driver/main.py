@@ -11,11 +11,11 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
-from penstock.driver import logs, watchman
+from penstock.driver import fence, logs, watchman
 from penstock.driver.attempts import Attempts
 from penstock.driver.dependencies import submit_arguments
 from penstock.driver.engine import Engine
-from penstock.driver.failures import Trouble
+from penstock.driver.failures import DriverError, Trouble
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, quick_start
 from penstock.driver.logs import say
 from penstock.driver.loop import GivenUp, Loop
@@ -95,7 +95,11 @@ def run(
         at = place.address if isinstance(place, Local) else ""
         serve(place.http_port, health, metrics, at)
     stop = stop or threading.Event()
-    jvm = _launch(stream, place)
+    try:
+        lock = fence.hold(place.checkpoint)
+    except DriverError as error:
+        return _give_up(place, error.trouble)
+    jvm = _launch(stream, place, [] if lock is None else [lock])
     _stop_on_signals(stop, jvm)
     try:
         publish, flush = _publisher(place, watch)
@@ -112,14 +116,14 @@ def run(
         flush()
         jvm.end()
     except GivenUp as end:
-        return _give_up(place, jvm, end.trouble)
+        return _give_up(place, end.trouble, jvm)
     except Exception as error:
         say("the driver failed", level=40, error=repr(error))
-        return _give_up(place, jvm, understand(error))
+        return _give_up(place, understand(error), jvm)
     return 0
 
 
-def _launch(stream: ContinuousStream, place: Place) -> Jvm:
+def _launch(stream: ContinuousStream, place: Place, inherits: Sequence[int]) -> Jvm:
     spec = stream.spec
     options = [
         *os.environ.get(ENV_JAVA_OPTIONS, "").split(),
@@ -136,6 +140,7 @@ def _launch(stream: ContinuousStream, place: Place) -> Jvm:
         place.address,
         options,
         submit_arguments(spec, SCRATCH),
+        inherits,
     )
 
 
@@ -185,13 +190,14 @@ def _end_hung(place: Place, jvm: Jvm, trouble: Trouble) -> None:
     """Without its JVM the loop comes back, and ends the process; if not, it is ended here."""
     say("the driver hangs", level=40, reason=trouble.reason, cause=trouble.message)
     jvm.kill(trouble)
-    timer = threading.Timer(_LAST_SECONDS, lambda: os._exit(_give_up(place, jvm, trouble)))
+    timer = threading.Timer(_LAST_SECONDS, lambda: os._exit(_give_up(place, trouble, jvm)))
     timer.daemon = True
     timer.start()
 
 
-def _give_up(place: Place, jvm: Jvm, trouble: Trouble) -> int:
+def _give_up(place: Place, trouble: Trouble, jvm: Jvm | None = None) -> int:
     say("the driver ends", level=40, reason=trouble.reason, cause=trouble.message)
     write_termination_message(place.termination_log, trouble.at(datetime.now(UTC)))
-    jvm.kill()
+    if jvm is not None:
+        jvm.kill()
     return 1

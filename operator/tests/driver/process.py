@@ -77,9 +77,15 @@ class Process:
         return self.probe(path) == 200
 
     @property
+    def children(self) -> list[int]:
+        """The process ids of what it has started."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return [int(pid) for pid in children.split()]
+
+    @property
     def jvm(self) -> int:
         """Its process id."""
-        (jvm,) = self._children()
+        (jvm,) = self.children
         return jvm
 
     def kill(self, at: Callable[[], bool] = lambda: True) -> None:
@@ -89,7 +95,7 @@ class Process:
         """
         # Stopped first, so that neither half sees the other die.
         wait_for("the moment", lambda: self._stands_still(at))
-        children = self._children()
+        children = self.children
         for pid in (*children, self.process.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -98,7 +104,7 @@ class Process:
 
     def _stands_still(self, at: Callable[[], bool]) -> bool:
         """Stops it, and lets it go on again if this is not the moment."""
-        pids = [self.process.pid, *self._children()]
+        pids = [self.process.pid, *self.children]
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         if at():
@@ -120,10 +126,6 @@ class Process:
             if any(word in line for word in _LOUD)
             and not any(known in line for known in EXPECTED_WARNINGS)
         ]
-
-    def _children(self) -> list[int]:
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        return [int(pid) for pid in children.split()]
 
 
 def _lives(pid: int) -> bool:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.driver import fence
+from penstock.driver.failures import DriverError
 from penstock.stream.status import Failure
 from tests.driver.process import EXPECTED_WARNINGS, driver, traffic
 from tests.driver.running import Topics, number_flow, wait_for
@@ -67,6 +69,24 @@ def test_a_stop_before_it_has_begun_is_clean(class_path: str, tmp_path: Path) ->
     with driver(stream(), tmp_path, class_path) as starting:
         starting.wait_alive()
         assert starting.stop(30) == 0
+
+
+def test_a_driver_waits_until_the_one_before_it_is_gone(class_path: str, tmp_path: Path) -> None:
+    """As after a pod was deleted by force. It is the JVM that writes, whoever has started it."""
+    with driver(stream(), tmp_path, class_path) as first:
+        first.wait_ready()
+        jvm = first.jvm
+        with driver(stream(), tmp_path, class_path) as second:
+            wait_for("waiting", lambda: "waiting for another driver" in second.log.read_text())
+            assert second.probe("/livez") == 200
+            os.kill(jvm, signal.SIGSTOP)
+            first.process.kill()
+            first.process.wait()
+            with pytest.raises(DriverError, match="another driver"):
+                fence.hold(tmp_path / "checkpoint", 0)
+            assert second.children == []
+            os.kill(jvm, signal.SIGKILL)
+            second.wait_ready()
 
 
 def test_an_end_of_restarts_holds_across_processes(class_path: str, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,6 +78,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _operator(options: argparse.Namespace) -> int:
+    # Until the operator takes over, an import later: the first process of a container is deaf to a
+    # signal that it has no handler for, and its pod would wait out the grace period.
+    signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))
+
     from penstock.controller.main import run  # kopf, only where it is needed
 
     run(

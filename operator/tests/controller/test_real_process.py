@@ -100,3 +100,15 @@ def test_it_survives_its_own_death_and_ends_when_told_to(server: ApiServer, tmp_
             assert "Traceback" not in log.read_text()
 
     asyncio.run(scenario())
+
+
+def test_a_stop_before_it_has_begun_is_clean() -> None:
+    """While Python imports."""
+    timed = [sys.executable, "-X", "importtime", "-m", "penstock.cli"]
+    command = [*timed, "operator", "--default-image=any"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as operator:
+        assert operator.stderr is not None
+        assert any("kopf" in line for line in operator.stderr)
+        operator.send_signal(signal.SIGTERM)
+        operator.stderr.read()
+        assert operator.wait(30) == 0

@@ -41,6 +41,12 @@ def hold(checkpoint: Path, patience: float = _PATIENCE_SECONDS) -> int | None:
     return lock
 
 
+def let_go(lock: int | None) -> None:
+    """Unlocks the checkpoint, as far as it is for this process to."""
+    if lock is not None:
+        os.close(lock)
+
+
 def _is_locked(lock: int, patience: float) -> bool:
     """Tries for so many seconds."""
     deadline, told = time.monotonic() + patience, False

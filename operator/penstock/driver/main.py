@@ -120,6 +120,8 @@ def run(
     except Exception as error:
         say("the driver failed", level=40, error=repr(error))
         return _give_up(place, understand(error), jvm)
+    finally:
+        fence.let_go(lock)
     return 0
 
 

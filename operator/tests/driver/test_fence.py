@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,10 @@ def test_a_second_one_is_told_what_holds_it_up(tmp_path: Path) -> None:
         fence.hold(tmp_path, 0)
     assert raised.value.trouble.reason == "CheckpointInUse"
     assert not raised.value.trouble.permanent
-    os.close(first)
+    fence.let_go(first)
     second = fence.hold(tmp_path, 0)
     assert second is not None
-    os.close(second)
+    fence.let_go(second)
 
 
 def test_what_cannot_be_locked_is_left_to_the_look_at_the_checkpoint(tmp_path: Path) -> None:

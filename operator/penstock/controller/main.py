@@ -70,6 +70,8 @@ async def operate(
     queue = Queue()
     async with KubernetesCluster(configuration) as cluster:
         await _wait_for_crd(cluster, stop)
+        if stop.is_set():
+            return
         engine = Engine(cluster, metrics, default_image)
         # The workers begin before kopf does: it waits in vain for tasks that began after it.
         async with queue.working(engine.reconcile, _WORKERS):

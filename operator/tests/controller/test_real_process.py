@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from e2e.cluster.apiserver import ApiServer
 from e2e.cluster.broker import free_ports
@@ -102,13 +104,30 @@ def test_it_survives_its_own_death_and_ends_when_told_to(server: ApiServer, tmp_
     asyncio.run(scenario())
 
 
-def test_a_stop_before_it_has_begun_is_clean() -> None:
-    """While Python imports."""
-    timed = [sys.executable, "-X", "importtime", "-m", "penstock.cli"]
-    command = [*timed, "operator", "--default-image=any"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as operator:
+NOBODY = {
+    "clusters": [{"name": "any", "cluster": {"server": "https://127.0.0.1:1"}}],
+    "users": [{"name": "any", "user": {"token": "any"}}],
+    "contexts": [{"name": "any", "context": {"cluster": "any", "user": "any"}}],
+    "current-context": "any",
+}
+
+
+@pytest.mark.parametrize("seen", ["import time: .* kopf", "waiting for the API server"])
+def test_a_stop_before_it_has_begun_is_clean(seen: str, tmp_path: Path) -> None:
+    """While Python imports, and while there is no API server yet."""
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(NOBODY))
+    health, metrics = free_ports(2)
+    with subprocess.Popen(
+        [
+            sys.executable, "-X", "importtime", "-m", "penstock.cli", "operator",
+            "--default-image=any", f"--health-port={health}", f"--metrics-port={metrics}",
+        ],
+        env={**os.environ, "KUBECONFIG": str(tmp_path / "kubeconfig")},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as operator:  # fmt: skip
         assert operator.stderr is not None
-        assert any("kopf" in line for line in operator.stderr)
+        assert any(re.search(seen, line) for line in operator.stderr)
         operator.send_signal(signal.SIGTERM)
-        operator.stderr.read()
+        assert "kopf._core.reactor.observation Request" not in operator.stderr.read()
         assert operator.wait(30) == 0

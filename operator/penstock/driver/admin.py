@@ -84,11 +84,12 @@ class Admin:
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic]:
         """Topics by name; a missing one raises UnknownTopicOrPartitionException."""
+        names = list(names)
         wanted = self._jvm.java.util.ArrayList()
         for name in names:
             wanted.add(name)
         described = self._client.describeTopics(wanted).topicNameValues()
-        return {str(name): self._topic(name, described.get(name)) for name in wanted}
+        return {name: self._topic(name, described.get(name)) for name in names}
 
     def _topic(self, name: str, description: Any) -> Topic:
         try:

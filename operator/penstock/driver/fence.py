@@ -16,7 +16,7 @@ from pathlib import Path
 from penstock.driver.failures import DriverError, Trouble
 from penstock.driver.logs import say
 
-LOCK = Path("penstock") / "lock"
+_LOCK = Path("penstock") / "lock"
 # The kubelet's default grace period, and what a stop takes after it.
 _PATIENCE_SECONDS = 40.0
 
@@ -28,7 +28,7 @@ def hold(checkpoint: Path, patience: float = _PATIENCE_SECONDS) -> int | None:
     kernel lets go of it with the last of them, however that ends. None: the volume has no locks, or
     cannot be written, which the look at the checkpoint tells better.
     """
-    path = checkpoint / LOCK
+    path = checkpoint / _LOCK
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

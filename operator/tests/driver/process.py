@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -19,7 +18,7 @@ from e2e.cluster.broker import free_ports
 from penstock.driver.jvm import ENV_JAVA_OPTIONS
 from penstock.stream.resource import ContinuousStream
 from tests.driver.archive import java_options
-from tests.driver.running import Topics, wait_for
+from tests.driver.running import Topics, over_and_over, wait_for
 
 # Spark says these at a start, the first of a continuous query, the second after async tracking,
 # whose commits trail; they are true and harmless.
@@ -150,17 +149,11 @@ def driver(it: ContinuousStream, folder: Path, class_path: str, *program: str) -
 @contextmanager
 def traffic(topics: Topics, topic: str) -> Iterator[list[int]]:
     """Numbers, about two hundred a second, for the length of the block; what was sent is kept."""
-    sent, stop = [0], threading.Event()
+    sent = [0]
 
     def send() -> None:
-        while not stop.wait(0.05):
-            topics.send(topic, range(sent[0], sent[0] + 10))
-            sent[0] += 10
+        topics.send(topic, range(sent[0], sent[0] + 10))
+        sent[0] += 10
 
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
+    with over_and_over(send, 0.05):
         yield sent
-    finally:
-        stop.set()
-        thread.join()

@@ -39,6 +39,24 @@ def wait_for(what: str, holds: Callable[[], bool], seconds: float = PATIENCE) ->
         time.sleep(0.05)
 
 
+@contextlib.contextmanager
+def over_and_over(what: Callable[[], object], every: float) -> Iterator[None]:
+    """Does it beside the block, with so many seconds between."""
+    stop = threading.Event()
+
+    def go_on() -> None:
+        while not stop.wait(every):
+            what()
+
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
 class Running:
     """A driver's loop in a thread, and every report it made."""
 
@@ -86,6 +104,13 @@ class Running:
         if self.error is not None:
             raise self.error
         return self.last
+
+    def wait_failure(self, reason: str) -> DriverReport:
+        """Once its last failure has this reason."""
+        return self.wait(
+            f"failed for {reason}",
+            lambda report: report.last_failure is not None and report.last_failure.reason == reason,
+        )
 
     def wait_ready(self) -> DriverReport:
         """Once its query has committed an epoch."""

@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 from penstock.driver.situation import Policy, Sight, State
 from penstock.driver.supervisor import Action, decide, describe, is_ready
 from penstock.stream.status import QueryState
-from tests.driver.situations import (
-    CURABLE,
-    PASSING,
-    PERMANENT,
-    SUSPECT,
-)
+from tests.driver.situations import CURABLE, PASSING, PERMANENT, SUSPECT
 
 TROUBLES = st.sampled_from([None, None, None, PASSING, PERMANENT, CURABLE, SUSPECT])
 

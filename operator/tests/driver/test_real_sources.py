@@ -95,12 +95,7 @@ def test_python_of_a_config_map(topics: Topics, jvm: Jvm, tmp_path: Path) -> Non
         assert report.last_failure.reason == "ConfigMapMissing"
         (tmp_path / "code").mkdir()
         (tmp_path / "code" / "numbers.py").write_text(text.replace("value as", "no_such as"))
-        driver.wait(
-            "Spark's word",
-            lambda report: (
-                report.last_failure is not None and report.last_failure.reason == "UnresolvedColumn"
-            ),
-        )
+        driver.wait_failure("UnresolvedColumn")
     (tmp_path / "code" / "numbers.py").write_text(text)
     with running(flow, jvm, place):
         topics.wait_received(sink, range(1, 10, 2))

@@ -17,14 +17,7 @@ from penstock.driver.watchdog import (
     TASKS_MISSING,
 )
 from penstock.stream.status import QueryState
-from tests.driver.situations import (
-    PASSING,
-    POLICY,
-    UP,
-    action,
-    after,
-    running,
-)
+from tests.driver.situations import PASSING, POLICY, UP, action, after, running
 
 
 def test_no_commit_short_of_cores_is_not_stuck() -> None:

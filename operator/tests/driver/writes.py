@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import random
 import re
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.driver.checkpointfile import Files, checksum_path
+from tests.driver.running import over_and_over
 
 _UNIQUE = re.compile(r"\.[0-9a-f-]{36}\.tmp")
 
@@ -100,19 +100,9 @@ class Watch:
 @contextmanager
 def watching(folder: Path) -> Iterator[Watch]:
     """Looks as often as it can, for the length of the block."""
-    watch, stop = Watch(folder), threading.Event()
-
-    def look() -> None:
-        while not stop.wait(0.002):
-            watch.look()
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
+    watch = Watch(folder)
+    with over_and_over(watch.look, 0.002):
         yield watch
-    finally:
-        stop.set()
-        thread.join()
 
 
 def listings(done: Iterable[Write]) -> set[tuple[str, frozenset[str]]]:

@@ -32,14 +32,14 @@ unit: $(STAMP)
 
 prepare: $(STAMP) ## Build the cluster's tools and images, as far as they are not there yet
 	@echo "==> building what the tests need (half an hour the first time on two cores)"
-	$(PYTHON) -m e2e.cluster prepare
+	$(PYTHON) -m testkit prepare
 
 real: prepare ## The tests with real parts on this machine: Spark, a broker, an API server
 	$(PYTHON) -m pytest -m real
 
 KILLS ?= 30
 torture: prepare ## The driver killed KILLS (30) times in each mode under traffic; half an hour
-	PENSTOCK_KILLS=$(KILLS) $(PYTHON) -m pytest -s operator/tests/driver/test_real_kill.py
+	PENSTOCK_KILLS=$(KILLS) $(PYTHON) -m pytest -s operator/tests/chaos/test_driver_kills.py
 
 e2e: prepare ## The tests on the kind cluster
 	$(PYTHON) -m pytest -m cluster
@@ -52,10 +52,10 @@ format: $(STAMP) ## Lay the code out
 	$(BIN)/ruff format .
 
 cluster-up: $(STAMP) ## Bring the test cluster up and leave it warm
-	$(PYTHON) -m e2e.cluster up
+	$(PYTHON) -m testkit up
 
 cluster-down: $(STAMP) ## Remove the test cluster without a trace
-	$(PYTHON) -m e2e.cluster down
+	$(PYTHON) -m testkit down
 
 clean: ## Remove the virtual environment and what the tools left in the checkout
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

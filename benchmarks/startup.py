@@ -21,12 +21,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from e2e.cluster.jars import connector_jars
-from penstock.driver.checkpointdir import CheckpointFolder
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, quick_start
-from penstock.stream.resource import ContinuousStream
-from tests.driver.archive import archive, java_options
-from tests.driver.running import running
+from testkit.driver.class_archive import archive, java_options
+from testkit.driver.in_process_driver import running
+from testkit.kafka.jars import connector_jars
 
 PATIENCE = 120.0
 INTERVAL = "500ms"

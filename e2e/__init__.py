@@ -1,1 +1,1 @@
-"""End-to-end tests, and the machinery that gives them a real cluster."""
+"""End-to-end tests and the demo on a real kind cluster."""

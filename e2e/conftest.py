@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.install import Installation, install
-from e2e.kube import Kube
+from testkit.kubernetes.kubectl import Kube
 
 
 @pytest.fixture(scope="session")

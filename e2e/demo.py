@@ -7,17 +7,17 @@ import statistics
 import sys
 import threading
 import time
-from pathlib import Path
 
 import yaml
 
-from e2e import faults
+from e2e.chaos import faults
+from e2e.cluster_stream import KIND, Stopwatch, Stream
 from e2e.install import Installation, install
-from e2e.kube import Kube, Overdue, wait_for
-from e2e.streams import KIND, Stopwatch, Stream
-from e2e.traffic import Receiver, Sender, create_topics, delete_topics
+from testkit.cluster.traffic import Receiver, Sender, create_topics, delete_topics
+from testkit.kubernetes.kubectl import Kube, Overdue, wait_for
+from testkit.paths import CHECKOUT
 
-EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "fraud-flags.yaml"
+EXAMPLE = CHECKOUT / "examples" / "fraud-flags.yaml"
 NAMESPACE = "demo"
 PER_SECOND = 100
 AT_MOST = PER_SECOND * 600

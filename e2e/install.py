@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 
-from e2e.cluster.access import Cluster
-from e2e.cluster.cluster import ensure
-from e2e.cluster.images import ensure_images
-from e2e.cluster.kafka import KafkaEndpoints, ensure_kafka
-from e2e.kube import Kube
+from testkit.cluster.access import Cluster
+from testkit.cluster.kafka import KafkaEndpoints, ensure_kafka
+from testkit.cluster.kind_cluster import ensure
+from testkit.cluster.load_images import ensure_images
+from testkit.kubernetes.kubectl import Kube
+from testkit.paths import CHECKOUT
 
-CHART = Path(__file__).resolve().parent.parent / "charts" / "penstock"
+CHART = CHECKOUT / "charts" / "penstock"
 NAMESPACE = "penstock"
 RELEASE = "penstock"
 OPERATOR = "penstock-operator"

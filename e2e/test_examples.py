@@ -1,8 +1,9 @@
 """The shipped examples on the real cluster, with real records.
 
-operator/tests/driver/test_real_examples.py runs each of them on one machine; here is what needs a
-cluster: the pods, what the user's templates bring into them, Secrets, a Service to read from. The
-image of custom-source/Dockerfile is not built: its jar comes in a ConfigMap, by the pod templates.
+operator/tests/integration/driver/test_examples.py runs each of them on one machine; here is what
+needs a cluster: the pods, what the user's templates bring into them, Secrets, a Service to read
+from. The image of custom-source/Dockerfile is not built: its jar comes in a ConfigMap, by the pod
+templates.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ import pytest
 import yaml
 from confluent_kafka import Consumer, Producer
 
+from e2e.cluster_stream import KIND, Stream
 from e2e.install import Installation
-from e2e.kube import Kube, Object, wait_for
-from e2e.streams import KIND, Stream
-from e2e.traffic import create_topics
+from testkit.cluster.traffic import create_topics
+from testkit.kubernetes.kubectl import Kube, Object, wait_for
+from testkit.paths import CHECKOUT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
-FOLDER = Path(__file__).resolve().parent.parent / "examples"
+FOLDER = CHECKOUT / "examples"
 PAYMENTS = [f'{{"paymentId": {number}, "amount": {number * 10}}}' for number in range(200)]
 FLAGGED = {value for number, value in enumerate(PAYMENTS) if number % 10 == 3}
 LARGE = set(PAYMENTS[101:])

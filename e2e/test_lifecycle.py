@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from e2e.cluster_stream import KIND, Stopwatch, Stream, kafka_to_kafka, manifest
 from e2e.install import Installation
-from e2e.kube import Kube, Object, wait_for
-from e2e.streams import KIND, Stopwatch, Stream, kafka_to_kafka, manifest
-from e2e.traffic import Receiver, Sender, create_topics
+from testkit.cluster.traffic import Receiver, Sender, create_topics
+from testkit.kubernetes.kubectl import Kube, Object, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from e2e.cluster_stream import KIND, Stream, kafka_to_kafka, manifest
 from e2e.install import Installation
-from e2e.kube import Kube, wait_for
-from e2e.streams import KIND, Stream, kafka_to_kafka, manifest
-from e2e.traffic import create_topics
+from testkit.cluster.traffic import create_topics
+from testkit.kubernetes.kubectl import Kube, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 

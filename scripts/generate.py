@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from penstock.stream import crd, reference
+from scripts.codegen import crd, reference
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -13,6 +13,8 @@ def generated() -> dict[Path, str]:
     text = crd.to_yaml()
     return {
         ROOT / "crds" / "penstock.dev_continuousstreams.yaml": text,
+        # `penstock crd` prints this one.
+        ROOT / "operator" / "penstock" / "api" / "v1alpha1" / "crd.yaml": text,
         # A chart can only read what lies inside it.
         ROOT / "charts" / "penstock" / "files" / "continuousstreams.yaml": text,
         ROOT / "docs" / "reference.md": reference.reference(),

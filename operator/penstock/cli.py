@@ -7,12 +7,12 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
 
 from penstock import __version__
 from penstock.local import arguments as local
-from penstock.stream import crd
-from penstock.validate import Unreadable, as_json, findings
+from penstock.validation.manifests import Unreadable, as_json, findings
 
 # As a shell has it for a command that Ctrl-C has ended.
 INTERRUPTED = 130
@@ -95,7 +95,7 @@ def _operator(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from penstock.local.command import run
-    from penstock.local.refused import Refused
+    from penstock.local.errors import Refused
 
     try:
         return run(options)
@@ -107,7 +107,7 @@ def _run(options: argparse.Namespace) -> int:
 def _validate(options: argparse.Namespace) -> int:
     try:
         if options.spark:
-            from penstock.analyse import analyser  # pyspark, only where it is needed
+            from penstock.local.spark_analyzer import analyser  # pyspark, only where it is needed
 
             with analyser() as judge:
                 found = [each for path in options.files for each in findings(path, judge)]
@@ -130,7 +130,7 @@ def _validate(options: argparse.Namespace) -> int:
 
 
 def _crd(_: argparse.Namespace) -> int:
-    sys.stdout.write(crd.to_yaml())
+    sys.stdout.write(resources.files("penstock.api.v1alpha1").joinpath("crd.yaml").read_text())
     return 0
 
 

@@ -15,9 +15,10 @@ from typing import Any
 import kopf
 from kubernetes.aio.client import Configuration
 
-from penstock.controller import kinds
-from penstock.controller.kinds import Key
-from penstock.stream import naming
+from penstock.api import group_version
+from penstock.contract import naming
+from penstock.controller import objects
+from penstock.controller.objects import Key
 
 
 async def watch(
@@ -49,14 +50,16 @@ def _registry(changed: Callable[[Key], None], configuration: Configuration) -> A
     async def login(**_: Any) -> kopf.ConnectionInfo:
         return await _connection(configuration)
 
-    @kopf.on.event(kinds.STREAM.group, kinds.STREAM.version, kinds.STREAM.plural, registry=registry)
+    @kopf.on.event(
+        objects.STREAM.group, objects.STREAM.version, objects.STREAM.plural, registry=registry
+    )
     async def stream_changed(namespace: str | None, name: str, **_: Any) -> None:
         changed(Key(namespace or "", name))
 
     async def child_changed(namespace: str | None, labels: Any, **_: Any) -> None:
         changed(Key(namespace or "", labels[naming.LABEL_STREAM]))
 
-    for kind in kinds.CHILDREN:
+    for kind in objects.CHILDREN:
         kopf.on.event(
             kind.group,
             kind.version,
@@ -85,8 +88,8 @@ def _settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False  # events are ours to word
     settings.scanning.disabled = True  # no right to watch CustomResourceDefinitions is needed
-    settings.persistence.finalizer = f"{naming.GROUP}/unused"
-    for kind in kinds.CHILDREN:
+    settings.persistence.finalizer = f"{group_version.GROUP}/unused"
+    for kind in objects.CHILDREN:
         # The server sends only what is ours; else all pods of the cluster would come.
         settings.watching.label_selectors[kind.group, kind.version, kind.plural] = (
             naming.LABEL_STREAM

@@ -12,10 +12,10 @@ from kubernetes.aio.client import Configuration
 from prometheus_client import start_http_server
 
 from penstock.controller import handlers
-from penstock.controller.cluster import ApiError, KubernetesCluster, load_configuration
-from penstock.controller.engine import Engine
+from penstock.controller.kubernetes_api import ApiError, KubernetesCluster, load_configuration
 from penstock.controller.metrics import Metrics
-from penstock.controller.work import Queue
+from penstock.controller.reconciler import Engine
+from penstock.controller.work_queue import Queue
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from penstock.controller.kinds import Key
-from penstock.stream.status import Restarts, StreamState, StreamStatus
+from penstock.api.v1alpha1.status import Restarts, StreamState, StreamStatus
+from penstock.controller.objects import Key
 
 _STREAM = ["namespace", "name"]
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from penstock.stream.status import Failure
+from penstock.api.v1alpha1.status import Failure
 
 # Spark says no more than that a task has failed.
 TASK_FAILED = "TaskFailed"
@@ -119,7 +119,7 @@ _RULES: tuple[_Rule, ...] = (
         )
         for name in _CHANGED_STATE
     ),
-    # Whether records are really gone, the next start finds out, and by how many (dataloss.py).
+    # Whether records are really gone, the next start finds out, and by how many (data_loss.py).
     _Rule("org.apache.kafka.clients.consumer.OffsetOutOfRangeException", "OffsetOutOfRange"),
     _Rule("org.apache.spark.sql.AnalysisException", permanent=True),
     _Rule(

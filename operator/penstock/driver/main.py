@@ -11,28 +11,30 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
-from penstock.driver import fence, logs, watchman
-from penstock.driver.attempts import Attempts
-from penstock.driver.dependencies import submit_arguments
-from penstock.driver.engine import Engine
+from penstock.api.quantities import mebibytes
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.contract import naming
+from penstock.contract.driver_report import DriverReport
+from penstock.driver import logs
+from penstock.driver.checkpoint import lock
+from penstock.driver.environment import Kubernetes, Local, Place, pod_place
 from penstock.driver.failures import DriverError, Trouble
+from penstock.driver.java_exceptions import understand
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, quick_start
+from penstock.driver.kubernetes_api import Api
 from penstock.driver.logs import say
-from penstock.driver.loop import GivenUp, Loop
-from penstock.driver.measurer import Measurer
-from penstock.driver.metrics import Metrics
-from penstock.driver.place import Kubernetes, Local, Place, pod_place
-from penstock.driver.pod import Api
-from penstock.driver.report import write_termination_message
-from penstock.driver.reporter import Reporter
-from penstock.driver.server import Health, serve
-from penstock.driver.session import SCRATCH
-from penstock.driver.situation import Policy
-from penstock.driver.throwable import understand
-from penstock.stream import naming
-from penstock.stream.quantities import mebibytes
-from penstock.stream.resource import ContinuousStream
-from penstock.stream.status import DriverReport
+from penstock.driver.reporting.http_server import Health, serve
+from penstock.driver.reporting.metrics import Metrics
+from penstock.driver.reporting.publisher import Reporter
+from penstock.driver.reporting.report import write_termination_message
+from penstock.driver.reporting.sampler import Measurer
+from penstock.driver.spark.dependencies import submit_arguments
+from penstock.driver.spark.session import SCRATCH
+from penstock.driver.supervision import hang_guard
+from penstock.driver.supervision.failure_count import Attempts
+from penstock.driver.supervision.loop import GivenUp, Loop
+from penstock.driver.supervision.restart_policy import Policy
+from penstock.driver.supervision.runtime import Engine
 
 # Within the kubelet's default grace period of 30 s.
 _STOP_SECONDS = 25.0
@@ -96,17 +98,17 @@ def run(
         serve(place.http_port, health, metrics, at)
     stop = stop or threading.Event()
     try:
-        lock = fence.hold(place.checkpoint)
+        held = lock.hold(place.checkpoint)
     except DriverError as error:
         return _give_up(place, error.trouble)
-    jvm = _launch(stream, place, [] if lock is None else [lock])
+    jvm = _launch(stream, place, [] if held is None else [held])
     _stop_on_signals(stop, jvm)
     try:
         publish, flush = _publisher(place, watch)
         api = Api.in_cluster(place.namespace) if isinstance(place, Kubernetes) else None
         engine = Engine(stream, place, jvm, api)
         policy = Policy.of(stream.spec)
-        watchman.watch(health, lambda trouble: _end_hung(place, jvm, trouble))
+        hang_guard.watch(health, lambda trouble: _end_hung(place, jvm, trouble))
         measurer = Measurer(engine, jvm, stream.spec, place.secrets, metrics)
         ended = Attempts(place.checkpoint, place.spec_hash) if policy.max_attempts else None
         loop = Loop(engine, jvm, policy, place.spec_hash, health, metrics, publish, ended)
@@ -121,7 +123,7 @@ def run(
         say("the driver failed", level=40, error=repr(error))
         return _give_up(place, understand(error), jvm)
     finally:
-        fence.let_go(lock)
+        lock.let_go(held)
     return 0
 
 

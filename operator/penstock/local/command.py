@@ -9,19 +9,19 @@ import os
 import signal
 from pathlib import Path
 
-from penstock.driver.place import Local
-from penstock.local import jars
-from penstock.local.broker import BrokerError
-from penstock.local.drive import drive
-from penstock.local.files import require_files
-from penstock.local.home import hide_from_git, home_of
-from penstock.local.java import require_java
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.driver.environment import Local
+from penstock.local.errors import Refused
+from penstock.local.kafka.broker import BrokerError
+from penstock.local.kafka.redirect import rewired, uses_kafka
+from penstock.local.kafka.with_kafka import with_kafka
 from penstock.local.manifest import load
-from penstock.local.refused import Refused
-from penstock.local.rewire import rewired, uses_kafka
-from penstock.local.tell import tell
-from penstock.local.withkafka import with_kafka
-from penstock.stream.resource import ContinuousStream
+from penstock.local.messages import tell
+from penstock.local.run import drive
+from penstock.local.secret_files import require_files
+from penstock.local.tools import jars
+from penstock.local.tools.java import require_java
+from penstock.local.workspace import hide_from_git, home_of
 
 
 def run(options: argparse.Namespace) -> int:

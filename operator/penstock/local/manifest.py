@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.local.refused import Refused
-from penstock.stream.naming import API_VERSION, KIND
-from penstock.stream.resource import ContinuousStream
-from penstock.validate import Unreadable, documents, findings_of
+from penstock.api.group_version import API_VERSION, KIND
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.local.errors import Refused
+from penstock.validation.manifests import Unreadable, documents, findings_of
 
 
 def load(path: Path) -> tuple[ContinuousStream, list[str]]:

@@ -1,0 +1,1 @@
+"""Faults on the real cluster under numbered traffic."""

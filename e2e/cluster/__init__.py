@@ -1,1 +1,0 @@
-"""Real things to test against: a Kafka broker, an API server, a whole cluster. See README.md."""

@@ -1,5 +1,0 @@
-"""Pinned tools, compiled on this machine from Go modules."""
-
-from e2e.cluster.tools.build import tool, tool_key, tool_names, tools
-
-__all__ = ["tool", "tool_key", "tool_names", "tools"]

@@ -1,0 +1,162 @@
+"""Where records come from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from penstock.api.rules import Rule, exactly_one_of, not_among
+from penstock.api.v1alpha1.base import Duration, Options, Part
+from penstock.api.v1alpha1.kafka import KafkaClient, Topic, client_rules, options_field
+
+
+class KafkaSource(KafkaClient):
+    """Reads Kafka topics: one long task for each partition."""
+
+    rules = (
+        exactly_one_of(
+            "spec.source.kafka",
+            topics="topics",
+            topic_pattern="topicPattern",
+            assign="assign",
+        ),
+        Rule(
+            cel="!(has(self.startingOffsets) && has(self.startingOffsetsByPartition))",
+            message="startingOffsets and startingOffsetsByPartition exclude each other: keep one",
+            holds=lambda it: (
+                not (it.starting_offsets_by_partition and "starting_offsets" in it.model_fields_set)
+            ),
+        ),
+        *client_rules(
+            subscribe="use topics",
+            subscribePattern="use topicPattern",
+            assign="use assign",
+            startingOffsets="use startingOffsets or startingOffsetsByPartition",
+            failOnDataLoss="use failOnDataLoss",
+            includeHeaders="use includeHeaders",
+        ),
+    )
+
+    @field_validator("starting_offsets_by_partition")
+    @classmethod
+    def _numbered(cls, offsets: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+        # Not in CEL: a map of maps is beyond the API server's cost budget.
+        for topic, partitions in offsets.items():
+            for partition in partitions:
+                if not partition.isdecimal():
+                    raise ValueError(f"{topic}: {partition!r} is not a partition's number")
+        return offsets
+
+    topics: Annotated[list[Topic], Field(min_length=1, max_length=256)] | None = Field(
+        None, description="Topics to read.", examples=[["payments"]]
+    )
+    topic_pattern: Annotated[str, Field(min_length=1, max_length=1024)] | None = Field(
+        None,
+        description="A Java regular expression; topics that match, also later ones, are read.",
+        examples=["payments-.*"],
+    )
+    assign: (
+        Annotated[
+            dict[str, Annotated[list[int], Field(min_length=1, max_length=4096)]],
+            Field(min_length=1, max_length=256),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="Partitions by topic, when only some are to be read.",
+        examples=[{"payments": [0, 1]}],
+    )
+    starting_offsets: Literal["earliest", "latest"] = Field(
+        "latest",
+        description=(
+            "Where the first start begins: earliest or latest. Later starts go on from the "
+            "checkpoint, and new partitions always begin at the earliest. Default: latest."
+        ),
+    )
+    starting_offsets_by_partition: Annotated[dict[str, dict[str, int]], Field(max_length=256)] = (
+        Field(
+            {},
+            description=(
+                "Where the first start begins, by topic and partition: an offset, -2 for the "
+                "earliest or -1 for the latest. Every partition must be named."
+            ),
+            examples=[{"payments": {"0": 23, "1": -2}}],
+        )
+    )
+    fail_on_data_loss: bool = Field(
+        True,
+        description=(
+            "Whether the stream stops, and says so, when records it has not read are gone from "
+            "the topic. Default: true."
+        ),
+    )
+    include_headers: bool = Field(
+        False, description="Whether rows have the column `headers`. Default: false."
+    )
+    options: Options = options_field("Spark's Kafka source", {"kafka.fetch.max.wait.ms": "10"})  # type: ignore[assignment]
+
+
+class RateSource(Part):
+    """Makes numbered rows (timestamp, value) at a steady rate: for trying things out."""
+
+    rows_per_second: int = Field(
+        1, ge=1, le=1_000_000, description="Rows a second, over all partitions. Default: 1."
+    )
+    num_partitions: int = Field(
+        1, ge=1, le=1024, description="Partitions, each a task of its own. Default: 1."
+    )
+    ramp_up_time: Duration | None = Field(
+        None,
+        description="How long it takes to reach the rate; not in continuous mode. Default: 0s.",
+    )
+
+
+class SocketSource(Part):
+    """Reads lines of text from a TCP socket: for trying things out, since it replays nothing."""
+
+    host: str = Field(min_length=1, max_length=253, description="Where the server listens.")
+    port: int = Field(ge=1, le=65535, description="Its port.")
+    include_timestamp: bool = Field(
+        False, description="Whether rows have the column `timestamp`. Default: false."
+    )
+
+
+class CustomSource(Part):
+    """Any data source on the class path, or one written in Python."""
+
+    rules = (not_among("options", {"checkpointLocation": "use spec.checkpoint"}),)
+    format: str = Field(
+        min_length=1,
+        max_length=253,
+        description="The source's short name or class.",
+        examples=["com.example.NetcatProvider"],
+    )
+    options: Options = Field({}, description="The source's options.")
+    schema_: str | None = Field(
+        None,
+        alias="schema",
+        min_length=1,
+        max_length=65536,
+        description="Its schema as DDL, where the source wants to be told.",
+        examples=["line STRING"],
+    )
+    num_partitions: int = Field(
+        1,
+        ge=1,
+        le=1024,
+        description="How many partitions it has: Spark cannot be asked before it runs, and each "
+        "needs a core. Default: 1.",
+    )
+
+
+class Source(Part):
+    """Where the records come from."""
+
+    rules = (
+        exactly_one_of("spec.source", kafka="kafka", rate="rate", socket="socket", custom="custom"),
+    )
+    kafka: KafkaSource | None = Field(None, description="Read Kafka topics.")
+    rate: RateSource | None = Field(None, description="Make numbered rows at a steady rate.")
+    socket: SocketSource | None = Field(None, description="Read lines from a TCP socket.")
+    custom: CustomSource | None = Field(None, description="Any other data source.")

@@ -1,0 +1,44 @@
+"""The resource as a whole: what `kubectl apply` sends and what the driver reads."""
+
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from penstock.api.group_version import API_VERSION, KIND, MAX_NAME
+from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1.base import Part
+
+
+class Metadata(BaseModel):
+    """The part of an object's metadata that Penstock reads."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    name: Annotated[
+        str,
+        StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=MAX_NAME),
+    ]
+    namespace: str = "default"
+
+
+class ContinuousStream(Part):
+    """A ContinuousStream, without its status."""
+
+    api_version: Literal["penstock.dev/v1alpha1"] = API_VERSION
+    kind: Literal["ContinuousStream"] = KIND
+    metadata: Metadata
+    spec: StreamSpec
+
+    status: Annotated[Any, Field(exclude=True)] = None
+
+    def to_yaml(self) -> str:
+        """The resolved resource: every default written out, in a stable order."""
+        return yaml.safe_dump(
+            self.model_dump(mode="json", by_alias=True, exclude_none=True), sort_keys=True
+        )
+
+    @classmethod
+    def from_yaml(cls, text: str) -> "ContinuousStream":
+        """Reads one document; pydantic's ValidationError names the field that is wrong."""
+        return cls.model_validate(yaml.safe_load(text))

@@ -1,0 +1,113 @@
+"""How a query runs."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from penstock.api.quantities import milliseconds
+from penstock.api.rules import Rule, exactly_one_of, rules_of_scalar
+from penstock.api.v1alpha1.base import DURATION_RULE, Duration, Part
+
+# Spark refuses shorter ones (Structured Streaming, "Real-time Mode").
+SHORTEST_REAL_TIME_BATCH_MS = 5000
+
+POSITIVE = Rule(
+    cel="!self.matches('^0+ ?[a-z]+$')",
+    message="checkpointInterval must be longer than 0: write for example 1s",
+)
+LONG_ENOUGH = Rule(
+    # Seconds below 5, milliseconds below 5000, and 0 of anything.
+    cel="!self.matches('^0*([0-4] ?s.*|[0-4]?[0-9]{0,3} ?m(s|illi.*)|0 ?[mh].*)$')",
+    message="batchDuration must be at least 5s: Spark refuses shorter ones",
+)
+
+
+class ContinuousTrigger(Part):
+    """Spark's continuous engine: records flow one by one, milliseconds from end to end."""
+
+    checkpoint_interval: Duration = Field(
+        description=(
+            "How often an epoch is committed to the checkpoint; after a crash at most this much "
+            "is replayed. A number and a unit: ms, s, m, h or Spark's words."
+        ),
+        examples=["1s", "10 seconds"],
+        json_schema_extra=rules_of_scalar(DURATION_RULE, POSITIVE),
+    )
+
+    @field_validator("checkpoint_interval")
+    @classmethod
+    def _positive(cls, interval: str) -> str:
+        if milliseconds(interval) == 0:
+            raise ValueError(POSITIVE.message)
+        return interval
+
+
+class AsyncProgress(Part):
+    """Offsets are written beside the batches and not between them."""
+
+    checkpoint_interval: Duration = Field(
+        "1s",
+        description="How often offsets and commits are written; after a crash this much is "
+        "replayed. Default: 1s.",
+    )
+
+
+class MicroBatchTrigger(Part):
+    """Spark's micro-batch engine: every operation, tenths of a second from end to end."""
+
+    interval: Duration = Field(
+        "0s",
+        description="How often a batch begins; 0s begins one as soon as the last has ended. "
+        "Default: 0s.",
+    )
+    async_progress: AsyncProgress | None = Field(
+        None,
+        description="Asynchronous progress tracking: lower latency, for a stateless query into "
+        "Kafka. Turning it off again is done safely. Default: off.",
+    )
+
+
+class RealTimeTrigger(Part):
+    """Spark's real-time mode: the best median latency, with pauses where two batches meet."""
+
+    batch_duration: Duration = Field(
+        "5m",
+        description="How long one batch lasts, at least 5s; after a crash at most this much is "
+        "replayed. Default: 5m.",
+        json_schema_extra=rules_of_scalar(DURATION_RULE, LONG_ENOUGH),
+    )
+
+    @field_validator("batch_duration")
+    @classmethod
+    def _long_enough(cls, duration: str) -> str:
+        if milliseconds(duration) < SHORTEST_REAL_TIME_BATCH_MS:
+            raise ValueError(LONG_ENOUGH.message)
+        return duration
+
+
+class AvailableNowTrigger(Part):
+    """Reads what is there, in batches, and ends as Completed."""
+
+
+class Trigger(Part):
+    """How the query runs."""
+
+    rules = (
+        exactly_one_of(
+            "spec.trigger",
+            continuous="continuous",
+            micro_batch="microBatch",
+            real_time="realTime",
+            available_now="availableNow",
+        ),
+    )
+    continuous: ContinuousTrigger | None = Field(
+        None, description="Record by record, with an epoch committed each interval."
+    )
+    micro_batch: MicroBatchTrigger | None = Field(None, description="Batch after batch.")
+    real_time: RealTimeTrigger | None = Field(
+        None, description="Record by record inside long batches."
+    )
+    available_now: AvailableNowTrigger | None = Field(
+        None, description="A bounded catch-up that ends."
+    )

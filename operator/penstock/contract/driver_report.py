@@ -1,0 +1,47 @@
+"""What a driver reports about its query, as an annotation on its own pod."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field
+
+from penstock.api.v1alpha1.status import Failure, LastMending, Message, Report
+
+
+class QueryState(StrEnum):
+    """What the driver is doing with its query."""
+
+    STARTING = "Starting"
+    WAITING_FOR_CORES = "WaitingForCores"
+    RUNNING = "Running"
+    RESTARTING = "Restarting"
+    FAILED = "Failed"
+    STOPPING = "Stopping"
+    COMPLETED = "Completed"  # trigger.availableNow has read what there was
+
+
+class DriverReport(Report):
+    """What a driver says about its query, as an annotation on its own pod."""
+
+    spec_hash: str = Field(description="naming.ANNOTATION_SPEC_HASH of the pod that reports.")
+    state: QueryState
+    message: Message = ""
+    partitions: int | None = None
+    executors: int | None = Field(None, description="Executors asked for.")
+    registered_executors: int | None = None
+    cores: int | None = Field(None, description="Cores asked for.")
+    registered_cores: int | None = None
+    epoch: int | None = Field(None, description="The last committed epoch.")
+    committed: bool = Field(
+        False, description="Whether this incarnation's query has committed an epoch since it began."
+    )
+    lag: int | None = Field(None, description="Records between committed and newest offsets.")
+    query_restarts: int = Field(0, description="Restarts of the query by this driver process.")
+    last_failure: Failure | None = None
+    next_retry: datetime | None = None
+    checkpoint_mendings: int = Field(
+        0, description="What this driver process has put right in the checkpoint."
+    )
+    last_mending: LastMending | None = None

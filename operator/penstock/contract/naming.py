@@ -1,0 +1,69 @@
+"""Names, labels, annotations and paths that the operator and the driver must agree on."""
+
+from penstock.api.group_version import GROUP
+
+FIELD_MANAGER = "penstock"
+DRIVER_CLUSTER_ROLE = "penstock-driver"
+
+LABEL_STREAM = f"{GROUP}/stream"
+LABEL_COMPONENT = "app.kubernetes.io/component"
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGED_BY = "penstock"
+COMPONENT_DRIVER = "driver"
+COMPONENT_EXECUTOR = "executor"
+
+# The driver's own account of its query, JSON of status.DriverReport, on its own pod.
+ANNOTATION_REPORT = f"{GROUP}/report"
+# The hash of the resolved spec, on the pod template: a change of it rolls the driver.
+ANNOTATION_SPEC_HASH = f"{GROUP}/spec-hash"
+
+# How the pod tells its driver about itself (Kubernetes' downward API, and constants).
+ENV_POD_NAME = "PENSTOCK_POD_NAME"
+ENV_POD_IP = "PENSTOCK_POD_IP"
+ENV_SPEC_HASH = "PENSTOCK_SPEC_HASH"
+
+DRIVER_CONTAINER = "driver"
+# The user of the image, by number, because runAsNonRoot cannot judge a name.
+RUN_AS_USER = 185
+SPEC_FILE = "stream.yaml"
+SPEC_DIR = "/etc/penstock"
+CHECKPOINT_DIR = "/var/lib/penstock/checkpoint"
+WORK_DIR = "/opt/spark/work-dir"
+# Not below SPEC_DIR: nothing can be mounted inside a read-only volume. A folder for each Secret or
+# ConfigMap that the spec names, a file for each key it uses.
+SECRETS_DIR = "/etc/penstock-secrets"
+PYTHON_DIR = "/etc/penstock-python"
+
+# Fixed, so that network policies can name them.
+DRIVER_PORT = 7078
+BLOCK_MANAGER_PORT = 7079
+HTTP_PORT = 8090
+
+
+def driver_name(stream: str) -> str:
+    """The StatefulSet, ServiceAccount and RoleBinding of a stream."""
+    return f"{stream}-driver"
+
+
+def driver_pod_name(stream: str) -> str:
+    """The one pod of the StatefulSet."""
+    return f"{driver_name(stream)}-0"
+
+
+def config_name(stream: str, spec_hash: str) -> str:
+    """The ConfigMap that holds the resolved spec of this hash, and never another."""
+    return f"{stream}-spec-{spec_hash}"
+
+
+def checkpoint_claim_name(stream: str) -> str:
+    """The PersistentVolumeClaim that holds the checkpoint."""
+    return f"{stream}-checkpoint"
+
+
+def stream_labels(stream: str, component: str) -> dict[str, str]:
+    """The labels every object of a stream carries. None of them is one that Argo CD tracks by."""
+    return {
+        LABEL_STREAM: stream,
+        LABEL_COMPONENT: component,
+        LABEL_MANAGED_BY: MANAGED_BY,
+    }

@@ -1,0 +1,1 @@
+"""The objects that the operator makes for a stream: pure builders and their comparison."""

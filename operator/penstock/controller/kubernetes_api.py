@@ -1,0 +1,192 @@
+"""The only door to the Kubernetes API: plain dicts in, plain dicts out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import aiohttp
+from kubernetes.aio import config
+from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.client.exceptions import ApiException
+
+from penstock.contract import naming
+from penstock.controller.objects import STREAM, Kind, Manifest, Ref, kind_of
+
+# A request that takes longer is tried again; the API server gives up on its own after 60 s.
+_TIMEOUT_SECONDS = 30
+
+
+class ApiError(Exception):
+    """The API server refused a request, or could not be reached (code 0)."""
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        super().__init__(f"{code} {reason}: {message}")
+        self.expected = True
+        self.code = code
+        self.reason = reason
+        self.message = message
+
+    @property
+    def refused(self) -> bool:
+        """Whether the request itself is at fault, so that only a change of something mends it."""
+        return self.code in (400, 403, 404, 405, 413, 415, 422)
+
+
+class Cluster(Protocol):
+    """What the operator asks of a cluster; tests have one in memory."""
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        """One object, or None."""
+        ...
+
+    async def list(self, kind: Kind, namespace: str, labels: Mapping[str, str]) -> list[Manifest]:
+        """The objects in a namespace that carry all the labels."""
+        ...
+
+    async def apply(self, manifest: Manifest) -> Manifest:
+        """Makes the object what the manifest says, creating it if need be."""
+        ...
+
+    async def apply_status(self, manifest: Manifest) -> Manifest:
+        """Makes a stream's status what the manifest says, if it is still the same stream."""
+        ...
+
+    async def delete(self, ref: Ref) -> None:
+        """Deletes this incarnation of an object; it is no error if it is gone."""
+        ...
+
+    async def create_event(self, event: Manifest) -> None:
+        """Records an event; one of the same name already there is the same event."""
+        ...
+
+
+async def load_configuration() -> Configuration:
+    """Where the API server is and who we are: the pod's service account, or a kubeconfig."""
+    configuration = Configuration()
+    try:
+        config.load_incluster_config(client_configuration=configuration)
+    except config.ConfigException:
+        await config.load_kube_config(client_configuration=configuration)
+    return configuration
+
+
+class KubernetesCluster:
+    """A real cluster. Use it as an async context manager: it keeps connections open."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._client = ApiClient(configuration)
+
+    async def __aenter__(self) -> KubernetesCluster:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        """One object, or None."""
+        try:
+            return await self._send("GET", _path(kind, namespace, name))
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    async def list(self, kind: Kind, namespace: str, labels: Mapping[str, str]) -> list[Manifest]:
+        """The objects in a namespace that carry all the labels."""
+        selector = ",".join(f"{name}={value}" for name, value in labels.items())
+        answer = await self._send("GET", _path(kind, namespace), query={"labelSelector": selector})
+        # The items of a list do not say what they are.
+        of_kind = {"apiVersion": kind.api_version, "kind": kind.kind}
+        return [{**of_kind, **item} for item in answer["items"]]
+
+    async def apply(self, manifest: Manifest) -> Manifest:
+        """Server-side apply, taking over fields that others have set."""
+        return await self._apply(manifest)
+
+    async def apply_status(self, manifest: Manifest) -> Manifest:
+        """Server-side apply on the status subresource."""
+        return await self._apply(manifest, "status")
+
+    async def delete(self, ref: Ref) -> None:
+        """Deletes this incarnation of an object; it is no error if it is gone."""
+        options = {"preconditions": {"uid": ref.uid}, "propagationPolicy": "Background"}
+        try:
+            await self._send("DELETE", _path(ref.kind, ref.namespace, ref.name), body=options)
+        except ApiError as error:
+            if error.code not in (404, 409):  # gone, or another incarnation
+                raise
+
+    async def create_event(self, event: Manifest) -> None:
+        """Records an event; one of the same name already there is the same event."""
+        namespace = event["metadata"]["namespace"]
+        try:
+            await self._send("POST", _path(kind_of(event), namespace), body=event)
+        except ApiError as error:
+            if error.code != 409:
+                raise
+
+    async def serves_streams(self) -> bool:
+        """Whether the CustomResourceDefinition is installed."""
+        try:
+            answer = await self._send("GET", f"/apis/{STREAM.api_version}")
+        except ApiError as error:
+            if error.code == 404:
+                return False
+            raise
+        return any(each["name"] == STREAM.plural for each in answer["resources"])
+
+    async def _apply(self, manifest: Manifest, *subresource: str) -> Manifest:
+        meta = manifest["metadata"]
+        return await self._send(
+            "PATCH",
+            _path(kind_of(manifest), meta["namespace"], meta["name"], *subresource),
+            query={"fieldManager": naming.FIELD_MANAGER, "force": "true"},
+            content="application/apply-patch+yaml",
+            body=manifest,
+        )
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content: str = "application/json",
+    ) -> Manifest:
+        """One request. The client's typed methods are not used: they drop unknown fields."""
+        try:
+            request = await self._client.param_serialize(
+                method,
+                path,
+                query_params=list((query or {}).items()),
+                header_params={"Accept": "application/json", "Content-Type": content},
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            response = await self._client.call_api(*request, _request_timeout=_TIMEOUT_SECONDS)
+            data = await response.read()
+        except ApiException as error:
+            raise _refusal(error.status or 0, error.reason, error.body) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ApiError(0, "Unreachable", f"{type(error).__name__}: {error}") from error
+        if not 200 <= response.status < 300:
+            raise _refusal(response.status, response.reason, data)
+        answer: Manifest = json.loads(data)
+        return answer
+
+
+def _path(kind: Kind, namespace: str, *rest: str) -> str:
+    root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
+    return "/".join((root, "namespaces", namespace, kind.plural, *rest))
+
+
+def _refusal(code: int, reason: str | None, body: str | bytes | None) -> ApiError:
+    """The API server's own words, from the Status object it answers with."""
+    try:
+        status = json.loads(body or "")
+        return ApiError(code, status.get("reason") or str(reason), status.get("message") or "")
+    except (ValueError, AttributeError):
+        return ApiError(code, reason or "Unknown", "")

@@ -1,0 +1,1 @@
+"""A stream's status: its state, conditions, restart counts and events. Pure."""

@@ -1,0 +1,1 @@
+"""Spark's checkpoint: read, checked, repaired, locked. Imports `driver.kafka`."""

@@ -1,0 +1,241 @@
+"""Spark's checkpoint on disk: read, judged, and put right in the direction that replays. Pure.
+
+Layout, as Spark 4.2 writes it (measured): `metadata`; `offsets/N`, written by the continuous engine
+when every partition has reported the end of epoch N; `commits/N`, written when every partition's
+writer has flushed it; `sources/N/0`, where a batch engine began. What is in a file, and its
+checksum, is files.py's.
+
+Two facts about ContinuousExecution make repairs necessary before each start. A start goes on from
+the newest commit, and an `offsets/N` without a commit is left in place and never overwritten, so
+the next run would commit its own epoch N under offsets that it has not reached: records lost. And a
+leftover `commits/.N.crc` makes the commit of N fail inside an endpoint that swallows the error: the
+query runs on and never commits again.
+
+The batch engines write `offsets/N` once batch N - 1 is done, and a restart runs N again with those
+very offsets: they are kept. What the engines leave for one another is in engine_switch.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from penstock.contract.repairs import Kind, Mending
+from penstock.driver.checkpoint.files import (
+    Files,
+    checked_file,
+    checksum_path,
+    confirms,
+    goes_back,
+    is_beginning,
+    is_commit,
+    is_continuous,
+    is_contradicted,
+    is_metadata,
+    is_offsets,
+)
+from penstock.driver.engine import Mode
+from penstock.driver.failures import DriverError, Trouble
+from penstock.driver.kafka.offsets import Offsets
+
+METADATA = "metadata"
+# Names the query ids that are made up here; a random one would make the same repair twice another.
+_QUERIES = uuid.UUID("5f3a54c9-8a2f-4c43-9d3e-6b1d5be4d0a1")
+
+_ENTRY = re.compile(r"[0-9]+")
+_BEGINNING = re.compile(r"sources/[0-9]+/0")
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What to delete, in this order, and then to write.
+
+    Cut anywhere, it leaves what the next start mends to the same end.
+    """
+
+    delete: tuple[str, ...]
+    epoch: int | None
+    """The committed epoch that the query will go on from; None begins at the first."""
+    write: Mapping[str, bytes] = field(default_factory=dict)
+    """What to write after that, each file at once or not at all."""
+    mendings: tuple[Mending, ...] = ()
+    """What was found, for the log, the report and the metrics."""
+
+
+def plan_repair(files: Files, mode: Mode = Mode.CONTINUOUS) -> Repair:
+    """The repair a start needs; raises if it could only begin silently anew."""
+    commits, offsets = _entries(files, "commits"), _entries(files, "offsets")
+    whole = {n for n in commits if _is_sound(files, f"commits/{n}", is_commit)}
+    sound = {n for n in offsets if _is_sound(files, f"offsets/{n}", is_offsets)}
+    epoch = max(whole & sound, default=None)
+    planned = set() if mode is Mode.CONTINUOUS else _planned(files, offsets, sound, epoch)
+    if epoch is None and not planned:
+        _refuse_to_begin_anew(commits, offsets)
+    last = -1 if epoch is None else epoch
+    doomed = [
+        *_doomed_commits(commits, whole, last),
+        *_doomed_offsets(files, offsets, sound, planned, last),
+        *_broken_beginnings(files),
+    ]
+    found = list(doomed)
+    if epoch is None and max(planned, default=0) > 0:
+        found.append(Mending(Kind.LOST_COMMITS, "commits"))
+    gone = [each.path for each in doomed]
+    write = _metadata(files, gone)
+    found += [Mending(Kind.BROKEN_METADATA, path) for path in write]
+    of_those = [path for path in map(checksum_path, (*gone, *write)) if path in files]
+    hidden = list(_strays(files, {*gone, *write}))
+    return Repair(
+        delete=(*gone, *of_those, *(each.path for each in hidden)),
+        epoch=epoch,
+        write=write,
+        mendings=(*found, *hidden),
+    )
+
+
+def committed_epoch(names: Iterable[str]) -> int | None:
+    """The newest committed epoch, from the names in `commits`."""
+    return max((int(name) for name in names if _ENTRY.fullmatch(name)), default=None)
+
+
+def _planned(files: Files, offsets: set[int], sound: set[int], epoch: int | None) -> set[int]:
+    """The batches after the last commit that can be run again as they were planned.
+
+    Batch N runs when N - 1 is done, and async progress tracking skips numbers: so in rising order
+    up to the first file that is damaged, or that the continuous engine left, or that goes back.
+
+    Without any commit, the newest offsets still say that what lies before them is done; they are
+    gone on from if they are the first batch's, or if it is known where they begin.
+    """
+    kept: set[int] = set()
+    before = epoch
+    for n in sorted(n for n in offsets if epoch is None or n > epoch):
+        if (
+            n not in sound
+            or is_continuous(files[f"offsets/{n}"])
+            or (before is not None and _goes_back(files, before, n))
+        ):
+            if epoch is None:
+                continue
+            break
+        kept.add(n)
+        before = n
+    return set() if epoch is None and len(kept) == 1 and 0 not in kept else kept
+
+
+def _goes_back(files: Files, before: int, n: int) -> bool:
+    return goes_back(files[f"offsets/{before}"], files[f"offsets/{n}"])
+
+
+def _refuse_to_begin_anew(commits: set[int], offsets: set[int]) -> None:
+    """Raises where there was progress that can't be told any more.
+
+    The continuous engine writes offsets/N when epoch N - 1 has been committed, so with offsets/2
+    there were commits. A start would read everything from the stream's first offsets again, and
+    what retention has removed since would be lost without a word.
+    """
+    newest = max((*(n for n in commits if n > 0), *(n for n in offsets if n > 1)), default=None)
+    if newest is None:
+        return
+    raise DriverError(
+        Trouble(
+            "CheckpointDamaged",
+            f"the checkpoint has been at epoch {newest}, and no commit that can be read is left to "
+            "go on from. Starting would read everything from the first offsets again. Restore the "
+            "checkpoint's volume from a snapshot; or put back by hand where to go on from "
+            "(docs/checkpoints.md, 'By hand'); or, if reading everything again is what you want, "
+            "apply the stream under another name",
+            permanent=True,
+        )
+    )
+
+
+def _doomed_commits(commits: set[int], whole: set[int], last: int) -> Iterator[Mending]:
+    """Of older ones those without offsets stay: Spark purges offsets first."""
+    for n in sorted(commits, reverse=True):
+        if n not in whole:
+            yield Mending(Kind.TORN_COMMIT, f"commits/{n}")
+        elif n > last:
+            yield Mending(Kind.COMMIT_WITHOUT_OFFSETS, f"commits/{n}")
+
+
+def _doomed_offsets(
+    files: Files, offsets: set[int], sound: set[int], planned: set[int], last: int
+) -> Iterator[Mending]:
+    kept = sorted(planned | ({last} if last >= 0 else set()))
+    for n in sorted(offsets, reverse=True):
+        path = f"offsets/{n}"
+        if n not in sound:
+            yield Mending(Kind.TORN_OFFSETS, path)
+        elif n > last and n not in planned:
+            back = any(m < n and _goes_back(files, m, n) for m in kept[-1:])
+            yield Mending(Kind.BACKWARD_OFFSETS if back else Kind.UNCOMMITTED_OFFSETS, path)
+
+
+def _broken_beginnings(files: Files) -> Iterator[Mending]:
+    for path in sorted(filter(_BEGINNING.fullmatch, files)):
+        if not _is_sound(files, path, is_beginning):
+            yield Mending(Kind.BROKEN_BEGINNING, path)
+
+
+def _metadata(files: Files, gone: list[str]) -> dict[str, bytes]:
+    """The metadata to write where Spark would not start over what is there.
+
+    It cannot read a broken one, and without one it refuses logs
+    (STREAMING_CHECKPOINT_MISSING_METADATA_FILE). The query's id is all that is in it, and it is
+    made from what stays, so that a mending that is cut short makes the same again.
+    """
+    found = files.get(METADATA)
+    left = sorted(path for path in files if not _is_hidden(path) and path not in gone)
+    if is_metadata(found) if found is not None else not left:
+        return {}
+    named_by = b"".join(files[path] for path in left if path != METADATA)
+    return {METADATA: f'{{"id":"{uuid.uuid5(_QUERIES, named_by.hex())}"}}'.encode()}
+
+
+def _is_hidden(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(".")
+
+
+def plan_offsets(files: Files, offsets: Offsets) -> Repair:
+    """The repair that makes a Kafka source go on from other offsets than were committed.
+
+    What was planned beyond them goes: it is of records that are no more.
+    """
+    epoch = committed_epoch([path.removeprefix("commits/") for path in files])
+    assert epoch is not None
+    path = f"offsets/{epoch}"
+    planned = [
+        f"offsets/{n}" for n in sorted(_entries(files, "offsets"), reverse=True) if n > epoch
+    ]
+    # Files before their checksums; and no checksum that would contradict what is written.
+    doomed = [*planned, *(sum_ for it in [*planned, path] if (sum_ := checksum_path(it)) in files)]
+    *head, _ = files[path].decode().splitlines()
+    line = json.dumps(
+        {topic: {str(p): offset for p, offset in of.items()} for topic, of in offsets.items()}
+    )
+    return Repair(tuple(doomed), epoch, {path: "\n".join([*head, line]).encode()})
+
+
+def _entries(files: Files, log: str) -> set[int]:
+    names = (path.removeprefix(f"{log}/") for path in files if path.startswith(f"{log}/"))
+    return {int(name) for name in names if _ENTRY.fullmatch(name)}
+
+
+def _is_sound(files: Files, path: str, is_whole: Callable[[bytes], bool]) -> bool:
+    return is_whole(files[path]) and not is_contradicted(files, path)
+
+
+def _strays(files: Files, gone: set[str]) -> Iterator[Mending]:
+    """Temporary files, and checksums that fit nothing that stays."""
+    for path in sorted(files):
+        if not _is_hidden(path):
+            continue
+        of = checked_file(path)
+        if of is None:
+            yield Mending(Kind.TEMPORARY_FILE, path)
+        elif of not in gone and not (of in files and confirms(files[path], files[of])):
+            yield Mending(Kind.STRAY_CHECKSUM, path)

@@ -1,0 +1,207 @@
+"""What Kafka says of topics, asked through the admin client in the driver's own JVM.
+
+The same client library, network path and options as the query's own, so that what this finds the
+query finds too.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from penstock.api.v1alpha1 import KafkaSource
+from penstock.api.v1alpha1.sinks import KafkaSink
+from penstock.driver.failures import KAFKA_AUTHORIZATION, TOPIC_MISSING, DriverError, Trouble
+from penstock.driver.java_exceptions import understand
+from penstock.driver.kafka.offsets import EARLIEST, LATEST, Offsets, Partitions, chosen
+from penstock.driver.kafka.security import PREFIX, security_options
+
+REQUEST_TIMEOUT_MS = 5_000
+CALL_TIMEOUT_MS = 10_000
+
+
+def client_options(client: KafkaSource | KafkaSink, secrets: Path) -> dict[str, str]:
+    """Options for Kafka's own clients: the source's or sink's with the prefix, and without it."""
+    given = {**client.options, **security_options(client, secrets)}
+    theirs = {
+        name.removeprefix(PREFIX): value for name, value in given.items() if name.startswith(PREFIX)
+    }
+    return {
+        **theirs,
+        "bootstrap.servers": client.bootstrap_servers,
+        "request.timeout.ms": str(REQUEST_TIMEOUT_MS),
+        "default.api.timeout.ms": str(CALL_TIMEOUT_MS),
+    }
+
+
+def require_a_known_broker(bootstrap_servers: str) -> None:
+    """Raises a passing failure if no broker's name resolves.
+
+    Kafka's client calls that a wrong configuration, and it is the most ordinary thing when
+    everything is applied at once and the broker's Service comes a little later.
+    """
+    hosts = [server.strip().rpartition(":")[0] for server in bootstrap_servers.split(",")]
+    for host in hosts:
+        try:
+            socket.getaddrinfo(host.strip("[]"), None)
+        except OSError:
+            continue
+        return
+    raise DriverError(
+        Trouble("BrokerUnreachable", f"no address is known for {', '.join(hosts)}; trying again")
+    )
+
+
+# Uuid.ZERO_UUID: brokers before 2.8 know no ids.
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic, as Kafka describes it."""
+
+    id: str
+    """What tells it from an earlier one of the same name (KIP-516)."""
+    partitions: int
+
+
+class Admin:
+    """An admin client with one source's, or sink's, options. Each call is bounded in time.
+
+    Not for use by two threads. Kafka's exceptions come as they are; failures.py knows them.
+    """
+
+    def __init__(self, gateway: Any, client: KafkaSource | KafkaSink, secrets: Path) -> None:
+        require_a_known_broker(client.bootstrap_servers)
+        self._jvm = gateway.jvm
+        options = self._jvm.java.util.HashMap()
+        for name, value in client_options(client, secrets).items():
+            options.put(name, value)
+        self._client = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(options)
+
+    def topics(self, names: Iterable[str]) -> dict[str, Topic]:
+        """Topics by name; a missing one raises UnknownTopicOrPartitionException."""
+        names = list(names)
+        wanted = self._jvm.java.util.ArrayList()
+        for name in names:
+            wanted.add(name)
+        described = self._client.describeTopics(wanted).topicNameValues()
+        return {name: self._topic(name, described.get(name)) for name in names}
+
+    def _topic(self, name: str, description: Any) -> Topic:
+        try:
+            it = self._result(description)
+        except Exception as error:
+            trouble = understand(error)
+            if trouble.reason != KAFKA_AUTHORIZATION:
+                raise
+            # "Topic authorization failed.", says Kafka.
+            raise DriverError(replace(trouble, message=f"{name}: {trouble.message}")) from error
+        return Topic(it.topicId().toString(), it.partitions().size())
+
+    def matching(self, pattern: str) -> list[str]:
+        """The topics whose whole names match a Java regular expression, as Spark matches it."""
+        compiled = self._jvm.java.util.regex.Pattern.compile(pattern)
+        listed = self._result(self._client.listTopics().names())
+        return sorted(str(name) for name in listed if compiled.matcher(name).matches())
+
+    def newest(self, partitions: Partitions) -> Offsets:
+        """The offset that the next record of each partition will get."""
+        return self._offsets(partitions, LATEST)
+
+    def earliest(self, partitions: Partitions) -> Offsets:
+        """The offset of the first record that each partition still holds, or would get."""
+        return self._offsets(partitions, EARLIEST)
+
+    def creates_topics(self) -> bool:
+        """Whether the brokers create a topic that a producer asks for."""
+        kinds = self._jvm.org.apache.kafka.common.config
+        brokers = self._result(self._client.describeCluster().nodes())
+        node = brokers.iterator().next().idString()
+        broker = kinds.ConfigResource(kinds.ConfigResource.Type.BROKER, node)
+        asked = self._jvm.java.util.Collections.singletonList(broker)
+        config = self._result(self._client.describeConfigs(asked).all()).get(broker)
+        entry = config.get("auto.create.topics.enable")
+        return entry is None or str(entry.value()).lower() != "false"
+
+    def close(self) -> None:
+        """Lets go of its connections."""
+        self._client.close(self._jvm.java.time.Duration.ofMillis(0))
+
+    def _offsets(self, partitions: Partitions, which: int) -> Offsets:
+        specs = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+        spec = specs.latest() if which == LATEST else specs.earliest()
+        each = [(topic, n) for topic, of in sorted(partitions.numbers.items()) for n in of]
+        wanted = self._jvm.java.util.HashMap()
+        for topic, number in each:
+            wanted.put(self._topic_partition(topic, number), spec)
+        found = self._result(self._client.listOffsets(wanted).all())
+        offsets: dict[str, dict[int, int]] = {}
+        for topic, number in each:
+            offset = found.get(self._topic_partition(topic, number)).offset()
+            offsets.setdefault(topic, {})[number] = offset
+        return offsets
+
+    def _topic_partition(self, topic: str, partition: int) -> Any:
+        return self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
+
+    def _result(self, future: Any) -> Any:
+        unit = self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS
+        return future.get(2 * CALL_TIMEOUT_MS, unit)
+
+
+def partitions_of(admin: Admin, source: KafkaSource) -> Partitions:
+    """The partitions to read; a missing topic raises Kafka's own exception."""
+    topics = admin.topics(_names(admin, source))
+    counts = {name: topic.partitions for name, topic in topics.items()}
+    ids = {name: topic.id for name, topic in topics.items() if topic.id != _NO_ID}
+    return Partitions(chosen(counts, source.assign), ids)
+
+
+def _names(admin: Admin, source: KafkaSource) -> Sequence[str]:
+    """Topics by name, or those that match the pattern now."""
+    if source.topic_pattern is None:
+        return sorted(source.topics or source.assign or ())
+    found = admin.matching(source.topic_pattern)
+    if not found:
+        raise DriverError(
+            Trouble(
+                TOPIC_MISSING,
+                f"no topic matches topicPattern {source.topic_pattern}. Create one, or correct "
+                "the pattern.",
+                permanent=True,
+                curable=True,
+            )
+        )
+    return found
+
+
+def require_topic(admin: Admin, topic: str) -> None:
+    """Raises if a topic to be written to is not there, and the brokers will not create it.
+
+    Spark would not say so: a producer waits a minute for a topic's metadata, in real-time mode
+    again and again.
+    """
+    try:
+        admin.topics([topic])
+        return
+    except Exception as error:
+        if understand(error).reason != TOPIC_MISSING:
+            raise
+    try:
+        if admin.creates_topics():
+            return
+    except Exception:  # most often the right to ask is missing: then they may
+        return
+    raise DriverError(
+        Trouble(
+            TOPIC_MISSING,
+            f"the output topic {topic} does not exist, and the brokers do not create topics by "
+            "themselves: create it, or correct spec.sink.kafka.topic",
+            permanent=True,
+            curable=True,
+        )
+    )

@@ -1,0 +1,114 @@
+"""The driver's door to the Kubernetes API: its own pod's annotation, its executors' pods.
+
+Three calls, so plain HTTP: importing the `kubernetes` client costs more of a recovery than they do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from penstock.contract import naming
+
+_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_TIMEOUT_SECONDS = 10.0
+
+
+class Api:
+    """A namespace of the API server, with the pod's own credentials."""
+
+    def __init__(
+        self,
+        url: str,
+        namespace: str,
+        token: Callable[[], str] | None = None,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._pods = f"{url}/api/v1/namespaces/{urllib.parse.quote(namespace)}/pods"
+        self._token = token
+        self._context = context
+
+    @classmethod
+    def in_cluster(cls, namespace: str) -> Api:
+        """The API server as every pod finds it."""
+        host = os.environ["KUBERNETES_SERVICE_HOST"]
+        port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+        return cls(
+            f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+            namespace,
+            # Read each time: the kubelet renews it.
+            token=lambda: (_ACCOUNT / "token").read_text().strip(),
+            context=ssl.create_default_context(cafile=str(_ACCOUNT / "ca.crt")),
+        )
+
+    def annotate(self, pod: str, annotation: str, value: str) -> None:
+        """Sets one annotation of a pod."""
+        body = {"metadata": {"annotations": {annotation: value}}}
+        self._call(
+            "PATCH",
+            f"{self._pods}/{pod}?fieldManager={naming.FIELD_MANAGER}-driver",
+            body,
+            "application/merge-patch+json",
+        )
+
+    def uid(self, pod: str) -> str:
+        """What tells a pod from an earlier one of the same name."""
+        return str(self._call("GET", f"{self._pods}/{pod}")["metadata"]["uid"])
+
+    def executors(self, stream: str) -> list[str]:
+        """The names of the stream's executor pods."""
+        selector = urllib.parse.quote(
+            f"{naming.LABEL_STREAM}={stream},{naming.LABEL_COMPONENT}={naming.COMPONENT_EXECUTOR}"
+        )
+        found = self._call("GET", f"{self._pods}?labelSelector={selector}")
+        return [item["metadata"]["name"] for item in found["items"]]
+
+    def delete(self, pod: str, grace_seconds: int) -> None:
+        """Deletes a pod; one that is gone already is fine."""
+        try:
+            self._call(
+                "DELETE",
+                f"{self._pods}/{pod}",
+                {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": grace_seconds},
+            )
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise
+
+    def _call(
+        self, method: str, url: str, body: Any = None, content_type: str = "application/json"
+    ) -> Any:
+        headers = {"Accept": "application/json", "Content-Type": content_type}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token()}"
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(url, data, headers, method=method)  # noqa: S310
+        with urllib.request.urlopen(  # noqa: S310
+            request, timeout=_TIMEOUT_SECONDS, context=self._context
+        ) as response:
+            return json.load(response)
+
+
+def remove_executors(api: Api, stream: str, patience: float = 40.0) -> list[str]:
+    """Removes the executors of an earlier incarnation and waits, bounded, until they are gone.
+
+    Their owner is this pod, which outlives its containers, so nobody else would remove them; and a
+    new executor takes the name of an old one.
+    """
+    removed = api.executors(stream)
+    for pod in removed:
+        api.delete(pod, grace_seconds=1)
+    deadline = time.monotonic() + patience
+    while removed and api.executors(stream):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"executor pods are still there after {patience:.0f} s")
+        time.sleep(0.2)
+    return removed

@@ -1,0 +1,1 @@
+"""What the driver tells: the report, metrics, probes, measurements. Imports `driver.spark`."""

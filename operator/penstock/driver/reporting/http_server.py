@@ -1,0 +1,60 @@
+"""/livez, /readyz and /metrics."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from prometheus_client import generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from penstock.driver.reporting.metrics import Metrics
+
+
+@dataclass
+class Health:
+    """What the probes ask; written by the loop, read by the server."""
+
+    turned_at: float = field(default_factory=time.monotonic)
+    """When the supervisor's loop last turned."""
+    may_take: float = 60.0
+    """How long one turn may take, in seconds: more while Spark starts."""
+    ready: bool = False
+
+    def is_alive(self) -> bool:
+        """Whether the loop still turns."""
+        return time.monotonic() - self.turned_at <= self.may_take
+
+
+def serve(port: int, health: Health, metrics: Metrics, address: str = "") -> ThreadingHTTPServer:
+    """Answers from a thread of its own, at one address or at all; port 0 takes a free one."""
+    pages: dict[str, Callable[[], tuple[int, str, bytes]]] = {
+        "/livez": lambda: _verdict(health.is_alive()),
+        "/readyz": lambda: _verdict(health.ready and health.is_alive()),
+        "/metrics": lambda: (200, CONTENT_TYPE_LATEST, generate_latest(metrics.registry)),
+    }
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            page = pages.get(self.path.partition("?")[0])
+            status, kind, body = page() if page else (404, "text/plain", b"not found\n")
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Probes come every few seconds: not worth a line."""
+
+    server = ThreadingHTTPServer((address, port), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
+    return server
+
+
+def _verdict(good: bool) -> tuple[int, str, bytes]:
+    return (200, "text/plain", b"ok\n") if good else (503, "text/plain", b"no\n")

@@ -1,0 +1,207 @@
+"""The driver's numbers for Prometheus; each with its unit in its name (docs/metrics.md).
+
+Series are few and bounded: what a stream has one of, and by reason, partition and executor only up
+to the limits below. No label and no value holds anything of a record's contents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.contract.repairs import Kind
+from penstock.driver.checkpoint.progress import Commit, Stretch
+from penstock.driver.failures import Trouble
+from penstock.driver.kafka.offsets import Offsets, lags
+from penstock.driver.spark.batch_metrics import BatchFigures
+from penstock.driver.spark.executor_metrics import ExecutorFigures
+
+PREFIX = "penstock_driver"
+# A stream with more has the sums only.
+MOST_PARTITIONS = 1000
+MOST_EXECUTORS = 200
+# Reasons come from classes and error conditions: dozens, not thousands. Should it be otherwise:
+MOST_REASONS = 100
+OTHER = "Other"
+
+_COMMIT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_LATENCY_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
+
+
+class Metrics:
+    """One stream's numbers, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._reasons: set[str] = set()
+        self._offsets: tuple[Offsets, Offsets] = ({}, {})
+        self._executors: Sequence[ExecutorFigures] = ()
+        self._batch: BatchFigures | None = None
+        self._state = self._gauge("state", "1 for the state the stream is in.", "state")
+        self._epoch = self._gauge("epoch", "Last committed epoch.")
+        self._commit = self._gauge(
+            "last_epoch_commit_timestamp_seconds", "When the last epoch was committed."
+        )
+        self._partitions = self._gauge("source_partitions", "Partitions of the source.")
+        self._cores = self._gauge("executor_cores", "Executors' cores.", "kind")
+        self._lag = self._gauge(
+            "lag_records", "Records between the committed and the newest offsets."
+        )
+        self._restarts = self._counter("restarts", "Restarts.", "level", "reason")
+        self._failures = self._counter("failures", "Failures.", "reason", "permanent")
+        self._watchdog = self._counter(
+            "watchdog_actions", "What the watchdog did about a query that was stuck.",
+            "reason", "action",
+        )  # fmt: skip
+        self._mendings = self._counter(
+            "checkpoint_mendings", "What was put right in the checkpoint before a start.", "kind"
+        )
+        self._records = self._counter(
+            "committed_records", "Records of the source that were committed, by their offsets."
+        )
+        self._commit_duration = self._histogram(
+            "epoch_commit_duration_seconds",
+            "From an epoch's offsets to its commit; in the batch modes, the batch itself.",
+            _COMMIT_BUCKETS,
+        )
+        self._latency = self._histogram(
+            "record_commit_latency_seconds",
+            "From a record's Kafka timestamp to the commit of its epoch, of a few records drawn at "
+            "random every ten seconds. It reaches the sink earlier.",
+            _LATENCY_BUCKETS,
+        )
+        self.registry.register(_Snapshot(self._by_partition))
+        self.registry.register(_Snapshot(self._by_executor))
+        self.registry.register(_Snapshot(self._of_batch))
+
+    def restarted(self, reason: str) -> None:
+        """The query was started again after a failure."""
+        self._restarts.labels("query", self._bounded(reason)).inc()
+
+    def failed(self, trouble: Trouble) -> None:
+        """Something has gone wrong."""
+        permanent = str(trouble.permanent).lower()
+        self._failures.labels(self._bounded(trouble.reason), permanent).inc()
+
+    def watchdog_acted(self, reason: str, action: str) -> None:
+        """The watchdog found a stuck query and did something about it."""
+        self._watchdog.labels(reason, action).inc()
+
+    def mended(self, kind: Kind) -> None:
+        """Something was put right in the checkpoint."""
+        self._mendings.labels(kind.value).inc()
+
+    def committed(self, commit: Commit, stretch: Stretch | None) -> None:
+        """An epoch was committed; its records, where they are known."""
+        self._epoch.set(commit.epoch)
+        self._commit.set(commit.at)
+        if commit.took is not None:
+            self._commit_duration.observe(commit.took)
+        if stretch is not None:
+            self._records.inc(stretch.records())
+
+    def latency(self, seconds: float) -> None:
+        """One record's time from its timestamp to its commit."""
+        self._latency.observe(seconds)
+
+    def offsets(self, committed: Offsets, newest: Offsets) -> None:
+        """Where the query is and where Kafka is."""
+        self._offsets = (committed, newest)
+
+    def executors(self, figures: Sequence[ExecutorFigures]) -> None:
+        """What Spark knows of its executors now."""
+        self._executors = figures
+
+    def batch(self, figures: BatchFigures | None) -> None:
+        """What Spark says of the last batch; None where it has none."""
+        self._batch = figures
+
+    def show(self, report: DriverReport) -> None:
+        """Takes the numbers over from a report."""
+        for state in QueryState:
+            self._state.labels(state.value).set(state is report.state)
+        self._cores.labels("wanted").set(report.cores or 0)
+        self._cores.labels("registered").set(report.registered_cores or 0)
+        if report.partitions is not None:
+            self._partitions.set(report.partitions)
+        if report.lag is not None:
+            self._lag.set(report.lag)
+
+    def _by_partition(self) -> Iterator[Metric]:
+        committed, newest = self._offsets
+        if sum(map(len, newest.values())) > MOST_PARTITIONS:
+            return
+        offset = _family("committed_offset", "The next record to be read.", "topic", "partition")
+        lag = _family("partition_lag_records", "Records not yet committed.", "topic", "partition")
+        for (topic, partition), behind in lags(committed, newest).items():
+            labels = [topic, str(partition)]
+            lag.add_metric(labels, behind)
+            if partition in committed.get(topic, {}):
+                offset.add_metric(labels, committed[topic][partition])
+        yield from (offset, lag)
+
+    def _by_executor(self) -> Iterator[Metric]:
+        columns: tuple[tuple[str, str, Callable[[ExecutorFigures], int]], ...] = (
+            ("task_slots", "Cores for tasks.", lambda each: each.cores),
+            ("active_tasks", "Tasks that run.", lambda each: each.active_tasks),
+            ("failed_tasks", "Tasks that have failed.", lambda each: each.failed_tasks),
+            ("heap_peak_bytes", "Most heap that was in use.", lambda each: each.heap_peak),
+            (
+                "off_heap_peak_bytes",
+                "Most memory beside the heap.",
+                lambda each: each.off_heap_peak,
+            ),
+            ("storage_used_bytes", "Memory for cached blocks.", lambda each: each.storage_used),
+        )
+        for name, words, value in columns:
+            family = _family(f"executor_{name}", f"Spark's own figure: {words}", "executor")
+            for each in self._executors[:MOST_EXECUTORS]:
+                family.add_metric([each.id], value(each))
+            yield family
+
+    def _of_batch(self) -> Iterator[Metric]:
+        batch = self._batch
+        rows = _family("batch_rows_per_second", "Spark's own figure of the last batch.", "kind")
+        state = _family("state_rows", "Spark's own figure: rows of state.")
+        memory = _family("state_memory_bytes", "Spark's own figure: memory of the state.")
+        watermark = _family("watermark_timestamp_seconds", "Event time up to which data is final.")
+        if batch is not None:
+            rows.add_metric(["input"], batch.input_rows_per_second)
+            rows.add_metric(["processed"], batch.processed_rows_per_second)
+            state.add_metric([], batch.state_rows)
+            memory.add_metric([], batch.state_memory)
+            if batch.watermark is not None:
+                watermark.add_metric([], batch.watermark)
+        yield from (rows, state, memory, watermark)
+
+    def _bounded(self, reason: str) -> str:
+        if len(self._reasons) < MOST_REASONS:
+            self._reasons.add(reason)
+        return reason if reason in self._reasons else OTHER
+
+    def _gauge(self, name: str, words: str, *labels: str) -> Gauge:
+        return Gauge(f"{PREFIX}_{name}", words, labels, registry=self.registry)
+
+    def _counter(self, name: str, words: str, *labels: str) -> Counter:
+        return Counter(f"{PREFIX}_{name}", words, labels, registry=self.registry)
+
+    def _histogram(self, name: str, words: str, buckets: Sequence[float]) -> Histogram:
+        return Histogram(f"{PREFIX}_{name}", words, buckets=buckets, registry=self.registry)
+
+
+class _Snapshot(Collector):
+    """Series that come and go, made when they are asked for."""
+
+    def __init__(self, made: Callable[[], Iterator[Metric]]) -> None:
+        self._made = made
+
+    def collect(self) -> Iterable[Metric]:
+        return self._made()
+
+
+def _family(name: str, words: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"{PREFIX}_{name}", words, labels=labels)

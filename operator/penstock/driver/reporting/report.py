@@ -1,0 +1,59 @@
+"""What the driver says about its query: the annotation's contents and the termination message."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from pathlib import Path
+
+from penstock.api.v1alpha1.status import Failure, LastMending
+from penstock.contract.driver_report import DriverReport
+from penstock.contract.repairs import gravest, in_words
+from penstock.driver.checkpoint.repair import Repair
+from penstock.driver.logs import say
+
+# The kubelet keeps 4096 bytes of a termination message.
+_LONGEST_TERMINATION_MESSAGE = 3000
+# Seconds between reports that differ in numbers only.
+SLOW_BEAT = 10.0
+
+
+def as_annotation(report: DriverReport) -> str:
+    """The report as JSON, without what is not known."""
+    return report.model_dump_json(by_alias=True, exclude_none=True)
+
+
+def is_due(report: DriverReport, last: DriverReport | None, seconds_since_last: float) -> bool:
+    """Whether to publish: a transition at once, numbers at a slow beat, nothing twice."""
+    if last is None:
+        return True
+    if report == last:
+        return False
+    return _transition(report) != _transition(last) or seconds_since_last >= SLOW_BEAT
+
+
+def _transition(report: DriverReport) -> DriverReport:
+    return report.model_copy(update={"epoch": None, "lag": None})
+
+
+def last_mending(repair: Repair, now: datetime) -> LastMending:
+    """What a repair is reported as: by its gravest mending, with all of them in the message."""
+    first = gravest(repair.mendings)
+    onward = "it begins" if repair.epoch is None else f"it goes on from epoch {repair.epoch}"
+    return LastMending(
+        reason=first.kind,
+        cause=first.cause,
+        message=f"{in_words(repair.mendings)}; {onward}",
+        time=now,
+    )
+
+
+def write_termination_message(path: Path | None, failure: Failure) -> None:
+    """Leaves the reason where the kubelet picks it up; a driver without one just ends."""
+    if path is None:
+        return
+    short = failure.model_copy(update={"message": failure.message[:_LONGEST_TERMINATION_MESSAGE]})
+    try:
+        path.write_text(short.model_dump_json(by_alias=True))
+    except OSError as error:
+        say("the termination message was not written", logging.WARNING, error=str(error))

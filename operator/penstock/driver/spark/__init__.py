@@ -1,0 +1,1 @@
+"""From the spec to Spark: session, query, options, executors. Imports `driver.checkpoint`."""

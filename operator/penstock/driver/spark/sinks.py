@@ -1,0 +1,51 @@
+"""From the spec's sink to the options of Spark's data source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from penstock.api.v1alpha1 import Sink
+from penstock.driver.kafka.security import security_options
+
+_KAFKA_DEFAULTS = {"kafka.linger.ms": "0"}
+
+# Columns that Spark's Kafka sink takes (Structured Streaming + Kafka Integration Guide). A row of
+# the Kafka source also has topic and partition: passed on, they would send the record back to
+# where it came from.
+_PASSED_ON = ("key", "value", "headers")
+
+
+def sink_options(sink: Sink, secrets: Path) -> tuple[str, dict[str, str]]:
+    """The sink's format and options."""
+    if sink.kafka is not None:
+        kafka = sink.kafka
+        options = {
+            **_KAFKA_DEFAULTS,
+            **kafka.options,
+            **security_options(kafka, secrets),
+            "includeHeaders": str(kafka.include_headers).lower(),
+            "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        }
+        return "kafka", options if kafka.topic is None else {**options, "topic": kafka.topic}
+    if sink.console is not None:
+        options = {
+            "numRows": str(sink.console.num_rows),
+            "truncate": str(sink.console.truncate).lower(),
+        }
+        return "console", options
+    if sink.noop is not None:
+        return "noop", {}
+    if sink.memory is not None:
+        return "memory", {}
+    if sink.custom is not None:
+        return sink.custom.format, dict(sink.custom.options)
+    raise ValueError("spec.sink names no sink")
+
+
+def passed_on(columns: Iterable[str], sink: Sink) -> list[str] | None:
+    """The columns a stream without SQL passes to its sink; None means all of them."""
+    if sink.kafka is None:
+        return None
+    kept = [column for column in columns if column in _PASSED_ON]
+    return kept or None

@@ -1,0 +1,98 @@
+"""Python that a stream brings along: a transform's function, a data source's class."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+import types
+from pathlib import Path
+from typing import Any
+
+from penstock.api.v1alpha1.transforms import PythonTransform
+from penstock.driver.failures import DriverError, Trouble
+
+
+def check_text(transform: PythonTransform | None, texts: Path) -> None:
+    """Raises if a ConfigMap that the transform names is not there."""
+    if transform is None or transform.config_map is None:
+        return
+    ref = transform.config_map
+    if not _text(transform, texts).is_file():
+        raise DriverError(
+            Trouble(
+                "ConfigMapMissing",
+                f"the ConfigMap {ref.name} with the key {ref.key} is not there: create it in the "
+                "stream's namespace; the stream starts by itself when it is",
+                permanent=True,
+                curable=True,
+            )
+        )
+
+
+def load_function(transform: PythonTransform, texts: Path) -> Any:
+    """The function that transforms the source's DataFrame; `texts` is where ConfigMaps are."""
+    module, _, name = transform.function.partition(":")
+    if transform.inline is not None:
+        return _member(_from_text(module, transform.inline, "inline"), name)
+    if transform.config_map is not None:
+        check_text(transform, texts)
+        file = _text(transform, texts)
+        return _member(_from_text(module, file.read_text(), file.name), name)
+    return load_member(transform.function)
+
+
+def _text(transform: PythonTransform, texts: Path) -> Path:
+    assert transform.config_map is not None
+    return texts / transform.config_map.name / transform.config_map.key
+
+
+def load_member(path: str) -> Any:
+    """`module:name`, imported from the image."""
+    module, _, name = path.partition(":")
+    try:
+        imported = importlib.import_module(module)
+    except Exception as error:
+        raise failed(error, f"import of {module}") from error
+    return _member(imported, name)
+
+
+def failed(error: BaseException, what: str) -> DriverError:
+    """The user's Python has raised: the same text would raise the same again.
+
+    It runs while the query is planned, before any record is read, so its words may be shown.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    words = str(error).splitlines()[:1]
+    return DriverError(
+        Trouble(
+            "PythonFailed",
+            f"{what} failed: {': '.join([type(error).__name__, *words])}{where}",
+            permanent=True,
+        )
+    )
+
+
+def _from_text(name: str, text: str, origin: str) -> types.ModuleType:
+    """A module made of a text, which no executor could import: what it holds goes by value."""
+    from pyspark import cloudpickle
+
+    module = types.ModuleType(name)
+    module.__file__ = origin
+    try:
+        exec(compile(text, origin, "exec"), module.__dict__)  # noqa: S102 - that is the feature
+    except Exception as error:
+        raise failed(error, f"the module {name}") from error
+    sys.modules[name] = module
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    return module
+
+
+def _member(module: types.ModuleType, name: str) -> Any:
+    try:
+        return getattr(module, name)
+    except AttributeError as error:
+        raise DriverError(
+            Trouble("PythonFailed", f"the module {module.__name__} has no {name}", permanent=True)
+        ) from error

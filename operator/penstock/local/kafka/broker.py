@@ -1,0 +1,135 @@
+"""A real Kafka broker of one node on loopback. Ready in a few seconds; ends with its owner."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from penstock.local.tools.child_process import Leashed
+
+BASE_PROPERTIES = Path(__file__).with_name("server.properties")
+_CLUSTER_ID = "penstockLocalTestAAAAA"
+_FORMAT_SECONDS = 60.0
+_START_SECONDS = 60.0
+_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+_LOGGING = (
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
+)
+_STARTED = "Kafka Server started"
+
+
+class BrokerError(RuntimeError):
+    """The broker did not start; the message has its last words."""
+
+
+class Broker:
+    """One broker whose data survives ``stop``, ``kill`` and a later object over the same folder.
+
+    `jars` is a folder with everything that its class path needs.
+    """
+
+    def __init__(self, folder: Path, jars: Path, java: str = "java") -> None:
+        self._folder = folder
+        self._command = [java, *_JVM, *_LOGGING, "-cp", f"{jars}/*"]
+        self._port, self._controller_port = free_ports(2)
+        self._process: Leashed | None = None
+        self._starts = 0
+        folder.mkdir(parents=True, exist_ok=True)
+        self._properties = folder / "server.properties"
+        self._properties.write_text(self._settings())
+        self._format()
+
+    @property
+    def bootstrap(self) -> str:
+        """What a client calls bootstrap.servers."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def running(self) -> bool:
+        """Whether its process is there."""
+        return self._process is not None and self._process.running
+
+    @property
+    def log(self) -> Path:
+        """What the process of the last start printed."""
+        return self._folder / f"broker-{self._starts}.log"
+
+    def start(self) -> None:
+        """Start it, and come back when it accepts clients."""
+        self.begin()
+        self.wait()
+
+    def begin(self) -> None:
+        """Start its process, and come back at once."""
+        if not self.running:
+            self._starts += 1
+            self.log.unlink(missing_ok=True)
+            self._process = Leashed([*self._java("kafka.Kafka"), self._properties], log=self.log)
+
+    def wait(self) -> None:
+        """Come back when it accepts clients; raises BrokerError if it will not."""
+        assert self._process is not None
+        deadline = time.monotonic() + _START_SECONDS
+        while _STARTED not in self.log.read_text(errors="replace"):
+            if not self._process.running or time.monotonic() > deadline:
+                words = self._process.last_words()
+                self._process.kill()
+                raise BrokerError(f"the Kafka broker did not start; its last words:\n{words}")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End it in good order; what was written stays."""
+        if self._process is not None:
+            self._process.stop()
+
+    def kill(self) -> None:
+        """End it as a power cut would; what was acknowledged stays."""
+        if self._process is not None:
+            self._process.kill()
+
+    def _format(self) -> None:
+        tool = self._java("kafka.tools.StorageTool")
+        try:
+            subprocess.run(
+                [*tool, "format", "--ignore-formatted", "-t", _CLUSTER_ID, "-c", self._properties],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_FORMAT_SECONDS,
+                check=True,
+            )
+        except subprocess.CalledProcessError as error:
+            words = f"{error.stdout}{error.stderr}".strip()
+            raise BrokerError(f"the Kafka broker's folder was not formatted:\n{words}") from error
+
+    def _java(self, main: str) -> list[str]:
+        """A command line up to a class of Kafka's; its arguments follow."""
+        return [*self._command, main]
+
+    def _settings(self) -> str:
+        client, controller = f"127.0.0.1:{self._port}", f"127.0.0.1:{self._controller_port}"
+        return BASE_PROPERTIES.read_text() + "\n".join(
+            [
+                "",
+                "listener.security.protocol.map=INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                f"listeners=INTERNAL://{client},CONTROLLER://{controller}",
+                f"advertised.listeners=INTERNAL://{client}",
+                f"controller.quorum.voters=1@{controller}",
+                f"log.dirs={self._folder.absolute() / 'data'}",
+                "",
+            ]
+        )
+
+
+def free_ports(count: int) -> list[int]:
+    """Loopback ports nobody listens on. All are held at once, so they differ."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for item in sockets:
+            item.bind(("127.0.0.1", 0))
+        return [item.getsockname()[1] for item in sockets]

@@ -1,0 +1,1 @@
+"""Java, jars and child processes on this machine."""

@@ -1,0 +1,76 @@
+"""What the reports tell over time: rates and ages. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from penstock.contract.driver_report import DriverReport, QueryState
+
+# The rate is that of the commits of the last seconds, and of two commits at least.
+_WINDOW_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Commit:
+    """An epoch as it was seen to be committed."""
+
+    at: float
+    """Monotonic seconds."""
+    epoch: int
+    records: float | None
+    """Records of the source that this run has committed; None if it does not count them."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The newest report, and the commits that led to it."""
+
+    report: DriverReport | None = None
+    commits: tuple[Commit, ...] = ()
+    failed: bool = False
+    """The query has failed for good."""
+    completed: bool = False
+    ended: bool = False
+    """The driver has stopped."""
+
+    latency: float | None = None
+    """Mean seconds from a record's timestamp to its commit, of those that were sampled."""
+
+    def seen(
+        self,
+        report: DriverReport,
+        now: float,
+        records: float | None = None,
+        latency: float | None = None,
+    ) -> Progress:
+        """With one more report, and what the metrics say with it."""
+        commits = self.commits
+        if report.epoch is not None and (not commits or commits[-1].epoch != report.epoch):
+            commits = _recent((*commits, Commit(now, report.epoch, records)), now)
+        return replace(
+            self,
+            report=report,
+            commits=commits,
+            latency=latency,
+            failed=self.failed or report.state is QueryState.FAILED,
+            completed=self.completed or report.state is QueryState.COMPLETED,
+        )
+
+    def rate(self) -> float | None:
+        """Records a second between the commits; None while there is nothing to count."""
+        if len(self.commits) < 2:
+            return None
+        first, last = self.commits[0], self.commits[-1]
+        if first.records is None or last.records is None:
+            return None
+        return max(0, last.records - first.records) / max(last.at - first.at, 1e-3)
+
+    def since_commit(self, now: float) -> float | None:
+        """Seconds since this run last saw a commit; None before its first."""
+        committed = self.report is not None and self.report.committed
+        return now - self.commits[-1].at if committed and self.commits else None
+
+
+def _recent(commits: tuple[Commit, ...], now: float) -> tuple[Commit, ...]:
+    fresh = tuple(each for each in commits if now - each.at <= _WINDOW_SECONDS)
+    return fresh if len(fresh) >= 2 else commits[-2:]

@@ -1,0 +1,1 @@
+"""What is wrong with a manifest, before anything is started. Imports `api`, `sql`, `contract`."""

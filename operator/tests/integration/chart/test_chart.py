@@ -1,0 +1,88 @@
+"""The chart: linted, its values checked, and what it renders accepted by a real API server."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from testkit.kubernetes.api_server import api_server
+from testkit.kubernetes.kubectl import Kube, wait_for
+from testkit.paths import CHECKOUT
+from testkit.tools import tool
+from tests.integration.api.test_admission import _served
+
+pytestmark = pytest.mark.real
+
+CHART = CHECKOUT / "charts" / "penstock"
+
+
+def _helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(tool("helm")), *arguments], capture_output=True, text=True, timeout=120
+    )
+
+
+def test_the_chart_passes_lint() -> None:
+    """Strictly: a warning is a failure."""
+    done = _helm("lint", "--strict", str(CHART))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "wrong", ["replicas=2", "image.repository=", "watchNamespaces=default", "crds.install=maybe"]
+)
+def test_a_wrong_value_is_refused(wrong: str) -> None:
+    """By the values' own schema, with the value named."""
+    done = _helm("template", "penstock", str(CHART), "--set", wrong)
+    assert done.returncode != 0
+    assert wrong.split("=")[0].split(".")[0] in done.stderr
+
+
+OPERATOR = "system:serviceaccount:default:penstock-operator"
+
+
+@pytest.mark.parametrize(
+    ("values", "elsewhere"), [((), True), (("--set", "watchNamespaces={one,two}"), False)]
+)
+def test_what_it_renders_is_accepted_by_a_real_api_server(
+    values: tuple[str, ...], elsewhere: bool
+) -> None:
+    """As a server-side dry run with strict validation; and the rights are those of docs/rbac.md."""
+    rendered = _helm("template", "penstock", str(CHART), "--namespace=default", *values)
+    assert rendered.returncode == 0, rendered.stderr
+    with api_server() as server:
+        kube = Kube(server.kubectl, server.kubeconfig)
+        for name in ("one", "two", "three"):
+            kube.run("create", "namespace", name)
+        said = kube.run(
+            "apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=rendered.stdout
+        )
+        assert "deployment.apps/penstock-operator created (server dry run)" in said
+        kube.run("apply", "-f", "-", stdin=rendered.stdout)
+        wait_for("the kind is served", lambda: _served(kube), 30)
+        assert _may(kube, "patch", "apps", "statefulsets", "one")
+        assert _may(kube, "patch", "apps", "statefulsets", "three") is elsewhere
+        assert not _may(kube, "get", "", "secrets", "one")
+        assert not _may(kube, "delete", "", "persistentvolumeclaims", "one")
+
+
+def _may(kube: Kube, verb: str, group: str, resource: str, namespace: str) -> bool:
+    """Whether the API server would let the operator do it."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": OPERATOR,
+            "resourceAttributes": {
+                "verb": verb,
+                "group": group,
+                "resource": resource,
+                "namespace": namespace,
+            },
+        },
+    }
+    said = kube.run("create", "-o", "json", "-f", "-", stdin=json.dumps(review))
+    allowed: bool = json.loads(said)["status"]["allowed"]
+    return allowed

@@ -1,0 +1,90 @@
+"""Real checkpoints of each engine, damaged in every way of checkpoint_damage.py, and restarted.
+
+One run an engine leaves the checkpoint, and records that it has not read. Each case damages a copy,
+goes through the driver's own steps in a session that all of them share, and writes to a topic of
+its own: what comes there is exactly what lies beyond the epoch that the table says it goes on from.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.driver.checkpoint.files import Files, kafka_offsets
+from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.failures import DriverError
+from testkit.driver.bare_query import QUICKLY, Run, bare, newest, total
+from testkit.driver.checkpoint_damage import ENGINES, TABLE, Damage, Refused
+from testkit.driver.checkpoints import write
+from testkit.kafka.topics import Topics, number_flow
+from testkit.streams.streams import MICRO_BATCH
+
+LOGS = ("commits", "offsets")
+TRIGGERS: dict[str, dict[str, Any]] = {"continuous": QUICKLY, "microBatch": MICRO_BATCH}
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+
+
+@pytest.fixture(scope="module")
+def runs(
+    spark: SparkSession, shared: Topics, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Run]:
+    return {
+        engine: left_behind(spark, shared, engine, tmp_path_factory.mktemp(engine))
+        for engine in ENGINES
+    }
+
+
+def left_behind(spark: SparkSession, topics: Topics, engine: str, path: Path) -> Run:
+    """A run of five commits with records in each, and as many records that it has not read."""
+    run = Run.of_five(spark, topics, TRIGGERS[engine], path)
+    return replace(run, files=dict(_numbered_anew(run.files)))
+
+
+def _numbered_anew(files: Files) -> Iterator[tuple[str, bytes]]:
+    """The epochs at which something was read, numbered from 0 as if there had been no others."""
+    first: dict[int, int] = {}
+    for n in range(newest(files) + 1):
+        first.setdefault(total(kafka_offsets(files[f"offsets/{n}"])), n)
+    for number, n in enumerate(sorted(first.values())):
+        for log in ("commits", "offsets"):
+            yield f"{log}/{number}", files[f"{log}/{n}"]
+            yield f"{log}/.{number}.crc", files[f"{log}/.{n}.crc"]
+    yield from ((path, it) for path, it in files.items() if path.split("/")[0] not in LOGS)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("damage", TABLE, ids=lambda each: each.name)
+def test_spark_goes_on_from_where_the_table_says(
+    damage: Damage,
+    engine: str,
+    spark: SparkSession,
+    shared: Topics,
+    runs: dict[str, Run],
+    tmp_path: Path,
+) -> None:
+    run, outcome = runs[engine], damage.outcome(engine)
+    write(damage.done_to(run.files, newest(run.files)), tmp_path)
+    sink = shared.make()
+    going = number_flow(shared, run.source, sink, TRIGGERS[engine])
+    if isinstance(outcome, Refused):
+        with pytest.raises(DriverError) as raised:
+            CheckpointFolder(tmp_path).repair(going.spec)
+        assert raised.value.trouble.reason == outcome.reason
+        return
+    with bare(spark, going, tmp_path) as running:
+        assert Counter(each.kind for each in running.repair.mendings) == Counter(outcome.kinds)
+        assert running.repair.epoch == (
+            newest(run.files) - outcome.back if outcome.commits else None
+        )
+        running.wait("all", lambda: running.folder.committed_offsets() == run.end)
+    # Of what was lost with all commits, the batch that was planned last runs again.
+    onward = newest(run.files) - (outcome.back if outcome.commits else 1)
+    offsets = kafka_offsets((tmp_path / "offsets" / str(onward)).read_bytes())
+    assert shared.received(sink) == run.beyond(offsets)

@@ -1,0 +1,64 @@
+"""That Spark really does what checkpoint.py says it does, and goes on from what was mended."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+
+from penstock.api.v1alpha1.status import Cause
+from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.jvm import Jvm
+from testkit.driver.in_process_driver import running
+from testkit.kafka.topics import Topics, number_flow
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+
+
+def test_offsets_that_were_never_committed_are_not_believed(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Left alone, Spark commits its next epoch under them: ten records would never be read."""
+    source, sink = topics.make(1), topics.make()
+    flow = number_flow(topics, source, sink)
+    topics.send(source, range(10))
+    folder = CheckpointFolder(tmp_path)
+    with running(flow, jvm, tmp_path) as driver:
+        driver.wait("ten committed", lambda _: folder.committed_offsets() == {source: {0: 10}})
+    epoch = folder.epoch()
+    assert epoch is not None
+    planted = tmp_path / "offsets" / str(epoch + 1)
+    planted.write_text(f"v1\n\n{json.dumps({source: {'0': 20}})}")
+    with running(flow, jvm, tmp_path) as driver:
+        driver.wait("a commit", lambda report: report.committed)
+        assert json.loads(planted.read_text().splitlines()[-1]) == {source: {"0": 10}}
+
+
+def test_a_torn_tail_is_mended(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    """Through the whole driver, which says so. What else can be torn is in test_real_damage.py."""
+    source, sink = topics.make(1), topics.make()
+    flow = number_flow(topics, source, sink, {"continuous": {"checkpointInterval": "200ms"}})
+    topics.send(source, range(10))
+    folder = CheckpointFolder(tmp_path)
+    with running(flow, jvm, tmp_path) as driver:
+        driver.wait("ten committed", lambda _: folder.committed_offsets() == {source: {0: 10}})
+        assert driver.last.last_mending is None
+    epoch = folder.epoch()
+    assert epoch is not None
+    offsets = tmp_path / "offsets" / str(epoch)
+    offsets.write_bytes(offsets.read_bytes()[:-3])
+    topics.send(source, range(10, 20))
+    with running(flow, jvm, tmp_path) as driver:
+        driver.wait("twenty committed", lambda _: folder.committed_offsets() == {source: {0: 20}})
+        report = driver.wait("reported", lambda report: report.last_mending is not None)
+        assert report.query_restarts == 0
+    mending = report.last_mending
+    assert mending is not None
+    assert (mending.reason, mending.cause) == ("CommitWithoutOffsets", Cause.DAMAGE)
+    assert f"TornOffsets (offsets/{epoch})" in mending.message
+    assert report.checkpoint_mendings >= 2
+    counted = generate_latest(driver.metrics.registry).decode()
+    assert 'penstock_driver_checkpoint_mendings_total{kind="TornOffsets"} 1.0' in counted
+    assert set(topics.received(sink)) == set(range(20))

@@ -1,0 +1,169 @@
+"""The writes of a real run, cut anywhere: mended in every case, and gone on from by real Spark."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from penstock.api.v1alpha1 import StreamSpec
+from penstock.driver.checkpoint.engine_switch import plan
+from penstock.driver.checkpoint.files import Files, kafka_offsets
+from penstock.driver.checkpoint.folder import group
+from penstock.driver.checkpoint.repair import Repair
+from penstock.driver.kafka.offsets import Offsets
+from testkit.driver.bare_query import QUICKLY, Run, bare, newest
+from testkit.driver.checkpoint_writes import Write, cut, listings, watching, writes
+from testkit.driver.checkpoints import mended, names, write
+from testkit.kafka.topics import Topics, number_flow
+from testkit.streams.streams import ASYNC, MICRO_BATCH
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+
+TRIGGERS: dict[str, dict[str, Any]] = {
+    "continuous": QUICKLY, "microBatch": MICRO_BATCH, "async": ASYNC
+}  # fmt: skip
+# Two files' worth. (Where the very first commits are all torn, the start is refused.)
+WINDOW = 8
+STARTS = 6
+
+
+@dataclass(frozen=True)
+class Written:
+    """A run, and what it wrote."""
+
+    run: Run = field(repr=False)
+    spec: StreamSpec = field(repr=False)
+    trigger: dict[str, Any]
+    writes: list[Write] = field(repr=False)
+
+    def newest_sure(self, at: int) -> int | None:
+        """The newest commit that lies outside the window of a cut."""
+        sure = cut(self.writes, max(0, at - WINDOW), 0, random.Random(0))
+        epochs = [n for n in range(newest(self.run.files) + 1) if f"commits/{n}" in sure]
+        return max(epochs, default=None)
+
+
+@pytest.fixture(scope="module", params=TRIGGERS)
+def written(
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    shared: Topics,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Written:
+    """Checked against what was seen of the run while it wrote."""
+    trigger, path = TRIGGERS[request.param], tmp_path_factory.mktemp(request.param)
+    with watching(path) as watch:
+        run = Run.of_five(spark, shared, trigger, path)
+    spec = number_flow(shared, run.source, "any", trigger).spec
+    done = writes(path, run.files)
+    seen = {each for each in watch.seen if all(name in known(done) for name in each[1])}
+    assert seen <= listings(done)
+    assert any(name.endswith(".tmp") for _, listing in seen for name in listing)
+    print(
+        f"{request.param}: {len(done)} writes, {len(seen)} of {len(listings(done))} listings seen"
+    )
+    return Written(run, spec, trigger, done)
+
+
+def known(done: list[Write]) -> set[str]:
+    """The names that the writes are about. A stop may take back what was still being written."""
+    return {name for _, listing in listings(done) for name in listing}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.randoms(use_true_random=False), st.sampled_from([0, WINDOW]))
+def check_cuts(written: Written, rng: random.Random, window: int) -> None:
+    at = rng.randrange(len(written.writes) + 1)
+    check_mending(written, cut(written.writes, at, window, rng), written.newest_sure(at), rng)
+
+
+def check_mending(
+    written: Written, files: Files, sure: int | None, rng: random.Random
+) -> dict[str, bytes]:
+    """The invariants of a mending; returns what it leaves."""
+    real = written.run.files
+    repair = plan(files, written.spec)
+    after = mended(files, repair)
+    # Behind nothing that is sure, and ahead of nothing: on a whole commit with its own offsets.
+    assert sure is None or (repair.epoch is not None and repair.epoch >= sure)
+    if repair.epoch is not None:
+        for log in ("commits", "offsets"):
+            assert after[f"{log}/{repair.epoch}"] == real[f"{log}/{repair.epoch}"]
+    for path in names(after):
+        if path.startswith("offsets/") and path not in repair.write:
+            assert after[path] == real[path]
+    planned = sorted(
+        int(path.removeprefix("offsets/")) for path in names(after) if "offsets/" in path
+    )
+    last = planned[-1] if planned else 0
+    if written.trigger is QUICKLY:
+        assert last == (repair.epoch or 0)
+    elif written.trigger is MICRO_BATCH:
+        assert last == 0 or last - 1 in planned
+    # It is done once, also if it was cut short.
+    again = plan(after, written.spec)
+    assert (again.delete, again.epoch, again.write) == ((), repair.epoch, {})
+    half = dict(files)
+    for number, (_, paths) in enumerate(groupby(repair.delete, key=group)):
+        stopped = number > 0 and rng.random() < 0.5
+        if stopped:
+            break
+        for path in paths:
+            half.pop(path)
+    assert mended(half, plan(half, written.spec)) == after
+    return after
+
+
+def test_the_writes_of_a_real_run_cut_anywhere_are_mended(written: Written) -> None:
+    check_cuts(written)
+
+
+def test_spark_goes_on_from_the_writes_of_a_real_run_cut_anywhere(
+    written: Written, spark: SparkSession, shared: Topics, tmp_path: Path
+) -> None:
+    """None lost: what comes out is all that lies beyond the commit gone on from."""
+    seed = int(os.environ.get("PENSTOCK_SEED") or random.randrange(2**32))
+    print(f"PENSTOCK_SEED={seed}")
+    rng = random.Random(seed)
+    for start in range(STARTS):
+        at, window = rng.randrange(len(written.writes) + 1), rng.choice([0, WINDOW])
+        files = cut(written.writes, at, window, rng)
+        path, sink = tmp_path / str(start), shared.make()
+        write(files, path)
+        path.mkdir(exist_ok=True)
+        flow = number_flow(shared, written.run.source, sink, written.trigger)
+        with bare(spark, flow, path) as running:
+            epoch = running.repair.epoch
+            wanted = set(written.run.beyond(onward(files, running.repair)))
+            running.wait(f"all beyond {epoch}", partial(_has, shared, sink, wanted))
+        twice = sum(shared.received(sink).values()) - len(wanted)
+        print(
+            f"cut at {at} of {len(written.writes)}, window {window}: on from {epoch}, {twice} more"
+        )
+
+
+def onward(files: Files, repair: Repair) -> Offsets | None:
+    """Where a query goes on from: the newest commit, or where the newest planned batch begins.
+
+    That may be beyond the commit: what lies before a planned batch is done, whatever became of the
+    files that said so.
+    """
+    after = mended(files, repair)
+    planned = sorted(n for n in range(1000) if f"offsets/{n}" in after)
+    if planned and planned[-1] != repair.epoch:
+        planned.pop()
+    return kafka_offsets(after[f"offsets/{planned[-1]}"]) if planned else None
+
+
+def _has(topics: Topics, sink: str, wanted: set[int]) -> bool:
+    return wanted <= set(topics.received(sink))

@@ -1,0 +1,119 @@
+"""The driver as the pod runs it: a process, its signals, its exit codes, its log."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.api.v1alpha1.status import Failure
+from penstock.driver.checkpoint import lock
+from penstock.driver.failures import DriverError
+from testkit.driver.driver_process import EXPECTED_WARNINGS, driver, traffic
+from testkit.kafka.topics import Topics, number_flow
+from testkit.streams.streams import stream
+from testkit.wait import wait_for
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+
+
+def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(
+    topics: Topics, class_path: str, tmp_path: Path
+) -> None:
+    source, sink = topics.make(), topics.make()
+    flow = number_flow(topics, source, sink)
+    with traffic(topics, source) as sent:
+        with driver(flow, tmp_path, class_path) as first:
+            first.wait_ready()
+            assert first.probe("/livez") == 200
+            os.kill(first.jvm, signal.SIGKILL)
+            assert first.process.wait(30) == 1
+        failure = Failure.model_validate_json(first.termination_log.read_text())
+        assert failure.reason == "DriverKilled"
+        assert "137" in failure.message
+        with driver(flow, tmp_path, class_path) as second:
+            second.wait_ready()
+    # Both are over; what the second had not committed is replayed by a third.
+    numbers = range(sent[0])
+    with driver(flow, tmp_path, class_path) as third:
+        received = topics.wait_received(sink, numbers)
+        third.wait_ready()
+        third.process.send_signal(signal.SIGTERM)
+        assert third.process.wait(30) == 0
+    duplicates = sum(received.values()) - len(received)
+    print(f"{len(numbers)} sent, {duplicates} duplicates over two kills")
+    lines = third.log.read_text().splitlines()
+    loud = [
+        line
+        for line in lines
+        if (" WARN " in line or " ERROR " in line)
+        and not any(expected in line for expected in EXPECTED_WARNINGS)
+    ]
+    # Neither a warning for each record, nor one for each task that a stop ends.
+    assert loud == []
+    steps = [json.loads(line)["message"] for line in lines if line.startswith("{")]
+    assert steps[-2:] == ["stopping", "stopped"]
+
+
+def test_a_stop_before_it_has_begun_is_clean(class_path: str, tmp_path: Path) -> None:
+    """While Python imports, and while the JVM starts."""
+    told = ("-X", "importtime", "-m", "penstock.driver")
+    with driver(stream(), tmp_path, class_path, *told) as importing:
+        wait_for("importing", lambda: "pydantic" in importing.log.read_text())
+        assert importing.stop(30) == 0
+    with driver(stream(), tmp_path, class_path) as starting:
+        starting.wait_alive()
+        assert starting.stop(30) == 0
+
+
+def test_a_driver_waits_until_the_one_before_it_is_gone(class_path: str, tmp_path: Path) -> None:
+    """As after a pod was deleted by force. It is the JVM that writes, whoever has started it."""
+    with driver(stream(), tmp_path, class_path) as first:
+        first.wait_ready()
+        jvm = first.jvm
+        with driver(stream(), tmp_path, class_path) as second:
+            wait_for("waiting", lambda: "waiting for another driver" in second.log.read_text())
+            assert second.probe("/livez") == 200
+            os.kill(jvm, signal.SIGSTOP)
+            first.process.kill()
+            first.process.wait()
+            with pytest.raises(DriverError, match="another driver"):
+                lock.hold(tmp_path / "checkpoint", 0)
+            assert second.children == []
+            os.kill(jvm, signal.SIGKILL)
+            second.wait_ready()
+
+
+def test_an_end_of_restarts_holds_across_processes(class_path: str, tmp_path: Path) -> None:
+    """The kubelet would start a container whose JVM dies for ever."""
+    once = stream(restart={"maxAttempts": 1})
+    with driver(once, tmp_path, class_path) as first:
+        first.wait_ready()
+        os.kill(first.jvm, signal.SIGKILL)
+        assert first.process.wait(30) == 1
+    with driver(once, tmp_path, class_path) as second:
+        wait_for("failed", lambda: 'state{state="Failed"} 1.0' in second.page("/metrics"))
+        assert second.probe("/readyz") == 503
+        second.process.send_signal(signal.SIGTERM)
+        assert second.process.wait(30) == 0
+    assert "restart.maxAttempts is 1" in second.log.read_text()
+    with driver(once, tmp_path, class_path) as third:
+        third.wait_ready()
+
+
+def test_a_spec_that_cannot_be_read_ends_the_process(tmp_path: Path) -> None:
+    (tmp_path / "stream.yaml").write_text("kind: ContinuousStream\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock.driver", tmp_path / "stream.yaml", "--checkpoint", "x"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "metadata" in done.stderr

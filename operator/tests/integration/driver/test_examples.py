@@ -1,0 +1,219 @@
+"""Every example does what its comment says, with real Spark, a real broker and real records."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.driver.jvm import Jvm
+from testkit.driver.driver_process import driver
+from testkit.driver.in_process_driver import running
+from testkit.kafka.topics import Topics
+from testkit.streams.examples import FOLDER, consume, example, lines, produce
+from testkit.streams.streams import kafka_sink, stream
+from testkit.wait import wait_for
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+
+CARS = [
+    '{"carId": 7, "speed": 120.5}',
+    '{"carId": 8, "speed": 80.0}',
+    '{"carId": 7, "speed": 60.5}',
+]
+PAYMENTS = [f'{{"paymentId": {number}, "amount": {number * 10}}}' for number in range(200)]
+FLAGGED = {value for number, value in enumerate(PAYMENTS) if number % 10 == 3}
+LARGE = set(PAYMENTS[101:])
+
+
+def kafka(topics: Topics, name: str) -> tuple[ContinuousStream, str, str]:
+    """An example from Kafka to Kafka, and its topics."""
+    source, sink = topics.make(), topics.make()
+    here = {"bootstrapServers": topics.bootstrap}
+    made = example(name, {**here, "topics": [source]}, {**here, "topic": sink})
+    return made, source, sink
+
+
+def test_fast_cars_continuous(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    stream, source, sink = kafka(topics, "fast-cars-continuous")
+    with running(stream, jvm, tmp_path):
+        produce(topics.bootstrap, source, CARS)
+        wait_for("speeds", lambda: len(consume(topics.bootstrap, sink)) >= 3)
+    speeds = {("7", "120.5"), ("8", "80.0"), ("7", "60.5")}
+    assert set(consume(topics.bootstrap, sink)) == speeds
+
+
+def test_fast_cars_aggregated(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    stream, source, sink = kafka(topics, "fast-cars-aggregated")
+    produce(topics.bootstrap, source, CARS)  # one batch
+    with running(stream, jvm, tmp_path):
+        wait_for("means", lambda: {"7", "8"} <= {key for key, _ in consume(topics.bootstrap, sink)})
+    assert ("8", "80.0") in consume(topics.bootstrap, sink)
+
+
+@pytest.mark.parametrize("mode", ["", "-micro-batch", "-real-time"])
+def test_fraud_flags(mode: str, topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    stream, source, sink = kafka(topics, f"fraud-flags{mode}")
+    produce(topics.bootstrap, source, PAYMENTS)
+    with running(stream, jvm, tmp_path):
+        wait_for(
+            "flags", lambda: {value for _, value in consume(topics.bootstrap, sink)} == FLAGGED
+        )
+
+
+def test_python_transform(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    stream, source, sink = kafka(topics, "python-transform")
+    produce(topics.bootstrap, source, PAYMENTS)
+    with running(stream, jvm, tmp_path):
+        wait_for(
+            "payments", lambda: {value for _, value in consume(topics.bootstrap, sink)} == LARGE
+        )
+
+
+def test_socket_to_kafka(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    sink = topics.make(1)
+    with lines("one", "two") as port:
+        stream = example(
+            "socket-to-kafka",
+            {"host": "127.0.0.1", "port": port},
+            {"bootstrapServers": topics.bootstrap, "topic": sink},
+        )
+        with running(stream, jvm, tmp_path) as it:
+            wait_for("lines", lambda: len(consume(topics.bootstrap, sink)) == 2)
+            assert it.wait_ready().partitions == 1
+    assert {value for _, value in consume(topics.bootstrap, sink)} == {"ONE", "TWO"}
+
+
+def test_rate_to_console(jvm: Jvm, tmp_path: Path) -> None:
+    with running(example("rate-to-console", {}, {}), jvm, tmp_path) as it:
+        assert it.wait_ready().partitions == 2
+
+
+UDF = """
+package dev.penstock.examples;
+
+public class Shout implements org.apache.spark.sql.api.java.UDF1<String, String> {
+  public String call(String line) {
+    return line + "!";
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example's jar, built as its Dockerfile does, with a Java function beside."""
+    folder = tmp_path_factory.mktemp("jar")
+    (folder / "Shout.java").write_text(UDF)
+    files = [FOLDER / "custom-source" / "NetcatSource.java", folder / "Shout.java"]
+    spark = f"{Path(pyspark.__file__).parent}/jars/*"
+    made = folder / "netcat.jar"
+    commands: list[list[str | Path]] = [
+        ["javac", "-nowarn", "-cp", spark, "-d", folder / "classes", *files],
+        ["jar", "--create", "--file", made, "-C", folder / "classes", "."],
+    ]
+    for command in commands:
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+    return made
+
+
+@pytest.fixture
+def url(jar: Path) -> Iterator[str]:
+    """Where the jar can be fetched over HTTP, from this machine only."""
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(jar.parent))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/{jar.name}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def netcat(topics: Topics, url: str) -> Iterator[tuple[ContinuousStream, str]]:
+    """The custom source's example with a server to read from, and its sink."""
+    sink = topics.make(1)
+    with lines("one", "two") as port:
+        made = example(
+            "custom-source",
+            {"options": {"host": "127.0.0.1", "port": str(port)}},
+            {"bootstrapServers": topics.bootstrap, "topic": sink},
+        )
+        document = made.model_dump(mode="json", by_alias=True, exclude_none=True)
+        document["spec"]["dependencies"]["jars"] = [url]
+        document["spec"]["transform"] = {
+            "sql": "SELECT shout(line) AS value FROM source",
+            "javaFunctions": [{"name": "shout", "className": "dev.penstock.examples.Shout"}],
+        }
+        yield ContinuousStream.model_validate(document), sink
+
+
+def test_a_data_source_and_a_function_in_java(
+    netcat: tuple[ContinuousStream, str], topics: Topics, class_path: str, tmp_path: Path
+) -> None:
+    """In a process of its own: dependencies must be known when its JVM starts."""
+    stream, sink = netcat
+    with driver(stream, tmp_path, class_path) as process:
+        process.wait_ready()
+        wait_for("lines", lambda: len(consume(topics.bootstrap, sink)) == 2)
+    assert {value for _, value in consume(topics.bootstrap, sink)} == {"one!", "two!"}
+
+
+COUNTER = """
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+
+class Counter(DataSource):
+    def schema(self):
+        return "value STRING"
+
+    def simpleStreamReader(self, schema):
+        return Reader(int(self.options["upTo"]))
+
+class Reader(SimpleDataSourceStreamReader):
+    def __init__(self, up_to):
+        self.up_to = up_to
+
+    def initialOffset(self):
+        return {"next": 0}
+
+    def read(self, start):
+        end = min(start["next"] + 2, self.up_to)
+        return self.readBetweenOffsets(start, {"next": end}), {"next": end}
+
+    def readBetweenOffsets(self, start, end):
+        return iter([(str(number),) for number in range(start["next"], end["next"])])
+"""
+
+
+def test_a_data_source_in_python(
+    topics: Topics, class_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a module that the image holds; in micro-batches, which is where Spark takes it.
+
+    In the driver's own Python, whatever the first python3 of the path is.
+    """
+    other = tmp_path / "bin" / "python3"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\nexit 1\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", str(other.parent), prepend=os.pathsep)
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    (tmp_path / "counter.py").write_text(COUNTER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    sink = topics.make(1)
+    counting = stream(
+        {"custom": {"format": "counter:Counter", "options": {"upTo": "5"}}},
+        kafka_sink(topics.bootstrap, topic=sink),
+        trigger={"microBatch": {}},
+    )
+    with driver(counting, tmp_path, class_path):
+        wait_for("numbers", lambda: len(consume(topics.bootstrap, sink)) >= 5)
+    assert [value for _, value in consume(topics.bootstrap, sink)] == ["0", "1", "2", "3", "4"]

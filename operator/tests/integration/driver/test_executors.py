@@ -1,0 +1,138 @@
+"""Executors of their own: waited for, lost, added, let go. On a Kubernetes of one file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.contract.driver_report import QueryState
+from penstock.contract.naming import stream_labels
+from penstock.driver.environment import Kubernetes
+from penstock.driver.jvm import Jvm
+from penstock.driver.kubernetes_api import Api
+from testkit.driver.fake_kubelet import Kubelet
+from testkit.driver.in_process_driver import running
+from testkit.kafka.topics import Topics, number_flow
+from testkit.wait import wait_for
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def kubelet(class_path: str, tmp_path: Path) -> Iterator[Kubelet]:
+    one = Kubelet(class_path, tmp_path)
+    one.add("numbers-driver-0", {"app": "driver"})
+    yield one
+    one.close()
+
+
+# Polls instead of watches: the API server of one file has no watch.
+POLLING = {
+    "spark.kubernetes.executor.enableApiWatcher": "false",
+    "spark.kubernetes.executor.apiPollingInterval": "1s",
+}
+
+
+def place(kubelet: Kubelet, folder: Path) -> Kubernetes:
+    """The pod of the driver."""
+    return Kubernetes(
+        "numbers-driver-0", "127.0.0.1", "payments", "hash",
+        checkpoint=folder / "checkpoint", api_server=kubelet.url,
+    )  # fmt: skip
+
+
+def test_one_core_of_two_is_said_and_the_other_one_is_waited_for(
+    kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Left alone, Spark runs one partition and starves the other without a word."""
+    source, sink = topics.make(2), topics.make()
+    topics.send(source, range(100))
+    kubelet.room = 1
+    begun = time.monotonic()
+    api = Api(kubelet.url, "payments")
+    with running(
+        number_flow(topics, source, sink, sparkConf=POLLING), jvm, place(kubelet, tmp_path), api=api
+    ) as driver:
+        report = driver.wait("one of two cores", lambda report: report.registered_cores == 1)
+        assert report.state is QueryState.WAITING_FOR_CORES
+        assert report.message == "1 of 2 cores"
+        print(f"said {time.monotonic() - begun:.1f} s after the driver's start")
+        assert not driver.engine.has_query
+        kubelet.make_room()
+        driver.wait("both cores", lambda report: report.registered_cores == 2)
+        there = time.monotonic()
+        topics.wait_received(sink, range(100))
+        driver.wait_ready()
+        print(f"all out and committed {time.monotonic() - there:.1f} s after the core's arrival")
+        said = {report.state for report in driver.reports if report.registered_cores == 1}
+        assert said == {QueryState.WAITING_FOR_CORES}
+        assert driver.last.query_restarts == 0
+
+
+def test_executors_are_waited_for_lost_added_and_let_go(
+    kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    source, sink = topics.make(2), topics.make()
+    kubelet.add("numbers-exec-1", stream_labels("numbers", "executor"))  # an earlier incarnation's
+    kubelet.room = 0
+    with running(
+        number_flow(topics, source, sink, sparkConf=POLLING),
+        jvm,
+        place(kubelet, tmp_path),
+        api=Api(kubelet.url, "payments"),
+    ) as driver:
+        # Short of cores: nothing starts, and it says so.
+        report = driver.wait(
+            "short of cores",
+            lambda report: report.state is QueryState.WAITING_FOR_CORES and len(kubelet.made) == 2,
+        )
+        assert report.message == "0 of 2 cores"
+        assert not driver.engine.has_query
+        kubelet.make_room()
+        driver.wait_ready()
+        topics.send(source, range(100))
+        topics.wait_received(sink, range(100))
+
+        # One lost: the query fails, the executor comes back, the query goes on.
+        kubelet.kill(kubelet.executors()[0])
+        topics.send(source, range(100, 200))
+        driver.wait("a restart", lambda report: report.query_restarts >= 1 and report.committed)
+        assert driver.last.registered_executors == 2
+        assert driver.last.last_failure is not None
+        assert driver.last.last_failure.reason == "ExecutorLost"
+        topics.wait_received(sink, range(200))
+
+        # One more partition: an executor first, then all of them go on.
+        restarts = driver.last.query_restarts
+        topics.grow(source, 3)
+        driver.wait(
+            "three executors",
+            lambda report: report.registered_executors == 3 and report.state is QueryState.RUNNING,
+        )
+        topics.send(source, range(200, 210), partition=2)
+        topics.wait_received(sink, range(210))
+        assert driver.last.query_restarts == restarts
+        last = kubelet.made[-1]
+    wait_for("no executor", lambda: not kubelet.executors())
+
+    # So the driver needs rights on pods and on nothing else.
+    assert kubelet.used == {"pods"}
+    spec = last["spec"]
+    (container,) = spec["containers"]
+    labels = last["metadata"]["labels"]
+    assert stream_labels("numbers", "executor").items() <= labels.items()
+    assert last["metadata"]["name"].startswith("numbers-exec-")
+    assert last["metadata"]["ownerReferences"][0]["uid"] == "numbers-driver-0"
+    assert spec["serviceAccountName"] == "numbers-driver"
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    mounts = [mount["mountPath"] for mount in container["volumeMounts"]]
+    assert sorted(mounts) == ["/opt/spark/work-dir", "/tmp"]
+    environment = {each["name"]: each.get("value") for each in container["env"]}
+    assert environment["SPARK_LOCAL_DIRS"] == "/tmp"
+    logs = "".join(path.read_text() for path in tmp_path.glob("numbers-exec-*.log"))
+    assert "UninterruptibleThread" not in logs

@@ -1,0 +1,181 @@
+"""Kafka over TLS with a password or a certificate, from Secrets that show up nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AclOperation
+from prometheus_client import generate_latest
+
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.contract.driver_report import QueryState
+from penstock.driver.environment import Local
+from penstock.driver.jvm import Jvm
+from penstock.driver.reporting.report import as_annotation
+from penstock.driver.supervision.restart_policy import Policy
+from testkit.driver.in_process_driver import running
+from testkit.kafka.secure_broker import (
+    CA,
+    CLIENT,
+    LOGIN,
+    PASSWORD,
+    USER,
+    SecureBroker,
+    secure_broker,
+)
+from testkit.kafka.topics import Topics
+from testkit.streams.examples import example
+from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, stream
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+
+TLS: dict[str, Any] = {"caSecret": {"name": CA, "key": "ca.crt"}}
+MUTUAL: dict[str, Any] = {"tls": {**TLS, "clientSecret": {"name": CLIENT}}}
+SASL: dict[str, Any] = {
+    "tls": TLS,
+    "sasl": {
+        "mechanism": "SCRAM-SHA-512",
+        "username": USER,
+        "passwordSecret": {"name": LOGIN, "key": "password"},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    """A broker of the module's own."""
+    with secure_broker(tmp_path_factory.mktemp("secure")) as broker:
+        yield broker
+
+
+def flow(
+    bootstrap: str, source: str, sink: str, client: dict[str, Any], trigger: dict[str, Any]
+) -> ContinuousStream:
+    """Numbers from topic to topic."""
+    common = {"bootstrapServers": bootstrap, **client}
+    return stream(
+        {"kafka": {**common, "topics": [source], "startingOffsets": "earliest"}},
+        {"kafka": {**common, "topic": sink}},
+        trigger=trigger,
+    )
+
+
+@pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH], ids=["continuous", "micro-batch"])
+@pytest.mark.parametrize("way", ["sasl", "mutual"])
+def test_records_flow_and_the_secrets_show_nowhere(
+    way: str,
+    trigger: dict[str, Any],
+    secured: SecureBroker,
+    jvm: Jvm,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    topics = Topics(secured.bootstrap)
+    source, sink = topics.make(), topics.make()
+    bootstrap, client = (secured.sasl, SASL) if way == "sasl" else (secured.mutual, MUTUAL)
+    # All that it needs (docs/security.md).
+    secured.grant(source, AclOperation.READ)
+    secured.grant(sink, AclOperation.WRITE)
+    secret_flow = flow(bootstrap, source, sink, client, trigger)
+    place = Local(tmp_path, secrets=secured.secrets)
+    with running(secret_flow, jvm, place) as driver:
+        topics.send(source, range(50))
+        topics.wait_received(sink, range(50))
+        driver.wait_ready()
+        metrics = generate_latest(driver.metrics.registry).decode()
+        # What the admin client sees, through the same credentials.
+        driver.wait("no lag", lambda report: report.lag == 0)
+    logged = capfd.readouterr()
+    said = [as_annotation(report) for report in driver.reports]
+    kept = [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
+    key = (secured.secrets / CLIENT / "tls.key").read_text().splitlines()[3]
+    for text in (logged.out, logged.err, metrics, secret_flow.to_yaml(), *said, *kept):
+        assert PASSWORD not in text
+        assert key not in text
+
+
+def test_a_wrong_password_is_told_without_it(
+    secured: SecureBroker, jvm: Jvm, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    topics = Topics(secured.bootstrap)
+    source, sink = topics.make(), topics.make()
+    secrets = tmp_path / "secrets"
+    (secrets / CA).mkdir(parents=True)
+    (secrets / CA / "ca.crt").write_text((secured.secrets / CA / "ca.crt").read_text())
+    place = Local(tmp_path / "checkpoint", secrets=secrets)
+    secured.grant(source, AclOperation.READ)
+    secured.grant(sink, AclOperation.WRITE)
+    wrong = flow(secured.sasl, source, sink, SASL, CONTINUOUS)
+    with running(wrong, jvm, place, Policy(1.0, look_again=0.3)) as driver:
+        report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
+        assert report.last_failure is not None
+        assert report.last_failure.reason == "SecretMissing"
+        assert LOGIN in report.last_failure.message
+        (secrets / LOGIN).mkdir()
+        (secrets / LOGIN / "password").write_text("not-the-password")
+        driver.wait_failure("KafkaAuthentication")
+        (secrets / LOGIN / "password").write_text(PASSWORD)
+        topics.send(source, range(10))
+        topics.wait_received(sink, range(10))
+    logged = capfd.readouterr()
+    for secret in ("not-the-password", PASSWORD):
+        assert secret not in logged.out + logged.err
+        assert not [report for report in driver.reports if secret in as_annotation(report)]
+
+
+@pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH], ids=["continuous", "micro-batch"])
+@pytest.mark.parametrize(
+    ("has", "lacks", "of"),
+    [
+        ([], AclOperation.READ, "source"),
+        ([AclOperation.DESCRIBE], AclOperation.READ, "source"),
+        ([], AclOperation.WRITE, "sink"),
+        ([AclOperation.DESCRIBE], AclOperation.WRITE, "sink"),
+    ],
+    ids=["source", "read", "sink", "write"],
+)
+def test_a_missing_right_is_named_and_waited_for(
+    has: list[AclOperation],
+    lacks: AclOperation,
+    of: str,
+    trigger: dict[str, Any],
+    secured: SecureBroker,
+    jvm: Jvm,
+    tmp_path: Path,
+) -> None:
+    topics = Topics(secured.bootstrap)
+    source, sink = topics.make(), topics.make()
+    topics.send(source, range(20))
+    topic = source if of == "source" else sink
+    rights = {source: [AclOperation.READ], sink: [AclOperation.WRITE]} | {topic: has}
+    for each, operations in rights.items():
+        for operation in operations:
+            secured.grant(each, operation)
+    it = flow(secured.sasl, source, sink, SASL, trigger)
+    place = Local(tmp_path, secrets=secured.secrets)
+    with running(it, jvm, place, Policy(1.0, look_again=0.3)) as driver:
+        report = driver.wait("refused", lambda report: report.state is QueryState.FAILED)
+        assert report.last_failure is not None
+        assert report.last_failure.reason == "KafkaAuthorization"
+        assert topic in report.last_failure.message
+        secured.grant(topic, lacks)
+        topics.wait_received(sink, range(20))
+        driver.wait_ready()
+
+
+def test_the_example(secured: SecureBroker, jvm: Jvm, tmp_path: Path) -> None:
+    """examples/kafka-mtls.yaml, with its Secrets laid out as the kubelet does."""
+    topics = Topics(secured.bootstrap)
+    source, sink = topics.make(), topics.make()
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / "kafka-ca").symlink_to(secured.secrets / CA)
+    (secrets / "kafka-client").symlink_to(secured.secrets / CLIENT)
+    here = {"bootstrapServers": secured.mutual}
+    stream = example("kafka-mtls", {**here, "topics": [source]}, {**here, "topic": sink})
+    topics.send(source, range(20))
+    with running(stream, jvm, Local(tmp_path / "checkpoint", secrets=secrets)):
+        topics.wait_received(sink, range(20))

@@ -1,0 +1,211 @@
+"""Every engine of Spark with a real broker, and one checkpoint that goes from one to the other."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.api.v1alpha1.status import Cause
+from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.jvm import Jvm
+from testkit.driver.driver_process import driver, traffic
+from testkit.driver.in_process_driver import running
+from testkit.kafka.topics import Topics, number_flow
+from testkit.streams.streams import (
+    ASYNC,
+    AVAILABLE_NOW,
+    CONTINUOUS,
+    MICRO_BATCH,
+    RATE,
+    REAL_TIME,
+    stream,
+)
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+
+
+# In an order that has every switch that differs, most of them both ways.
+ORDER = {
+    "continuous": CONTINUOUS, "to microBatch": MICRO_BATCH, "to continuous": CONTINUOUS,
+    "to microBatch + async": ASYNC, "to microBatch, async off": MICRO_BATCH,
+    "to realTime": REAL_TIME, "back to microBatch": MICRO_BATCH, "to async": ASYNC,
+    "to continuous again": CONTINUOUS, "to realTime from continuous": REAL_TIME,
+    "to continuous from realTime": CONTINUOUS,
+}  # fmt: skip
+
+
+def test_one_checkpoint_through_every_engine(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    """Any query can be restarted with any trigger, in full flow: nothing is lost on the way.
+
+    What comes twice is what the stop interrupted: an epoch of the continuous engine, a batch of the
+    others.
+    """
+    source, sink, twice = topics.make(), topics.make(), 0
+    with traffic(topics, source) as sent:
+        for switch, trigger in ORDER.items():
+            with running(number_flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
+                begun = driver.wait_ready().epoch
+                driver.wait("two more commits", partial(_is_beyond, (begun or 0) + 1))
+                assert driver.last.state is QueryState.RUNNING, switch
+                assert driver.last.query_restarts == 0, switch
+                mending = driver.last.last_mending
+            received = topics.received(sink)
+            before, twice = twice, sum(received.values()) - len(received)
+            assert mending is None or mending.cause is not Cause.DAMAGE, mending
+            print(
+                f"{switch}: {sent[0]} sent, {twice - before} came twice; "
+                f"{mending.message if mending else 'nothing to mend'}"
+            )
+    last = number_flow(topics, source, sink, MICRO_BATCH)
+    with running(last, jvm, tmp_path):
+        received = topics.wait_received(sink, range(sent[0]))
+    print(f"{sent[0]} sent, 0 lost, {sum(received.values()) - len(received)} came twice in all")
+
+
+def _is_beyond(epoch: int, report: DriverReport) -> bool:
+    return report.epoch is not None and report.epoch > epoch
+
+
+# So long that several batches fall between two that are written down.
+SLOWLY = {"microBatch": {"asyncProgress": {"checkpointInterval": "1s"}}}
+
+
+def test_asynchronous_progress_off_on_an_idle_topic(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """On, off, on, off: Spark's own procedure would wait for two batches, and nothing comes."""
+    source, sink, sent = topics.make(), topics.make(), 0
+    folder = CheckpointFolder(tmp_path)
+    for _ in range(2):
+        with running(number_flow(topics, source, sink, SLOWLY), jvm, tmp_path) as driver:
+            assert driver.wait_ready().query_restarts == 0
+            for _ in range(300):
+                topics.send(source, range(sent, sent + 5))
+                sent += 5
+                topics.wait_received(sink, range(sent))
+                if _has_gap(folder):
+                    break
+        assert _has_gap(folder)
+        with running(number_flow(topics, source, sink, MICRO_BATCH), jvm, tmp_path) as driver:
+            assert driver.wait_ready().query_restarts == 0
+            mending = driver.last.last_mending
+            assert mending is not None
+            assert (mending.reason, mending.cause) == ("AsyncGap", Cause.SWITCH)
+            # And what comes then comes out.
+            topics.send(source, range(sent, sent + 10))
+            sent += 10
+            topics.wait_received(sink, range(sent))
+            assert driver.last.query_restarts == 0
+
+
+def _has_gap(folder: CheckpointFolder) -> bool:
+    """Whether the newest offsets have no predecessor."""
+    newest = folder.planned() or 0
+    return newest > 0 and not (folder.path / "offsets" / str(newest - 1)).exists()
+
+
+@dataclass(frozen=True)
+class Crashed:
+    """What a query with asynchronous progress left when it was killed."""
+
+    checkpoint: Path
+    source: str
+    sent: int
+    received: set[int]
+
+
+@pytest.fixture(scope="module")
+def crashed(shared: Topics, class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Crashed:
+    """In full flow, at a moment when batches were planned and not committed."""
+    source, sink = shared.make(), shared.make()
+    folder = tmp_path_factory.mktemp("crashed")
+    checkpoint = CheckpointFolder(folder / "checkpoint")
+    flow = number_flow(shared, source, sink, ASYNC)
+    with traffic(shared, source) as sent, driver(flow, folder, class_path) as process:
+        process.wait_ready()
+        process.kill(lambda: (checkpoint.planned() or 0) > (checkpoint.epoch() or 0))
+    return Crashed(checkpoint.path, source, sent[0], set(shared.received(sink)))
+
+
+@pytest.mark.parametrize("trigger", [MICRO_BATCH, CONTINUOUS], ids=["off", "continuous"])
+def test_asynchronous_progress_off_after_a_crash(
+    shared: Topics, jvm: Jvm, tmp_path: Path, trigger: dict[str, Any], crashed: Crashed
+) -> None:
+    folder = Path(shutil.copytree(crashed.checkpoint, tmp_path / "checkpoint"))
+    sink, before = shared.make(), crashed.received
+    with running(number_flow(shared, crashed.source, sink, trigger), jvm, folder) as driver:
+        assert driver.wait_ready().query_restarts == 0
+        received = shared.wait_received(sink, range(max(before) + 1, crashed.sent))
+    assert set(range(crashed.sent)) - before - set(received) == set()
+
+
+def test_an_idle_micro_batch_query_is_ready(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    """Without new records it commits nothing, for as long as it lasts: that is not being stuck."""
+    source, sink = topics.make(), topics.make()
+    idle = number_flow(topics, source, sink, MICRO_BATCH)
+    topics.send(source, range(10))
+    with running(idle, jvm, tmp_path) as driver:
+        topics.wait_received(sink, range(10))
+        epoch = driver.wait_ready().epoch
+    with running(idle, jvm, tmp_path) as driver:
+        again = driver.wait_ready()
+        assert (again.state, again.epoch) == (QueryState.RUNNING, epoch)
+        assert driver.engine.pulse().busy is False
+
+
+def test_available_now_completes_and_holds_nothing(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    source, sink = topics.make(), topics.make()
+    topics.send(source, range(40))
+    with running(number_flow(topics, source, sink, AVAILABLE_NOW), jvm, tmp_path) as driver:
+        report = driver.wait("completed", lambda report: report.state is QueryState.COMPLETED)
+        assert report.last_failure is None
+        driver.wait("released", lambda report: not driver.engine.has_session)
+        assert driver.health.ready
+        assert driver.last.state is QueryState.COMPLETED
+    assert set(topics.received(sink)) == set(range(40))
+
+
+def test_an_aggregate_with_a_watermark(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    source, sink = topics.make(), topics.make(1)
+    sql = (
+        "SELECT CAST(window.end AS STRING) AS key, CAST(count(*) AS STRING) AS value FROM source "
+        "GROUP BY window(timestamp, '1 second')"
+    )
+    transform = {"sql": sql, "watermark": {"column": "timestamp", "delay": "1 second"}}
+    counted = number_flow(
+        topics, source, sink, MICRO_BATCH, transform=transform, outputMode="update"
+    )
+    with running(counted, jvm, tmp_path) as driver:
+        topics.send(source, range(30))
+        driver.wait("counts", lambda report: sum(topics.received(sink).values()) > 0)
+        assert driver.wait_ready().query_restarts == 0
+        # A batch has as many tasks as there are cores, not 200.
+        assert driver.engine.session is not None
+        assert driver.engine.session.conf.get("spark.sql.shuffle.partitions") == "2"
+    # Counted by another key over the same state: said at once, not met in a loop.
+    other = {**transform, "sql": sql.replace("GROUP BY", "GROUP BY key,")}
+    edited = number_flow(topics, source, sink, MICRO_BATCH, transform=other, outputMode="update")
+    topics.send(source, range(30, 60))
+    with running(edited, jvm, tmp_path) as driver:
+        report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
+        assert report.last_failure is not None
+        assert report.last_failure.reason == "StateOfAnotherQuery"
+
+
+def test_what_only_another_mode_takes_is_refused(jvm: Jvm, tmp_path: Path) -> None:
+    """Rate has offsets of its own for each engine: said at once, not met in a loop."""
+    with running(stream(RATE), jvm, tmp_path) as driver:
+        driver.wait_ready()
+    with running(stream(RATE, trigger=MICRO_BATCH), jvm, tmp_path) as driver:
+        report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
+        assert report.last_failure is not None
+        assert report.last_failure.reason == "CheckpointOfAnotherMode"
+        assert report.last_failure.permanent

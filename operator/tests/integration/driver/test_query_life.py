@@ -1,0 +1,172 @@
+"""The driver with real Spark and a real broker, in one JVM: its life, its failures, its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.contract.driver_report import QueryState
+from penstock.driver.jvm import Jvm
+from penstock.driver.supervision.restart_policy import Policy
+from testkit.driver.in_process_driver import running
+from testkit.kafka.topics import Topics, number_flow
+from testkit.streams.streams import RATE, kafka_sink, kafka_source, stream
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+
+
+def test_records_flow_and_a_restart_goes_on(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    source, sink = topics.make(), topics.make()
+    flow = stream(
+        kafka_source(topics.bootstrap, topics=[source]), kafka_sink(topics.bootstrap, topic=sink)
+    )
+    topics.send(source, range(-5, 0))  # before the first start, which begins at the latest
+    with running(flow, jvm, tmp_path) as driver:
+        first = driver.wait_ready()
+        assert (first.partitions, first.cores, first.registered_cores) == (2, 2, 2)
+        topics.send(source, range(100))
+        topics.wait_received(sink, range(100))
+        driver.wait("no lag", lambda report: report.lag == 0)
+        states = [report.state for report in driver.reports]
+        assert states[0] is QueryState.STARTING
+        assert states[-1] is QueryState.RUNNING
+        assert driver.last.query_restarts == 0
+    assert driver.last.state is QueryState.STOPPING
+    topics.send(source, range(100, 200))
+    with running(flow, jvm, tmp_path):
+        received = topics.wait_received(sink, range(200))
+    assert set(received) == set(range(200))
+
+
+def test_latest_means_the_first_start_ever(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    """Spark would begin at the end of the topic again at each start until there is a commit."""
+    source, sink = topics.make(), topics.make()
+    flow = stream(
+        kafka_source(topics.bootstrap, topics=[source]),
+        kafka_sink(topics.bootstrap, topic=sink),
+        interval="10m",  # no commit in this test
+    )
+    with running(flow, jvm, tmp_path) as driver:
+        driver.wait("a query", lambda report: driver.engine.has_query)
+    topics.send(source, range(50))
+    with running(flow, jvm, tmp_path):
+        topics.wait_received(sink, range(50))
+
+
+def test_a_missing_topic_is_waited_for(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    sink, missing = topics.make(), f"{topics.make()}-later"
+    flow = stream(
+        kafka_source(topics.bootstrap, topics=[missing], startingOffsets="earliest"),
+        kafka_sink(topics.bootstrap, topic=sink),
+    )
+    with running(flow, jvm, tmp_path, Policy(1.0, look_again=0.5)) as driver:
+        failed = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
+        assert failed.last_failure is not None
+        assert failed.last_failure.reason == "TopicMissing"
+        assert failed.last_failure.permanent
+        assert not driver.engine.has_session
+        assert not driver.health.ready
+        topics.make(name=missing)
+        topics.send(missing, range(10))
+        topics.wait_received(sink, range(10))
+
+
+def test_an_aggregate_is_refused_and_holds_nothing(jvm: Jvm, tmp_path: Path) -> None:
+    sql = "SELECT count(*) AS value FROM source"
+    with running(stream(transform={"sql": sql}), jvm, tmp_path) as driver:
+        report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
+        assert report.last_failure is not None
+        assert report.last_failure.reason == "UnsupportedOperation"
+        assert "Aggregate" in report.last_failure.message
+        assert report.last_failure.permanent
+        driver.wait("released", lambda report: not driver.engine.has_session)
+        assert driver.last.query_restarts == 0
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("SELECT no_such_column FROM source", "UnresolvedColumn"),
+        ("SELEKT 1", "ParseSyntaxError"),
+        ("SELECT current_timestamp() AS t FROM source", "UnsupportedOperation"),
+    ],
+)
+def test_bad_sql(jvm: Jvm, tmp_path: Path, sql: str, reason: str) -> None:
+    with running(stream(transform={"sql": sql}), jvm, tmp_path) as driver:
+        report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
+        assert report.last_failure is not None
+        assert report.last_failure.reason == reason
+        assert report.last_failure.permanent
+
+
+def test_a_failed_query_restarts_in_its_session(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    source, sink = topics.make(), topics.make()
+    flow = stream(
+        kafka_source(topics.bootstrap, topics=[source]),
+        kafka_sink(topics.bootstrap, topic=sink),
+    )
+    with running(flow, jvm, tmp_path) as driver:
+        driver.wait_ready()
+        topics.send(source, range(100))
+        session = driver.engine.session
+        assert session is not None
+        session.sparkContext.cancelAllJobs()
+        topics.send(source, range(100, 200))
+        driver.wait("a restart", lambda report: report.query_restarts == 1)
+        topics.send(source, range(200, 300))
+        topics.wait_received(sink, range(300))
+        report = driver.wait("a commit", lambda report: report.committed)
+        assert report.state is QueryState.RUNNING
+        assert report.last_failure is not None
+        assert not report.last_failure.permanent
+        assert driver.engine.session is session
+        states = [report.state for report in driver.reports]
+        assert QueryState.RESTARTING in states
+
+
+def test_a_record_that_cannot_be_processed_is_not_shown(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    source, sink = topics.make(), topics.make()
+    sql = "SELECT key, CAST(CAST(CAST(value AS STRING) AS INT) AS STRING) AS value FROM source"
+    flow = stream(
+        kafka_source(topics.bootstrap, topics=[source]),
+        kafka_sink(topics.bootstrap, topic=sink),
+        transform={"sql": sql},
+    )
+    policy = Policy(1.0, backoff_base=0.01, backoff_cap=0.1, suspect_at_most=2)
+    with running(flow, jvm, tmp_path, policy) as driver:
+        driver.wait_ready()
+        topics.send(source, range(10))
+        topics.wait_received(sink, range(10))
+        topics.send(source, range(4_111_222_333, 4_111_222_334))  # no INT
+        report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
+        assert report.last_failure is not None
+        assert report.last_failure.reason == "CastInvalidInput"
+        assert "4111" not in report.model_dump_json()
+        assert report.last_failure.permanent
+        driver.wait("released", lambda report: not driver.engine.has_session)
+
+
+def test_more_partitions_bring_more_cores(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    source, sink = topics.make(1), topics.make()
+    flow = number_flow(topics, source, sink)
+    with running(flow, jvm, tmp_path) as driver:
+        assert driver.wait_ready().cores == 1
+        topics.grow(source, 3)
+        driver.wait(
+            "three cores and a commit",
+            lambda report: report.registered_cores == 3 and report.committed,
+        )
+        topics.send(source, range(10), partition=2)
+        topics.wait_received(sink, range(10))
+
+
+def test_too_few_executors_allowed(jvm: Jvm, tmp_path: Path) -> None:
+    tight = stream(RATE, executor={"maxInstances": 1})
+    with running(tight, jvm, tmp_path) as driver:
+        report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
+        assert report.last_failure is not None
+        assert report.last_failure.reason == "TooFewExecutorsAllowed"
+        assert not driver.engine.has_session

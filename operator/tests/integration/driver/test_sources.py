@@ -1,0 +1,124 @@
+"""Every way of naming what is read from Kafka and where it begins, and Python of a ConfigMap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.contract.driver_report import QueryState
+from penstock.driver.environment import Local
+from penstock.driver.jvm import Jvm
+from penstock.driver.supervision.restart_policy import Policy
+from testkit.driver.in_process_driver import running
+from testkit.kafka.topics import Topics
+from testkit.streams.streams import kafka_sink, stream
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+
+
+def reading(topics: Topics, what: dict[str, Any], sink: str, **spec: Any) -> ContinuousStream:
+    """A stream from what is named to a topic."""
+    return stream(
+        {"kafka": {"bootstrapServers": topics.bootstrap, **what}},
+        kafka_sink(topics.bootstrap, topic=sink, **spec.pop("to", {})),
+        **spec,
+    )
+
+
+def test_topics_by_pattern(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    """No topic matches at first; those that do are counted together."""
+    prefix, sink = topics.make(), topics.make()
+    flow = reading(topics, {"topicPattern": f"{prefix}-.*", "startingOffsets": "earliest"}, sink)
+    with running(flow, jvm, tmp_path, Policy(1.0, look_again=0.5)) as driver:
+        report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
+        assert report.last_failure is not None
+        assert report.last_failure.reason == "TopicMissing"
+        for number, partitions in ((1, 2), (2, 1)):
+            topics.make(partitions, f"{prefix}-{number}")
+        assert driver.wait_ready().partitions in (2, 3)
+        for number in (1, 2):
+            topics.send(f"{prefix}-{number}", range(10 * number, 10 * number + 10))
+        topics.wait_received(sink, range(10, 30))
+
+
+def test_assigned_partitions_from_given_offsets(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    source, sink = topics.make(3), topics.make()
+    topics.send(source, range(100, 110), partition=0)
+    topics.send(source, range(10), partition=1)
+    what = {"assign": {source: [1]}, "startingOffsetsByPartition": {source: {"1": 4}}}
+    with running(reading(topics, what, sink), jvm, tmp_path) as driver:
+        assert driver.wait_ready().partitions == 1
+        topics.wait_received(sink, range(4, 10))
+    assert set(topics.received(sink)) == set(range(4, 10))
+
+
+def test_offsets_that_do_not_name_every_partition(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    source, sink = topics.make(2), topics.make()
+    what = {"topics": [source], "startingOffsetsByPartition": {source: {"1": 4}}}
+    with running(reading(topics, what, sink), jvm, tmp_path) as driver:
+        report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
+        assert report.last_failure is not None
+        assert report.last_failure.reason == "StartingOffsetsIncomplete"
+
+
+def test_headers_pass(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    source, sink = topics.make(1), topics.make(1)
+    what = {"topics": [source], "startingOffsets": "earliest", "includeHeaders": True}
+    producer = Producer({"bootstrap.servers": topics.bootstrap})
+    producer.produce(source, b"1", headers={"trace": b"abc"})
+    assert producer.flush(30) == 0
+    with running(reading(topics, what, sink, to={"includeHeaders": True}), jvm, tmp_path):
+        topics.wait_received(sink, range(1, 2))
+    consumer = Consumer({"bootstrap.servers": topics.bootstrap, "group.id": "headers"})
+    consumer.assign([TopicPartition(sink, 0, 0)])
+    message = consumer.poll(30)
+    consumer.close()
+    assert message is not None
+    assert message.headers() == [("trace", b"abc")]
+
+
+def test_python_of_a_config_map(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    source, sink = topics.make(1), topics.make(1)
+    text = "def odd(source):\n    return source.where('cast(value as string) % 2 = 1')\n"
+    ref = {"name": "code", "key": "numbers.py"}
+    python = {"function": "numbers_of_mine:odd", "configMap": ref}
+    what = {"topics": [source], "startingOffsets": "earliest"}
+    flow = reading(topics, what, sink, transform={"python": python})
+    place = Local(tmp_path / "checkpoint", python=tmp_path)
+    topics.send(source, range(10))
+    with running(flow, jvm, place, Policy(1.0, look_again=0.3)) as driver:
+        report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
+        assert report.last_failure is not None
+        assert report.last_failure.reason == "ConfigMapMissing"
+        (tmp_path / "code").mkdir()
+        (tmp_path / "code" / "numbers.py").write_text(text.replace("value as", "no_such as"))
+        driver.wait_failure("UnresolvedColumn")
+    (tmp_path / "code" / "numbers.py").write_text(text)
+    with running(flow, jvm, place):
+        topics.wait_received(sink, range(1, 10, 2))
+
+
+@pytest.mark.parametrize(
+    ("inline", "words"),
+    [
+        ("def f(source):\n    return 5\n", "streaming DataFrame"),
+        ("def f(source):\n    raise KeyError('mine')\n", "KeyError: 'mine' (inline, line 2)"),
+        ("import no_such_module\n", "no_such_module"),
+        ("def f(source)\n", "SyntaxError"),
+        ("x = 1\n", "has no f"),
+    ],
+)
+def test_python_that_fails_is_told_with_its_line(
+    inline: str, words: str, jvm: Jvm, tmp_path: Path
+) -> None:
+    broken = stream(transform={"python": {"function": "broken:f", "inline": inline}})
+    with running(broken, jvm, tmp_path) as driver:
+        report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
+        assert report.last_failure is not None
+        assert report.last_failure.reason == "PythonFailed"
+        assert report.last_failure.permanent
+        assert words in report.last_failure.message

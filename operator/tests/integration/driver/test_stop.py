@@ -1,0 +1,55 @@
+"""A stop under traffic, in each mode: quick, quiet, and with little to replay."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.driver.jvm import Jvm
+from penstock.driver.spark import session
+from testkit.driver.driver_process import driver, traffic
+from testkit.kafka.topics import Topics, number_flow
+from testkit.streams.streams import EACH_MODE
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+
+
+@pytest.mark.parametrize("trigger", EACH_MODE)
+def test_a_stop_under_load_is_clean(
+    trigger: dict[str, Any], topics: Topics, class_path: str, tmp_path: Path
+) -> None:
+    source, sink = topics.make(), topics.make()
+    flow = number_flow(topics, source, sink, trigger)
+    with traffic(topics, source) as sent, driver(flow, tmp_path, class_path) as first:
+        first.wait_ready()
+        topics.wait_received(sink, range(sent[0] + 200))  # it is in full swing
+        assert first.stop() == 0
+    numbers = range(sent[0])
+    with driver(flow, tmp_path, class_path) as second:
+        received = topics.wait_received(sink, numbers)
+        assert second.stop() == 0
+    assert set(received) == set(numbers)
+    print(f"{len(numbers)} sent, {sum(received.values()) - len(numbers)} came twice after the stop")
+    assert max(received.values()) <= 2
+    for process in (first, second):
+        assert process.complaints() == []
+
+
+def test_spark_leaves_ctrl_c_to_the_driver(jvm: Jvm) -> None:
+    """pyspark's own handler, in the main thread, would cancel all jobs and raise."""
+    ours = signal.getsignal(signal.SIGINT)
+    conf = {
+        "spark.app.name": "interrupt",
+        "spark.master": "local[1]",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+    }
+    spark = session.start(jvm.gateway, conf)
+    try:
+        assert signal.getsignal(signal.SIGINT) is ours
+    finally:
+        spark.stop()

@@ -1,0 +1,240 @@
+"""`penstock run` as people run it: with real Spark and Kafka, a terminal and its Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testkit.kafka.jars import connector_jars, kafka_jars
+from testkit.streams.examples import FOLDER, consume
+from testkit.streams.streams import stream
+from testkit.wait import wait_for
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+
+_STOP_SECONDS = 60
+PAYMENTS = (FOLDER / "data" / "payments.jsonl").read_text().splitlines()
+
+
+def flagged(lines: list[str]) -> set[str]:
+    """What examples/fraud-flags.yaml lets through."""
+    return {line for line in lines if json.loads(line)["paymentId"] % 10 == 3}
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """With the jars that this machine has: nothing is fetched."""
+    return {
+        **os.environ,
+        "PENSTOCK_CONNECTOR_JARS": str(connector_jars()),
+        "PENSTOCK_KAFKA_JARS": str(kafka_jars()),
+    }
+
+
+class Command:
+    """`penstock run --plain ...`, its log lines and its rows."""
+
+    def __init__(self, folder: Path, environment: dict[str, str], *arguments: str | Path) -> None:
+        stamp = time.monotonic_ns()
+        self._log, self._rows = folder / f"{stamp}.log", folder / f"{stamp}.rows"
+        with self._log.open("wb") as log, self._rows.open("wb") as rows:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "penstock.cli", "run", "--plain", *arguments],
+                cwd=folder, env=environment, stdout=rows, stderr=log,
+            )  # fmt: skip
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    @property
+    def rows(self) -> list[str]:
+        return self._rows.read_text().splitlines()
+
+    def said(self, message: str) -> list[dict[str, Any]]:
+        """Our own log lines of this message."""
+        entries = [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
+        return [entry for entry in entries if entry["message"] == message]
+
+    def wait(self, message: str) -> dict[str, Any]:
+        """The first line of this message, once there is one."""
+
+        def said() -> bool:
+            assert self.process.poll() is None, self.log
+            return bool(self.said(message))
+
+        wait_for(f"{message}; the log:\n{self.log}", said)
+        return self.said(message)[0]
+
+    def interrupt(self) -> int:
+        """Its exit code after a Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(_STOP_SECONDS)
+
+
+@contextlib.contextmanager
+def command(folder: Path, environment: dict[str, str], *arguments: str | Path) -> Iterator[Command]:
+    it = Command(folder, environment, *arguments)
+    try:
+        yield it
+    finally:
+        it.process.kill()
+        it.process.wait()
+
+
+def is_there(bootstrap: str) -> bool:
+    """Whether somebody listens."""
+    host, _, port = bootstrap.partition(":")
+    with contextlib.suppress(ConnectionRefusedError):
+        socket.create_connection((host, int(port)), 5).close()
+        return True
+    return False
+
+
+def test_a_broker_of_its_own_is_fed_and_goes_with_the_command(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """Stopped in good order, started again over what was kept, and then killed.
+
+    The stream begins at the latest record, and no line is fed before it has begun.
+    """
+    (tmp_path / "first").write_text("\n".join(PAYMENTS[:50]))
+    (tmp_path / "second").write_text("\n".join(PAYMENTS[50:]))
+    own = ["--with-kafka", "--partitions", "2", "--rate", "500", "--once", "--show"]
+    example = (FOLDER / "fraud-flags.yaml").read_text()
+    file = tmp_path / "stream.yaml"
+    file.write_text(example.replace("startingOffsets: earliest", "startingOffsets: latest"))
+    with command(tmp_path, environment, *own, "--feed", "first", file) as first:
+        bootstrap = first.wait("run")["kafka"]
+        wait_for("flags shown", lambda: flagged(PAYMENTS[:50]) <= set(first.rows))
+        kept = consume(bootstrap, "flags")
+        assert {value for _, value in kept} == flagged(PAYMENTS[:50])
+        assert first.interrupt() == 0
+    assert not is_there(bootstrap)
+    assert "ERROR" not in first.log
+    (stopped,) = first.said("stopped")
+
+    with command(tmp_path, environment, *own, "--feed", "second", file) as second:
+        bootstrap = second.wait("run")["kafka"]
+        assert second.wait("stream")["epoch"] == stopped["epoch"]
+        wait_for("flags shown", lambda: flagged(PAYMENTS[50:]) <= set(second.rows))
+        both = consume(bootstrap, "flags")
+        assert {value for _, value in both} == flagged(PAYMENTS)
+        second.process.kill()
+    wait_for("the broker is gone too", lambda: not is_there(bootstrap))
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "says"),
+    [
+        ({"trigger": {"availableNow": {}}}, 0, '"Completed"'),
+        ({"transform": {"sql": "SELECT missing FROM source"}}, 1, "UnresolvedColumn"),
+    ],
+    ids=["done", "refused by Spark"],
+)
+def test_it_ends_by_itself(
+    changes: dict[str, Any], code: int, says: str, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """When there is no more to do, and when there is no use in trying."""
+    (tmp_path / "stream.yaml").write_text(stream(**changes).to_yaml())
+    with command(tmp_path, environment, "stream.yaml") as it:
+        assert it.process.wait(90) == code, it.log
+    assert says in it.log
+
+
+# As under a shell: what is typed reaches whoever is in the foreground of the terminal.
+_IN_FOREGROUND = """
+import fcntl, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+from penstock.cli import main
+sys.exit(main(["run", *sys.argv[1:]]))
+"""
+
+
+class Terminal:
+    """The command in a terminal of its own, and what stands in that."""
+
+    def __init__(self, folder: Path, environment: dict[str, str], *arguments: str) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self.before = termios.tcgetattr(slave)
+        self._slave, self._seen = slave, b""
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _IN_FOREGROUND, *arguments],
+            cwd=folder, env={**environment, "TERM": "xterm"},
+            stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        )  # fmt: skip
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._master, keys)
+
+    @property
+    def epoch(self) -> int:
+        """The one that is shown now."""
+        return int(re.findall(r"epoch +(\d+)", self.text())[-1])
+
+    def text(self) -> str:
+        """Everything so far, without the escapes that colour it and move the cursor."""
+        while select.select([self._master], [], [], 0)[0]:
+            self._seen += os.read(self._master, 65536)
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self._seen.decode(errors="replace"))
+
+    def wait(self, pattern: str) -> None:
+        def shown() -> bool:
+            assert self.process.poll() is None, self.text()
+            return re.search(pattern, self.text()) is not None
+
+        wait_for(f"{pattern} in {self.text()[-2000:]!r}", shown)
+
+    @property
+    def after(self) -> list[Any]:
+        """The terminal's settings now."""
+        return termios.tcgetattr(self._slave)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+        os.close(self._slave)
+
+
+def test_the_view_in_a_terminal(tmp_path: Path, environment: dict[str, str]) -> None:
+    """Epochs go by, rows are printed above them, and the log is in its file."""
+    (tmp_path / "stream.yaml").write_text(stream().to_yaml())
+    terminal = Terminal(tmp_path, environment, "stream.yaml")
+    try:
+        terminal.wait(r"numbers  Running  continuous, an epoch each 1s")
+        terminal.wait(r"epoch +\d+, committed 0 s ago")
+        first = terminal.epoch
+        wait_for("epochs", lambda: terminal.epoch >= first + 2)
+        terminal.wait(r"\| +timestamp\|value\|")
+        terminal.type(b"\x03")
+        wait_for("the end", lambda: (terminal.text(), terminal.process.poll())[1] is not None)
+        text = terminal.text()
+        assert terminal.process.returncode == 0, text
+        assert "numbers  Stopped" in text
+        # Neither of ours nor of the JVM's.
+        assert '"level"' not in text
+        assert " WARN " not in text
+        assert terminal.after == terminal.before
+    finally:
+        terminal.close()
+    log = (tmp_path / ".penstock" / "numbers" / "checkpoint.log").read_text()
+    assert '"message": "stopped"' in log

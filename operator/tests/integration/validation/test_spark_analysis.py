@@ -1,0 +1,71 @@
+"""`penstock validate --spark`: Spark's own words, with no broker anywhere."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testkit.streams.specs import KAFKA_TO_KAFKA, RATE_TO_CONSOLE, changed
+from tests.unit.validation.test_validate import manifest, write
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+HEADERS = changed(
+    changed(KAFKA_TO_KAFKA, "source.kafka.includeHeaders", True),
+    "transform",
+    {"sql": "SELECT headers[0].value AS value FROM source"},
+)
+CASES = {
+    "good": (KAFKA_TO_KAFKA, None),
+    "headers": (HEADERS, None),
+    "no-column": (
+        changed(KAFKA_TO_KAFKA, "transform", {"sql": "SELECT carId AS value FROM source"}),
+        "carId",
+    ),
+    "no-sql": (changed(RATE_TO_CONSOLE, "transform", {"sql": "SELECT ((("}), "PARSE_SYNTAX_ERROR"),
+    "late": (
+        changed(
+            changed(KAFKA_TO_KAFKA, "trigger", {"microBatch": {}}),
+            "transform",
+            {
+                "watermark": {"column": "timestamp", "delay": "5s"},
+                "sql": "SELECT a.key, a.value FROM source a LEFT JOIN source b ON a.key = b.key",
+            },
+        ),
+        "join",
+    ),
+    "custom": (
+        changed(
+            changed(
+                RATE_TO_CONSOLE, "source", {"custom": {"format": "x", "schema": "line STRING"}}
+            ),
+            "transform",
+            {"sql": "SELECT upper(line) AS value FROM source"},
+        ),
+        None,
+    ),
+}
+
+
+def test_spark_judges_what_the_text_alone_cannot_tell(tmp_path: Path) -> None:
+    """One run for all; a missing class is a warning, since the image may have it."""
+    unknown = changed(RATE_TO_CONSOLE, "source", {"custom": {"format": "com.example.Unknown"}})
+    documents = [manifest(name, spec) for name, (spec, _) in CASES.items()]
+    file = write(tmp_path / "all.yaml", *documents, manifest("unknown", unknown))
+    done = subprocess.run(  # a process of its own: pyspark has one JVM a process
+        [sys.executable, "-m", "penstock.cli", "validate", "--spark", "--format=json", file],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1, done.stderr
+    found = {each["stream"]: each for each in json.loads(done.stdout)}
+    assert set(found) == {name for name, (_, says) in CASES.items() if says} | {"unknown"}
+    for name, (_, says) in CASES.items():
+        if says is not None:
+            assert found[name]["severity"] == "error"
+            assert says in found[name]["message"]
+    assert found["unknown"]["severity"] == "warning"

@@ -1,0 +1,103 @@
+"""The CRD is small, explains itself, and writes nothing into what people applied."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.api.quantities import milliseconds
+from penstock.api.rules import Rule
+from penstock.api.v1alpha1.base import DURATION_RULE
+from penstock.api.v1alpha1.triggers import LONG_ENOUGH, POSITIVE, SHORTEST_REAL_TIME_BATCH_MS
+from scripts.codegen import crd
+from testkit.streams.crd_schema import nodes, schema
+from testkit.streams.every_field import WIDE
+
+MAX_BYTES = 100_000
+
+
+def test_the_crd_is_small_enough_for_client_side_apply() -> None:
+    """kubectl apply keeps the object in an annotation of at most 256 KiB."""
+    assert len(crd.to_yaml()) < MAX_BYTES
+
+
+@pytest.mark.parametrize("part", ["spec", "status"])
+def test_every_field_is_explained(part: str) -> None:
+    """`kubectl explain` answers for each with a sentence."""
+    silent = [
+        path
+        for path, node in nodes(schema()["properties"][part], part)
+        if path[-2:] not in ("[]", "{}")
+        and not node.get("description", "").endswith((".", ")", "`"))
+    ]
+    assert silent == []
+
+
+def test_what_may_hold_anything_is_kept_as_it_is() -> None:
+    """`additionalProperties: true` beside it would have the API server drop what is inside."""
+    for path, node in nodes(schema()):
+        if node.get("x-kubernetes-preserve-unknown-fields"):
+            assert "additionalProperties" not in node, path
+
+
+durations = st.builds(
+    "{}{}{}".format,
+    st.one_of(st.integers(0, 12), st.integers(0, 7000)).map(str)
+    | st.integers(0, 99).map(lambda n: f"00{n}"),
+    st.sampled_from(["", " "]),
+    st.sampled_from(
+        [
+            "ms",
+            "millis",
+            "milliseconds",
+            "s",
+            "sec",
+            "second",
+            "seconds",
+            "m",
+            "min",
+            "minutes",
+            "h",
+            "hours",
+        ]
+    ),
+)
+
+
+@given(durations)
+def test_the_rules_on_durations_say_in_cel_what_the_models_say(text: str) -> None:
+    """RE2 and Python read these expressions alike."""
+    assert _holds(DURATION_RULE, text)
+    assert _holds(POSITIVE, text) == (milliseconds(text) > 0)
+    assert _holds(LONG_ENOUGH, text) == (milliseconds(text) >= SHORTEST_REAL_TIME_BATCH_MS)
+
+
+def _holds(rule: Rule, text: str) -> bool:
+    found = re.fullmatch(r"(!?)self\.matches\('(.*)'\)", rule.cel)
+    assert found is not None
+    return (re.search(found[2], text) is None) == bool(found[1])
+
+
+def test_nothing_is_defaulted() -> None:
+    """What is applied is what is stored, so that GitOps tools see no drift."""
+    assert [path for path, node in nodes(schema()) if "default" in node] == []
+
+
+def test_the_wide_samples_use_every_field() -> None:
+    """So that what is tested with them is tested of each (integration/api/test_admission.py)."""
+    used = {path for spec in WIDE for path in _paths(spec, "spec")}
+    known = {path for path, _ in nodes(schema()["properties"]["spec"], "spec") if "{}" not in path}
+    assert known - used == set()
+
+
+def _paths(value: Any, path: str) -> Iterator[str]:
+    yield path
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _paths(each, f"{path}.{name}")
+    if isinstance(value, list):
+        for each in value:
+            yield from _paths(each, f"{path}[]")

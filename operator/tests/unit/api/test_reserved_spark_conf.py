@@ -1,0 +1,33 @@
+"""What the driver sets whatever the user says is refused in sparkConf, not dropped in silence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.api.reserved_spark_conf import OWNED_CONFS
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.contract.sizing import Size
+from penstock.driver.environment import Kubernetes
+from penstock.driver.spark import session
+from testkit.streams.every_field import WIDE
+
+# Settings that Penstock adds to, or that the user's own would be merged with.
+_MERGED = ("spark.kubernetes.executor.label.",)
+
+
+def test_whatever_the_driver_forces_is_owned() -> None:
+    """Every conf of the pod that would not yield to the user's own."""
+    place = Kubernetes("p-0", "10.0.0.1", "payments", "hash", Path("/checkpoint"))
+    forced = set()
+    for spec in WIDE:
+        stream = ContinuousStream.model_validate({"metadata": {"name": "p"}, "spec": spec})
+        size = Size(partitions=2, executors=1, cores_per_executor=2)
+        ours = session.spark_conf(stream, place, size)
+        said = dict.fromkeys(ours, "7")
+        overruled = stream.model_copy(
+            update={"spec": stream.spec.model_copy(update={"spark_conf": said})}
+        )
+        result = session.spark_conf(overruled, place, size)
+        forced |= {name for name, value in result.items() if value != said.get(name)}
+    missing = {name for name in forced - set(OWNED_CONFS) if not name.startswith(_MERGED)}
+    assert missing == set()

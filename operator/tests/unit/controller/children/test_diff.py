@@ -1,0 +1,74 @@
+"""What counts as being there already: else each look would write, or a change be missed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.controller.children.diff import amount, contained, stamped, up_to_date
+
+VALUES: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_everything_contains_itself(value: Any) -> None:
+    assert contained(value, value)
+
+
+@given(st.dictionaries(st.text(max_size=4), VALUES), st.dictionaries(st.text(max_size=4), VALUES))
+def test_what_the_server_adds_does_not_matter(wanted: dict[str, Any], more: dict[str, Any]) -> None:
+    assert contained(wanted, {**more, **wanted})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({"a": 1}, {}),
+        ({"a": 1}, {"a": 2}),
+        ({"a": {"b": 1}}, {"a": None}),
+        ([1, 2], [1]),
+        ([1], [1, 2]),
+        ([{"name": "x", "value": 1}], [{"name": "x", "value": 2}]),
+        ([{"name": "x"}], [{"name": "y"}]),
+        ({"requests": {"cpu": "1"}}, {"requests": {"cpu": "2"}}),
+    ],
+)
+def test_what_differs_is_found(wanted: Any, found: Any) -> None:
+    assert not contained(wanted, found)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [("1024Mi", "1Gi"), ("0.5", "500m"), ("1", "1000m"), ("1000M", "1G"), ("1.5Gi", "1536Mi")],
+)
+def test_quantities_are_compared_by_amount(ours: str, theirs: str) -> None:
+    """The server writes a quantity in its own spelling."""
+    assert amount(ours) == amount(theirs)
+    assert contained({"limits": {"memory": ours}}, {"limits": {"memory": theirs}})
+    assert not contained({"env": ours}, {"env": theirs})
+
+
+def test_a_quantity_in_a_spelling_of_the_users_own_is_no_error() -> None:
+    assert contained({"limits": {"x": "1E"}}, {"limits": {"x": "1E"}})
+    assert not contained({"limits": {"x": "1E"}}, {"limits": {"x": "1000P"}})
+
+
+def test_another_container_or_variable_of_somebody_else_does_not_matter() -> None:
+    assert contained([{"name": "a"}], [{"name": "b"}, {"name": "a", "more": 1}])
+
+
+def test_a_field_that_is_no_longer_wanted_is_a_change() -> None:
+    """It is still contained in what is there; the stamp is what tells."""
+    meta: dict[str, Any] = {"metadata": {"name": "x"}}
+    before, after = stamped({**meta, "spec": {"a": 1, "b": 2}}), stamped({**meta, "spec": {"a": 1}})
+    assert contained(after["spec"], before["spec"])
+    assert not up_to_date(after, before)
+    assert up_to_date(after, after)
+    assert not up_to_date(after, None)

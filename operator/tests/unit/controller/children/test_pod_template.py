@@ -1,0 +1,168 @@
+"""What of the spec reaches the pods: the user's template, Secrets, account and Python."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock.contract import naming
+from penstock.contract.pod_merge import laid_under
+from penstock.controller.children import rbac
+from penstock.controller.children.stateful_set import driver_set
+from penstock.controller.objects import Manifest
+from testkit.controller import samples
+from testkit.controller.fake_cluster import World
+
+SECURED: dict[str, Any] = {
+    "kafka": {
+        "bootstrapServers": "kafka:9093",
+        "topics": ["in"],
+        "tls": {
+            "caSecret": {"name": "kafka.ca", "key": "ca.crt"},
+            "clientSecret": {"name": "client"},
+        },
+        "sasl": {
+            "mechanism": "SCRAM-SHA-512",
+            "username": "fraud",
+            "passwordSecret": {"name": "client", "key": "password"},
+        },
+        "secretOptions": {"kafka.client.rack": {"name": "other", "key": "rack"}},
+    }
+}
+
+
+def template(**spec: Any) -> Manifest:
+    made: Manifest = driver_set(samples.wanted(**spec))["spec"]["template"]
+    return made
+
+
+def driver(**spec: Any) -> Manifest:
+    (container,) = (
+        each
+        for each in template(**spec)["spec"]["containers"]
+        if each["name"] == naming.DRIVER_CONTAINER
+    )
+    found: Manifest = container
+    return found
+
+
+def test_the_users_template_adds_and_ours_wins() -> None:
+    mine = {
+        "metadata": {
+            "labels": {"team": "fraud", naming.LABEL_STREAM: "another"},
+            "annotations": {"a": "b", naming.ANNOTATION_SPEC_HASH: "forged"},
+            "ownerReferences": [{"uid": "forged"}],
+        },
+        "spec": {
+            "nodeSelector": {"disk": "ssd"},
+            "tolerations": [{"operator": "Exists"}],
+            "priorityClassName": "high",
+            "serviceAccountName": "forged",
+            "securityContext": {"runAsNonRoot": False, "supplementalGroups": [7]},
+            "containers": [
+                {
+                    "name": naming.DRIVER_CONTAINER,
+                    "image": "forged",
+                    "env": [{"name": "A", "value": "b"}, {"name": naming.ENV_POD_IP, "value": "x"}],
+                    "volumeMounts": [
+                        {"name": "data", "mountPath": "/data"},
+                        {"name": "data", "mountPath": naming.CHECKPOINT_DIR},
+                    ],
+                    "securityContext": {"readOnlyRootFilesystem": False},
+                },
+                {"name": "sidecar", "image": "sidecar:1"},
+            ],
+            "volumes": [{"name": "data", "emptyDir": {}}],
+        },
+    }
+    # Most of what is forged here is refused before; this holds without that.
+    pod = laid_under(mine, template())
+    meta, spec = pod["metadata"], pod["spec"]
+    assert meta["labels"]["team"] == "fraud"
+    assert meta["labels"][naming.LABEL_STREAM] == samples.NAME
+    assert meta["annotations"]["a"] == "b"
+    assert meta["annotations"][naming.ANNOTATION_SPEC_HASH] != "forged"
+    assert "ownerReferences" not in meta
+    assert spec["nodeSelector"] == {"disk": "ssd"}
+    assert spec["tolerations"] == [{"operator": "Exists"}]
+    assert spec["priorityClassName"] == "high"
+    assert spec["serviceAccountName"] == naming.driver_name(samples.NAME)
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["supplementalGroups"] == [7]
+    container = spec["containers"][0]
+    assert [each["name"] for each in spec["containers"]] == [naming.DRIVER_CONTAINER, "sidecar"]
+    assert container["image"] == samples.IMAGE
+    env = {each["name"]: each for each in container["env"]}
+    assert env["A"]["value"] == "b"
+    assert env[naming.ENV_POD_IP]["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
+    mounts = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
+    assert mounts["/data"] == "data"
+    assert mounts[naming.CHECKPOINT_DIR] == "checkpoint"
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+def test_the_template_of_the_spec_is_used() -> None:
+    mine = {"spec": {"nodeSelector": {"disk": "ssd"}}}
+    assert template(driver={"podTemplate": mine})["spec"]["nodeSelector"] == {"disk": "ssd"}
+
+
+def test_no_template_changes_nothing() -> None:
+    ours = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "driver"}]}}
+    assert laid_under({}, ours) == ours
+
+
+def test_secrets_are_mounted_with_the_keys_that_are_used() -> None:
+    volumes = [each for each in template(source=SECURED)["spec"]["volumes"] if "secret" in each]
+    items = {
+        each["secret"]["secretName"]: [item["key"] for item in each["secret"]["items"]]
+        for each in volumes
+    }
+    assert items == {
+        "client": ["password", "tls.crt", "tls.key"],
+        "kafka.ca": ["ca.crt"],
+        "other": ["rack"],
+    }
+    # A missing one is for the driver to tell, in the stream's status.
+    assert all(each["secret"]["optional"] for each in volumes)
+    mounts = {each["name"]: each for each in driver(source=SECURED)["volumeMounts"]}
+    for volume in volumes:
+        mount = mounts[volume["name"]]
+        assert mount["mountPath"] == f"{naming.SECRETS_DIR}/{volume['secret']['secretName']}"
+        assert mount["readOnly"] is True
+
+
+def test_no_environment_holds_a_secret() -> None:
+    assert "secretKeyRef" not in json.dumps(template(source=SECURED))
+
+
+def test_an_account_of_the_users_own() -> None:
+    wanted = samples.wanted(serviceAccountName="mine")
+    assert rbac.service_account(wanted) is None
+    assert rbac.role_binding(wanted)["subjects"][0]["name"] == "mine"
+    assert template(serviceAccountName="mine")["spec"]["serviceAccountName"] == "mine"
+    world = World()
+    world.apply(serviceAccountName="mine")
+    world.settle()
+    assert not [each for each in world.children() if each.startswith("ServiceAccount ")]
+
+
+def test_the_text_of_a_python_transform_is_mounted() -> None:
+    ref = {"name": "code", "key": "clean.py"}
+    transform = {"python": {"function": "clean:clean", "configMap": ref}}
+    pod = template(transform=transform)
+    (volume,) = [each for each in pod["spec"]["volumes"] if each["name"] == "python"]
+    assert volume["configMap"]["name"] == "code"
+    (mount,) = [
+        each for each in driver(transform=transform)["volumeMounts"] if each["name"] == "python"
+    ]
+    assert mount["mountPath"] == f"{naming.PYTHON_DIR}/code"
+    assert not [each for each in template()["spec"]["volumes"] if each["name"] == "python"]
+
+
+@pytest.mark.parametrize("names", [["registry"], ["a", "b"]])
+def test_image_pull_secrets(names: list[str]) -> None:
+    secrets = [{"name": name} for name in names]
+    assert template(imagePullSecrets=secrets)["spec"]["imagePullSecrets"] == secrets
+    assert "imagePullSecrets" not in template()["spec"]

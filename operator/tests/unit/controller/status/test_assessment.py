@@ -1,0 +1,159 @@
+"""From what is there to the stream's state: every case that people have to tell apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.api.v1alpha1.status import Failure
+from penstock.contract.driver_report import QueryState
+from penstock.controller.objects import Manifest
+from penstock.controller.observed.state import Observed
+from penstock.controller.status import assessment
+from penstock.controller.status.assessment import Verdict
+from testkit.controller import samples
+
+HASH = "0123456789"
+TOPIC = Failure(reason="TopicMissing", message="make it", permanent=True, time=samples.T0)
+BROKER = Failure(reason="BrokerGone", message="wait", permanent=False, time=samples.T0)
+SCHEDULER = "0/3 nodes are available: 3 Insufficient cpu."
+UNSCHEDULABLE: dict[str, Any] = {
+    "phase": "Pending",
+    "containerStatuses": [],
+    "conditions": [
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": SCHEDULER,
+        }
+    ],
+}
+
+
+def judge(pod: Manifest | None, *executors: Manifest, restarting: bool = False) -> Verdict:
+    pods = (*executors, *([pod] if pod else []))
+    observed = Observed(stateful_set=samples.stateful_set(), pods=pods)
+    return assessment.of_driver(samples.NAME, HASH, observed, restarting=restarting)
+
+
+def pod(said: Any = None, **status: Any) -> Manifest:
+    return samples.driver_pod(HASH, said, **status)
+
+
+def waiting(reason: str, message: str = "") -> dict[str, Any]:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {"containerStatuses": [samples.container(state=state)]}
+
+
+def ended(code: int, reason: str = "Error", message: str = "", **more: Any) -> dict[str, Any]:
+    end = {
+        "exitCode": code,
+        "reason": reason,
+        "message": message,
+        "finishedAt": "2026-11-21T00:00:00Z",
+    }
+    state = more.pop("state", {"terminated": end})
+    status = samples.container(state=state, lastState={"terminated": end}, restartCount=1)
+    return {"containerStatuses": [status]}
+
+
+def report(state: QueryState = QueryState.RUNNING, **fields: Any) -> Any:
+    return samples.report(HASH, state=state, **fields)
+
+
+UNREADY = {"conditions": [{"type": "Ready", "status": "False"}]}
+BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}}
+
+
+@pytest.mark.parametrize(
+    ("there", "state", "reason"),
+    [
+        (None, "Pending", "NoDriverPod"),
+        (samples.driver_pod("another"), "Starting", "RollingOut"),
+        (pod(**UNSCHEDULABLE), "Pending", "Unschedulable"),
+        (pod(**waiting("ContainerCreating")), "Pending", "DriverStarting"),
+        (pod(**waiting("ImagePullBackOff", "not found")), "Pending", "ImagePullBackOff"),
+        (pod(**waiting("InvalidImageName", "bad")), "Pending", "InvalidImageName"),
+        (pod(**ended(1)), "Restarting", "DriverRestarting"),
+        (pod(**ended(1, state=BACK_OFF)), "Restarting", "CrashLoopBackOff"),
+        (pod(**ended(1, message=TOPIC.model_dump_json(by_alias=True))), "Stalled", "TopicMissing"),
+        (pod(), "Starting", "DriverStarting"),
+        (pod(samples.report("another")), "Starting", "DriverStarting"),
+        (pod(report(QueryState.STARTING)), "Starting", "QueryStarting"),
+        (pod(report(QueryState.WAITING_FOR_CORES)), "WaitingForCores", "WaitingForCores"),
+        (pod(report(QueryState.RESTARTING, last_failure=BROKER)), "Restarting", "BrokerGone"),
+        (pod(report(QueryState.RESTARTING)), "Restarting", "QueryRestarting"),
+        (pod(report(QueryState.STOPPING)), "Restarting", "DriverStopping"),
+        (pod(report(QueryState.FAILED, last_failure=TOPIC)), "Stalled", "TopicMissing"),
+        (pod(report(QueryState.FAILED)), "Stalled", "QueryFailed"),
+        (pod(report(committed=False)), "Starting", "WaitingForFirstEpoch"),
+        (pod(report(), **UNREADY), "Starting", "DriverNotReady"),
+        (pod(report()), "Running", "Running"),
+        (pod(report(QueryState.COMPLETED)), "Completed", "Completed"),
+        (pod(report(QueryState.COMPLETED), **UNREADY), "Starting", "DriverNotReady"),
+    ],
+)  # fmt: skip
+def test_each_situation_has_its_state_and_reason(
+    there: Manifest | None, state: str, reason: str
+) -> None:
+    judged = judge(there)
+    assert (judged.state, judged.reason) == (state, reason)
+    assert judged.message
+    assert judged.ready == (state in ("Running", "Completed"))
+    assert judged.stalled == (state == "Stalled")
+
+
+def test_a_stream_that_ran_before_restarts_when_its_pod_is_missing() -> None:
+    assert judge(None, restarting=True).state == "Restarting"
+
+
+def test_a_pod_on_its_way_out_is_not_ready_whatever_it_says() -> None:
+    going = pod(report())
+    going["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
+    assert judge(going).reason == "DriverStopping"
+
+
+def test_a_pod_of_another_stateful_set_is_not_this_streams() -> None:
+    other = pod(report())
+    other["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "uid": "set-0"}]
+    assert judge(other).reason == "NoDriverPod"
+
+
+def test_the_schedulers_own_words_are_passed_on() -> None:
+    assert SCHEDULER in judge(pod(**UNSCHEDULABLE)).message
+
+
+def test_a_shortage_of_cores_says_why_the_executors_do_not_come() -> None:
+    executors = (samples.executor_pod(1, **UNSCHEDULABLE), samples.executor_pod(2, **UNSCHEDULABLE))
+    judged = judge(pod(report(QueryState.WAITING_FOR_CORES, message="2/4 cores")), *executors)
+    assert judged.message.startswith("2/4 cores")
+    assert judged.message.count(SCHEDULER) == 1
+
+
+def test_a_stream_that_falls_behind_is_ready_and_says_so() -> None:
+    judged = judge(pod(report(message="Epochs take more than three times the interval")))
+    assert judged.ready
+    assert judged.message.startswith("Epochs take")
+
+
+def test_the_end_of_a_log_stays_out_of_the_status() -> None:
+    """It is what the kubelet puts there when the driver wrote nothing; it may hold anything."""
+    judged = judge(pod(**ended(1, message="password=hunter2")))
+    assert "hunter2" not in judged.message
+    assert "exit code 1" in judged.message
+
+
+@pytest.mark.parametrize(
+    ("end", "words"), [((137, "OOMKilled"), "spec.driver.memory"), ((137, "Error"), "signal 9")]
+)
+def test_an_end_without_words_is_told_in_ours(end: tuple[int, str], words: str) -> None:
+    assert words in judge(pod(**ended(*end))).message
+
+
+def test_a_query_that_waits_for_its_source_is_not_said_to_be_restarted() -> None:
+    left_running = report(QueryState.RESTARTING, last_failure=BROKER, committed=True)
+    failed = report(QueryState.RESTARTING, last_failure=BROKER, committed=False)
+    assert "waits for its source" in judge(pod(left_running)).message
+    assert "restarted from its checkpoint" in judge(pod(failed)).message

@@ -1,0 +1,44 @@
+"""The one place that knows kopf: what it watches, and as whom."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from kubernetes.aio.client import Configuration
+
+from penstock.contract import naming
+from penstock.controller import handlers, objects
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer"])
+def test_kopf_is_the_same_account_as_the_client(scheme: str) -> None:
+    """The client spells the scheme one way in a pod, another way from a kubeconfig."""
+    configuration = Configuration(host="https://api:6443")
+    configuration.api_key["BearerToken"] = f"{scheme} secret"
+    connection = asyncio.run(handlers._connection(configuration))
+    assert connection.as_http_headers() == {"Authorization": "Bearer secret"}
+    assert connection.server == "https://api:6443"
+
+
+def test_a_token_that_was_renewed_is_taken() -> None:
+    """A service account's token lasts an hour; kopf asks again when it is refused."""
+    configuration = Configuration(host="https://api:6443")
+    tokens = iter(["bearer old", "bearer new"])
+
+    async def renew(each: Configuration) -> None:
+        each.api_key["BearerToken"] = next(tokens)
+
+    configuration.refresh_api_key_hook = renew
+    seen = [asyncio.run(handlers._connection(configuration)).token for _ in range(2)]
+    assert seen == ["old", "new"]
+
+
+def test_only_what_is_ours_is_sent_by_the_server() -> None:
+    """Without a selector every pod of the cluster would be in this process's memory."""
+    settings = handlers._settings()
+    selectors = {str(key): value for key, value in settings.watching.label_selectors.items()}
+    assert len(selectors) == len(objects.CHILDREN)
+    assert set(selectors.values()) == {naming.LABEL_STREAM}
+    assert settings.posting.enabled is False
+    assert settings.scanning.disabled is True

@@ -1,0 +1,44 @@
+"""The table of damages against the planning, and against the documentation."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from penstock.driver.checkpoint.engine_switch import plan
+from penstock.driver.failures import DriverError
+from testkit.driver.checkpoint_damage import ENGINES, TABLE, Damage, Refused, table
+from testkit.driver.checkpoints import checkpoint, mended
+from testkit.paths import CHECKOUT
+from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
+
+NEWEST = 7
+DOCUMENT = CHECKOUT / "docs/checkpoints.md"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("damage", TABLE, ids=lambda each: each.name)
+def test_damage_is_mended_or_refused_as_the_table_says(damage: Damage, engine: str) -> None:
+    trigger = CONTINUOUS if engine == "continuous" else MICRO_BATCH
+    spec = stream(kafka_source(), kafka_sink(), trigger=trigger).spec
+    epochs = range(3, NEWEST + 1)
+    whole = checkpoint(epochs, epochs) if engine == "continuous" else checkpoint(epochs, [], epochs)
+    files, outcome = damage.done_to(whole, NEWEST), damage.outcome(engine)
+    if isinstance(outcome, Refused):
+        with pytest.raises(DriverError) as raised:
+            plan(files, spec)
+        assert (raised.value.trouble.reason, raised.value.trouble.permanent) == (
+            outcome.reason, True
+        )  # fmt: skip
+        return
+    repair = plan(files, spec)
+    assert repair.epoch == (NEWEST - outcome.back if outcome.commits else None)
+    assert Counter(each.kind for each in repair.mendings) == Counter(outcome.kinds)
+    again = plan(mended(files, repair), spec)
+    assert (again.delete, again.epoch, again.write) == ((), repair.epoch, {})
+    assert len({each.name for each in TABLE}) == len(TABLE)
+
+
+def test_the_documentation_has_the_same_table() -> None:
+    assert table() in DOCUMENT.read_text(), f"put this into {DOCUMENT.name}:\n{table()}"

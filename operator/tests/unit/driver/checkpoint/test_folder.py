@@ -1,0 +1,167 @@
+"""The folder: mended as planned, whatever stops the mending, and its troubles in words."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.driver.checkpoint import folder as folder_module
+from penstock.driver.checkpoint.files import Files
+from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.repair import Repair
+from penstock.driver.failures import DriverError
+from testkit.driver.checkpoints import (  # fmt: skip
+    BATCH_LINE,
+    BEGINNING,
+    checkpoint,
+    offsets,
+    read,
+    with_checksums,
+    write,
+)
+from testkit.streams.streams import (
+    ASYNC,
+    CONTINUOUS,
+    MICRO_BATCH,
+    REAL_TIME,
+    kafka_sink,
+    kafka_source,
+    stream,
+)
+
+# What the operating system is asked for, one thing at a time.
+STEPS = ("remove", "sync", "write_draft", "put_in_place")
+
+DAMAGED: dict[str, Files] = {
+    "crash": checkpoint(range(4), range(5))
+    | with_checksums({"offsets/.5.e9b1.tmp": offsets(5)})
+    | {"commits/.4.crc": b"crc"},
+    "damage": checkpoint(range(5), [], range(6))
+    | {"metadata": b"", "commits/4": b"", "offsets/2": b"v1", "sources/0/0": BEGINNING[:5]},
+    # A changed digit, which only its checksum gives away.
+    "digit": checkpoint(range(5), range(5)) | {"offsets/4": offsets(9)},
+    "digit of a batch": checkpoint(range(5), [], range(5)) | {"offsets/4": offsets(9, BATCH_LINE)},
+    "gap": checkpoint([0, 2, 5], [], [0, 2, 5, 8]),
+    "torn predecessor": checkpoint(range(5), range(5)) | {"offsets/3": b""},
+}
+TRIGGERS = {
+    "continuous": CONTINUOUS, "micro-batch": MICRO_BATCH, "async": ASYNC, "real-time": REAL_TIME
+}  # fmt: skip
+
+
+class Crash(Exception):
+    """The driver is gone."""
+
+
+def crash_at(step: int, torn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets so many steps happen and no more; the last may be half a draft."""
+    done = [0]
+
+    def bounded(name: str, real: Callable[..., None]) -> Callable[..., None]:
+        def act(*arguments: Any) -> None:
+            if done[0] == step:
+                if name == "write_draft" and torn:
+                    path, content = arguments
+                    path.write_bytes(content[: len(content) // 2])
+                raise Crash
+            done[0] += 1
+            real(*arguments)
+
+        return act
+
+    for name in STEPS:
+        monkeypatch.setattr(folder_module, name, bounded(name, getattr(folder_module, name)))
+
+
+@pytest.mark.parametrize("torn", [False, True], ids=["between", "within"])
+@pytest.mark.parametrize("trigger", TRIGGERS)
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_mending_that_is_cut_short_is_finished_by_the_next(
+    damage: str, trigger: str, torn: bool, tmp_path: Path
+) -> None:
+    """Cut after each step: the next start ends in the same files, and the one after rests."""
+    spec = stream(kafka_source(), kafka_sink(), trigger=TRIGGERS[trigger]).spec
+    write(DAMAGED[damage], tmp_path / "whole")
+    whole = CheckpointFolder(tmp_path / "whole").repair(spec)
+    wanted = read(tmp_path / "whole")
+    for step in range(200):
+        path = tmp_path / str(step)
+        write(DAMAGED[damage], path)
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            crash_at(step, torn, monkeypatch)
+            try:
+                CheckpointFolder(path).repair(spec)
+            except Crash:
+                crashed = True
+            else:
+                crashed = False
+        assert CheckpointFolder(path).repair(spec).epoch == whole.epoch
+        assert read(path) == wanted
+        assert CheckpointFolder(path).repair(spec) == Repair((), whole.epoch)
+        if not crashed:
+            assert step > len(whole.delete) + len(whole.write)
+            return
+    raise AssertionError("the mending has no end")
+
+
+def test_the_folder_is_mended_as_planned(tmp_path: Path) -> None:
+    write(checkpoint(range(3), range(5)), tmp_path)
+    folder = CheckpointFolder(tmp_path)
+    assert folder.repair(stream().spec).epoch == 2
+    assert sorted(path.name for path in (tmp_path / "offsets").iterdir()) == [
+        ".0.crc", ".1.crc", ".2.crc", "0", "1", "2"
+    ]  # fmt: skip
+    assert folder.epoch() == 2
+    assert folder.committed_offsets() == {"in": {0: 20, 1: 14}}
+    assert folder.repair(stream().spec) == Repair((), 2)
+
+
+def test_an_empty_folder_is_a_first_start(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path / "not-yet")
+    assert folder.repair(stream().spec) == Repair((), None)
+    assert folder.epoch() is None
+    assert folder.committed_offsets() is None
+    assert folder.first_offsets() is None
+
+
+def test_a_beginning_that_cannot_be_read_is_not_made_up(tmp_path: Path) -> None:
+    write({"penstock/first-offsets.json": b'{"in": {"0'}, tmp_path)
+    with pytest.raises(DriverError) as raised:
+        CheckpointFolder(tmp_path).first_offsets()
+    assert raised.value.trouble.reason == "CheckpointDamaged"
+
+
+def test_a_folder_that_cannot_be_written_is_said_in_words(tmp_path: Path) -> None:
+    """The tests run as root, for whom nothing is read-only: so a file where a folder should be."""
+    (tmp_path / "generation-0").write_text("")
+    with pytest.raises(DriverError) as raised:
+        CheckpointFolder(tmp_path / "generation-0").repair(stream().spec)
+    trouble = raised.value.trouble
+    assert (trouble.reason, trouble.permanent, trouble.curable) == (
+        "CheckpointNotAccessible", True, True
+    )  # fmt: skip
+
+
+def test_a_full_volume_is_said_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: Path, __: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(folder_module, "write_draft", full)
+    folder = CheckpointFolder(tmp_path)
+    with pytest.raises(DriverError) as repairing:
+        folder.repair(stream().spec)
+    with pytest.raises(DriverError) as beginning:
+        folder.keep_first_offsets({})
+    for raised in (repairing, beginning):
+        assert raised.value.trouble.reason == "CheckpointFull"
+
+
+def test_where_a_stream_first_began_is_remembered(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    folder.keep_first_offsets({"in": {0: 5, 1: 7}})
+    assert CheckpointFolder(tmp_path).first_offsets() == {"in": {0: 5, 1: 7}}

@@ -1,0 +1,28 @@
+"""One driver at a time over a checkpoint; between processes: test_driver_process.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.driver.checkpoint import lock
+from penstock.driver.failures import DriverError
+
+
+def test_a_second_one_is_told_what_holds_it_up(tmp_path: Path) -> None:
+    first = lock.hold(tmp_path, 0)
+    assert first is not None
+    with pytest.raises(DriverError) as raised:
+        lock.hold(tmp_path, 0)
+    assert raised.value.trouble.reason == "CheckpointInUse"
+    assert not raised.value.trouble.permanent
+    lock.let_go(first)
+    second = lock.hold(tmp_path, 0)
+    assert second is not None
+    lock.let_go(second)
+
+
+def test_what_cannot_be_locked_is_left_to_the_look_at_the_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert lock.hold(tmp_path / "file", 0) is None

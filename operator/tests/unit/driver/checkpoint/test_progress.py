@@ -1,0 +1,69 @@
+"""What the checkpoint's logs tell, and which records are looked at for their latency."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+from penstock.driver.checkpoint.progress import ProgressReader, Stretch
+from penstock.driver.reporting.record_latency import draw
+
+
+def write(folder: Path, epoch: int, offset: int | None, planned: float, committed: float) -> None:
+    line = "5" if offset is None else f'{{"in":{{"0":{offset}}}}}'
+    for log, text, at in (("offsets", f"v1\n\n{line}", planned), ("commits", "v1\n{}", committed)):
+        path = folder / log / str(epoch)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        os.utime(path, (at, at))
+
+
+def test_commits_are_told_once_and_in_order(tmp_path: Path) -> None:
+    reader = ProgressReader(tmp_path)
+    assert reader.news() == []
+    for epoch in (3, 4):
+        write(tmp_path, epoch, epoch * 10, 100.0 + epoch, 100.5 + epoch)
+    ((first, unknown),) = reader.news()  # what was before this process is not counted
+    assert (first.epoch, first.at, first.took, first.offsets) == (4, 104.5, 0.5, {"in": {0: 40}})
+    assert unknown is None
+    for epoch in (5, 6):
+        write(tmp_path, epoch, epoch * 10, 100.0 + epoch, 100.5 + epoch)
+    assert [(commit.epoch, stretch) for commit, stretch in reader.news()] == [
+        (5, Stretch({"in": {0: 40}}, {"in": {0: 50}}, 105.5)),
+        (6, Stretch({"in": {0: 50}}, {"in": {0: 60}}, 106.5)),
+    ]
+    assert reader.news() == []
+
+
+def test_a_commit_that_was_taken_back_is_told_again(tmp_path: Path) -> None:
+    reader = ProgressReader(tmp_path)
+    for epoch in (3, 4):
+        write(tmp_path, epoch, epoch * 10, 100.0, 100.5)
+    reader.news()
+    (tmp_path / "commits" / "4").unlink()
+    assert [commit.epoch for commit, _ in reader.news()] == [3]
+    write(tmp_path, 4, 44, 200.0, 200.5)
+    assert [commit.offsets for commit, _ in reader.news()] == [{"in": {0: 44}}]
+
+
+def test_a_source_that_is_not_kafka_has_no_records_to_count(tmp_path: Path) -> None:
+    reader = ProgressReader(tmp_path)
+    for epoch in (0, 1):
+        write(tmp_path, epoch, None, 100.0, 100.5)
+        ((commit, stretch),) = reader.news()
+        assert (commit.epoch, commit.offsets, stretch) == (epoch, None, None)
+    (tmp_path / "offsets" / "1").unlink()
+    write(tmp_path, 2, 5, 100.0, 100.5)
+    assert [stretch for _, stretch in reader.news()] == [None]
+
+
+def test_records_are_drawn_within_the_epoch() -> None:
+    stretch = Stretch(
+        {"in": {0: 10, 1: 5, 2: 0}}, {"in": {0: 12, 1: 5, 2: 1, 3: 7}}, committed_at=0.0
+    )
+    assert stretch.records() == 3
+    drawn = {record for n in range(50) for record in draw(stretch, random.Random(n))}
+    assert drawn == {("in", 0, 10), ("in", 0, 11), ("in", 2, 0)}
+    wide = Stretch({"in": dict.fromkeys(range(99), 0)}, {"in": dict.fromkeys(range(99), 1)}, 0.0)
+    assert len(draw(wide, random.Random(1))) == 8

@@ -1,0 +1,267 @@
+"""What a crash can leave in the checkpoint, and that mending it only ever replays."""
+
+from __future__ import annotations
+
+import random
+from itertools import groupby
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.contract.repairs import Kind
+from penstock.driver.checkpoint.files import Files, checksum_path, is_metadata, kafka_offsets
+from penstock.driver.checkpoint.folder import group
+from penstock.driver.checkpoint.repair import Repair, plan_repair
+from penstock.driver.engine import Mode
+from penstock.driver.failures import DriverError
+from testkit.driver.checkpoints import (
+    BATCH_LINE,
+    BEGINNING,
+    COMMIT,
+    checkpoint,
+    checksum,
+    kinds,
+    mended,
+    offsets,
+    with_checksums,
+)
+
+
+def repaired(files: Files, mode: Mode = Mode.CONTINUOUS) -> dict[str, bytes]:
+    return mended(files, plan_repair(files, mode))
+
+
+def test_a_checkpoint_in_order_is_left_alone() -> None:
+    files = checkpoint(range(3, 8), range(3, 8))
+    assert plan_repair(files) == Repair(delete=(), epoch=7)
+
+
+def test_offsets_without_a_commit_go_with_their_checksums() -> None:
+    """Spark would not overwrite them, and commit its next epoch under offsets it never reached."""
+    repair = plan_repair(checkpoint(range(3, 8), range(3, 10)))
+    assert repair.epoch == 7
+    assert repair.delete == ("offsets/9", "offsets/8", "offsets/.9.crc", "offsets/.8.crc")
+    assert kinds(repair) == ["UncommittedOffsets", "UncommittedOffsets"]
+
+
+def test_offsets_go_too_when_nothing_was_ever_committed() -> None:
+    """A start without commits begins at the first offsets: a stale offsets/0 would skip records."""
+    repair = plan_repair(checkpoint(range(0), range(2)))
+    assert repair.epoch is None
+    assert {"offsets/0", "offsets/1"} <= set(repair.delete)
+    assert "metadata" not in repair.delete
+
+
+def test_a_checksum_of_a_commit_that_is_not_there_goes() -> None:
+    """Spark would swallow the next commit's failure, and never commit again."""
+    files = checkpoint(range(3), range(3)) | {"commits/.3.crc": checksum(COMMIT)}
+    assert plan_repair(files).delete == ("commits/.3.crc",)
+
+
+@pytest.mark.parametrize("torn", [b"", b"v1", b'v1\n{"nextBatch', b"\0" * 30])
+def test_a_torn_commit_is_taken_back(torn: bytes) -> None:
+    files = checkpoint(range(5), range(5)) | {"commits/4": torn}
+    repair = plan_repair(files)
+    assert repair.epoch == 3
+    assert {"commits/4", "commits/.4.crc", "offsets/4", "offsets/.4.crc"} == set(repair.delete)
+
+
+@pytest.mark.parametrize("torn", [b"", b"v1\n", b"v1\n\n", b'v1\n\n{"in":{"0":40', b"\0" * 30])
+def test_a_commit_whose_offsets_are_torn_is_taken_back(torn: bytes) -> None:
+    files = checkpoint(range(5), range(5)) | {"offsets/4": torn}
+    assert plan_repair(files).epoch == 3
+
+
+def test_a_changed_digit_is_seen_by_its_checksum() -> None:
+    files = checkpoint(range(5), range(5))
+    files["offsets/4"] = files["offsets/4"].replace(b'"0":40', b'"0":90')
+    assert plan_repair(files).epoch == 3
+
+
+def test_a_torn_checksum_alone_costs_no_epoch() -> None:
+    files = checkpoint(range(5), range(5))
+    files["commits/.4.crc"] = files["commits/.4.crc"][:5]
+    repair = plan_repair(files)
+    assert (repair.delete, repair.epoch) == (("commits/.4.crc",), 4)
+    assert kinds(repair) == ["StrayChecksum"]
+
+
+def test_temporary_files_and_broken_metadata_go() -> None:
+    files = checkpoint(range(2), range(2))
+    files |= {"metadata": b"", "commits/..2.0a1b.tmp": b"v1", "commits/...2.0a1b.tmp.crc": b"crc"}
+    repair = plan_repair(files)
+    assert set(repair.delete) == {
+        ".metadata.crc", "commits/..2.0a1b.tmp", "commits/...2.0a1b.tmp.crc"
+    }  # fmt: skip
+    assert is_metadata(repair.write["metadata"])
+    assert sorted(kinds(repair)) == ["BrokenMetadata", "TemporaryFile", "TemporaryFile"]
+    assert plan_repair(mended(files, repair)) == Repair((), 1)
+
+
+def test_what_cannot_be_mended_is_never_begun_anew_in_silence() -> None:
+    files = dict.fromkeys(checkpoint(range(3, 6), range(3, 6)), b"")
+    with pytest.raises(DriverError) as raised:
+        plan_repair(files)
+    assert raised.value.trouble.permanent
+
+
+BATCHES = [Mode.MICRO_BATCH, Mode.REAL_TIME]
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_progress_without_a_commit_is_not_begun_anew_in_silence(mode: Mode) -> None:
+    """offsets/2 says that there were commits."""
+    files = checkpoint([], range(3))
+    with pytest.raises(DriverError) as raised:
+        plan_repair(files, mode)
+    assert raised.value.trouble.reason == "CheckpointDamaged"
+    assert raised.value.trouble.permanent
+    # At offsets/1 a crash before the first commit may have left it.
+    assert plan_repair(checkpoint([], range(2)), mode).epoch is None
+
+
+@pytest.mark.parametrize("mode", BATCHES)
+def test_the_batch_engines_go_on_without_commits(mode: Mode) -> None:
+    """Batch N is planned when N - 1 is done."""
+    files = checkpoint([], [], range(40, 58))
+    repair = plan_repair(files, mode)
+    assert (repair.delete, repair.epoch, kinds(repair)) == ((), None, ["LostCommits"])
+    files |= {f"commits/{n}": b"" for n in range(40, 57)}
+    assert {each.kind for each in plan_repair(files, mode).mendings} == {
+        Kind.TORN_COMMIT, Kind.LOST_COMMITS
+    }  # fmt: skip
+    with pytest.raises(DriverError):
+        plan_repair(checkpoint([], [], [57]), mode)
+    with pytest.raises(DriverError):
+        plan_repair(files, Mode.CONTINUOUS)
+
+
+@pytest.mark.parametrize("mode", BATCHES)
+def test_a_planned_batch_that_goes_back_is_planned_anew(mode: Mode) -> None:
+    """Spark takes it for records that Kafka has lost, at each start."""
+    files = checkpoint(range(4), [], range(4))
+    files |= with_checksums({"offsets/4": offsets(2, BATCH_LINE)})
+    repair = plan_repair(files, mode)
+    assert (repair.epoch, kinds(repair)) == (3, ["BackwardOffsets"])
+    assert repair.delete == ("offsets/4", "offsets/.4.crc")
+
+
+def test_damage_behind_the_newest_commit_costs_nothing() -> None:
+    files = checkpoint(range(5), range(5)) | {"commits/3": b"", "offsets/2": b"v1"}
+    repair = plan_repair(files)
+    assert (repair.epoch, kinds(repair)) == (4, ["TornCommit", "TornOffsets"])
+    # Spark purges offsets before commits: a commit that has outlived them is nothing amiss.
+    assert plan_repair(checkpoint(range(5), range(2, 5))) == Repair((), 4)
+
+
+def test_a_commit_ahead_of_the_offsets_is_not_believed() -> None:
+    files = checkpoint(range(6), range(5))
+    repair = plan_repair(files)
+    assert (repair.epoch, kinds(repair)) == (4, ["CommitWithoutOffsets"])
+
+
+@pytest.mark.parametrize("found", [None, b"", b'{"id":"88', b"\0" * 45])
+def test_metadata_is_written_anew(found: bytes | None) -> None:
+    """Without it Spark refuses to start over logs; over a broken one it fails."""
+    files = checkpoint(range(3), range(3))
+    files.pop("metadata")
+    if found is not None:
+        files["metadata"] = found
+    after = repaired(files)
+    assert is_metadata(after["metadata"])
+    assert ".metadata.crc" not in after
+    assert plan_repair(after) == Repair((), 2)
+
+
+@pytest.mark.parametrize("found", [b"", b"v1", BEGINNING[:9], b"\0" * 24])
+def test_where_a_batch_engine_began_is_noted_anew(found: bytes) -> None:
+    """A query that has committed nothing yet would fail over it at each start."""
+    files = with_checksums({"metadata": b'{"id":"1"}', "sources/0/0": BEGINNING})
+    assert plan_repair(files, Mode.MICRO_BATCH) == Repair((), None)
+    repair = plan_repair(files | {"sources/0/0": found}, Mode.MICRO_BATCH)
+    assert (repair.delete, kinds(repair)) == (
+        ("sources/0/0", "sources/0/.0.crc"), ["BrokenBeginning"]
+    )  # fmt: skip
+    del files["sources/0/0"]
+    assert plan_repair(files, Mode.MICRO_BATCH).delete == ("sources/0/.0.crc",)
+
+
+def test_a_whole_temporary_file_goes_with_its_checksum() -> None:
+    left = with_checksums({"offsets/.3.e9b1.tmp": offsets(3)})
+    files = checkpoint(range(3), range(3)) | left
+    assert repaired(files) == checkpoint(range(3), range(3))
+
+
+def test_kafka_offsets() -> None:
+    assert kafka_offsets(offsets(3)) == {"in": {0: 30, 1: 21}}
+
+
+@st.composite
+def crashes(draw: st.DrawFn) -> tuple[int, dict[str, bytes]]:
+    """A run cut anywhere, and the newest epoch that is safe to go on from.
+
+    What the run had synced is whole; of what it was writing, any part may be there.
+    """
+    first = draw(st.integers(0, 5))
+    last = draw(st.integers(first, first + 10))
+    ahead = draw(st.integers(0, 3))
+    files = checkpoint(range(first, last + 1), range(first, last + 1 + ahead))
+    safe = last
+    unsynced = [f"offsets/{n}" for n in range(last + 1, last + 1 + ahead)]
+    if draw(st.booleans()) and last > first:
+        unsynced.append(f"commits/{last}")
+        safe = last - 1
+    for path in unsynced:
+        for each in (path, checksum_path(path)):
+            fate = draw(st.sampled_from(["whole", "gone", "torn"]))
+            if fate == "gone":
+                files.pop(each)
+            elif fate == "torn":
+                files[each] = files[each][: draw(st.integers(0, len(files[each]) - 1))]
+    for stray in draw(st.lists(st.sampled_from(["commits/.99.crc", "offsets/..7.x.tmp"]))):
+        files[stray] = b"crc\x00"
+    return safe, files
+
+
+@given(crashes())
+def test_any_crash_is_mended_towards_replaying(crash: tuple[int, dict[str, bytes]]) -> None:
+    safe, files = crash
+    repair = plan_repair(files)
+    after = repaired(files)
+    assert repair.epoch is not None
+    # Never behind what was safe by more than nothing, never ahead of a commit that is whole.
+    assert repair.epoch >= safe
+    assert after[f"commits/{repair.epoch}"] == COMMIT
+    assert after[f"offsets/{repair.epoch}"] == offsets(repair.epoch)
+    for path in after:
+        name = path.rpartition("/")[2]
+        if name.isdigit():
+            assert int(name) <= repair.epoch
+        elif name != "metadata":
+            assert name.startswith(".")
+            assert name.endswith(".crc")
+            assert path.replace(f"/{name}", f"/{name[1:-4]}").replace(
+                ".metadata.crc", "metadata"
+            ) in after  # fmt: skip
+
+
+@given(crashes(), st.randoms(use_true_random=False))
+def test_a_repair_cut_anywhere_is_finished_by_the_next(
+    crash: tuple[int, dict[str, bytes]], rng: random.Random
+) -> None:
+    """Also by a power cut, which leaves any part of what was not on the disk yet."""
+    _, files = crash
+    repair = plan_repair(files)
+    whole = mended(files, repair)
+    groups = [list(names) for _, names in groupby(repair.delete, key=group)]
+    reached = rng.randrange(len(groups) + 1)
+    for names in groups[:reached]:
+        for path in names:
+            del files[path]
+    for path in groups[reached] if reached < len(groups) else []:
+        if rng.random() < 0.5:
+            del files[path]
+    assert plan_repair(files).epoch == repair.epoch
+    assert repaired(files) == whole
+    assert plan_repair(whole) == Repair((), repair.epoch)

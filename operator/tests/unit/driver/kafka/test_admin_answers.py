@@ -1,0 +1,110 @@
+"""What the admin client's answers are made into, without Kafka."""
+
+import json
+import socket
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from penstock.driver.failures import DriverError, Trouble
+from penstock.driver.kafka import admin, offsets
+from testkit.streams.streams import kafka_source, stream
+
+
+def test_the_admin_client_gets_the_sources_own_options() -> None:
+    own = {"kafka.client.id": "mine", "minPartitions": "5"}
+    source = stream(kafka_source(options=own)).spec.source.kafka
+    assert source is not None
+    options = admin.client_options(source, Path())
+    assert options["client.id"] == "mine"
+    assert options["bootstrap.servers"] == "kafka:9092"
+    assert "minPartitions" not in options
+    assert int(options["default.api.timeout.ms"]) <= 10_000
+
+
+def test_a_stream_without_a_commit_begins_where_it_first_began() -> None:
+    first = {"in": {0: 5, 1: 7}}
+    newest = {"in": {0: 50, 1: 7, 2: 3}}
+    assert json.loads(offsets.starting_offsets(first, newest)) == {
+        # A partition that is new since then is read from its earliest record.
+        "in": {"0": 5, "1": 7, "2": offsets.EARLIEST}
+    }
+
+
+def test_a_topic_made_anew_is_read_from_its_earliest_record() -> None:
+    assert json.loads(offsets.starting_offsets({"in": {0: 500}}, {"in": {0: 3}})) == {
+        "in": {"0": offsets.EARLIEST}
+    }
+
+
+def test_lag() -> None:
+    assert offsets.lag({"in": {0: 5}}, {"in": {0: 8, 1: 2}}) == 5
+    assert offsets.lag({"in": {0: 9}}, {"in": {0: 8}}) == 0
+
+
+def test_an_unknown_broker_is_a_passing_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(host: str, port: object) -> object:
+        raise socket.gaierror(host)
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(DriverError) as raised:
+        admin.require_a_known_broker("kafka-0.kafka:9092, kafka-1.kafka:9092")
+    assert raised.value.trouble.reason == "BrokerUnreachable"
+    assert not raised.value.trouble.permanent
+
+
+def test_one_known_broker_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    def second_only(host: str, port: object) -> object:
+        if host != "::1":
+            raise socket.gaierror(host)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", second_only)
+    admin.require_a_known_broker("kafka-0.kafka:9092,[::1]:9092")
+
+
+class Brokers:
+    """Stands in for an Admin: what it says of topics, and of creating them."""
+
+    def __init__(self, topics: Trouble | None, creates: bool | Trouble) -> None:
+        self._topics = topics
+        self._creates = creates
+
+    def topics(self, names: list[str]) -> dict[str, admin.Topic]:
+        if self._topics is not None:
+            raise DriverError(self._topics)
+        return {name: admin.Topic("id", 1) for name in names}
+
+    def creates_topics(self) -> bool:
+        if isinstance(self._creates, Trouble):
+            raise DriverError(self._creates)
+        return self._creates
+
+
+MISSING = Trouble("TopicMissing", "")
+NOT_ALLOWED = Trouble("KafkaAuthorization", "")
+
+
+@pytest.mark.parametrize(
+    ("topics", "creates", "reason"),
+    [
+        pytest.param(None, False, None, id="it is there"),
+        pytest.param(MISSING, True, None, id="it will be created"),
+        pytest.param(MISSING, NOT_ALLOWED, None, id="who knows"),
+        pytest.param(MISSING, False, "TopicMissing", id="it is missing"),
+        pytest.param(NOT_ALLOWED, True, "KafkaAuthorization", id="it may not be looked at"),
+    ],
+)
+def test_an_output_topic(
+    topics: Trouble | None, creates: bool | Trouble, reason: str | None
+) -> None:
+    brokers = cast(admin.Admin, Brokers(topics, creates))
+    if reason is None:
+        admin.require_topic(brokers, "out")
+        return
+    with pytest.raises(DriverError) as raised:
+        admin.require_topic(brokers, "out")
+    assert raised.value.trouble.reason == reason
+    if reason == "TopicMissing":
+        assert "the output topic out " in raised.value.trouble.message

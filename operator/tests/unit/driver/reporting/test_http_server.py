@@ -1,0 +1,62 @@
+"""The probes and the metrics, over HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.driver.reporting.http_server import Health, serve
+from penstock.driver.reporting.metrics import Metrics
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[Health, Metrics, http.client.HTTPConnection]]:
+    health, metrics = Health(), Metrics()
+    server = serve(0, health, metrics)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1])
+    yield health, metrics, connection
+    connection.close()
+    server.shutdown()
+    server.server_close()
+
+
+def get(connection: http.client.HTTPConnection, path: str) -> tuple[int, str]:
+    connection.request("GET", path)
+    response = connection.getresponse()
+    body = response.read().decode()
+    connection.close()
+    return response.status, body
+
+
+Served = tuple[Health, Metrics, http.client.HTTPConnection]
+
+
+def test_live_while_the_loop_turns(served: Served) -> None:
+    health, _, connection = served
+    assert get(connection, "/livez")[0] == 200
+    health.turned_at = time.monotonic() - health.may_take - 1
+    assert get(connection, "/livez")[0] == 503
+
+
+def test_ready_only_when_said_and_alive(served: Served) -> None:
+    health, _, connection = served
+    assert get(connection, "/readyz")[0] == 503
+    health.ready = True
+    assert get(connection, "/readyz")[0] == 200
+    health.turned_at = time.monotonic() - health.may_take - 1
+    assert get(connection, "/readyz")[0] == 503
+
+
+def test_metrics(served: Served) -> None:
+    _, metrics, connection = served
+    metrics.show(DriverReport(spec_hash="", state=QueryState.RUNNING))
+    lines = get(connection, "/metrics")[1].splitlines()
+    assert 'penstock_driver_state{state="Running"} 1.0' in lines
+
+
+def test_nothing_else_is_served(served: Served) -> None:
+    assert get(served[2], "/etc/passwd")[0] == 404

@@ -1,0 +1,125 @@
+"""The driver's numbers as Prometheus reads them, and that there cannot be too many of them."""
+
+from __future__ import annotations
+
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.contract.repairs import Kind
+from penstock.driver.checkpoint.progress import Commit, Stretch
+from penstock.driver.failures import Trouble
+from penstock.driver.reporting.metrics import MOST_PARTITIONS, MOST_REASONS, OTHER, PREFIX, Metrics
+from penstock.driver.spark import batch_metrics
+from penstock.driver.spark.executor_metrics import ExecutorFigures
+
+COMMIT = Commit(epoch=7, at=1_700_000_000.5, took=0.2, offsets={"in": {0: 30, 1: 5}})
+STRETCH = Stretch({"in": {0: 10, 1: 5}}, {"in": {0: 30, 1: 5, 2: 9}}, COMMIT.at)
+FIGURES = ExecutorFigures("1", 2, 2, 0, heap_peak=5 << 20, off_heap_peak=0, storage_used=0)
+
+
+def numbers(metrics: Metrics) -> dict[str, float]:
+    """Every sample by its name and labels, without the prefix."""
+    text = generate_latest(metrics.registry).decode()
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
+            name = sample.name.removeprefix(f"{PREFIX}_")
+            found[f"{name}{{{labels}}}" if labels else name] = sample.value
+    return found
+
+
+def test_a_report() -> None:
+    metrics = Metrics()
+    metrics.show(
+        DriverReport(
+            spec_hash="",
+            state=QueryState.RUNNING,
+            partitions=4,
+            cores=4,
+            registered_cores=3,
+            lag=12,
+        )
+    )
+    found = numbers(metrics)
+    assert found["state{state=Running}"] == 1
+    assert found["state{state=Failed}"] == 0
+    assert found["source_partitions"] == 4
+    assert found["executor_cores{kind=wanted}"] == 4
+    assert found["executor_cores{kind=registered}"] == 3
+    assert found["lag_records"] == 12
+
+
+def test_commits() -> None:
+    metrics = Metrics()
+    metrics.committed(COMMIT, None)
+    metrics.committed(COMMIT, STRETCH)
+    metrics.latency(0.7)
+    found = numbers(metrics)
+    assert found["epoch"] == 7
+    assert found["last_epoch_commit_timestamp_seconds"] == COMMIT.at
+    assert found["committed_records_total"] == 20  # the new partition's beginning is not known
+    assert found["epoch_commit_duration_seconds_count"] == 2
+    assert found["record_commit_latency_seconds_bucket{le=0.5}"] == 0
+    assert found["record_commit_latency_seconds_bucket{le=1.0}"] == 1
+
+
+def test_what_went_wrong() -> None:
+    metrics = Metrics()
+    metrics.restarted("TaskFailed")
+    metrics.failed(Trouble("TaskFailed", "an executor was lost"))
+    metrics.failed(Trouble("TopicMissing", "in", permanent=True))
+    metrics.watchdog_acted("NoProgress", "stop_query")
+    metrics.mended(Kind.TORN_COMMIT)
+    found = numbers(metrics)
+    assert found["restarts_total{level=query,reason=TaskFailed}"] == 1
+    assert found["failures_total{permanent=false,reason=TaskFailed}"] == 1
+    assert found["failures_total{permanent=true,reason=TopicMissing}"] == 1
+    assert found["watchdog_actions_total{action=stop_query,reason=NoProgress}"] == 1
+    assert found["checkpoint_mendings_total{kind=TornCommit}"] == 1
+
+
+def test_partitions_and_executors_come_and_go() -> None:
+    metrics = Metrics()
+    metrics.offsets({"in": {0: 30}}, {"in": {0: 35, 1: 4}})
+    metrics.executors([FIGURES])
+    found = numbers(metrics)
+    assert found["committed_offset{partition=0,topic=in}"] == 30
+    assert "committed_offset{partition=1,topic=in}" not in found
+    assert found["partition_lag_records{partition=0,topic=in}"] == 5
+    assert found["partition_lag_records{partition=1,topic=in}"] == 4
+    assert found["executor_heap_peak_bytes{executor=1}"] == 5 << 20
+    metrics.executors([])
+    assert not any(name.startswith("executor_heap") for name in numbers(metrics))
+
+
+PROGRESS = """{"batchId": 3, "inputRowsPerSecond": 12.5, "processedRowsPerSecond": "Infinity",
+"eventTime": {"watermark": "2026-01-01T00:00:10.000Z"},
+"stateOperators": [{"numRowsTotal": 3, "memoryUsedBytes": 100}, {"numRowsTotal": 4}]}"""
+
+
+def test_a_batch() -> None:
+    metrics = Metrics()
+    assert not any(name.startswith("batch") for name in numbers(metrics))
+    metrics.batch(batch_metrics.read(PROGRESS))
+    found = numbers(metrics)
+    assert found["batch_rows_per_second{kind=input}"] == 12.5
+    assert found["batch_rows_per_second{kind=processed}"] == 0
+    assert found["state_rows"] == 7
+    assert found["state_memory_bytes"] == 100
+    assert found["watermark_timestamp_seconds"] == 1767225610
+    metrics.batch(batch_metrics.read("{}"))
+    assert "watermark_timestamp_seconds" not in numbers(metrics)
+
+
+def test_series_are_bounded() -> None:
+    metrics = Metrics()
+    wide = {"in": dict.fromkeys(range(MOST_PARTITIONS + 1), 1)}
+    metrics.offsets(wide, wide)
+    for n in range(2 * MOST_REASONS):
+        metrics.failed(Trouble(f"Reason{n}", ""))
+    found = numbers(metrics)
+    assert not any("partition=" in name for name in found)
+    assert found[f"failures_total{{permanent=false,reason={OTHER}}}"] == MOST_REASONS
+    assert sum("failures_total" in name for name in found) == MOST_REASONS + 1

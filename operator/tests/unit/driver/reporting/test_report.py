@@ -1,0 +1,67 @@
+"""When a report is due, and what is left when the process ends."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from penstock.api.v1alpha1.status import Cause, Failure, LastMending
+from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.contract.repairs import MEANINGS, Kind, Mending
+from penstock.driver.checkpoint.repair import Repair
+from penstock.driver.failures import Trouble
+from penstock.driver.reporting.report import (
+    SLOW_BEAT,
+    as_annotation,
+    is_due,
+    last_mending,
+    write_termination_message,
+)
+
+RUNNING = DriverReport(spec_hash="hash", state=QueryState.RUNNING, epoch=3, lag=10)
+
+
+def test_transitions_at_once_numbers_at_a_slow_beat_nothing_twice() -> None:
+    assert is_due(RUNNING, None, 0.0)
+    assert not is_due(RUNNING, RUNNING, 1e9)
+    restarting = RUNNING.model_copy(update={"state": QueryState.RESTARTING})
+    assert is_due(restarting, RUNNING, 0.0)
+    further = RUNNING.model_copy(update={"epoch": 4, "lag": 12})
+    assert not is_due(further, RUNNING, SLOW_BEAT - 1)
+    assert is_due(further, RUNNING, SLOW_BEAT)
+
+
+def test_the_annotation_says_what_is_known() -> None:
+    text = as_annotation(RUNNING)
+    assert '"specHash":"hash"' in text
+    assert "null" not in text
+    assert DriverReport.model_validate_json(text) == RUNNING
+
+
+def test_the_termination_message_fits_and_is_a_failure(tmp_path: Path) -> None:
+    path = tmp_path / "termination-log"
+    failure = Trouble("DriverKilled", "x" * 10_000).at(datetime.now(UTC))
+    write_termination_message(path, failure)
+    assert path.stat().st_size < 4096
+    assert Failure.model_validate_json(path.read_text()).reason == "DriverKilled"
+
+
+def test_no_place_for_a_termination_message_is_no_failure(tmp_path: Path) -> None:
+    failure = Trouble("DriverKilled", "").at(datetime.now(UTC))
+    write_termination_message(None, failure)
+    write_termination_message(tmp_path / "missing" / "log", failure)
+
+
+def test_a_repair_is_reported_by_its_gravest_mending() -> None:
+    found = [Mending(Kind.UNCOMMITTED_OFFSETS, f"offsets/{n}") for n in range(8, 14)]
+    repair = Repair((), 7, {}, (*found, Mending(Kind.TORN_COMMIT, "commits/8")))
+    now = datetime.now(UTC)
+    assert last_mending(repair, now) == LastMending(
+        reason="TornCommit",
+        cause=Cause.DAMAGE,
+        message="UncommittedOffsets (offsets/8, offsets/9, offsets/10 and 3 more); "
+        "TornCommit (commits/8); it goes on from epoch 7",
+        time=now,
+    )
+
+
+def test_every_kind_of_mending_is_told_of_in_words() -> None:
+    assert set(MEANINGS) == set(Kind)

@@ -1,0 +1,195 @@
+"""Spark's configuration, as a table: each trap that needs a cluster to spring is held here."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.contract.sizing import Size
+from penstock.driver.environment import Kubernetes, Local
+from penstock.driver.spark.session import executor_template, spark_conf
+from testkit.streams.streams import stream
+
+POD = Kubernetes("numbers-driver-0", "10.1.2.3", "payments", "hash")
+LAPTOP = Local(Path("/checkpoints/numbers"))
+SIZE = Size(partitions=5, executors=3, cores_per_executor=2)
+
+
+@pytest.mark.parametrize(
+    ("conf", "value"),
+    [
+        # A lost task is not tried again by the scheduler, which would hide the cause.
+        ("spark.task.maxFailures", "1"),
+        # Executors dial the pod's own address on ports that a network policy can name.
+        ("spark.driver.host", "10.1.2.3"),
+        ("spark.driver.port", "7078"),
+        ("spark.driver.blockManager.port", "7079"),
+        ("spark.blockManager.port", "7079"),
+        # An executor lost to memory does not come back with one core.
+        ("spark.kubernetes.allocation.recoveryMode.enabled", "false"),
+        # The session does not wait for executors: the supervisor does, and says so.
+        ("spark.scheduler.minRegisteredResourcesRatio", "0"),
+        # Lost executors are no lifetime budget.
+        ("spark.executor.maxNumFailures", "2147483647"),
+        ("spark.dynamicAllocation.enabled", "false"),
+        ("spark.speculation", "false"),
+        ("spark.ui.enabled", "false"),
+        ("spark.kubernetes.executor.disableConfigMap", "true"),
+        ("spark.kubernetes.executor.podNamePrefix", "numbers"),
+        ("spark.kubernetes.namespace", "payments"),
+        ("spark.kubernetes.container.image", "penstock/spark:test"),
+        ("spark.kubernetes.authenticate.executor.serviceAccountName", "numbers-driver"),
+        ("spark.executor.instances", "3"),
+        ("spark.executor.cores", "2"),
+        ("spark.kubernetes.executor.request.cores", "300m"),
+        ("spark.executor.memory", "768m"),
+        ("spark.executor.memoryOverhead", "400m"),
+        ("spark.kubernetes.executor.label.penstock.dev/stream", "numbers"),
+        ("spark.kubernetes.executor.label.app.kubernetes.io/component", "executor"),
+    ],
+)
+def test_on_kubernetes(conf: str, value: str) -> None:
+    executor = {
+        "cores": 2, "coreRequest": "300m", "memory": "768Mi", "memoryOverhead": "400Mi"
+    }  # fmt: skip
+    assert spark_conf(stream(executor=executor), POD, SIZE)[conf] == value
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        # Executors would dial it.
+        "spark.driver.bindAddress",
+        # Spark would wait for the driver's pod to be Ready before it asks for executors.
+        "spark.kubernetes.driver.pod.name",
+    ],
+)
+def test_what_must_not_be_set_in_the_pod(conf: str) -> None:
+    assert conf not in spark_conf(stream(), POD, SIZE)
+
+
+def test_cores_are_requested_whole_unless_said_otherwise() -> None:
+    conf = spark_conf(stream(executor={"cores": 2}), POD, SIZE)
+    assert conf["spark.kubernetes.executor.request.cores"] == "2"
+    assert "spark.executor.memoryOverhead" not in conf
+
+
+def test_executors_silence_the_warning_for_each_record() -> None:
+    conf = spark_conf(
+        stream(executor={"javaOptions": ["-XX:+UseZGC", "-Dwords=one two"]}), POD, SIZE
+    )
+    options = conf["spark.executor.extraJavaOptions"].split()
+    (log4j2,) = [each for each in options if each.startswith("-Dlog4j2.configurationFile=")]
+    configured = Path(log4j2.partition("file://")[2]).read_text()
+    assert "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer" in configured
+    assert "-XX:+UseZGC" in options
+    assert '"-Dwords=one two"' in conf["spark.executor.extraJavaOptions"]
+
+
+def test_a_laptop_has_a_slot_for_each_partition_on_loopback() -> None:
+    conf = spark_conf(stream(), LAPTOP, Size(5, 5, 1))
+    assert conf["spark.master"] == "local[5]"
+    assert conf["spark.driver.host"] == "127.0.0.1"
+    assert conf["spark.task.maxFailures"] == "1"
+    assert not any(name.startswith("spark.kubernetes.") for name in conf)
+
+
+def test_the_users_conf_wins_over_defaults() -> None:
+    conf = spark_conf(stream(sparkConf={"spark.locality.wait": "1s"}), POD, SIZE)
+    assert conf["spark.locality.wait"] == "1s"
+
+
+def test_an_aggregate_has_a_task_for_each_core() -> None:
+    assert spark_conf(stream(), POD, SIZE)["spark.sql.shuffle.partitions"] == "6"
+    own = stream(sparkConf={"spark.sql.shuffle.partitions": "50"})
+    assert spark_conf(own, POD, SIZE)["spark.sql.shuffle.partitions"] == "50"
+
+
+def test_a_socket_is_read_in_one_partition() -> None:
+    """Spark would make one for each core of the session."""
+    socket = stream({"socket": {"host": "lines", "port": 9999}})
+    assert spark_conf(socket, POD, SIZE)["spark.default.parallelism"] == "1"
+    assert "spark.default.parallelism" not in spark_conf(stream(), POD, SIZE)
+
+
+def test_executors_of_the_users_own_account() -> None:
+    conf = spark_conf(stream(serviceAccountName="mine"), POD, SIZE)
+    assert conf["spark.kubernetes.authenticate.executor.serviceAccountName"] == "mine"
+
+
+def test_the_users_template_lies_under_ours() -> None:
+    template = executor_template(
+        "numbers-driver-0",
+        "uid",
+        stream(
+            imagePullSecrets=[{"name": "registry"}],
+            executor={
+                "podTemplate": {
+                    "metadata": {"labels": {"team": "fraud"}, "name": "not-this"},
+                    "spec": {
+                        "nodeSelector": {"disk": "ssd"},
+                        "automountServiceAccountToken": True,
+                        "containers": [
+                            {"name": "executor", "env": [{"name": "A", "value": "b"}]},
+                            {"name": "sidecar", "image": "sidecar"},
+                        ],
+                        "volumes": [{"name": "data", "emptyDir": {}}],
+                    },
+                }
+            },
+        ),
+    )
+    assert template["metadata"]["labels"] == {"team": "fraud"}
+    assert "name" not in template["metadata"]
+    spec = template["spec"]
+    assert spec["nodeSelector"] == {"disk": "ssd"}
+    assert spec["automountServiceAccountToken"] is False
+    assert [each["name"] for each in spec["containers"]] == ["executor", "sidecar"]
+    assert spec["containers"][0]["env"] == [{"name": "A", "value": "b"}]
+    assert spec["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
+    assert {"data", "work"} <= {each["name"] for each in spec["volumes"]}
+    assert spec["imagePullSecrets"] == [{"name": "registry"}]
+
+
+def test_executors_of_a_query_with_state_write_into_the_checkpoint_beside_the_driver() -> None:
+    """Its volume can be mounted on one node only."""
+    stateful = stream(
+        trigger={"microBatch": {}},
+        outputMode="update",
+        transform={"sql": "SELECT count(*) AS value FROM source"},
+    )
+    spec = executor_template("numbers-driver-0", "uid", stateful)["spec"]
+    assert {"name": "checkpoint", "persistentVolumeClaim": {"claimName": "numbers-checkpoint"}} in (
+        spec["volumes"]
+    )
+    mounts = {each["name"]: each["mountPath"] for each in spec["containers"][0]["volumeMounts"]}
+    assert mounts["checkpoint"] == "/var/lib/penstock/checkpoint"
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    (near,) = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert near["labelSelector"]["matchLabels"]["penstock.dev/stream"] == "numbers"
+    assert near["topologyKey"] == "kubernetes.io/hostname"
+
+
+def test_executors_of_a_query_without_state_run_anywhere() -> None:
+    for each in (stream(), stream(trigger={"microBatch": {}})):
+        spec = executor_template("numbers-driver-0", "uid", each)["spec"]
+        assert "affinity" not in spec
+        assert "checkpoint" not in {volume["name"] for volume in spec["volumes"]}
+
+
+def test_executors_are_owned_and_meet_the_restricted_pod_security_standard() -> None:
+    template = executor_template("numbers-driver-0", "uid", stream())
+    (owner,) = template["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("Pod", "numbers-driver-0", "uid")
+    spec = template["spec"]
+    (container,) = spec["containers"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounted == {"spark-local-dir-1": "/tmp", "work": "/opt/spark/work-dir"}
+    assert {volume["name"] for volume in spec["volumes"]} == set(mounted)

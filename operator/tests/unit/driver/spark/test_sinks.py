@@ -1,0 +1,78 @@
+"""The options of Spark's sinks, and the statements before them, without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.driver.spark.sinks import passed_on, sink_options
+from penstock.driver.spark.transforms import create_function
+from testkit.streams.streams import CONSOLE, kafka_sink, stream
+
+
+def test_kafka_does_not_linger_unless_told_otherwise() -> None:
+    name, options = sink_options(stream(sink=kafka_sink()).spec.sink, Path())
+    assert name == "kafka"
+    assert options == {
+        "kafka.linger.ms": "0",
+        "includeHeaders": "false",
+        "kafka.bootstrap.servers": "kafka:9092",
+        "topic": "out",
+    }
+    slow = kafka_sink(options={"kafka.linger.ms": "5"}, includeHeaders=True)
+    _, options = sink_options(stream(sink=slow).spec.sink, Path())
+    assert options["kafka.linger.ms"] == "5"
+    assert options["includeHeaders"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("sink", "made"),
+    [
+        (
+            {"console": {"numRows": 5, "truncate": False}},
+            ("console", {"numRows": "5", "truncate": "false"}),
+        ),
+        ({"noop": {}}, ("noop", {})),
+        ({"memory": {"queryName": "results"}}, ("memory", {})),
+        (
+            {"custom": {"format": "my.module:Sink", "options": {"a": "b"}}},
+            ("my.module:Sink", {"a": "b"}),
+        ),
+    ],
+)
+def test_other_sinks(sink: dict[str, Any], made: tuple[str, dict[str, str]]) -> None:
+    assert sink_options(stream(sink=sink).spec.sink, Path()) == made
+
+
+def test_a_topic_column_needs_no_topic() -> None:
+    sink = {"kafka": {"bootstrapServers": "kafka:9092"}}
+    assert "topic" not in sink_options(stream(sink=sink).spec.sink, Path())[1]
+
+
+@pytest.mark.parametrize(
+    ("sink", "passed"),
+    [
+        # A passed-on `topic` or `partition` would send records back to where they came from.
+        (kafka_sink(), ["key", "value"]),
+        (CONSOLE, None),
+    ],
+)
+def test_pass_through(sink: dict[str, Any], passed: list[str] | None) -> None:
+    columns = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    assert passed_on(columns, stream(sink=sink).spec.sink) == passed
+
+
+def test_functions_are_plain_sql() -> None:
+    flagged = {
+        "name": "isPaymentFlagged",
+        "parameters": [{"name": "paymentId", "type": "BIGINT"}],
+        "returns": "BOOLEAN",
+        "expression": "paymentId % 100 = 7",
+    }
+    spec = stream(transform={"functions": [flagged]}).spec
+    assert create_function(spec.transform.functions[0]) == (
+        "CREATE OR REPLACE TEMPORARY FUNCTION isPaymentFlagged(paymentId BIGINT) "
+        "RETURNS BOOLEAN RETURN paymentId % 100 = 7"
+    )

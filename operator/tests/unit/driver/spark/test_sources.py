@@ -1,0 +1,175 @@
+"""The options of Spark's sources, without Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.contract.sizing import default_parallelism, stated_partitions
+from penstock.driver.checkpoint.start_position import begins_at_a_moment
+from penstock.driver.engine import Mode
+from penstock.driver.failures import DriverError
+from penstock.driver.kafka.offsets import chosen, first_offsets
+from penstock.driver.spark.sources import source_options
+from testkit.streams.streams import RATE, kafka_source, stream
+
+SOCKET: dict[str, Any] = {"socket": {"host": "lines", "port": 9999}}
+CUSTOM: dict[str, Any] = {"custom": {"format": "netcat", "options": {"a": "b"}, "numPartitions": 3}}
+
+
+def options(
+    source: dict[str, Any], mode: Mode = Mode.CONTINUOUS, starting: str | None = None
+) -> dict[str, str]:
+    return source_options(stream(source, trigger=TRIGGER).spec.source, Path(), mode, starting)[1]
+
+
+TRIGGER: dict[str, Any] = {"microBatch": {}}
+
+
+def test_kafka_is_read_with_low_latency_unless_told_otherwise() -> None:
+    """fetch.max.wait.ms is what a record waits at the broker for in continuous mode."""
+    assert options(kafka_source())["kafka.fetch.max.wait.ms"] == "2"
+    assert options(kafka_source(), Mode.REAL_TIME)["kafka.fetch.max.wait.ms"] == "2"
+    own = kafka_source(options={"kafka.fetch.max.wait.ms": "50"})
+    assert options(own)["kafka.fetch.max.wait.ms"] == "50"
+    # A micro-batch knows where it ends, and waits for nothing.
+    assert "kafka.fetch.max.wait.ms" not in options(kafka_source(), Mode.MICRO_BATCH)
+
+
+@pytest.mark.parametrize(
+    ("what", "option", "value"),
+    [
+        ({"topics": ["a", "b"]}, "subscribe", "a,b"),
+        ({"topicPattern": "pay-.*"}, "subscribePattern", "pay-.*"),
+        ({"assign": {"b": [1], "a": [0, 2]}}, "assign", '{"a": [0, 2], "b": [1]}'),
+    ],
+)
+def test_what_is_read(what: dict[str, Any], option: str, value: str) -> None:
+    given = options({"kafka": {"bootstrapServers": "kafka:9092", **what}})
+    assert given[option] == value
+    assert len({"subscribe", "subscribePattern", "assign"} & set(given)) == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "option", "value"),
+    [
+        ({"startingOffsets": "earliest"}, "startingOffsets", "earliest"),
+        ({}, "startingOffsets", "latest"),
+        (
+            {"startingOffsetsByPartition": {"in": {"0": 5, "1": -2}}},
+            "startingOffsets",
+            '{"in": {"0": 5, "1": -2}}',
+        ),
+        ({}, "failOnDataLoss", "true"),
+        ({"failOnDataLoss": False}, "failOnDataLoss", "false"),
+        ({"includeHeaders": True}, "includeHeaders", "true"),
+        ({"options": {"maxOffsetsPerTrigger": "9"}}, "maxOffsetsPerTrigger", "9"),
+    ],
+)
+def test_kafka_fields(field: dict[str, Any], option: str, value: str) -> None:
+    assert options(kafka_source(**field))[option] == value
+
+
+def test_where_a_stream_first_began_comes_before_what_the_spec_says() -> None:
+    made = options(kafka_source(startingOffsets="latest"), starting='{"in": {"0": 5}}')
+    assert made["startingOffsets"] == '{"in": {"0": 5}}'
+
+
+@pytest.mark.parametrize(
+    ("source", "made"),
+    [
+        (RATE, ("rate", {"rowsPerSecond": "10", "numPartitions": "2"})),
+        (
+            {"rate": {"rampUpTime": "1m"}},
+            ("rate", {"rowsPerSecond": "1", "numPartitions": "1", "rampUpTime": "60000ms"}),
+        ),
+        (SOCKET, ("socket", {"host": "lines", "port": "9999", "includeTimestamp": "false"})),
+        (CUSTOM, ("netcat", {"a": "b"})),
+    ],
+)
+def test_other_sources(source: dict[str, Any], made: tuple[str, dict[str, str]]) -> None:
+    spec = stream(source, trigger=TRIGGER).spec
+    assert source_options(spec.source, Path(), Mode.MICRO_BATCH) == made
+
+
+@pytest.mark.parametrize(
+    ("source", "conf", "partitions"),
+    [
+        (RATE, {}, 2),
+        (CUSTOM, {}, 3),
+        (SOCKET, {}, 1),
+        # As many as the session's default parallelism, which is therefore set.
+        (SOCKET, {"spark.default.parallelism": "4"}, 4),
+        (SOCKET, {"spark.default.parallelism": "many"}, 1),
+    ],
+)
+def test_partitions_of_a_source_that_is_not_asked(
+    source: dict[str, Any], conf: dict[str, str], partitions: int
+) -> None:
+    spec = stream(source).spec
+    assert stated_partitions(spec.source, conf) == partitions
+    assert default_parallelism(spec.source, conf) == (partitions if source is SOCKET else None)
+
+
+@pytest.mark.parametrize(
+    ("more", "moment"),
+    [
+        ({}, True),
+        ({"startingOffsets": "earliest"}, False),
+        ({"startingOffsetsByPartition": {"in": {"0": -1}}}, True),
+        ({"options": {"startingTimestamp": "1"}}, False),
+    ],
+)
+def test_what_depends_on_the_moment_is_remembered(more: dict[str, Any], moment: bool) -> None:
+    assert begins_at_a_moment(stream(kafka_source(**more)).spec.source) is moment
+    assert not begins_at_a_moment(stream(RATE).spec.source)
+
+
+def test_first_offsets() -> None:
+    newest = {"in": {0: 50, 1: 70}}
+    assert first_offsets({}, newest) == newest
+    # -1 is the latest, at this moment; -2 the earliest, whenever it is asked.
+    assert first_offsets({"in": {"0": -1, "1": -2}}, newest) == {"in": {0: 50, 1: -2}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"in": {"0": 1}}, "does not name in 1"),
+        ({"in": {"0": 1, "1": 1, "2": 1}}, "names in 2"),
+        ({"in": {"0": 1, "1": 1}, "other": {"0": 1}}, "names other 0"),
+    ],
+)
+def test_every_partition_and_no_other_is_named(asked: dict[str, Any], words: str) -> None:
+    """Spark would die of an assertion."""
+    with pytest.raises(DriverError) as raised:
+        first_offsets(asked, {"in": {0: 50, 1: 70}})
+    assert words in raised.value.trouble.message
+    assert raised.value.trouble.permanent
+
+
+def test_assigned_partitions() -> None:
+    assert chosen({"in": 3}, None) == {"in": [0, 1, 2]}
+    assert chosen({"in": 3}, {"in": [2, 0]}) == {"in": [0, 2]}
+    with pytest.raises(DriverError) as raised:
+        chosen({"in": 3}, {"in": [3]})
+    assert raised.value.trouble.reason == "PartitionMissing"
+    assert raised.value.trouble.curable
+
+
+def test_assign_is_json_to_spark() -> None:
+    given = options({"kafka": {"bootstrapServers": "kafka:9092", "assign": {"in": [0]}}})
+    assert json.loads(given["assign"]) == {"in": [0]}
+
+
+def test_the_continuous_engine_is_told_its_partitions() -> None:
+    """It would plan itself anew when it saw more, and could lose records in a crash after that."""
+    source, there = stream(kafka_source()).spec.source, {"in": [0, 1]}
+    continuous = source_options(source, Path(), Mode.CONTINUOUS, None, there)[1]
+    assert json.loads(continuous["assign"]) == there
+    assert "subscribe" not in continuous
+    for mode in (Mode.MICRO_BATCH, Mode.REAL_TIME):
+        assert source_options(source, Path(), mode, None, there)[1]["subscribe"] == "in"

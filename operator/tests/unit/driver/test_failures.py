@@ -1,0 +1,135 @@
+"""Exceptions -> reasons, as a table. The chains are those that Spark 4.2 and Kafka 3.9 throw."""
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.driver.failures import Link, classify
+from penstock.driver.java_exceptions import understand
+
+EXCEPTION = ("java.lang.Exception", "java.lang.Throwable", "java.lang.Object")
+RUNTIME = ("java.lang.RuntimeException", *EXCEPTION)
+KAFKA = ("org.apache.kafka.common.KafkaException", *RUNTIME)
+API = ("org.apache.kafka.common.errors.ApiException", *KAFKA)
+RETRIABLE = ("org.apache.kafka.common.errors.RetriableException", *API)
+ANALYSIS = ("org.apache.spark.sql.AnalysisException", *EXCEPTION)
+SPARK = ("org.apache.spark.SparkException", *EXCEPTION)
+
+WRAPPER = Link(
+    ("org.apache.spark.sql.streaming.StreamingQueryException", *EXCEPTION),
+    "[STREAM_FAILED] Query terminated", "STREAM_FAILED",
+)  # fmt: skip
+EXECUTION = Link(("java.util.concurrent.ExecutionException", *EXCEPTION), "wrapped")
+ABORTED = Link(SPARK, "Job aborted due to stage failure: Task 0 failed 1 times\nDriver stacktrace:")
+
+
+def kafka_error(name: str, parents: tuple[str, ...]) -> Link:
+    return Link((f"org.apache.kafka.common.errors.{name}", *parents), "what Kafka says")
+
+
+@pytest.mark.parametrize(
+    ("chain", "reason", "permanent", "curable"),
+    [
+        (
+            [Link(ANALYSIS, "no Aggregate", "_LEGACY_ERROR_TEMP_3102")],
+            "UnsupportedOperation", True, False,
+        ),
+        (
+            [Link(("org.apache.spark.sql.catalyst.parser.ParseException", *ANALYSIS), "bad",
+                  "PARSE_SYNTAX_ERROR")],
+            "ParseSyntaxError", True, False,
+        ),
+        (
+            [Link(("x.ExtendedAnalysisException", *ANALYSIS), "no column",
+                  "UNRESOLVED_COLUMN.WITH_SUGGESTION")],
+            "UnresolvedColumn", True, False,
+        ),
+        (
+            [EXECUTION, kafka_error("UnknownTopicOrPartitionException",
+                ("org.apache.kafka.common.errors.InvalidMetadataException",
+                 "org.apache.kafka.common.errors.RefreshRetriableException", *RETRIABLE))],
+            "TopicMissing", True, True,
+        ),
+        (
+            [EXECUTION, kafka_error("TopicAuthorizationException",
+                ("org.apache.kafka.common.errors.AuthorizationException", *API))],
+            "KafkaAuthorization", True, True,
+        ),
+        (
+            [WRAPPER, kafka_error("SaslAuthenticationException",
+                ("org.apache.kafka.common.errors.AuthenticationException", *API))],
+            "KafkaAuthentication", True, True,
+        ),
+        (
+            [WRAPPER, ABORTED, kafka_error("TimeoutException", RETRIABLE)],
+            "BrokerUnreachable", False, False,
+        ),
+        ([WRAPPER, ABORTED, kafka_error("DisconnectException", RETRIABLE)],
+         "BrokerUnreachable", False, False),
+        ([Link(("java.util.concurrent.TimeoutException", *EXCEPTION), "")],
+         "BrokerUnreachable", False, False),
+        ([WRAPPER, ABORTED], "TaskFailed", False, False),
+        (
+            [WRAPPER, ABORTED, Link(("x.KafkaIllegalStateException", *RUNTIME), "lost",
+                                    "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE")],
+            "DataLoss", True, False,
+        ),
+        (
+            [WRAPPER, Link(("org.apache.spark.SparkRuntimeException", *RUNTIME), "other state",
+                           "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA")],
+            "StateOfAnotherQuery", True, False,
+        ),
+        # Not yet known whether records are gone: the next start finds out.
+        (
+            [WRAPPER, ABORTED, Link(
+                ("org.apache.kafka.clients.consumer.OffsetOutOfRangeException",
+                 "org.apache.kafka.clients.consumer.InvalidOffsetException", *KAFKA), "in-0: 7")],
+            "OffsetOutOfRange", False, False,
+        ),
+        ([WRAPPER, Link(("java.io.FileNotFoundException", *EXCEPTION), "/x")],
+         "FileNotFound", False, False),
+        ([Link(("java.lang.OutOfMemoryError", "java.lang.Error"), "Java heap space")],
+         "OutOfMemory", False, False),
+        ([], "Unknown", False, False),
+    ],
+)  # fmt: skip
+def test_reasons(chain: list[Link], reason: str, permanent: bool, curable: bool) -> None:
+    trouble = classify(chain)
+    assert (trouble.reason, trouble.permanent, trouble.curable) == (reason, permanent, curable)
+
+
+def test_the_operation_is_named() -> None:
+    message = "Continuous processing does not support Aggregate operations.;\nAggregate [...]"
+    trouble = classify([Link(ANALYSIS, message, "_LEGACY_ERROR_TEMP_3102")])
+    assert "Aggregate" in trouble.message
+    assert "\n" not in trouble.message
+
+
+def test_a_records_contents_are_never_repeated() -> None:
+    """An ANSI cast error quotes the value that it could not cast."""
+    classes = ("org.apache.spark.SparkNumberFormatException", *RUNTIME)
+    link = Link(classes, "The value 'card 4111' of the type STRING", "CAST_INVALID_INPUT")
+    trouble = classify([WRAPPER, ABORTED, link])
+    assert trouble.reason == "CastInvalidInput"
+    assert "4111" not in trouble.message
+    assert trouble.suspect
+    assert not trouble.permanent
+
+
+def test_an_exception_of_our_own_making() -> None:
+    trouble = understand(ValueError("spec.source names no source"))
+    assert trouble.reason == "Value"
+    assert not trouble.permanent
+
+
+NAMES = st.from_regex(r"[A-Za-z_$.0-9]{1,40}", fullmatch=True)
+
+
+@given(st.lists(st.builds(Link, st.tuples(NAMES), st.text(), st.none() | NAMES), max_size=5))
+def test_whatever_is_thrown_can_be_reported(chain: list[Link]) -> None:
+    failure = classify(chain).at(datetime.now(UTC))
+    assert re.fullmatch(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", failure.reason)
+    assert len(failure.message) < 2000

@@ -1,0 +1,60 @@
+"""The JVM's command line, environment and end, without a JVM."""
+
+import pytest
+
+from penstock.driver import jvm
+from penstock.driver.environment import Kubernetes, pod_place
+from testkit.streams.streams import stream
+
+
+def test_command() -> None:
+    command = jvm.command(768, "/jars/*", ["-XX:SharedArchiveFile=/x.jsa"])
+    assert "-Xmx768m" in command
+    # A driver that is out of heap ends, so that the kubelet makes a new one.
+    assert "-XX:+ExitOnOutOfMemoryError" in command
+    assert "-XX:SharedArchiveFile=/x.jsa" in command
+    *jars, further = command[command.index("-cp") + 1].split(":")
+    assert further == "/jars/*"
+    # In one order wherever it runs: an archive of classes is good for no other.
+    assert jars == sorted(jars)
+    assert any("spark-core" in jar for jar in jars)
+
+
+def test_a_driver_that_only_coordinates_starts_quickly_with_the_users_collector() -> None:
+    assert jvm.quick_start([]) == ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    assert "-XX:+UseSerialGC" not in jvm.quick_start(["-XX:+UseZGC"])
+
+
+def test_a_numeric_user_gets_a_name() -> None:
+    environment = jvm.environment({}, "10.1.2.3")
+    assert environment["SPARK_USER"] == environment["HADOOP_USER_NAME"] == "spark"
+    assert environment["SPARK_LOCAL_IP"] == "10.1.2.3"
+    assert jvm.environment({"USER": "ada"}, "::1")["SPARK_USER"] == "ada"
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "words"),
+    [
+        (-9, "DriverKilled", "137"),
+        (3, "DriverOutOfMemory", "spec.driver.memory"),
+        (-6, "DriverCrashed", "SIGABRT"),
+        (1, "DriverExited", "exit code 1"),
+    ],
+)
+def test_why_it_ended(code: int, reason: str, words: str) -> None:
+    trouble = jvm.why_it_ended(code)
+    assert trouble.reason == reason
+    assert words in trouble.message
+
+
+def test_the_place_is_told_by_the_environment() -> None:
+    assert pod_place({}, stream()) is None
+    environment = {
+        "PENSTOCK_POD_NAME": "numbers-driver-0",
+        "PENSTOCK_POD_IP": "10.1.2.3",
+        "PENSTOCK_SPEC_HASH": "abc",
+    }
+    place = pod_place(environment, stream())
+    assert place == Kubernetes("numbers-driver-0", "10.1.2.3", "payments", "abc")
+    assert place is not None
+    assert str(place.checkpoint) == "/var/lib/penstock/checkpoint/generation-0"

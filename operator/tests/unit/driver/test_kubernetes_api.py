@@ -1,0 +1,129 @@
+"""The door to the Kubernetes API, against an API server made of one dictionary."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from penstock.contract import naming
+from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.driver.kubernetes_api import Api, remove_executors
+from penstock.driver.reporting.publisher import Reporter
+from penstock.driver.reporting.report import as_annotation
+
+
+class FakeApi:
+    """Pods by name, with their labels and annotations."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, dict[str, Any]] = {}
+        self.deleted: list[str] = []
+        self.failures = 0
+        self.patched = threading.Event()
+        api = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                query = parse_qs(urlsplit(self.path).query)
+                wanted = dict(pair.split("=", 1) for pair in query["labelSelector"][0].split(","))
+                items = [
+                    {"metadata": {"name": name, **pod}}
+                    for name, pod in api.pods.items()
+                    if wanted.items() <= pod["labels"].items()
+                ]
+                self._answer(200, {"items": items})
+
+            def do_DELETE(self) -> None:
+                self._body()
+                name = urlsplit(self.path).path.rpartition("/")[2]
+                if api.pods.pop(name, None) is None:
+                    self._answer(404, {})
+                    return
+                api.deleted.append(name)
+                self._answer(200, {})
+
+            def do_PATCH(self) -> None:
+                body = self._body()
+                if api.failures:
+                    api.failures -= 1
+                    self._answer(503, {})
+                    return
+                assert self.headers["Content-Type"] == "application/merge-patch+json"
+                pod = api.pods[urlsplit(self.path).path.rpartition("/")[2]]
+                pod.setdefault("annotations", {}).update(body["metadata"]["annotations"])
+                self._answer(200, {})
+                api.patched.set()
+
+            def _body(self) -> Any:
+                return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+
+            def _answer(self, status: int, body: Any) -> None:
+                data = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        self.thread.start()
+
+    def door(self) -> Api:
+        return Api(f"http://127.0.0.1:{self.server.server_address[1]}", "payments", lambda: "token")
+
+    def add(self, name: str, component: str, stream: str = "numbers") -> None:
+        self.pods[name] = {"labels": naming.stream_labels(stream, component)}
+
+
+@pytest.fixture
+def api() -> Iterator[FakeApi]:
+    fake = FakeApi()
+    yield fake
+    fake.server.shutdown()
+    fake.server.server_close()
+    fake.thread.join()
+
+
+def test_only_this_streams_executors_are_removed(api: FakeApi) -> None:
+    api.add("numbers-exec-1", "executor")
+    api.add("numbers-exec-2", "executor")
+    api.add("numbers-driver-0", "driver")
+    api.add("others-exec-1", "executor", stream="others")
+    assert remove_executors(api.door(), "numbers") == ["numbers-exec-1", "numbers-exec-2"]
+    assert set(api.pods) == {"numbers-driver-0", "others-exec-1"}
+
+
+def test_a_pod_that_is_gone_already_is_fine(api: FakeApi) -> None:
+    api.door().delete("numbers-exec-1", 1)
+    assert api.deleted == []
+
+
+def test_other_answers_are_errors(api: FakeApi) -> None:
+    api.failures = 1
+    with pytest.raises(urllib.error.HTTPError) as raised:
+        api.door().annotate("numbers-driver-0", "a", "b")
+    raised.value.close()
+
+
+def test_the_report_is_published_though_the_api_fails_at_first(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.driver.reporting.publisher._RETRY_SECONDS", 0.01)
+    api.add("numbers-driver-0", "driver")
+    api.failures = 2
+    report = DriverReport(spec_hash="hash", state=QueryState.RUNNING, epoch=3)
+    Reporter(api.door(), "numbers-driver-0").publish(report)
+    assert api.patched.wait(30)
+    annotation = api.pods["numbers-driver-0"]["annotations"][naming.ANNOTATION_REPORT]
+    assert annotation == as_annotation(report)
+    assert DriverReport.model_validate_json(annotation) == report

@@ -1,0 +1,72 @@
+"""What kind and the builds are told follows from the machine, and from one file of pins."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from testkit.cli import main
+from testkit.cluster.kind_config import kind_config
+from testkit.engine.build_network import pip_conf
+from testkit.images.penstock_images import image_names, image_ref
+from testkit.images.program_image import write_archive
+from testkit.tools import tool_names
+from testkit.tools.pins import go_tools
+
+
+def test_builds_use_the_mirrors_of_this_machines_pip_and_its_authority() -> None:
+    listed = "global.index-url='https://mirror.example/simple'\n:env:.default-timeout='180'\n"
+    assert pip_conf(listed, "/run/ca.crt").splitlines() == [
+        "[global]",
+        "cert = /run/ca.crt",
+        "index-url = https://mirror.example/simple",
+    ]
+
+
+def test_builds_need_nothing_where_pip_is_as_shipped() -> None:
+    assert pip_conf("", None) == "[global]\n"
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_every_node_gets_the_dead_resolver(nodes: int) -> None:
+    for own_image in (True, False):
+        config = yaml.safe_load(kind_config(nodes, own_image))
+        assert [node["role"] for node in config["nodes"]].count("control-plane") == 1
+        assert len(config["nodes"]) == nodes
+        for node in config["nodes"]:
+            assert [m["containerPath"] for m in node["extraMounts"]] == ["/kind/pod-resolv.conf"]
+        assert "resolvConf: /kind/pod-resolv.conf" in config["kubeadmConfigPatches"][0]
+
+
+def test_a_cluster_without_nodes_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one node"):
+        kind_config(0)
+
+
+def test_every_tool_is_pinned_to_one_version() -> None:
+    for module in go_tools():
+        assert module.source is not None or module.version.startswith("v"), module
+    assert len(tool_names()) == len(set(tool_names()))
+
+
+def test_images_are_named_by_content() -> None:
+    refs = {name: image_ref(name) for name in image_names()}
+    assert refs == {name: image_ref(name) for name in image_names()}
+    for name, ref in refs.items():
+        assert ref.startswith(f"localhost/penstock/{name}:")
+
+
+def test_equal_programs_make_an_equal_archive(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"x")
+    digests = set()
+    for name in ("one.tar", "two.tar"):
+        write_archive(tmp_path / name, {"localhost/x:1": (program, "/usr/bin/program")})
+        digests.add(hashlib.sha256((tmp_path / name).read_bytes()).hexdigest())
+    assert len(digests) == 1
+
+
+def test_an_unknown_image_is_an_answer_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["images", "nonsense"]) == 1
+    assert "known: operator, spark, kafka" in capsys.readouterr().err

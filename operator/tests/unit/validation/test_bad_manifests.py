@@ -1,0 +1,89 @@
+"""Every bad manifest is refused in words: the field, the reason, the remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.validation import problems
+from testkit.streams.bad_manifests import GOOD, RING_1, RING_2, Bad
+from testkit.streams.specs import changed, spec
+
+
+def refusals(it: dict[str, Any]) -> list[str]:
+    """What the operator and `penstock validate` say of a spec."""
+    try:
+        stream = ContinuousStream.model_validate({"metadata": {"name": "bad"}, "spec": it})
+    except ValidationError as error:
+        return [str(each) for each in problems.of_error(error)]
+    return [str(each) for each in problems.of_spec(stream.spec)]
+
+
+@pytest.mark.parametrize("bad", [*RING_1, *RING_2], ids=str)
+def test_it_is_refused_with_the_field_the_reason_and_the_remedy(bad: Bad) -> None:
+    """By the models and the rules; ring 1 is held by integration/api/test_admission.py as well."""
+    assert any(bad.at in each and bad.says in each for each in refusals(bad.spec)), refusals(
+        bad.spec
+    )
+
+
+def test_there_are_enough_of_them_and_the_good_one_is_good() -> None:
+    """Each differs from a spec that nothing is wrong with."""
+    assert refusals(GOOD) == []
+    assert len(RING_1) + len(RING_2) >= 60
+    assert {each.ring for each in RING_1} == {1}
+    assert {each.ring for each in RING_2} == {2}
+
+
+def test_no_value_that_may_be_a_credential_is_repeated() -> None:
+    """Neither in a status nor in a log."""
+    (said,) = refusals(changed(GOOD, "sink.kafka.options", {"x": "hunter2" * 700}))
+    assert "hunter2" not in said
+
+
+def test_a_memory_sink_is_for_local_runs() -> None:
+    """The same spec, judged for a laptop."""
+    it = spec(sink={"memory": {"queryName": "t"}})
+    assert problems.of_spec(it, local=True) == []
+    assert [each.reason for each in problems.of_spec(it)] == ["MemorySinkInCluster"]
+
+
+PYTHON = {"python": {"function": "m:f"}}
+
+
+def test_python_in_continuous_mode_is_a_warning_that_names_the_native_ways() -> None:
+    """Not a refusal: what it builds of Spark's own expressions is native."""
+    it = StreamSpec.model_validate(changed(GOOD, "transform", PYTHON))
+    assert problems.of_spec(it) == []
+    (warning,) = problems.warnings_of(it)
+    assert warning.reason == "PythonInContinuousMode"
+    for part in (
+        "spec.transform.python",
+        "526 ms",
+        "16 ms",
+        "Arrow",
+        "trigger.realTime refuses",
+        "transform.sql",
+        "transform.functions",
+        "transform.javaFunctions",
+    ):
+        assert part in warning.message
+
+
+@pytest.mark.parametrize("trigger", [{"microBatch": {}}, {"realTime": {}}, {"availableNow": {}}])
+def test_python_elsewhere_is_no_warning(trigger: dict[str, Any]) -> None:
+    """Micro-batches wait anyway; real-time mode's verdict is Spark's."""
+    it = StreamSpec.model_validate(changed(changed(GOOD, "transform", PYTHON), "trigger", trigger))
+    assert problems.of_spec(it) == problems.warnings_of(it) == []
+
+
+def test_a_plain_credential_that_has_no_other_way_in_is_a_warning() -> None:
+    """Named without its value."""
+    it = spec(sparkConf={"spark.hadoop.fs.s3a.secret.key": "hunter2", "spark.sql.x": "1"})
+    (warning,) = problems.warnings_of(it)
+    assert "spark.hadoop.fs.s3a.secret.key" in warning.message
+    assert "hunter2" not in warning.message

@@ -1,0 +1,124 @@
+"""`penstock validate`: what it says, how it says it, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from penstock.cli import main
+from testkit.streams.specs import KAFKA_TO_KAFKA, changed
+
+
+def manifest(name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """A whole resource."""
+    return {
+        "apiVersion": "penstock.dev/v1alpha1",
+        "kind": "ContinuousStream",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+GOOD = manifest("good", KAFKA_TO_KAFKA)
+BAD = manifest("bad", changed(KAFKA_TO_KAFKA, "transform.sql", "SELECT DISTINCT key FROM source"))
+SLOW = manifest(
+    "slow", changed(KAFKA_TO_KAFKA, "transform", {"python": {"function": "m:f", "inline": "x"}})
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where the manifests go."""
+    return tmp_path / "streams.yaml"
+
+
+def write(file: Path, *documents: Any) -> str:
+    file.write_text(yaml.safe_dump_all(documents, sort_keys=False))
+    return str(file)
+
+
+def test_good_manifests_pass_without_a_word(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Other kinds in the file are not ours to judge."""
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
+    knative = {**BAD, "apiVersion": "else.dev/v1"}
+    assert main(["validate", write(file, other, GOOD, knative)]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_bad_one_is_told_with_file_line_and_name(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The line is where its document begins."""
+    assert main(["validate", write(file, GOOD, BAD)]) == 1
+    out, err = capsys.readouterr()
+    line = file.read_text().split("---\n")[0].count("\n") + 2
+    assert out == ""
+    assert err.startswith(f"{file}:{line}: error: bad: spec.transform.sql, line 1, column 8: ")
+    assert "Deduplicate" in err
+
+
+def test_a_warning_is_no_refusal(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is told all the same."""
+    assert main(["validate", write(file, SLOW)]) == 0
+    err = capsys.readouterr().err
+    assert ": warning: slow: " in err
+    assert "526 ms" in err
+
+
+def test_as_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One list, also when it is empty."""
+    assert main(["validate", "--format", "json", write(file, GOOD, BAD)]) == 1
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["stream"] == "bad"
+    assert found["severity"] == "error"
+    assert found["reason"] == "UnsupportedOperation"
+    assert main(["validate", "--format", "json", write(file, GOOD)]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_as_github_annotations(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A workflow command of one line, with what would end it escaped."""
+    bad = manifest("bad", changed(KAFKA_TO_KAFKA, "sink.kafka.topik", "50%\nmore"))
+    assert main(["validate", "--format", "github", write(file, bad)]) == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line == (
+        f"::error file={file},line=1,title=bad%3A InvalidSpec::"
+        "spec.sink.kafka.topik: there is no such field"
+    )
+
+
+@pytest.mark.parametrize("text", [None, "a: [", "\x00"])
+def test_what_cannot_be_read_is_another_exit_code(
+    file: Path, text: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So that a CI tells a bad stream from a bad path."""
+    if text is not None:
+        file.write_text(text)
+    assert main(["validate", str(file)]) == 2
+    assert str(file) in capsys.readouterr().err
+
+
+def test_wrong_usage_is_two() -> None:
+    """As argparse has it."""
+    with pytest.raises(SystemExit) as ended:
+        main(["validate"])
+    assert ended.value.code == 2
+
+
+def test_what_is_no_resource_at_all_is_refused(file: Path) -> None:
+    """In words, not with a traceback."""
+    assert main(["validate", write(file, {**GOOD, "spec": None, "metadata": "x"})]) == 1
+
+
+def test_without_spark_the_third_ring_says_what_is_missing(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """pyspark is no dependency of the rings before it."""
+    monkeypatch.setitem(sys.modules, "penstock.local.spark_analyzer", None)
+    assert main(["validate", "--spark", write(file, GOOD)]) == 2
+    assert "pip install 'penstock[driver]'" in capsys.readouterr().err

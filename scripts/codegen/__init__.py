@@ -1,0 +1,1 @@
+"""Generators of the CRD and the reference documents from the models."""

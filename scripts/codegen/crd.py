@@ -1,0 +1,145 @@
+"""The models as a CustomResourceDefinition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from penstock.api.group_version import GROUP, KIND, MAX_NAME, PLURAL, VERSION
+from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1.status import StreamStatus
+
+_FILE_HEAD = "# Generated from operator/penstock/api; `make generate` renews it.\n"
+
+_PRINTER_COLUMNS = (
+    ("State", "string", ".status.state", "The stream in one word"),
+    ("Partitions", "integer", ".status.partitions", "Partitions of the source"),
+    ("Cores", "string", ".status.cores", "Cores registered of cores wanted"),
+    ("Epoch", "integer", ".status.epoch", "The last committed epoch"),
+    ("Restarts", "integer", ".status.restarts.total", "Restarts at every level"),
+    ("Age", "date", ".metadata.creationTimestamp", None),
+)
+
+
+def crd() -> dict[str, Any]:
+    """The CustomResourceDefinition as a plain dict."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": KIND,
+                "listKind": f"{KIND}List",
+                "plural": PLURAL,
+                "singular": KIND.lower(),
+                "shortNames": ["cstream"],
+                "categories": ["penstock"],
+            },
+            "versions": [
+                {
+                    "name": VERSION,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": [_column(*each) for each in _PRINTER_COLUMNS],
+                    "schema": {"openAPIV3Schema": _root_schema()},
+                }
+            ],
+        },
+    }
+
+
+def to_yaml() -> str:
+    """The file under crds/."""
+    return _FILE_HEAD + yaml.safe_dump(crd(), sort_keys=False, width=100)
+
+
+def _column(name: str, kind: str, path: str, description: str | None) -> dict[str, str]:
+    column = {"name": name, "type": kind, "jsonPath": path}
+    return column if description is None else {**column, "description": description}
+
+
+def _root_schema() -> dict[str, Any]:
+    return {
+        "type": "object",
+        "description": "A Spark stream that is deployed once and kept running.",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": structural(StreamSpec),
+            "status": structural(StreamStatus),
+        },
+        "x-kubernetes-validations": [
+            {
+                "rule": f"self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && "
+                f"size(self.metadata.name) <= {MAX_NAME}",
+                "message": f"metadata.name takes at most {MAX_NAME} characters of a-z, 0-9 and -: "
+                "pods are named after it",
+            }
+        ],
+    }
+
+
+def structural(model: type[BaseModel]) -> dict[str, Any]:
+    """A model as a structural schema, with the rules of its parts as CEL."""
+    schema = model.model_json_schema(by_alias=True, mode="validation")
+    result = _walk(schema, schema.get("$defs", {}))
+    assert isinstance(result, dict)
+    return result
+
+
+# What JSON schema has and a structural schema has not, or what would make the API server write
+# into what people applied (default).
+_DROPPED = frozenset({"title", "default", "$defs"})
+
+
+def _walk(node: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_walk(each, definitions) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return _inline(node, definitions)
+    if "anyOf" in node:
+        return _without_null(node, definitions)
+    result: dict[str, Any] = {}
+    for key, value in node.items():
+        if key == "properties":
+            result[key] = {name: _walk(each, definitions) for name, each in value.items()}
+        elif key == "additionalProperties":
+            # Unknown fields are refused by strict validation as they are. Where anything goes,
+            # `true` would have the API server drop what is inside (seen): preserve-unknown-fields
+            # says it alone.
+            if not isinstance(value, bool):
+                result[key] = _walk(value, definitions)
+        elif key == "examples":
+            result["example"] = value[0]
+        elif key not in _DROPPED:
+            result[key] = _walk(value, definitions)
+    if "const" in result:
+        result["enum"] = [result.pop("const")]
+        result.setdefault("type", "string")
+    return result
+
+
+def _inline(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    name = node["$ref"].rsplit("/", 1)[-1]
+    target = _walk(definitions[name], definitions)
+    beside = _walk({key: value for key, value in node.items() if key != "$ref"}, definitions)
+    return {**target, **beside}
+
+
+def _without_null(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """`X | None` is an X that may be left out."""
+    (only,) = [each for each in node["anyOf"] if each != {"type": "null"}]
+    beside = {key: value for key, value in node.items() if key != "anyOf"}
+    result = _walk({**only, **beside}, definitions)
+    assert isinstance(result, dict)
+    return result

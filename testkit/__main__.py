@@ -1,0 +1,7 @@
+"""python -m testkit: see README.md."""
+
+import sys
+
+from testkit.cli import main
+
+sys.exit(main())

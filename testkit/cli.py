@@ -1,0 +1,90 @@
+"""The command line: prepare, up, down, load, images, tools, doctor."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from testkit import doctor
+from testkit.cluster import kind_cluster as clusters
+from testkit.cluster.load_images import ensure_images
+from testkit.errors import ClusterError
+from testkit.images.node_image import ensure_node_image
+from testkit.images.penstock_images import build_images, image_names
+from testkit.kafka.jars import connector_jars, kafka_jars
+from testkit.tools import tool_names, tools
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; problems are told in words, with exit code 1."""
+    options = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], None] = options.run
+    try:
+        command(options)
+    except ClusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m testkit", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    prepare = commands.add_parser("prepare", help="make all that takes long, and start nothing")
+    prepare.set_defaults(run=_prepare)
+    up = commands.add_parser("up", help="a healthy cluster: the one that runs, or a new one")
+    up.add_argument("--nodes", type=int, default=1)
+    up.set_defaults(run=_up)
+    commands.add_parser("down", help="remove the cluster").set_defaults(run=_down)
+    for name, told, action in (
+        ("images", "build images and print their references", _images),
+        ("load", "build images and load them into the cluster", _load),
+    ):
+        command = commands.add_parser(name, help=told)
+        command.add_argument("names", nargs="*", metavar="NAME", help=", ".join(image_names()))
+        command.set_defaults(run=action)
+    doctor_command = commands.add_parser("doctor", help="what this machine has, what it lacks")
+    doctor_command.set_defaults(run=_doctor)
+    build = commands.add_parser("tools", help="paths of pinned tools, compiled if need be")
+    build.add_argument("names", nargs="+", metavar="NAME", choices=tool_names())
+    build.set_defaults(run=_tools)
+    return parser
+
+
+def _prepare(_: argparse.Namespace) -> None:
+    tools("kubectl", "helm", "kind", "etcd", "kube-apiserver")
+    connector_jars()
+    kafka_jars()
+    ensure_node_image()
+    build_images(image_names())
+
+
+def _up(options: argparse.Namespace) -> None:
+    cluster = clusters.ensure(options.nodes)
+    print(f"export KUBECONFIG={cluster.kubeconfig}")
+    print(f"export PATH={cluster.kubectl.parent}:{cluster.helm.parent}:$PATH")
+
+
+def _down(_: argparse.Namespace) -> None:
+    clusters.down()
+
+
+def _images(options: argparse.Namespace) -> None:
+    for name, ref in build_images(options.names or image_names()).items():
+        print(f"{name} {ref}")
+
+
+def _load(options: argparse.Namespace) -> None:
+    for name, ref in ensure_images(options.names or image_names(), clusters.ensure()).items():
+        print(f"{name} {ref}")
+
+
+def _doctor(_: argparse.Namespace) -> None:
+    findings = doctor.examine()
+    print(doctor.report(findings))
+    if not all(finding.good for finding in findings):
+        raise ClusterError("see the lines marked with a cross")
+
+
+def _tools(options: argparse.Namespace) -> None:
+    for path in tools(*options.names).values():
+        print(path)

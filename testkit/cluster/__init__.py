@@ -1,0 +1,1 @@
+"""A kind cluster that is kept warm, with nothing in it that can reach the outside."""

@@ -1,0 +1,60 @@
+"""Brings images from the engine to the nodes' containerd."""
+
+import fcntl
+from collections.abc import Sequence
+from pathlib import Path
+
+from testkit.cluster.access import Cluster
+from testkit.commands import say
+from testkit.engine.container_engine import engine
+from testkit.images import oci_layout
+from testkit.images.penstock_images import build_images
+from testkit.paths import cache_dir
+
+_IMPORT_SECONDS = 600
+
+
+def load(cluster: Cluster, refs: Sequence[str]) -> None:
+    """See that every node has these images."""
+    with (cache_dir("engine") / "load.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for node in cluster.nodes:
+            there = set(cluster.on_node(node, *_CTR, "images", "ls", "-q").split())
+            for ref in refs:
+                if ref not in there:
+                    say(f"loading {ref} into {node}")
+                    _load(cluster, node, ref)
+
+
+_CTR = ("ctr", "-n", "k8s.io")
+
+
+def _load(cluster: Cluster, node: str, ref: str) -> None:
+    archive = cache_dir("engine") / "image.tar"
+    try:
+        if engine().name == "podman":
+            present = cluster.on_node(node, *_CTR, "content", "ls", "-q").split()
+            oci_layout.write_missing(_exported(ref), ref, present, archive)
+        else:
+            engine().save(ref, archive)
+        command = ["exec", "-i", node, *_CTR, "images", "import", "-"]
+        engine().feed(archive, *command, timeout=_IMPORT_SECONDS)
+    finally:
+        archive.unlink(missing_ok=True)
+
+
+def _exported(ref: str) -> Path:
+    """A layout with this image; podman writes only the blobs that the layout lacks."""
+    layout = cache_dir("engine") / "layout"
+    engine().run(
+        "save", "--format", "oci-dir", "--uncompressed", "--output", layout, ref, timeout=600
+    )
+    oci_layout.prune(layout, engine().images("localhost/penstock/*"))
+    return layout
+
+
+def ensure_images(which: Sequence[str], cluster: Cluster) -> dict[str, str]:
+    """Build images and see that every node of the cluster has them."""
+    refs = build_images(which)
+    load(cluster, list(refs.values()))
+    return refs

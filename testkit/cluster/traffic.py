@@ -1,0 +1,165 @@
+"""Numbered records into one topic and out of another: what is lost and what comes twice."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from testkit.kubernetes.kubectl import wait_for
+
+
+def create_topics(bootstrap: str, **partitions: int) -> None:
+    """Creates topics, name=partitions; an existing one is an error."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topics = [NewTopic(name, count, 1) for name, count in partitions.items()]
+    for future in admin.create_topics(topics, operation_timeout=30).values():
+        future.result(60)
+
+
+def delete_topics(bootstrap: str, *topics: str) -> None:
+    """Deletes those of the topics that exist, and waits until they are gone."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    there = [topic for topic in topics if topic in admin.list_topics(timeout=30).topics]
+    if there:
+        for future in admin.delete_topics(there, operation_timeout=30).values():
+            future.result(60)
+    wait_for(
+        "topics gone",
+        lambda: not set(topics) & set(admin.list_topics(timeout=30).topics),
+        60,
+    )
+
+
+def numbered(number: int) -> str:
+    """A record that says its number and when it was sent (ms since 1970)."""
+    return json.dumps({"n": number, "ms": time.time() * 1000})
+
+
+@dataclass
+class Arrivals:
+    """What came out: every number, how often, and how late."""
+
+    counts: Counter[int] = field(default_factory=Counter)
+    latencies_ms: list[float] = field(default_factory=list)
+
+    @property
+    def duplicates(self) -> int:
+        """Arrivals beyond the first of each number."""
+        return sum(self.counts.values()) - len(self.counts)
+
+    def has(self, number: int) -> bool:
+        """Whether the number has arrived."""
+        return number in self.counts
+
+    def missing(self, sent: Iterable[int]) -> list[int]:
+        """The numbers that were sent and did not arrive."""
+        return [number for number in sent if number not in self.counts]
+
+
+class Sender:
+    """Sends 0, 1, 2, ... at a steady rate from a thread of its own until told to stop."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        per_second: float,
+        at_most: int,
+        record: Callable[[int], str] = numbered,
+    ) -> None:
+        self._record = record
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all", "log_level": 3}
+        )
+        self._topic = topic
+        self._pause = 1 / per_second
+        self._at_most = at_most
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.sent = 0
+
+    def __enter__(self) -> Sender:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
+
+    def finish(self) -> int:
+        """Stops, waits until the broker has everything, and says how many there are."""
+        self._stop.set()
+        self._thread.join(30)
+        left = self._producer.flush(60)
+        assert left == 0, f"{left} records never reached the broker"
+        return self.sent
+
+    def wait_until_sent(self, count: int, timeout: float) -> None:
+        """Returns once that many records are on their way."""
+        wait_for(f"{count} records sent", lambda: self.sent >= count, timeout)
+
+    def _run(self) -> None:
+        start = time.monotonic()
+        while not self._stop.is_set() and self.sent < self._at_most:
+            self._producer.produce(self._topic, key=str(self.sent), value=self._record(self.sent))
+            self._producer.poll(0)
+            self.sent += 1
+            ahead = start + self.sent * self._pause - time.monotonic()
+            if ahead > 0:
+                self._stop.wait(ahead)
+
+
+class Receiver:
+    """Collects what arrives in a topic, in a thread of its own."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": f"e2e-{uuid.uuid4()}",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 5,
+                "log_level": 3,
+            }
+        )
+        self._consumer.subscribe([topic])
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.arrivals = Arrivals()
+
+    def __enter__(self) -> Receiver:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(30)
+        self._consumer.close()
+
+    def wait_for_all(self, sent: Collection[int], timeout: float) -> None:
+        """Returns once every number that was sent has arrived."""
+        wait_for(
+            f"{len(sent)} numbers out",
+            lambda: not self.arrivals.missing(sent),
+            timeout,
+            lambda: f"missing: {self.arrivals.missing(sent)[:20]}...",
+        )
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            # One at a time: consume() would wait for a whole batch, as if that were latency.
+            message = self._consumer.poll(0.2)
+            if message is None or message.error() is not None:
+                continue
+            now = time.time() * 1000
+            record = json.loads(message.value())
+            self.arrivals.counts[record["n"]] += 1
+            self.arrivals.latencies_ms.append(now - record["ms"])

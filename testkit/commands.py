@@ -1,0 +1,78 @@
+"""Running commands: always with a time limit, and with output that explains a failure."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from testkit.errors import ClusterError
+
+_TAIL = 40
+
+
+def say(message: str) -> None:
+    """Tell the person at the terminal what is going on (stderr: stdout is for results)."""
+    print(f"[cluster] {message}", file=sys.stderr, flush=True)
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: str | Path | None = None,
+    timeout: float = 120,
+    hint: str = "",
+) -> str:
+    """Run a command and return what it printed on stdout; on failure raise with its last words.
+
+    ``env`` adds to this process's environment; ``stdin`` is a text, or the path of a file.
+    """
+    words = [str(word) for word in command]
+    try:
+        with _opened(stdin) as source:
+            done = subprocess.run(
+                words,
+                cwd=cwd,
+                env={**os.environ, **env} if env else None,
+                input=stdin if isinstance(stdin, str) else None,
+                stdin=source,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout,
+                check=False,
+            )
+    except FileNotFoundError as error:
+        raise ClusterError(f"{words[0]} is not installed. {hint}".strip()) from error
+    except subprocess.TimeoutExpired as error:
+        raise ClusterError(
+            f"no answer within {timeout:.0f} s from: {' '.join(words)}. {hint}".strip()
+        ) from error
+    if done.returncode != 0:
+        tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-_TAIL:])
+        raise ClusterError(
+            f"exit code {done.returncode} from: {' '.join(words)}\n{tail}\n{hint}".rstrip()
+        )
+    return done.stdout
+
+
+@contextlib.contextmanager
+def _opened(stdin: str | Path | None) -> Iterator[IO[bytes] | int | None]:
+    if isinstance(stdin, Path):
+        with stdin.open("rb") as file:
+            yield file
+    else:
+        yield subprocess.DEVNULL if stdin is None else None
+
+
+def works(command: Sequence[str | Path], *, timeout: float = 20) -> bool:
+    """Whether a command can be run and succeeds."""
+    try:
+        run(command, timeout=timeout)
+    except ClusterError:
+        return False
+    return True

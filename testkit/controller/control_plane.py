@@ -1,0 +1,207 @@
+"""A real API server with the real controllers for StatefulSets and garbage; the test plays the
+kubelet and the driver."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from kubernetes.aio import config
+from kubernetes.aio.client import Configuration
+
+from penstock.contract import naming
+from penstock.controller import objects
+from penstock.controller.kubernetes_api import KubernetesCluster
+from penstock.controller.main import operate
+from penstock.controller.metrics import Metrics
+from penstock.controller.objects import Kind, Manifest
+from penstock.local.tools.child_process import Leashed
+from testkit.commands import run
+from testkit.controller import samples
+from testkit.kubernetes.api_server import ApiServer, api_server
+from testkit.paths import CHECKOUT
+from testkit.tools import tool
+
+ROOT = CHECKOUT
+_CONTROLLERS = (
+    "statefulset-controller",
+    "garbage-collector-controller",
+    "persistentvolumeclaim-protection-controller",
+)
+# Until something that must come has come; nothing is concluded from how long it took.
+PATIENCE_SECONDS = 60
+
+
+@contextlib.contextmanager
+def control_plane() -> Iterator[ApiServer]:
+    """An API server with the CRD, and the controllers that a stream's life depends on."""
+    with api_server() as server:
+        kubectl(server, "apply", "--server-side", "-f", ROOT / "crds")
+        manager = Leashed(
+            [
+                tool("kube-controller-manager"),
+                f"--kubeconfig={server.kubeconfig}",
+                f"--controllers={','.join(_CONTROLLERS)}",
+                "--leader-elect=false",
+                "--secure-port=0",
+            ],
+            log=server.kubeconfig.parent / "kube-controller-manager.log",
+        )
+        try:
+            yield server
+        finally:
+            manager.kill()
+
+
+def kubectl(server: ApiServer, *words: str | Path, stdin: str | None = None) -> str:
+    """kubectl with all rights; fails with its last words."""
+    return run([server.kubectl, "--kubeconfig", server.kubeconfig, *words], stdin=stdin)
+
+
+async def eventually(what: Callable[[], Awaitable[Any]]) -> Any:
+    """The first true result; fails when there is none for a long while."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not (result := await what()):  # noqa: ASYNC110 - it is the cluster that changes
+            await asyncio.sleep(0.05)
+        return result
+
+
+class Namespace:
+    """A namespace of a test's own, with an operator for it alone."""
+
+    def __init__(self, server: ApiServer, cluster: KubernetesCluster, name: str) -> None:
+        self._server = server
+        self.cluster = cluster
+        self.name = name
+
+    async def kubectl(self, *words: str | Path, stdin: str | None = None) -> str:
+        """kubectl in this namespace, beside the operator's event loop."""
+        return await asyncio.to_thread(kubectl, self._server, "-n", self.name, *words, stdin=stdin)
+
+    async def apply(self, **spec: Any) -> str:
+        """What a user does, with the strict validation that kubectl asks for."""
+        stream = samples.stream(**spec)
+        del stream["metadata"]["namespace"]
+        return await self.kubectl("apply", "-f", "-", stdin=json.dumps(stream))
+
+    @contextlib.asynccontextmanager
+    async def operator(self, kubeconfig: Path | None = None) -> AsyncIterator[Metrics]:
+        """The whole operator in this event loop, ended as SIGTERM would."""
+        stop, ready, metrics = asyncio.Event(), asyncio.Event(), Metrics()
+        task = asyncio.create_task(
+            operate(
+                await configuration(kubeconfig or self._server.kubeconfig),
+                metrics,
+                default_image=samples.IMAGE,
+                namespaces=[self.name],
+                stop=stop,
+                ready=ready,
+            )
+        )
+        waiting = asyncio.create_task(ready.wait())
+        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if not ready.is_set():
+            waiting.cancel()
+            await task
+        try:
+            yield metrics
+        finally:
+            stop.set()
+            await task
+
+    async def get(self, kind: Kind, name: str) -> Manifest | None:
+        return await self.cluster.get(kind, self.name, name)
+
+    async def pod(self) -> Manifest | None:
+        return await self.get(objects.POD, naming.driver_pod_name(samples.NAME))
+
+    async def replaced(self, old: Manifest) -> Manifest:
+        """The driver's pod, once it is another one."""
+
+        async def another() -> Manifest | None:
+            pod = await self.pod()
+            is_new = pod is not None and pod["metadata"]["uid"] != old["metadata"]["uid"]
+            return pod if is_new else None
+
+        pod: Manifest = await eventually(another)
+        return pod
+
+    async def status(self) -> dict[str, Any]:
+        stream = await self.get(objects.STREAM, samples.NAME)
+        assert stream is not None
+        return dict(stream.get("status") or {})
+
+    async def condition(self, kind: str) -> dict[str, Any]:
+        found = (await self.status()).get("conditions", [])
+        return next((each for each in found if each["type"] == kind), {})
+
+    async def run_driver(self, **report: Any) -> Manifest:
+        """Kubelet and driver: the pod there is now starts, and its driver says so."""
+        pod: Manifest = await eventually(self.pod)
+        spec_hash = objects.annotations_of(pod)[naming.ANNOTATION_SPEC_HASH]
+        said = samples.report(spec_hash, **report).model_dump_json(by_alias=True)
+        name = pod["metadata"]["name"]
+        await self.kubectl(
+            "annotate", "--overwrite", "pod", name, f"{naming.ANNOTATION_REPORT}={said}"
+        )
+        status = samples.driver_pod(spec_hash)["status"]
+        for each in status["containerStatuses"]:
+            each |= {"image": "", "imageID": "", "ready": True}
+        await self.kubectl(
+            "patch", "pod", name, "--subresource=status", "--type=merge",
+            "-p", json.dumps({"status": status}),
+        )  # fmt: skip
+        return pod
+
+    async def ready(self) -> bool:
+        stream = await self.get(objects.STREAM, samples.NAME)
+        if stream is None or not stream.get("status"):
+            return False
+        status = stream["status"]
+        if status["observedGeneration"] != stream["metadata"]["generation"]:
+            return False
+        return bool((await self.condition("Ready"))["status"] == "True")
+
+    async def children(self) -> list[Manifest]:
+        """Everything that carries the stream's label."""
+        labels = {naming.LABEL_STREAM: samples.NAME}
+        lists = [await self.cluster.list(kind, self.name, labels) for kind in objects.CHILDREN]
+        return [each for some in lists for each in some]
+
+    async def names(self) -> set[str]:
+        return {f"{each['kind']} {each['metadata']['name']}" for each in await self.children()}
+
+
+@contextlib.asynccontextmanager
+async def namespace(server: ApiServer) -> AsyncIterator[Namespace]:
+    """A fresh namespace and a connection to look at it."""
+    name = f"test-{secrets.token_hex(4)}"
+    await asyncio.to_thread(kubectl, server, "create", "namespace", name)
+    try:
+        async with KubernetesCluster(await configuration(server.kubeconfig)) as cluster:
+            yield Namespace(server, cluster, name)
+    finally:
+        await _hang_up()
+
+
+async def _hang_up() -> None:
+    """Ends what is left of this event loop's connections.
+
+    aiohttp lets go of a TLS connection that was still in use (a watch) before the server has
+    answered the goodbye, which under load comes after the loop has ended.
+    """
+    for transport in list(asyncio.get_running_loop()._transports.values()):  # type: ignore[attr-defined]
+        transport.abort()
+    await asyncio.sleep(0)
+
+
+async def configuration(kubeconfig: Path) -> Configuration:
+    """A client's configuration from one file and nothing of this machine."""
+    loaded = Configuration()
+    await config.load_kube_config(str(kubeconfig), client_configuration=loaded)
+    return loaded

@@ -1,0 +1,193 @@
+"""A cluster in memory behind the operator's one seam, and a clock that stands still."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from penstock.contract import naming
+from penstock.controller import objects
+from penstock.controller.kubernetes_api import ApiError
+from penstock.controller.objects import Kind, Manifest, Ref, kind_of
+
+Id = tuple[str, str, str]
+
+
+class Killed(BaseException):
+    """The operator's process is gone, at this very point."""
+
+
+class Clock:
+    """Time that moves when told to."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 11, 21, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def advance(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+    def text(self) -> str:
+        return self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class FakeCluster:
+    """What the API server does as far as the operator depends on it.
+
+    An object is what others wrote with what the operator applied on top; a field that is no
+    longer applied goes. Everything that is written is counted, and the process can be made to die
+    just before or just after a write.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.objects: dict[Id, Manifest] = {}
+        self.events: list[Manifest] = []
+        self.writes: list[str] = []
+        self.kill_at: tuple[int, str] | None = None
+        self.refuse: Callable[[Manifest], ApiError | None] = lambda _: None
+        self.listeners: list[Callable[[Manifest], None]] = []
+        self._applied: dict[Id, Manifest] = {}
+        self._numbers = itertools.count(1)
+
+    # What the operator calls.
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        return copy.deepcopy(self.objects.get((kind.kind, namespace, name)))
+
+    async def list(self, kind: Kind, namespace: str, labels: Mapping[str, str]) -> list[Manifest]:
+        return [
+            copy.deepcopy(each)
+            for (of_kind, space, _), each in self.objects.items()
+            if of_kind == kind.kind
+            and space == namespace
+            and labels.items() <= objects.labels_of(each).items()
+        ]
+
+    async def apply(self, manifest: Manifest) -> Manifest:
+        refusal = self.refuse(manifest)
+        if refusal is not None:
+            raise refusal
+        return self._write(f"apply {manifest['kind']}", lambda: self._merge(manifest))
+
+    async def apply_status(self, manifest: Manifest) -> Manifest:
+        there = self.objects.get(_id(manifest))
+        wanted = manifest["metadata"]
+        if there is None:
+            raise ApiError(404, "NotFound", "no such stream")
+        for field in ("uid", "resourceVersion"):
+            if there["metadata"][field] != wanted[field]:
+                raise ApiError(409, "Conflict", f"{field} is another")
+        return self._write("status", lambda: self._set_status(there, manifest["status"]))
+
+    async def delete(self, ref: Ref) -> None:
+        there = self.objects.get((ref.kind.kind, ref.namespace, ref.name))
+        if there is not None and there["metadata"]["uid"] == ref.uid:
+            self._write(f"delete {ref.kind.kind}", lambda: self.remove(there))
+
+    async def create_event(self, event: Manifest) -> None:
+        self._write("event", lambda: self._keep(event))
+
+    # What others do to the cluster.
+
+    def put(self, manifest: Manifest) -> Manifest:
+        """Writes an object as someone else would."""
+        ident = _id(manifest)
+        there = self.objects.get(ident)
+        merged = copy.deepcopy(manifest)
+        meta = merged["metadata"]
+        if there is None:
+            meta.setdefault("uid", f"uid-{next(self._numbers)}")
+            meta["generation"] = 1
+            meta["creationTimestamp"] = self.clock.text()
+        elif there == manifest:
+            return there
+        else:
+            changed = there.get("spec") != merged.get("spec")
+            meta["generation"] = there["metadata"]["generation"] + int(changed)
+        meta["resourceVersion"] = str(next(self._numbers))
+        self.objects[ident] = merged
+        self._tell(merged)
+        return merged
+
+    def remove(self, manifest: Manifest) -> Manifest:
+        """Takes an object away at once."""
+        self._applied.pop(_id(manifest), None)
+        gone = self.objects.pop(_id(manifest))
+        self._tell(gone)
+        return gone
+
+    def one(self, kind: Kind, name: str, namespace: str = "default") -> Manifest:
+        """A copy of an object that must be there."""
+        return copy.deepcopy(self.objects[(kind.kind, namespace, name)])
+
+    def has(self, kind: Kind, name: str, namespace: str = "default") -> bool:
+        return (kind.kind, namespace, name) in self.objects
+
+    def of_kind(self, kind: Kind) -> Sequence[Manifest]:
+        return [
+            copy.deepcopy(each) for (name, _, _), each in self.objects.items() if name == kind.kind
+        ]
+
+    # How writing works.
+
+    def _write(self, what: str, write: Callable[[], Manifest]) -> Manifest:
+        number = len(self.writes) + 1
+        if self.kill_at == (number, "before"):
+            raise Killed
+        result = write()
+        self.writes.append(what)
+        if self.kill_at == (number, "after"):
+            raise Killed
+        return copy.deepcopy(result)
+
+    def _keep(self, event: Manifest) -> Manifest:
+        self.events.append(event)
+        return event
+
+    def _merge(self, manifest: Manifest) -> Manifest:
+        ident = _id(manifest)
+        there = copy.deepcopy(self.objects.get(ident, {}))
+        _take_away(there, self._applied.get(ident, {}), manifest)
+        _put_on_top(there, manifest)
+        self._applied[ident] = copy.deepcopy(manifest)
+        return self.put(there)
+
+    def _set_status(self, there: Manifest, status: Manifest) -> Manifest:
+        changed = copy.deepcopy(there)
+        changed["status"] = copy.deepcopy(status)
+        changed["metadata"]["managedFields"] = [
+            {"manager": naming.FIELD_MANAGER, "subresource": "status", "time": self.clock.text()}
+        ]
+        return self.put(changed)
+
+    def _tell(self, manifest: Manifest) -> None:
+        for listener in self.listeners:
+            listener(manifest)
+
+
+def _id(manifest: Manifest) -> Id:
+    meta = manifest["metadata"]
+    return kind_of(manifest).kind, meta["namespace"], meta["name"]
+
+
+def _take_away(there: Any, before: Any, now: Any) -> None:
+    """Removes what was applied before and is not any more."""
+    for field, value in before.items():
+        if field not in now:
+            there.pop(field, None)
+        elif isinstance(value, dict) and isinstance(now[field], dict):
+            _take_away(there.get(field, {}), value, now[field])
+
+
+def _put_on_top(there: Any, now: Any) -> None:
+    for field, value in now.items():
+        if isinstance(value, dict) and isinstance(there.get(field), dict):
+            _put_on_top(there[field], value)
+        else:
+            there[field] = copy.deepcopy(value)

@@ -1,0 +1,190 @@
+"""The rest of Kubernetes, played step by step: garbage collector, StatefulSets, kubelet, driver."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import hashlib
+import json
+from typing import Any
+
+from penstock.api import group_version
+from penstock.api.v1alpha1.status import Condition, StreamStatus
+from penstock.contract import naming
+from penstock.contract.driver_report import DriverReport
+from penstock.controller import objects
+from penstock.controller.metrics import Metrics
+from penstock.controller.objects import Key, Manifest
+from penstock.controller.observed.driver_pod import DriverPod
+from penstock.controller.reconciler import Engine
+from testkit.controller import samples
+from testkit.controller.fake_api import Clock, FakeCluster
+
+KEY = Key("default", samples.NAME)
+# Far more turns than anything here needs: a stream that has not settled by then never will.
+_MANY = 30
+
+
+class World:
+    """One stream in a cluster in memory; the operator can be restarted, or away, at any time."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.cluster = FakeCluster(self.clock)
+        self.metrics = Metrics()
+        self.drivers_started: list[str] = []
+        # Whether the StatefulSet controller leaves a pod alone that never got ready.
+        self.spares_unready_pods = False
+        self.restart_operator()
+
+    # What people do.
+
+    def apply(self, **spec: Any) -> None:
+        """kubectl apply."""
+        wanted = samples.stream(**spec)
+        there = self.cluster.objects.get((group_version.KIND, KEY.namespace, KEY.name))
+        if there is not None:
+            wanted = {**copy.deepcopy(there), "spec": wanted["spec"]}
+        self.cluster.put(wanted)
+
+    def delete(self) -> None:
+        """kubectl delete."""
+        self.cluster.remove(self.stream)
+
+    # What the operator does.
+
+    def restart_operator(self) -> None:
+        self.engine = Engine(self.cluster, self.metrics, samples.IMAGE, self.clock)
+
+    def reconcile(self) -> list[str]:
+        """One look at the stream; the result is what was written."""
+        before = len(self.cluster.writes)
+        asyncio.run(self.engine.reconcile(KEY))
+        return self.cluster.writes[before:]
+
+    def settle(self) -> None:
+        """Operator and cluster take turns until neither changes anything."""
+        for _ in range(_MANY):
+            self.clock.advance(11)
+            wrote, moved = self.reconcile(), self.turn()
+            if not wrote and not moved:
+                return
+        raise AssertionError(f"never settles: {self.cluster.writes[-20:]}")
+
+    # What the cluster does.
+
+    def turn(self) -> bool:
+        """One turn of all controllers and of the kubelet; whether anything changed."""
+        before = copy.deepcopy(self.cluster.objects)
+        self.collect_garbage()
+        for each in self.cluster.of_kind(objects.STATEFUL_SET):
+            self._stateful_set(each)
+        for pod in self.cluster.of_kind(objects.POD):
+            self._kubelet_and_driver(pod)
+        return self.cluster.objects != before
+
+    def collect_garbage(self) -> None:
+        uids = {each["metadata"]["uid"] for each in self.cluster.objects.values()}
+        for each in list(self.cluster.objects.values()):
+            owners = objects.owners_of(each)
+            if owners and all(owner["uid"] not in uids for owner in owners):
+                self.cluster.remove(each)
+
+    def _stateful_set(self, owner: Manifest) -> None:
+        """One pod of the newest revision; another revision's is gone before it is made."""
+        template = owner["spec"]["template"]
+        text = json.dumps(template, sort_keys=True).encode()
+        revision = f"{owner['metadata']['name']}-{hashlib.sha256(text).hexdigest()[:10]}"
+        status = {
+            "observedGeneration": owner["metadata"]["generation"],
+            "updateRevision": revision,
+        }
+        self.cluster.put({**owner, "status": status})
+        pod = self.pod
+        if pod is None:
+            self._make_pod(owner, template, revision)
+        elif objects.labels_of(pod)["controller-revision-hash"] != revision and not (
+            self.spares_unready_pods and not DriverPod(pod).ready
+        ):
+            self.cluster.remove(pod)
+
+    def _make_pod(self, owner: Manifest, template: Manifest, revision: str) -> None:
+        meta = copy.deepcopy(template["metadata"])
+        meta["labels"]["controller-revision-hash"] = revision
+        meta |= {
+            "name": f"{owner['metadata']['name']}-0",
+            "namespace": owner["metadata"]["namespace"],
+            "ownerReferences": [{"kind": "StatefulSet", "uid": owner["metadata"]["uid"]}],
+        }
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
+        self.cluster.put(pod)
+        self.drivers_started.append(meta["annotations"][naming.ANNOTATION_SPEC_HASH])
+
+    def _kubelet_and_driver(self, pod: Manifest) -> None:
+        """Starts a new pod if all it mounts is there; the driver then runs its query."""
+        if "status" in pod or not self._mounts_exist(pod):
+            return
+        spec_hash = objects.annotations_of(pod)[naming.ANNOTATION_SPEC_HASH]
+        self.put_pod(samples.report(spec_hash))
+
+    def _mounts_exist(self, pod: Manifest) -> bool:
+        for volume in pod["spec"]["volumes"]:
+            config, claim = volume.get("configMap"), volume.get("persistentVolumeClaim")
+            if config and not self.cluster.has(objects.CONFIG_MAP, config["name"]):
+                return False
+            if claim and not self.cluster.has(objects.CLAIM, claim["claimName"]):
+                return False
+        return True
+
+    def put_pod(self, said: DriverReport | None = None, **status: Any) -> None:
+        """The driver's pod as the kubelet and the driver would leave it."""
+        pod = self.pod
+        assert pod is not None
+        like = samples.driver_pod("", said, **status)
+        annotations = {**objects.annotations_of(pod)}
+        if said is not None:
+            annotations |= objects.annotations_of(like)
+            annotations[naming.ANNOTATION_SPEC_HASH] = said.spec_hash
+        meta = {**pod["metadata"], "annotations": annotations}
+        self.cluster.put({**pod, "metadata": meta, "status": like["status"]})
+
+    def report(self, **fields: Any) -> None:
+        """The driver says something new."""
+        pod = self.pod
+        assert pod is not None
+        self.put_pod(samples.report(self.running_hash, **fields))
+
+    # What there is to see.
+
+    @property
+    def stream(self) -> Manifest:
+        return self.cluster.one(objects.STREAM, KEY.name)
+
+    @property
+    def status(self) -> StreamStatus:
+        return StreamStatus.model_validate(self.stream["status"])
+
+    @property
+    def state(self) -> str:
+        return str(self.status.state)
+
+    def condition(self, kind: str) -> Condition:
+        return next(each for each in self.status.conditions if each.type == kind)
+
+    @property
+    def pod(self) -> Manifest | None:
+        name = naming.driver_pod_name(KEY.name)
+        return self.cluster.one(objects.POD, name) if self.cluster.has(objects.POD, name) else None
+
+    @property
+    def running_hash(self) -> str:
+        pod = self.pod
+        return objects.annotations_of(pod)[naming.ANNOTATION_SPEC_HASH] if pod else ""
+
+    def children(self) -> set[str]:
+        """Everything there is beside the stream."""
+        return {
+            f"{each['kind']} {each['metadata']['name']}"
+            for each in self.cluster.objects.values()
+            if each["kind"] != group_version.KIND
+        }

@@ -1,0 +1,123 @@
+"""Streams, pods and reports for tests of the operator."""
+
+from __future__ import annotations
+
+import copy
+from datetime import UTC, datetime
+from typing import Any
+
+from penstock.api import group_version
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.contract import naming
+from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.controller import objects
+from penstock.controller.children import desired_stream
+from penstock.controller.children.desired_stream import Wanted
+from penstock.controller.objects import Manifest
+from testkit.streams.specs import KAFKA_TO_KAFKA
+
+NAME = "flags"
+IMAGE = "penstock-spark:test"
+T0 = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def stream(**spec: Any) -> Manifest:
+    """A stream as people write it; keywords are fields of its spec."""
+    return {
+        "apiVersion": group_version.API_VERSION,
+        "kind": group_version.KIND,
+        "metadata": {"name": NAME, "namespace": "default"},
+        "spec": {**copy.deepcopy(KAFKA_TO_KAFKA), **spec},
+    }
+
+
+def stored(**spec: Any) -> Manifest:
+    """A stream as the API server gives it."""
+    raw = stream(**spec)
+    raw["metadata"] |= {"uid": "stream-1", "resourceVersion": "1", "generation": 1}
+    return raw
+
+
+def wanted(**spec: Any) -> Wanted:
+    """A stream that was read and found good."""
+    return desired_stream.resolve(
+        ContinuousStream.model_validate(stream(**spec)), "stream-1", IMAGE
+    )
+
+
+AGGREGATE = {"transform": {"sql": "SELECT count(*) AS value FROM source GROUP BY key"}}
+
+
+def report(spec_hash: str, **fields: Any) -> DriverReport:
+    """A report of a query that runs as it should."""
+    return DriverReport(
+        **{
+            "spec_hash": spec_hash,
+            "state": QueryState.RUNNING,
+            "partitions": 4,
+            "executors": 4,
+            "registered_executors": 4,
+            "cores": 4,
+            "registered_cores": 4,
+            "epoch": 1,
+            "committed": True,
+            "lag": 0,
+            **fields,
+        }
+    )
+
+
+def driver_pod(spec_hash: str, said: DriverReport | None = None, **status: Any) -> Manifest:
+    """A pod of the driver, running and ready unless the status says otherwise."""
+    annotations = {naming.ANNOTATION_SPEC_HASH: spec_hash}
+    if said is not None:
+        annotations[naming.ANNOTATION_REPORT] = said.model_dump_json(by_alias=True)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": naming.driver_pod_name(NAME),
+            "namespace": "default",
+            "uid": "pod-1",
+            "creationTimestamp": "2026-11-21T00:00:00Z",
+            "labels": naming.stream_labels(NAME, naming.COMPONENT_DRIVER),
+            "annotations": annotations,
+            "ownerReferences": [{"kind": "StatefulSet", "uid": "set-1"}],
+        },
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": [container(state={"running": {}})],
+            **status,
+        },
+    }
+
+
+def container(**fields: Any) -> Manifest:
+    """The status of the driver's container."""
+    return {"name": naming.DRIVER_CONTAINER, "restartCount": 0, **fields}
+
+
+def executor_pod(number: int, **status: Any) -> Manifest:
+    """A pod of an executor."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{NAME}-exec-{number}",
+            "namespace": "default",
+            "uid": f"exec-{number}",
+            "labels": naming.stream_labels(NAME, naming.COMPONENT_EXECUTOR),
+        },
+        "status": status,
+    }
+
+
+def stateful_set() -> Manifest:
+    """The driver's StatefulSet, as far as reading its pod needs it."""
+    return {
+        "apiVersion": objects.STATEFUL_SET.api_version,
+        "kind": objects.STATEFUL_SET.kind,
+        "metadata": {"name": naming.driver_name(NAME), "namespace": "default", "uid": "set-1"},
+        "status": {},
+    }

@@ -1,0 +1,144 @@
+"""Queries without a loop around them: the driver's own steps, many of them in one Spark session."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.contract.sizing import Size, size
+from penstock.driver.checkpoint.files import Files
+from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.repair import Repair, committed_epoch
+from penstock.driver.engine import is_asynchronous
+from penstock.driver.environment import Local
+from penstock.driver.java_exceptions import read_chain
+from penstock.driver.jvm import Jvm
+from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.spark import executors, query, session
+from testkit.driver.checkpoints import read
+from testkit.kafka.topics import Topics, number_flow
+from testkit.wait import wait_for
+
+
+@contextmanager
+def bare_session(jvm: Jvm, any_of: ContinuousStream, folder: Path) -> Iterator[SparkSession]:
+    """Spark, as the driver starts it for a stream of two partitions."""
+    wanted = size(2, any_of.spec)
+    assert isinstance(wanted, Size)
+    spark = session.start(jvm.gateway, session.spark_conf(any_of, Local(folder), wanted))
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+class Bare:
+    """A query over a checkpoint that was mended as before each start (Engine.check_query)."""
+
+    def __init__(self, spark: SparkSession, flow: ContinuousStream, folder: Path) -> None:
+        self.folder = CheckpointFolder(folder)
+        self.repair: Repair = self.folder.repair(flow.spec)
+        place = Local(folder)
+        frame = query.plan(spark, flow.spec, place)
+        query.check(frame, flow.spec)
+        self.query: StreamingQuery = query.start(
+            frame, flow.spec, place, "numbers", self.folder.location
+        )
+
+    def wait(self, what: str, holds: Callable[[], bool]) -> None:
+        """Until it holds, or the query fails."""
+
+        def so_far() -> bool:
+            failure = self.query._jsq.exception()
+            assert failure.isEmpty(), read_chain(failure.get())
+            return holds()
+
+        wait_for(what, so_far, 30)
+
+
+@contextmanager
+def bare(spark: SparkSession, flow: ContinuousStream, folder: Path) -> Iterator[Bare]:
+    """A query for the length of the block."""
+    it = Bare(spark, flow, folder)
+    try:
+        yield it
+    finally:
+        with executors.quiet_about_killed_tasks(spark.sparkContext):
+            it.query.stop()
+
+
+# Epochs so short that a case takes a second.
+QUICKLY: dict[str, Any] = {"continuous": {"checkpointInterval": "300ms"}}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run left."""
+
+    source: str
+    files: Files
+    numbers: dict[tuple[int, int], int]
+    """All that is in the source, by partition and offset."""
+
+    @classmethod
+    def of_five(
+        cls, spark: SparkSession, topics: Topics, trigger: dict[str, Any], path: Path
+    ) -> Run:
+        """Five times twenty numbers, a commit or more for each, and twenty that are not read.
+
+        Asynchronous tracking commits the last batch when another follows.
+        """
+        source, sink = topics.make(), topics.make()
+        folder = CheckpointFolder(path)
+        flow = number_flow(topics, source, sink, trigger)
+        done = _has_written if is_asynchronous(flow.spec) else _has_committed
+        with bare(spark, flow, path) as running:
+            for sent in range(20, 120, 20):
+                topics.send(source, range(sent - 20, sent))
+                running.wait("done", partial(done, folder, topics, sink, sent))
+        topics.send(source, range(100, 120))
+        return cls(source, read(path), topics.placed(source))
+
+    def beyond(self, offsets: Offsets | None) -> Counter[int]:
+        """The numbers that a query reads that goes on from there; None is the beginning."""
+        of = (offsets or {}).get(self.source, {})
+        return Counter(
+            number for (partition, at), number in self.numbers.items() if at >= of.get(partition, 0)
+        )
+
+    @property
+    def end(self) -> Offsets:
+        """Where the source ends."""
+        ends: dict[int, int] = {}
+        for partition, at in self.numbers:
+            ends[partition] = max(ends.get(partition, 0), at + 1)
+        return {self.source: ends}
+
+
+def newest(files: Files) -> int:
+    """The newest commit."""
+    found = committed_epoch(path.removeprefix("commits/") for path in files)
+    assert found is not None
+    return found
+
+
+def total(offsets: Offsets | None) -> int:
+    """How many records lie before these offsets."""
+    return sum(n for of in (offsets or {}).values() for n in of.values())
+
+
+def _has_committed(folder: CheckpointFolder, _: Topics, __: str, records: int) -> bool:
+    return total(folder.committed_offsets()) == records
+
+
+def _has_written(_: CheckpointFolder, topics: Topics, sink: str, records: int) -> bool:
+    return len(topics.received(sink)) == records

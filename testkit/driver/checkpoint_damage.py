@@ -1,0 +1,299 @@
+"""What can be wrong with a checkpoint, and what is to become of it: one table for all who need it.
+
+`test_damage_table.py` holds it against the planning and against docs/checkpoints.md,
+`test_checkpoint_damage.py` against Spark and a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from penstock.contract.repairs import Kind
+from penstock.driver.checkpoint.files import Files, checksum_path
+from testkit.driver.checkpoints import checksum
+
+Contents = dict[str, bytes]
+Harm = Callable[[Contents, str], None]
+
+
+@dataclass(frozen=True)
+class Mended:
+    """The query goes on, this many commits behind the newest."""
+
+    kinds: tuple[Kind, ...] = ()
+    back: int = 0
+    commits: bool = True
+    """False: without any, from the newest planned batch."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The stream stops loudly."""
+
+    reason: str = "CheckpointDamaged"
+
+
+Outcome = Mended | Refused
+# Which engine wrote the checkpoint and goes on from it.
+ENGINES: tuple[Literal["continuous", "microBatch"], ...] = ("continuous", "microBatch")
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One row: what is done to a checkpoint whose newest offsets and commit are N."""
+
+    name: str
+    harm: Callable[[Contents, int], None]
+    continuous: Outcome
+    micro_batch: Outcome
+
+    def done_to(self, files: Files, newest: int) -> Contents:
+        """The checkpoint after it."""
+        harmed = dict(files)
+        self.harm(harmed, newest)
+        return harmed
+
+    def outcome(self, engine: str) -> Outcome:
+        """What is to become of it."""
+        return self.continuous if engine == "continuous" else self.micro_batch
+
+
+def empty(files: Contents, path: str) -> None:
+    files[path] = b""
+
+
+def truncated(files: Contents, path: str) -> None:
+    files[path] = files[path][: len(files[path]) * 2 // 3]
+
+
+def missing(files: Contents, path: str) -> None:
+    del files[path]
+
+
+def zero_filled(files: Contents, path: str) -> None:
+    files[path] = bytes(len(files[path]))
+
+
+def zero_filled_and_checked(files: Contents, path: str) -> None:
+    zero_filled(files, path)
+    files[checksum_path(path)] = checksum(files[path])
+
+
+def duplicated(files: Contents, path: str) -> None:
+    log, _, number = path.rpartition("/")
+    _copied(files, log, int(number), int(number) + 1)
+
+
+TORN: dict[str, Harm] = {
+    "empty": empty,
+    "truncated": truncated,
+    "zero-filled": zero_filled,
+    "zero-filled, with a checksum that fits": zero_filled_and_checked,
+}
+
+
+def _to(harm: Harm, log: str, behind: int) -> Callable[[Contents, int], None]:
+    return lambda files, newest: harm(files, f"{log}/{newest - behind}")
+
+
+def _to_metadata(harm: Harm, files: Contents, _: int) -> None:
+    harm(files, "metadata")
+
+
+def _torn() -> Iterator[Damage]:
+    for name, harm in TORN.items():
+        yield Damage(
+            f"newest offsets {name}",
+            _to(harm, "offsets", 0),
+            Mended((Kind.COMMIT_WITHOUT_OFFSETS, Kind.TORN_OFFSETS), back=1),
+            Mended((Kind.COMMIT_WITHOUT_OFFSETS, Kind.TORN_OFFSETS), back=1),
+        )
+        yield Damage(
+            f"second-newest offsets {name}",
+            _to(harm, "offsets", 1),
+            Mended((Kind.TORN_OFFSETS,)),
+            Mended((Kind.TORN_OFFSETS, Kind.MISSING_OFFSETS)),
+        )
+        yield Damage(
+            f"newest commit {name}",
+            _to(harm, "commits", 0),
+            Mended((Kind.TORN_COMMIT, Kind.UNCOMMITTED_OFFSETS), back=1),
+            Mended((Kind.TORN_COMMIT,), back=1),
+        )
+        yield Damage(
+            f"second-newest commit {name}",
+            _to(harm, "commits", 1),
+            Mended((Kind.TORN_COMMIT,)),
+            Mended((Kind.TORN_COMMIT,)),
+        )
+        yield Damage(
+            f"`metadata` {name}",
+            partial(_to_metadata, harm),
+            Mended((Kind.BROKEN_METADATA,)),
+            Mended((Kind.BROKEN_METADATA,)),
+        )
+
+
+def _missing() -> Iterator[Damage]:
+    """Their checksums stay behind."""
+    yield Damage(
+        "newest offsets missing",
+        _to(missing, "offsets", 0),
+        Mended((Kind.COMMIT_WITHOUT_OFFSETS, Kind.STRAY_CHECKSUM), back=1),
+        Mended((Kind.COMMIT_WITHOUT_OFFSETS, Kind.STRAY_CHECKSUM), back=1),
+    )
+    yield Damage(
+        "second-newest offsets missing",
+        _to(missing, "offsets", 1),
+        Mended((Kind.STRAY_CHECKSUM,)),
+        Mended((Kind.STRAY_CHECKSUM, Kind.MISSING_OFFSETS)),
+    )
+    yield Damage(
+        "newest commit missing",
+        _to(missing, "commits", 0),
+        Mended((Kind.UNCOMMITTED_OFFSETS, Kind.STRAY_CHECKSUM), back=1),
+        Mended((Kind.STRAY_CHECKSUM,), back=1),
+    )
+    yield Damage(
+        "second-newest commit missing",
+        _to(missing, "commits", 1),
+        Mended((Kind.STRAY_CHECKSUM,)),
+        Mended((Kind.STRAY_CHECKSUM,)),
+    )
+    yield Damage(
+        "`metadata` missing",
+        partial(_to_metadata, missing),
+        Mended((Kind.BROKEN_METADATA,)),
+        Mended((Kind.BROKEN_METADATA,)),
+    )
+
+
+def _duplicated() -> Iterator[Damage]:
+    yield Damage(
+        "newest offsets copied as the next",
+        _to(duplicated, "offsets", 0),
+        Mended((Kind.UNCOMMITTED_OFFSETS,)),
+        Mended(),
+    )
+    yield Damage(
+        "second-newest offsets copied as the newest", _to(duplicated, "offsets", 1),
+        Mended(), Mended(),
+    )  # fmt: skip
+    yield Damage(
+        "third-newest offsets copied as the next",
+        lambda files, newest: _copied(files, "offsets", newest - 2, newest + 1),
+        Mended((Kind.BACKWARD_OFFSETS,)),
+        Mended((Kind.BACKWARD_OFFSETS,)),
+    )
+    yield Damage(
+        "newest commit copied as the next",
+        _to(duplicated, "commits", 0),
+        Mended((Kind.COMMIT_WITHOUT_OFFSETS,)),
+        Mended((Kind.COMMIT_WITHOUT_OFFSETS,)),
+    )
+    yield Damage(
+        "second-newest commit copied as the newest", _to(duplicated, "commits", 1),
+        Mended(), Mended(),
+    )  # fmt: skip
+
+
+def _copied(files: Contents, log: str, number: int, to: int) -> None:
+    source, target = f"{log}/{number}", f"{log}/{to}"
+    files[target], files[checksum_path(target)] = files[source], files[checksum_path(source)]
+
+
+def _strays() -> Iterator[Damage]:
+    for log in ("offsets", "commits"):
+        yield Damage(
+            f"a stale temporary file in `{log}`, with its checksum",
+            partial(_temporary, log),
+            Mended((Kind.TEMPORARY_FILE,) * 2),
+            Mended((Kind.TEMPORARY_FILE,) * 2),
+        )
+        for name, harm in {
+            f"a stale `.crc` of the next number in `{log}`": partial(_stale, log, 1),
+            f"a stale `.crc` of a number far ahead in `{log}`": partial(_stale, log, 50),
+            f"the newest `.crc` in `{log}` cut short": partial(_cut, log),
+        }.items():
+            stray = Mended((Kind.STRAY_CHECKSUM,))
+            yield Damage(name, harm, stray, stray)
+    yield Damage(
+        "the newest offsets with the `.crc` of others",
+        lambda files, n: files.update({f"offsets/.{n}.crc": files[f"offsets/.{n - 1}.crc"]}),
+        Mended((Kind.COMMIT_WITHOUT_OFFSETS, Kind.TORN_OFFSETS), back=1),
+        Mended((Kind.COMMIT_WITHOUT_OFFSETS, Kind.TORN_OFFSETS), back=1),
+    )
+
+
+def _temporary(log: str, files: Contents, newest: int) -> None:
+    """As Spark names them while it writes."""
+    name = f"{newest + 1}.0a1b.tmp"
+    files[f"{log}/.{name}"] = files[f"{log}/{newest}"]
+    files[f"{log}/..{name}.crc"] = files[f"{log}/.{newest}.crc"]
+
+
+def _stale(log: str, ahead: int, files: Contents, newest: int) -> None:
+    files[f"{log}/.{newest + ahead}.crc"] = files[f"{log}/.{newest}.crc"]
+
+
+def _cut(log: str, files: Contents, newest: int) -> None:
+    truncated(files, f"{log}/.{newest}.crc")
+
+
+def _everything() -> Iterator[Damage]:
+    yield Damage(
+        "all commits missing",
+        lambda files, _: _drop(files, "commits/"),
+        Refused(),
+        Mended((Kind.LOST_COMMITS,), commits=False),
+    )
+    yield Damage(
+        "all offsets missing", lambda files, _: _drop(files, "offsets/"), Refused(), Refused()
+    )
+    yield Damage("every file zero-filled", lambda files, _: _zero_all(files), Refused(), Refused())
+
+
+def _drop(files: Contents, beginning: str) -> None:
+    for path in [path for path in files if path.startswith(beginning)]:
+        del files[path]
+
+
+def _zero_all(files: Contents) -> None:
+    for path in files:
+        zero_filled(files, path)
+
+
+TABLE: tuple[Damage, ...] = (
+    Damage("nothing", lambda _, __: None, Mended(), Mended()),
+    *_torn(),
+    *_missing(),
+    *_duplicated(),
+    *_strays(),
+    *_everything(),
+)
+
+
+def table() -> str:
+    """The table of docs/checkpoints.md."""
+    rows = [
+        "| damage | a continuous start | a micro-batch start |",
+        "| --- | --- | --- |",
+        *(
+            f"| {each.name} | {_words(each.continuous)} | {_words(each.micro_batch)} |"
+            for each in TABLE
+        ),
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def _words(outcome: Outcome) -> str:
+    if isinstance(outcome, Refused):
+        return f"**refused**: `{outcome.reason}`"
+    where = f"N - {outcome.back}" if outcome.back else "N"
+    if not outcome.commits:
+        where = "the newest planned batch"
+    kinds = dict.fromkeys(outcome.kinds)
+    return f"goes on from {where}" + "".join(f", `{kind}`" for kind in kinds)

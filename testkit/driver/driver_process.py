@@ -1,0 +1,160 @@
+"""The driver as the pod runs it, a process; and the traffic around it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.driver.jvm import ENV_JAVA_OPTIONS
+from testkit.driver.class_archive import java_options
+from testkit.kafka.broker import free_ports
+from testkit.kafka.topics import Topics
+from testkit.wait import over_and_over, wait_for
+
+# Spark says these at a start, the first of a continuous query, the second after async tracking,
+# whose commits trail; they are true and harmless.
+EXPECTED_WARNINGS = ("Disabling AQE", "Batch completion log latest batch id")
+_LOUD = (" WARN ", " ERROR ", '"WARNING"', '"ERROR"')
+
+
+class Process:
+    """`python3 -m penstock.driver` on one stream and one checkpoint."""
+
+    def __init__(self, it: ContinuousStream, folder: Path, class_path: str, *program: str) -> None:
+        (self.port,) = free_ports(1)
+        self.termination_log = folder / "termination-log"
+        self.log = folder / f"driver-{time.monotonic_ns()}.log"
+        (folder / "stream.yaml").write_text(it.to_yaml())
+        command = [
+            sys.executable, *(program or ("-m", "penstock.driver")), str(folder / "stream.yaml"),
+            "--checkpoint", str(folder / "checkpoint"), "--class-path", class_path,
+            "--http-port", str(self.port), "--termination-log", str(self.termination_log),
+        ]  # fmt: skip
+        with self.log.open("wb") as log:
+            options = " ".join(java_options(class_path))
+            environment = {**os.environ, ENV_JAVA_OPTIONS: options}
+            self.process = subprocess.Popen(command, stderr=log, env=environment)
+
+    def probe(self, path: str) -> int:
+        """The answer's status; 0 if there is none."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return error.code
+        except OSError:
+            return 0
+
+    def page(self, path: str) -> str:
+        """What is served there; nothing while nothing is."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
+    def wait_alive(self) -> None:
+        """Returns when it has begun; its JVM starts after that."""
+        wait_for("alive", lambda: self._answers("/livez"))
+
+    def wait_ready(self) -> None:
+        """Returns when its query has committed an epoch."""
+        wait_for("ready", lambda: self._answers("/readyz"))
+
+    def _answers(self, path: str) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
+        return self.probe(path) == 200
+
+    @property
+    def children(self) -> list[int]:
+        """The process ids of what it has started."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return [int(pid) for pid in children.split()]
+
+    @property
+    def jvm(self) -> int:
+        """Its process id."""
+        (jvm,) = self.children
+        return jvm
+
+    def kill(self, at: Callable[[], bool] = lambda: True) -> None:
+        """SIGKILL to all of it at once, as a node's loss would; comes back when nothing is left.
+
+        `at` picks the moment: it is asked while everything stands still.
+        """
+        # Stopped first, so that neither half sees the other die.
+        wait_for("the moment", lambda: self._stands_still(at))
+        children = self.children
+        for pid in (*children, self.process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        wait_for("gone", lambda: not any(_lives(pid) for pid in children))
+
+    def _stands_still(self, at: Callable[[], bool]) -> bool:
+        """Stops it, and lets it go on again if this is not the moment."""
+        pids = [self.process.pid, *self.children]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        if at():
+            return True
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        return False
+
+    def stop(self, seconds: float = 60) -> int:
+        """SIGTERM; its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(seconds)
+
+    def complaints(self) -> list[str]:
+        """The lines of its log that are warnings or errors."""
+        return [
+            line
+            for line in self.log.read_text().splitlines()
+            if any(word in line for word in _LOUD)
+            and not any(known in line for known in EXPECTED_WARNINGS)
+        ]
+
+
+def _lives(pid: int) -> bool:
+    """A zombie is dead: whoever inherits it may take its time to say so."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def driver(it: ContinuousStream, folder: Path, class_path: str, *program: str) -> Iterator[Process]:
+    """A driver's process for the length of the block; `program` is Python's way to it."""
+    process = Process(it, folder, class_path, *program)
+    try:
+        yield process
+    finally:
+        process.process.kill()
+        process.process.wait()
+
+
+@contextmanager
+def traffic(topics: Topics, topic: str) -> Iterator[list[int]]:
+    """Numbers, about two hundred a second, for the length of the block; what was sent is kept."""
+    sent = [0]
+
+    def send() -> None:
+        topics.send(topic, range(sent[0], sent[0] + 10))
+        sent[0] += 10
+
+    with over_and_over(send, 0.05):
+        yield sent

@@ -1,0 +1,102 @@
+"""A driver that runs in the test's own process, and the numbered traffic around it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.driver.environment import Local, Place
+from penstock.driver.jvm import Jvm
+from penstock.driver.kubernetes_api import Api
+from penstock.driver.reporting.http_server import Health
+from penstock.driver.reporting.metrics import Metrics
+from penstock.driver.supervision.loop import Loop
+from penstock.driver.supervision.restart_policy import Policy
+from penstock.driver.supervision.runtime import Engine
+from testkit.wait import PATIENCE, wait_for
+
+
+class Running:
+    """A driver's loop in a thread, and every report it made."""
+
+    def __init__(
+        self,
+        stream: ContinuousStream,
+        jvm: Jvm,
+        place: Place,
+        policy: Policy,
+        api: Api | None = None,
+    ) -> None:
+        self.reports: list[DriverReport] = []
+        self.health, self.metrics = Health(), Metrics()
+        self.engine = Engine(stream, place, jvm, api)
+        self.stop = threading.Event()
+        self.error: BaseException | None = None
+        self._loop = Loop(
+            self.engine, jvm, policy, "hash", self.health, self.metrics, self.reports.append
+        )
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run(self.stop)
+        except BaseException as error:
+            self.error = error
+            self.engine.let_go()
+
+    @property
+    def last(self) -> DriverReport:
+        """The newest report."""
+        return (
+            self.reports[-1]
+            if self.reports
+            else DriverReport(spec_hash="", state=QueryState.STARTING)
+        )
+
+    def wait(self, what: str, holds: Callable[[DriverReport], bool]) -> DriverReport:
+        """The newest report, once it is so."""
+        wait_for(
+            f"{what}; the last report: {self.last!r}",
+            lambda: self.error is not None or holds(self.last),
+        )
+        if self.error is not None:
+            raise self.error
+        return self.last
+
+    def wait_failure(self, reason: str) -> DriverReport:
+        """Once its last failure has this reason."""
+        return self.wait(
+            f"failed for {reason}",
+            lambda report: report.last_failure is not None and report.last_failure.reason == reason,
+        )
+
+    def wait_ready(self) -> DriverReport:
+        """Once its query has committed an epoch."""
+        wait_for("ready", lambda: self.health.ready)
+        return self.last
+
+
+@contextlib.contextmanager
+def running(
+    stream: ContinuousStream,
+    jvm: Jvm,
+    where: Path | Place,
+    policy: Policy | None = None,
+    api: Api | None = None,
+) -> Iterator[Running]:
+    """A driver for the length of the block, stopped in good order at its end."""
+    place = Local(where) if isinstance(where, Path) else where
+    policy = policy or replace(Policy.of(stream.spec), backoff_base=0.1)
+    it = Running(stream, jvm, place, policy, api)
+    try:
+        yield it
+    finally:
+        it.stop.set()
+        it.thread.join(PATIENCE)
+        assert not it.thread.is_alive()

@@ -1,0 +1,35 @@
+"""Situations of a stream of four partitions, and what is decided in them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.driver.failures import Trouble
+from penstock.driver.supervision.restart_policy import Policy
+from penstock.driver.supervision.state import Sight, State
+from penstock.driver.supervision.supervisor import Action, decide
+
+POLICY = Policy(interval=1.0)
+PASSING = Trouble("TaskFailed", "an executor was lost")
+PERMANENT = Trouble("UnsupportedOperation", "Aggregate", permanent=True)
+CURABLE = Trouble("TopicMissing", "in", permanent=True, curable=True)
+SUSPECT = Trouble("CastInvalidInput", "a record", suspect=True)
+UP = Sight(
+    now=100.0, partitions=4, cores_wanted=4, cores_requested=4, cores=4, session=True
+)  # fmt: skip
+
+
+def action(state: State, sight: Sight) -> Action:
+    """What is done."""
+    return decide(state, sight, POLICY, 0.5)[1]
+
+
+def after(state: State, sight: Sight) -> State:
+    """What is remembered."""
+    return decide(state, sight, POLICY, 0.5)[0]
+
+
+def running(epoch: int | None = None, now: float = 100.0) -> tuple[State, Sight]:
+    """A query that has just been started, at this epoch."""
+    state = after(State(checked=True), replace(UP, now=now, epoch=epoch))
+    return state, replace(UP, now=now, query=True, epoch=epoch)

@@ -1,0 +1,117 @@
+"""The image a kind node runs: kind's published one, or where no registry is in reach our own.
+
+Ours is Debian with systemd and containerd, Kubernetes as compiled from its Go modules, and nothing
+that could leave the machine: see node/kind/entrypoint.
+"""
+
+import contextlib
+import shutil
+import tempfile
+from pathlib import Path
+
+from testkit.commands import run, say
+from testkit.content_hash import content_hash
+from testkit.engine.container_engine import engine, registry_in_reach
+from testkit.errors import ClusterError
+from testkit.images.base_image import debian_tree
+from testkit.images.program_image import write_archive
+from testkit.paths import HERE, cache_dir
+from testkit.tools import tool_key, tools
+from testkit.tools.pins import debian_release, go_tool, published_node_image
+
+PAUSE = "localhost/penstock/pause:1"
+
+PACKAGES = (
+    "ca-certificates",
+    "conntrack",
+    "containerd",
+    "containernetworking-plugins",
+    "dbus",
+    "ethtool",
+    "iproute2",
+    "iptables",
+    "kmod",
+    "mount",
+    "procps",
+    "runc",
+    "socat",
+    "systemd",
+    "systemd-sysv",
+)
+_ASSETS = HERE / "images" / "node"
+_NODE_PROGRAMS = ("kubeadm", "kubelet", "kubectl", "kube-proxy", "nodenet")
+_CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
+_EVERY_NODE = ("coredns", "pause")
+
+
+def node_image() -> str:
+    """The reference of the node image to use here, without building anything."""
+    return published_node_image() if registry_in_reach() else _own_ref()
+
+
+def ensure_node_image() -> str:
+    """See that the node image is there, building it if it has to be."""
+    ref = node_image()
+    if ref == _own_ref() and not engine().has_image(ref):
+        _build(ref)
+    return ref
+
+
+def is_own(ref: str) -> bool:
+    """Whether a node image is one of ours, which shuts the way out by itself."""
+    return ref.startswith("localhost/")
+
+
+def _own_ref() -> str:
+    found = go_tool("kubernetes").version
+    programs = [tool_key(name) for name in (*_NODE_PROGRAMS, *_CONTROL_PLANE, *_EVERY_NODE)]
+    key = content_hash(
+        _ASSETS, HERE / "images" / "program_image.py", programs, list(PACKAGES), debian_release()
+    )
+    return f"localhost/penstock/node:{found}-{key}"
+
+
+def _build(ref: str) -> None:
+    programs = tools(*_NODE_PROGRAMS, *_CONTROL_PLANE, *_EVERY_NODE)
+    _ensure_base()
+    say("building the node image")
+    context = Path(tempfile.mkdtemp(prefix="node-", dir=cache_dir("debian")))
+    try:
+        shutil.copytree(_ASSETS, context, dirs_exist_ok=True)
+        (context / "bin").mkdir()
+        for name in _NODE_PROGRAMS:
+            shutil.copy(programs[name], context / "bin" / name)
+        (context / "kind" / "version").write_text(go_tool("kubernetes").version + "\n")
+        (context / "images").mkdir()
+        _write_images(programs, context / "images")
+        engine().build(context, context / "Dockerfile", ref)
+    finally:
+        shutil.rmtree(context)
+    for old in engine().images("localhost/penstock/node"):
+        if old != ref:
+            with contextlib.suppress(ClusterError):  # one that a cluster still runs on stays
+                engine().run("rmi", old)
+
+
+def _ensure_base() -> None:
+    ref = f"localhost/penstock/node-base:{debian_release()}-{content_hash(list(PACKAGES))}"
+    if not engine().has_image(ref):
+        engine().import_tree(debian_tree(PACKAGES), ref)
+    engine().run("tag", ref, "localhost/penstock/node-base:latest")
+
+
+def _write_images(programs: dict[str, Path], folder: Path) -> None:
+    """The images of the node's own pods, under the names that this kubeadm asks for."""
+    version = go_tool("kubernetes").version
+    listed = run(
+        [programs["kubeadm"], "config", "images", "list", "--kubernetes-version", version]
+    ).split()
+    refs = {ref.rpartition(":")[0].rpartition("/")[2]: ref for ref in listed}
+    write_archive(
+        folder / "all.tar",
+        {refs["coredns"]: (programs["coredns"], "/coredns"), PAUSE: (programs["pause"], "/pause")},
+    )
+    write_archive(
+        folder / "control-plane.tar",
+        {refs[name]: (programs[name], f"/usr/local/bin/{name}") for name in _CONTROL_PLANE},
+    )

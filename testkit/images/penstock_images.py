@@ -1,0 +1,105 @@
+"""The images that run in the cluster, named by the content they are built from."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from testkit.commands import say
+from testkit.content_hash import content_hash, files_under
+from testkit.engine.container_engine import engine
+from testkit.errors import ClusterError
+from testkit.images.base_image import ensure_base
+from testkit.paths import CHECKOUT, cache_dir
+
+_KEPT = 3
+# Engines look at times too when they decide whether a layer is still good.
+_FIXED_TIME = 1_577_836_800
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """What one image is built from, as paths in the checkout."""
+
+    dockerfile: str
+    inputs: tuple[str, ...]
+    blank: tuple[str, ...] = ()
+    """Files that have to be there but say nothing to the image."""
+
+
+_PACKAGE = ("pyproject.toml", "constraints.txt", "operator/penstock", "images/requirements.py")
+_RECIPES = {
+    "operator": _Recipe(
+        "images/operator/Dockerfile", ("images/operator", *_PACKAGE), ("README.md",)
+    ),
+    "spark": _Recipe("images/spark/Dockerfile", ("images/spark", *_PACKAGE), ("README.md",)),
+    "kafka": _Recipe(
+        "testkit/kafka/image/Dockerfile",
+        (
+            "testkit/kafka/image/Dockerfile",
+            "testkit/kafka/image/entrypoint.sh",
+            "testkit/kafka/image/pom.xml",
+            "operator/penstock/local/kafka/server.properties",
+        ),
+    ),
+}
+
+
+def image_names() -> list[str]:
+    """Every image that can be asked for."""
+    return list(_RECIPES)
+
+
+def image_ref(name: str) -> str:
+    """The reference that an image of this checkout's content has."""
+    if name not in _RECIPES:
+        raise ClusterError(f"no such image: {name}; known: {', '.join(_RECIPES)}")
+    recipe = _RECIPES[name]
+    inputs = [CHECKOUT / part for part in recipe.inputs]
+    return f"localhost/penstock/{name}:{content_hash(recipe.dockerfile, *inputs)}"
+
+
+def build_images(which: Sequence[str]) -> dict[str, str]:
+    """Build those images whose content is new; return all their references."""
+    refs = {name: image_ref(name) for name in which}
+    for name, ref in refs.items():
+        if not engine().has_image(ref):
+            _build(name, ref)
+    return refs
+
+
+def _build(name: str, ref: str) -> None:
+    ensure_base()
+    say(f"building {ref}")
+    with _context(_RECIPES[name]) as context:
+        engine().build(context, context / _RECIPES[name].dockerfile, ref)
+    _forget_old(name)
+
+
+@contextmanager
+def _context(recipe: _Recipe) -> Iterator[Path]:
+    """A folder with the inputs and nothing else, the same whenever and wherever it is made."""
+    folder = Path(tempfile.mkdtemp(prefix="context-", dir=cache_dir("engine")))
+    try:
+        for part in recipe.inputs:
+            for path in files_under(CHECKOUT / part):
+                copy = folder / path.relative_to(CHECKOUT)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, copy)
+        for part in recipe.blank:
+            (folder / part).touch()
+        for path in [folder, *folder.rglob("*")]:
+            path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
+            os.utime(path, (_FIXED_TIME, _FIXED_TIME))
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def _forget_old(name: str) -> None:
+    """Drop all but the newest images of a name: each change of our code makes one."""
+    for ref in engine().images(f"localhost/penstock/{name}")[_KEPT:]:
+        engine().run("rmi", ref)

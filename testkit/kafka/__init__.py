@@ -1,0 +1,1 @@
+"""Real Kafka brokers on loopback, their jars and image, and numbered traffic."""

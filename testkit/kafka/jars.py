@@ -1,0 +1,46 @@
+"""Jars from Maven, pinned by a committed pom.xml and kept in the cache by its content."""
+
+from pathlib import Path
+
+from testkit import system_packages
+from testkit.commands import run, say
+from testkit.content_hash import build_once, content_hash
+from testkit.paths import CHECKOUT, cache_dir
+
+BROKER_POM = CHECKOUT / "testkit" / "kafka" / "image" / "pom.xml"
+CONNECTOR_POM = CHECKOUT / "images" / "spark" / "pom.xml"
+
+
+def kafka_jars() -> Path:
+    """The folder with everything a Kafka broker's class path needs."""
+    return _jars("kafka-broker", BROKER_POM)
+
+
+def connector_jars() -> Path:
+    """The folder with the jars Spark needs beyond pyspark's own to speak with Kafka."""
+    return _jars("spark-connector", CONNECTOR_POM)
+
+
+def _jars(name: str, pom: Path) -> Path:
+    target = cache_dir("jars") / f"{name}-{content_hash(pom)}"
+    return build_once(target, lambda folder: _copy_dependencies(pom, folder))
+
+
+def _copy_dependencies(pom: Path, folder: Path) -> None:
+    system_packages.require(*system_packages.JAVA)
+    say(f"fetching the jars of {pom.relative_to(CHECKOUT)} with Maven")
+    run(
+        [
+            "mvn",
+            "--batch-mode",
+            "--update-snapshots",  # a miss is remembered otherwise, also after it is mended
+            "--file",
+            pom,
+            f"-Dmaven.repo.local={cache_dir('m2')}",
+            "dependency:copy-dependencies",
+            f"-DoutputDirectory={folder}",
+        ],
+        timeout=600,
+        hint="Needs Maven and Java 17 (Debian: apt-get install maven openjdk-17-jre-headless) "
+        "and a way to Maven Central or a mirror named in Maven's own settings.xml.",
+    )

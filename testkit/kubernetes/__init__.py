@@ -1,0 +1,1 @@
+"""A real API server alone, controllers beside it, and kubectl."""

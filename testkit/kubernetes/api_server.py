@@ -1,0 +1,152 @@
+"""etcd and a real kube-apiserver alone, on loopback: the real API in seconds, without a node.
+
+There is no controller-manager and no kubelet: pods are never scheduled, garbage is not collected,
+a deleted namespace stays Terminating. Use a namespace of its own for each test.
+"""
+
+import contextlib
+import secrets
+import shutil
+import ssl
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from penstock.local.tools.child_process import Leashed
+from testkit import system_packages
+from testkit.commands import run
+from testkit.errors import ClusterError
+from testkit.kafka.broker import free_ports
+from testkit.tools import tools
+
+_START_SECONDS = 90
+
+
+@dataclass(frozen=True)
+class ApiServer:
+    """A running API server and how to reach it with all rights."""
+
+    url: str
+    token: str
+    ca: Path
+    kubeconfig: Path
+    kubectl: Path
+
+
+@contextlib.contextmanager
+def api_server() -> Iterator[ApiServer]:
+    """A fresh, empty API server; gone with all its data at the end of the block."""
+    system_packages.require("openssl")
+    found = tools("etcd", "kube-apiserver", "kubectl")
+    folder = Path(tempfile.mkdtemp(prefix="penstock-api-"))
+    started: list[Leashed] = []
+    try:
+        etcd_port, peer_port, api_port = free_ports(3)
+        etcd_url = f"http://127.0.0.1:{etcd_port}"
+        started.append(_start_etcd(found["etcd"], folder, etcd_url, peer_port))
+        server = ApiServer(
+            url=f"https://127.0.0.1:{api_port}",
+            token=secrets.token_hex(16),
+            ca=folder / "certs" / "apiserver.crt",
+            kubeconfig=folder / "kubeconfig",
+            kubectl=found["kubectl"],
+        )
+        started.append(_start_api(found["kube-apiserver"], folder, etcd_url, server))
+        _wait_until_ready(server, started)
+        _write_kubeconfig(server)
+        yield server
+    finally:
+        for process in reversed(started):
+            process.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start_etcd(binary: Path, folder: Path, url: str, peer_port: int) -> Leashed:
+    peer = f"http://127.0.0.1:{peer_port}"
+    options = {
+        "data-dir": str(folder / "etcd"),
+        "listen-client-urls": url,
+        "advertise-client-urls": url,
+        "listen-peer-urls": peer,
+        "initial-advertise-peer-urls": peer,
+        "initial-cluster": f"default={peer}",
+    }
+    # The data lives as long as the process: waiting for the disk would be for nothing.
+    return Leashed([binary, "--unsafe-no-fsync", *_flags(options)], log=folder / "etcd.log")
+
+
+def _start_api(binary: Path, folder: Path, etcd_url: str, server: ApiServer) -> Leashed:
+    key = folder / "service-accounts.key"
+    run(["openssl", "genrsa", "-out", key, "2048"])
+    tokens = folder / "tokens.csv"
+    tokens.touch(mode=0o600)
+    tokens.write_text(f'{server.token},admin,admin,"system:masters"\n')
+    options = {
+        "etcd-servers": etcd_url,
+        "bind-address": "127.0.0.1",
+        "advertise-address": "127.0.0.1",
+        # Nothing in this cluster would use the endpoint, and loopback is refused as one.
+        "endpoint-reconciler-type": "none",
+        "secure-port": server.url.rpartition(":")[2],
+        "cert-dir": str(server.ca.parent),
+        "token-auth-file": str(tokens),
+        "authorization-mode": "RBAC",
+        "service-cluster-ip-range": "10.0.0.0/24",
+        "service-account-issuer": server.url,
+        "service-account-key-file": str(key),
+        "service-account-signing-key-file": str(key),
+        # It makes pods wait for service accounts that no controller here creates.
+        "disable-admission-plugins": "ServiceAccount",
+        "allow-privileged": "true",
+    }
+    return Leashed([binary, *_flags(options)], log=folder / "kube-apiserver.log")
+
+
+def _flags(options: dict[str, str]) -> list[str]:
+    return [f"--{name}={value}" for name, value in options.items()]
+
+
+def _wait_until_ready(server: ApiServer, processes: list[Leashed]) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while not _ready(server):
+        dead = [process for process in processes if not process.running]
+        if dead or time.monotonic() > deadline:
+            words = "\n".join(f"{p.name}:\n{p.last_words()}" for p in dead or processes)
+            raise ClusterError(f"the API server did not start; last words of\n{words}")
+        time.sleep(0.05)
+
+
+def _ready(server: ApiServer) -> bool:
+    request = urllib.request.Request(
+        f"{server.url}/readyz", headers={"Authorization": f"Bearer {server.token}"}
+    )
+    try:
+        trust = ssl.create_default_context(cafile=str(server.ca))
+        with urllib.request.urlopen(request, timeout=5, context=trust) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError, ssl.SSLError):
+        return False  # not there yet: no certificate, no listener, or not ready
+
+
+def _write_kubeconfig(server: ApiServer) -> None:
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
+        "clusters": [
+            {
+                "name": "test",
+                "cluster": {"server": server.url, "certificate-authority": str(server.ca)},
+            }
+        ],
+        "users": [{"name": "admin", "user": {"token": server.token}}],
+    }
+    server.kubeconfig.touch(mode=0o600)
+    server.kubeconfig.write_text(yaml.safe_dump(content))

@@ -1,0 +1,1 @@
+"""Streams, specs and queries that tests share, as tables."""

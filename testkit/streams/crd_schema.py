@@ -1,0 +1,26 @@
+"""A walk through the CRD's schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from scripts.codegen import crd
+
+
+def schema() -> dict[str, Any]:
+    """That of the one version."""
+    (version,) = crd.crd()["spec"]["versions"]
+    found: dict[str, Any] = version["schema"]["openAPIV3Schema"]
+    return found
+
+
+def nodes(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every field with its path; `[]` is an item of a list and `{}` a value of a map."""
+    if not isinstance(node, dict):
+        return
+    yield path, node
+    for name, each in node.get("properties", {}).items():
+        yield from nodes(each, f"{path}.{name}")
+    yield from nodes(node.get("items"), f"{path}[]")
+    yield from nodes(node.get("additionalProperties"), f"{path}{{}}")

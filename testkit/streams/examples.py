@@ -1,0 +1,78 @@
+"""The shipped examples, pointed at what a test has instead of a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from penstock.api.v1alpha1.stream import ContinuousStream
+from testkit.paths import CHECKOUT
+
+FOLDER = CHECKOUT / "examples"
+
+
+def example(name: str, source: dict[str, Any], sink: dict[str, Any]) -> ContinuousStream:
+    """An example with some fields of its source and its sink exchanged."""
+    document = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
+    for part, given in (("source", source), ("sink", sink)):
+        (fields,) = document["spec"][part].values()
+        fields.update(given)
+    return ContinuousStream.model_validate(document)
+
+
+def produce(bootstrap: str, topic: str, values: list[str]) -> None:
+    """Records without a key, acknowledged."""
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    for value in values:
+        producer.produce(topic, value.encode())
+    assert producer.flush(30) == 0
+
+
+def consume(bootstrap: str, topic: str) -> list[tuple[str | None, str]]:
+    """Keys and values of all that is in a topic now."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "examples"})
+    found: list[tuple[str | None, str]] = []
+    try:
+        for number in consumer.list_topics(topic, 30).topics[topic].partitions:
+            partition = TopicPartition(topic, number, 0)
+            end = consumer.get_watermark_offsets(partition, 30)[1]
+            consumer.assign([partition])
+            for _ in range(end):
+                message = consumer.poll(30)
+                assert message is not None
+                key = message.key()
+                found.append((None if key is None else key.decode(), message.value().decode()))
+    finally:
+        consumer.close()
+    return found
+
+
+@contextlib.contextmanager
+def lines(*texts: str) -> Iterator[int]:
+    """A server that sends these lines to whoever connects, as `nc -lk` does; its port."""
+    server = socket.create_server(("127.0.0.1", 0))
+    open_ones: list[socket.socket] = []
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):  # closed: the end
+            while True:
+                connection, _ = server.accept()
+                open_ones.append(connection)
+                connection.sendall("".join(f"{text}\n" for text in texts).encode())
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield server.getsockname()[1]
+    finally:
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+        thread.join(10)
+        for connection in open_ones:
+            connection.close()

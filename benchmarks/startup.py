@@ -192,7 +192,7 @@ def measure_level_1(bench: Bench, rounds: int) -> None:
         with running(stream, jvm, bench.folder / "level-1") as driver:
             driver.wait_ready()
             for number in range(1, rounds + 1):
-                session = driver.engine.session
+                session = driver.runtime.session
                 assert session is not None
                 failed = time.monotonic()
                 session.sparkContext.cancelAllJobs()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.api.modes import Engine, Mode
+from penstock.api.modes import Execution, Mode
 from penstock.api.reserved_spark_conf import OWNED_CONFS
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.status import StreamStatus
@@ -78,13 +78,13 @@ def modes() -> str:
 
 
 def _operation_row(operation: Operation) -> str:
-    def cell(engine: Engine) -> str:
-        return "yes" if operation.taken_by(engine) else "no"
+    def cell(execution: Execution) -> str:
+        return "yes" if operation.taken_by(execution) else "no"
 
     return (
-        f"| {operation.what} | {operation.name} | {cell(Engine(Mode.CONTINUOUS))} | "
-        f"{cell(Engine(Mode.REAL_TIME, 'update'))} | {_in_batches(operation)} | "
-        f"{cell(Engine(Mode.ASYNC))} |"
+        f"| {operation.what} | {operation.name} | {cell(Execution(Mode.CONTINUOUS))} | "
+        f"{cell(Execution(Mode.REAL_TIME, 'update'))} | {_in_batches(operation)} | "
+        f"{cell(Execution(Mode.ASYNC))} |"
     )
 
 
@@ -92,7 +92,7 @@ def _in_batches(operation: Operation) -> str:
     """The output modes that take it, in a word or two."""
 
     def takes(output: str, watermark: bool = False) -> bool:
-        return operation.taken_by(Engine(Mode.MICRO_BATCH, output, watermark))
+        return operation.taken_by(Execution(Mode.MICRO_BATCH, output, watermark))
 
     names = [name for name in ("append", "update", "complete") if takes(name)]
     if names[:1] != ["append"] and takes("append", watermark=True):

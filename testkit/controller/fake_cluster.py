@@ -16,7 +16,7 @@ from penstock.controller import objects
 from penstock.controller.metrics import Metrics
 from penstock.controller.objects import Key, Manifest
 from penstock.controller.observed.driver_pod import DriverPod
-from penstock.controller.reconciler import Engine
+from penstock.controller.reconciler import Reconciler
 from testkit.controller import samples
 from testkit.controller.fake_api import Clock, FakeCluster
 
@@ -54,12 +54,12 @@ class World:
     # What the operator does.
 
     def restart_operator(self) -> None:
-        self.engine = Engine(self.cluster, self.metrics, samples.IMAGE, self.clock)
+        self.reconciler = Reconciler(self.cluster, self.metrics, samples.IMAGE, self.clock)
 
     def reconcile(self) -> list[str]:
         """One look at the stream; the result is what was written."""
         before = len(self.cluster.writes)
-        asyncio.run(self.engine.reconcile(KEY))
+        asyncio.run(self.reconciler.reconcile(KEY))
         return self.cluster.writes[before:]
 
     def settle(self) -> None:

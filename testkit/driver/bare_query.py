@@ -17,7 +17,7 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import Size, size
 from penstock.driver.checkpoint.files import Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
-from penstock.driver.checkpoint.repair import Repair, committed_epoch
+from penstock.driver.checkpoint.repair import RepairPlan, committed_epoch
 from penstock.driver.engine import is_asynchronous
 from penstock.driver.environment import Local
 from penstock.driver.java_exceptions import read_chain
@@ -46,12 +46,12 @@ class Bare:
 
     def __init__(self, spark: SparkSession, flow: ContinuousStream, folder: Path) -> None:
         self.folder = CheckpointFolder(folder)
-        self.repair: Repair = self.folder.repair(flow.spec)
-        place = Local(folder)
-        frame = query.plan(spark, flow.spec, place)
+        self.repair: RepairPlan = self.folder.repair(flow.spec)
+        environment = Local(folder)
+        frame = query.plan(spark, flow.spec, environment)
         query.check(frame, flow.spec)
         self.query: StreamingQuery = query.start(
-            frame, flow.spec, place, "numbers", self.folder.location
+            frame, flow.spec, environment, "numbers", self.folder.location
         )
 
     def wait(self, what: str, holds: Callable[[], bool]) -> None:

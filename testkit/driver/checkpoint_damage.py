@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from penstock.contract.repairs import Kind
+from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.driver.checkpoint.files import Files, checksum_path
 from testkit.driver.checkpoints import checksum
 
@@ -20,10 +20,10 @@ Harm = Callable[[Contents, str], None]
 
 
 @dataclass(frozen=True)
-class Mended:
+class Repaired:
     """The query goes on, this many commits behind the newest."""
 
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[RepairKind, ...] = ()
     back: int = 0
     commits: bool = True
     """False: without any, from the newest planned batch."""
@@ -36,7 +36,7 @@ class Refused:
     reason: str = "CheckpointDamaged"
 
 
-Outcome = Mended | Refused
+Outcome = Repaired | Refused
 # Which engine wrote the checkpoint and goes on from it.
 ENGINES: tuple[Literal["continuous", "microBatch"], ...] = ("continuous", "microBatch")
 
@@ -108,32 +108,32 @@ def _torn() -> Iterator[Damage]:
         yield Damage(
             f"newest offsets {name}",
             _to(harm, "offsets", 0),
-            Mended((Kind.COMMIT_WITHOUT_OFFSETS, Kind.TORN_OFFSETS), back=1),
-            Mended((Kind.COMMIT_WITHOUT_OFFSETS, Kind.TORN_OFFSETS), back=1),
+            Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.TORN_OFFSETS), back=1),
+            Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.TORN_OFFSETS), back=1),
         )
         yield Damage(
             f"second-newest offsets {name}",
             _to(harm, "offsets", 1),
-            Mended((Kind.TORN_OFFSETS,)),
-            Mended((Kind.TORN_OFFSETS, Kind.MISSING_OFFSETS)),
+            Repaired((RepairKind.TORN_OFFSETS,)),
+            Repaired((RepairKind.TORN_OFFSETS, RepairKind.MISSING_OFFSETS)),
         )
         yield Damage(
             f"newest commit {name}",
             _to(harm, "commits", 0),
-            Mended((Kind.TORN_COMMIT, Kind.UNCOMMITTED_OFFSETS), back=1),
-            Mended((Kind.TORN_COMMIT,), back=1),
+            Repaired((RepairKind.TORN_COMMIT, RepairKind.UNCOMMITTED_OFFSETS), back=1),
+            Repaired((RepairKind.TORN_COMMIT,), back=1),
         )
         yield Damage(
             f"second-newest commit {name}",
             _to(harm, "commits", 1),
-            Mended((Kind.TORN_COMMIT,)),
-            Mended((Kind.TORN_COMMIT,)),
+            Repaired((RepairKind.TORN_COMMIT,)),
+            Repaired((RepairKind.TORN_COMMIT,)),
         )
         yield Damage(
             f"`metadata` {name}",
             partial(_to_metadata, harm),
-            Mended((Kind.BROKEN_METADATA,)),
-            Mended((Kind.BROKEN_METADATA,)),
+            Repaired((RepairKind.BROKEN_METADATA,)),
+            Repaired((RepairKind.BROKEN_METADATA,)),
         )
 
 
@@ -142,32 +142,32 @@ def _missing() -> Iterator[Damage]:
     yield Damage(
         "newest offsets missing",
         _to(missing, "offsets", 0),
-        Mended((Kind.COMMIT_WITHOUT_OFFSETS, Kind.STRAY_CHECKSUM), back=1),
-        Mended((Kind.COMMIT_WITHOUT_OFFSETS, Kind.STRAY_CHECKSUM), back=1),
+        Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.STRAY_CHECKSUM), back=1),
+        Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.STRAY_CHECKSUM), back=1),
     )
     yield Damage(
         "second-newest offsets missing",
         _to(missing, "offsets", 1),
-        Mended((Kind.STRAY_CHECKSUM,)),
-        Mended((Kind.STRAY_CHECKSUM, Kind.MISSING_OFFSETS)),
+        Repaired((RepairKind.STRAY_CHECKSUM,)),
+        Repaired((RepairKind.STRAY_CHECKSUM, RepairKind.MISSING_OFFSETS)),
     )
     yield Damage(
         "newest commit missing",
         _to(missing, "commits", 0),
-        Mended((Kind.UNCOMMITTED_OFFSETS, Kind.STRAY_CHECKSUM), back=1),
-        Mended((Kind.STRAY_CHECKSUM,), back=1),
+        Repaired((RepairKind.UNCOMMITTED_OFFSETS, RepairKind.STRAY_CHECKSUM), back=1),
+        Repaired((RepairKind.STRAY_CHECKSUM,), back=1),
     )
     yield Damage(
         "second-newest commit missing",
         _to(missing, "commits", 1),
-        Mended((Kind.STRAY_CHECKSUM,)),
-        Mended((Kind.STRAY_CHECKSUM,)),
+        Repaired((RepairKind.STRAY_CHECKSUM,)),
+        Repaired((RepairKind.STRAY_CHECKSUM,)),
     )
     yield Damage(
         "`metadata` missing",
         partial(_to_metadata, missing),
-        Mended((Kind.BROKEN_METADATA,)),
-        Mended((Kind.BROKEN_METADATA,)),
+        Repaired((RepairKind.BROKEN_METADATA,)),
+        Repaired((RepairKind.BROKEN_METADATA,)),
     )
 
 
@@ -175,28 +175,28 @@ def _duplicated() -> Iterator[Damage]:
     yield Damage(
         "newest offsets copied as the next",
         _to(duplicated, "offsets", 0),
-        Mended((Kind.UNCOMMITTED_OFFSETS,)),
-        Mended(),
+        Repaired((RepairKind.UNCOMMITTED_OFFSETS,)),
+        Repaired(),
     )
     yield Damage(
         "second-newest offsets copied as the newest", _to(duplicated, "offsets", 1),
-        Mended(), Mended(),
+        Repaired(), Repaired(),
     )  # fmt: skip
     yield Damage(
         "third-newest offsets copied as the next",
         lambda files, newest: _copied(files, "offsets", newest - 2, newest + 1),
-        Mended((Kind.BACKWARD_OFFSETS,)),
-        Mended((Kind.BACKWARD_OFFSETS,)),
+        Repaired((RepairKind.BACKWARD_OFFSETS,)),
+        Repaired((RepairKind.BACKWARD_OFFSETS,)),
     )
     yield Damage(
         "newest commit copied as the next",
         _to(duplicated, "commits", 0),
-        Mended((Kind.COMMIT_WITHOUT_OFFSETS,)),
-        Mended((Kind.COMMIT_WITHOUT_OFFSETS,)),
+        Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS,)),
+        Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS,)),
     )
     yield Damage(
         "second-newest commit copied as the newest", _to(duplicated, "commits", 1),
-        Mended(), Mended(),
+        Repaired(), Repaired(),
     )  # fmt: skip
 
 
@@ -210,21 +210,21 @@ def _strays() -> Iterator[Damage]:
         yield Damage(
             f"a stale temporary file in `{log}`, with its checksum",
             partial(_temporary, log),
-            Mended((Kind.TEMPORARY_FILE,) * 2),
-            Mended((Kind.TEMPORARY_FILE,) * 2),
+            Repaired((RepairKind.TEMPORARY_FILE,) * 2),
+            Repaired((RepairKind.TEMPORARY_FILE,) * 2),
         )
         for name, harm in {
             f"a stale `.crc` of the next number in `{log}`": partial(_stale, log, 1),
             f"a stale `.crc` of a number far ahead in `{log}`": partial(_stale, log, 50),
             f"the newest `.crc` in `{log}` cut short": partial(_cut, log),
         }.items():
-            stray = Mended((Kind.STRAY_CHECKSUM,))
+            stray = Repaired((RepairKind.STRAY_CHECKSUM,))
             yield Damage(name, harm, stray, stray)
     yield Damage(
         "the newest offsets with the `.crc` of others",
         lambda files, n: files.update({f"offsets/.{n}.crc": files[f"offsets/.{n - 1}.crc"]}),
-        Mended((Kind.COMMIT_WITHOUT_OFFSETS, Kind.TORN_OFFSETS), back=1),
-        Mended((Kind.COMMIT_WITHOUT_OFFSETS, Kind.TORN_OFFSETS), back=1),
+        Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.TORN_OFFSETS), back=1),
+        Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.TORN_OFFSETS), back=1),
     )
 
 
@@ -248,7 +248,7 @@ def _everything() -> Iterator[Damage]:
         "all commits missing",
         lambda files, _: _drop(files, "commits/"),
         Refused(),
-        Mended((Kind.LOST_COMMITS,), commits=False),
+        Repaired((RepairKind.LOST_COMMITS,), commits=False),
     )
     yield Damage(
         "all offsets missing", lambda files, _: _drop(files, "offsets/"), Refused(), Refused()
@@ -267,7 +267,7 @@ def _zero_all(files: Contents) -> None:
 
 
 TABLE: tuple[Damage, ...] = (
-    Damage("nothing", lambda _, __: None, Mended(), Mended()),
+    Damage("nothing", lambda _, __: None, Repaired(), Repaired()),
     *_torn(),
     *_missing(),
     *_duplicated(),

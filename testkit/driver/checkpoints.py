@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from penstock.driver.checkpoint.files import Files, checksum_path
-from penstock.driver.checkpoint.repair import Repair
+from penstock.driver.checkpoint.repair import RepairPlan
 
 METADATA = b'{"id":"88eb3c42-51b1-4cc2-89bb-8fe485045c84"}'
 COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
@@ -43,7 +43,7 @@ def checkpoint(
     return with_checksums(files)
 
 
-def mended(files: Files, repair: Repair) -> dict[str, bytes]:
+def apply_plan(files: Files, repair: RepairPlan) -> dict[str, bytes]:
     """What a repair leaves."""
     left = {path: content for path, content in files.items() if path not in repair.delete}
     return {**left, **repair.write}
@@ -54,9 +54,9 @@ def names(files: Files) -> set[str]:
     return {path for path in files if not path.rpartition("/")[2].startswith(".")}
 
 
-def kinds(repair: Repair) -> list[str]:
+def kinds(repair: RepairPlan) -> list[str]:
     """What was put right, in a word each."""
-    return [each.kind.value for each in repair.mendings]
+    return [each.kind.value for each in repair.repairs]
 
 
 def write(files: Files, folder: Path) -> None:

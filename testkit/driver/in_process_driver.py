@@ -10,14 +10,14 @@ from pathlib import Path
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.driver.environment import Local, Place
+from penstock.driver.environment import Environment, Local
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes_api import Api
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.supervision.loop import Loop
 from penstock.driver.supervision.restart_policy import Policy
-from penstock.driver.supervision.runtime import Engine
+from penstock.driver.supervision.runtime import QueryRuntime
 from testkit.wait import PATIENCE, wait_for
 
 
@@ -28,17 +28,17 @@ class Running:
         self,
         stream: ContinuousStream,
         jvm: Jvm,
-        place: Place,
+        environment: Environment,
         policy: Policy,
         api: Api | None = None,
     ) -> None:
         self.reports: list[DriverReport] = []
         self.health, self.metrics = Health(), Metrics()
-        self.engine = Engine(stream, place, jvm, api)
+        self.runtime = QueryRuntime(stream, environment, jvm, api)
         self.stop = threading.Event()
         self.error: BaseException | None = None
         self._loop = Loop(
-            self.engine, jvm, policy, "hash", self.health, self.metrics, self.reports.append
+            self.runtime, jvm, policy, "hash", self.health, self.metrics, self.reports.append
         )
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
@@ -48,7 +48,7 @@ class Running:
             self._loop.run(self.stop)
         except BaseException as error:
             self.error = error
-            self.engine.let_go()
+            self.runtime.let_go()
 
     @property
     def last(self) -> DriverReport:
@@ -86,14 +86,14 @@ class Running:
 def running(
     stream: ContinuousStream,
     jvm: Jvm,
-    where: Path | Place,
+    where: Path | Environment,
     policy: Policy | None = None,
     api: Api | None = None,
 ) -> Iterator[Running]:
     """A driver for the length of the block, stopped in good order at its end."""
-    place = Local(where) if isinstance(where, Path) else where
+    environment = Local(where) if isinstance(where, Path) else where
     policy = policy or replace(Policy.of(stream.spec), backoff_base=0.1)
-    it = Running(stream, jvm, place, policy, api)
+    it = Running(stream, jvm, environment, policy, api)
     try:
         yield it
     finally:

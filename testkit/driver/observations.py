@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.driver.failures import Trouble
+from penstock.driver.failures import Failure
 from penstock.driver.supervision.restart_policy import Policy
-from penstock.driver.supervision.state import Sight, State
+from penstock.driver.supervision.state import Observation, State
 from penstock.driver.supervision.supervisor import Action, decide
 
 POLICY = Policy(interval=1.0)
-PASSING = Trouble("TaskFailed", "an executor was lost")
-PERMANENT = Trouble("UnsupportedOperation", "Aggregate", permanent=True)
-CURABLE = Trouble("TopicMissing", "in", permanent=True, curable=True)
-SUSPECT = Trouble("CastInvalidInput", "a record", suspect=True)
-UP = Sight(
+PASSING = Failure("TaskFailed", "an executor was lost")
+PERMANENT = Failure("UnsupportedOperation", "Aggregate", permanent=True)
+RECOVERABLE = Failure("TopicMissing", "in", permanent=True, recoverable=True)
+MAYBE_POISON = Failure("CastInvalidInput", "a record", maybe_poison=True)
+UP = Observation(
     now=100.0, partitions=4, cores_wanted=4, cores_requested=4, cores=4, session=True
 )  # fmt: skip
 
 
-def action(state: State, sight: Sight) -> Action:
+def action(state: State, observation: Observation) -> Action:
     """What is done."""
-    return decide(state, sight, POLICY, 0.5)[1]
+    return decide(state, observation, POLICY, 0.5)[1]
 
 
-def after(state: State, sight: Sight) -> State:
+def after(state: State, observation: Observation) -> State:
     """What is remembered."""
-    return decide(state, sight, POLICY, 0.5)[0]
+    return decide(state, observation, POLICY, 0.5)[0]
 
 
-def running(epoch: int | None = None, now: float = 100.0) -> tuple[State, Sight]:
+def running(epoch: int | None = None, now: float = 100.0) -> tuple[State, Observation]:
     """A query that has just been started, at this epoch."""
     state = after(State(checked=True), replace(UP, now=now, epoch=epoch))
     return state, replace(UP, now=now, query=True, epoch=epoch)

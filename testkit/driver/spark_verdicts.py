@@ -164,13 +164,13 @@ def _refusal(attempt: Callable[[], object]) -> str | None:
 
 def _started(frame: Any, engine: str, kafka: Kafka, name: str) -> str | None:
     """What Spark says when the query is really run for a batch or an epoch."""
-    place = kafka.checkpoints / name
+    environment = kafka.checkpoints / name
     if engine == "R":  # its only sinks are Kafka, console and memory
         frame = frame.selectExpr("to_json(struct(*)) AS value")
         writer = frame.writeStream.format("kafka").options(**kafka.client, topic="out")
     else:
         writer = frame.writeStream.format("noop")
-    writer = writer.outputMode(OUTPUT[engine]).option("checkpointLocation", str(place))
+    writer = writer.outputMode(OUTPUT[engine]).option("checkpointLocation", str(environment))
     if engine == "C":
         writer = writer.trigger(continuous="500 milliseconds")
     elif engine == "R":
@@ -183,7 +183,7 @@ def _started(frame: Any, engine: str, kafka: Kafka, name: str) -> str | None:
         return refusal
     (query,) = running
     deadline = time.monotonic() + PATIENCE
-    while query.isActive and not (place / "commits" / "0").exists():
+    while query.isActive and not (environment / "commits" / "0").exists():
         if time.monotonic() > deadline:
             return "neither ran nor failed"
         time.sleep(0.1)

@@ -83,11 +83,11 @@ def wait_for(
     deadline = time.monotonic() + timeout
     while True:
         try:
-            seen, trouble = look(), ""
+            seen, failure = look(), ""
         except KubectlError as error:  # a busy API server may be away for a moment
-            seen, trouble = None, str(error)
+            seen, failure = None, str(error)
         if seen:
             return seen
         if time.monotonic() > deadline:
-            raise Overdue(f"not within {timeout:.0f} s: {what}\n{trouble}{detail()}")
+            raise Overdue(f"not within {timeout:.0f} s: {what}\n{failure}{detail()}")
         time.sleep(0.5)

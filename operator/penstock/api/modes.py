@@ -18,7 +18,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True)
-class Engine:
+class Execution:
     """One way of running a query."""
 
     mode: Mode
@@ -38,14 +38,14 @@ class Engine:
 
 
 # What a query may be moved to, the nearest first.
-ENGINES: tuple[Engine, ...] = (
-    Engine(Mode.CONTINUOUS),
-    Engine(Mode.REAL_TIME, "update"),
-    Engine(Mode.ASYNC),
-    Engine(Mode.MICRO_BATCH),
-    Engine(Mode.MICRO_BATCH, "append", watermark=True),
-    Engine(Mode.MICRO_BATCH, "update"),
-    Engine(Mode.MICRO_BATCH, "complete"),
+EXECUTIONS: tuple[Execution, ...] = (
+    Execution(Mode.CONTINUOUS),
+    Execution(Mode.REAL_TIME, "update"),
+    Execution(Mode.ASYNC),
+    Execution(Mode.MICRO_BATCH),
+    Execution(Mode.MICRO_BATCH, "append", watermark=True),
+    Execution(Mode.MICRO_BATCH, "update"),
+    Execution(Mode.MICRO_BATCH, "complete"),
 )
 
 
@@ -61,8 +61,8 @@ def mode_of(spec: Any) -> Mode:
     return Mode.ASYNC if trigger.micro_batch.async_progress is not None else Mode.MICRO_BATCH
 
 
-def engine_of(spec: Any) -> Engine:
+def execution_of(spec: Any) -> Execution:
     """How the spec's query runs, with its defaults."""
     mode = mode_of(spec)
     output = spec.output_mode or ("update" if mode is Mode.REAL_TIME else "append")
-    return Engine(mode, output, watermark=spec.transform.watermark is not None)
+    return Execution(mode, output, watermark=spec.transform.watermark is not None)

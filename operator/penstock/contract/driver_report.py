@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from penstock.api.v1alpha1.status import Failure, LastMending, Message, Report
+from penstock.api.v1alpha1.status import LastFailure, LastRepair, Message, Report
 
 
 class QueryState(StrEnum):
@@ -39,9 +39,9 @@ class DriverReport(Report):
     )
     lag: int | None = Field(None, description="Records between committed and newest offsets.")
     query_restarts: int = Field(0, description="Restarts of the query by this driver process.")
-    last_failure: Failure | None = None
+    last_failure: LastFailure | None = None
     next_retry: datetime | None = None
-    checkpoint_mendings: int = Field(
+    checkpoint_repairs: int = Field(
         0, description="What this driver process has put right in the checkpoint."
     )
-    last_mending: LastMending | None = None
+    last_repair: LastRepair | None = None

@@ -14,7 +14,7 @@ from prometheus_client import start_http_server
 from penstock.controller import handlers
 from penstock.controller.kubernetes_api import ApiError, KubernetesCluster, load_configuration
 from penstock.controller.metrics import Metrics
-from penstock.controller.reconciler import Engine
+from penstock.controller.reconciler import Reconciler
 from penstock.controller.work_queue import Queue
 
 log = logging.getLogger(__name__)
@@ -72,9 +72,9 @@ async def operate(
         await _wait_for_crd(cluster, stop)
         if stop.is_set():
             return
-        engine = Engine(cluster, metrics, default_image)
+        reconciler = Reconciler(cluster, metrics, default_image)
         # The workers begin before kopf does: it waits in vain for tasks that began after it.
-        async with queue.working(engine.reconcile, _WORKERS):
+        async with queue.working(reconciler.reconcile, _WORKERS):
             await handlers.watch(
                 queue.add,
                 configuration=configuration,

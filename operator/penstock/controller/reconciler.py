@@ -24,7 +24,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
-class Engine:
+class Reconciler:
     """Reconciles streams. All that matters is in the cluster: it may be killed at any point."""
 
     def __init__(

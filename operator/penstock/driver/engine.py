@@ -8,7 +8,7 @@ from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import StreamSpec
 
 
-class Mode(Enum):
+class Engine(Enum):
     """Spark's engines, as far as what they leave in a checkpoint and how they show progress."""
 
     CONTINUOUS = "trigger.continuous"
@@ -17,11 +17,11 @@ class Mode(Enum):
     REAL_TIME = "trigger.realTime"
 
 
-def mode(spec: StreamSpec) -> Mode:
+def engine_of(spec: StreamSpec) -> Engine:
     """The engine that the trigger asks for."""
     if spec.trigger.continuous is not None:
-        return Mode.CONTINUOUS
-    return Mode.REAL_TIME if spec.trigger.real_time is not None else Mode.MICRO_BATCH
+        return Engine.CONTINUOUS
+    return Engine.REAL_TIME if spec.trigger.real_time is not None else Engine.MICRO_BATCH
 
 
 def is_asynchronous(spec: StreamSpec) -> bool:

@@ -51,10 +51,10 @@ class Local:
     """The same of ConfigMaps."""
 
 
-Place = Kubernetes | Local
+Environment = Kubernetes | Local
 
 
-def pod_place(environment: Mapping[str, str], stream: ContinuousStream) -> Kubernetes | None:
+def pod_environment(environment: Mapping[str, str], stream: ContinuousStream) -> Kubernetes | None:
     """The place that the pod's environment tells of; None outside a pod of the operator's."""
     pod_name = environment.get(naming.ENV_POD_NAME)
     if not pod_name:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from penstock.api.v1alpha1.status import Failure
+from penstock.api.v1alpha1.status import LastFailure
 
 # Spark says no more than that a task has failed.
 TASK_FAILED = "TaskFailed"
@@ -37,21 +37,21 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Failure:
     """A failure that has been understood, and that has not happened at a time yet."""
 
     reason: str
     message: str
     permanent: bool = False
-    curable: bool = False
+    recoverable: bool = False
     """Permanent, but its cause may vanish without a new spec: worth a look now and then."""
-    suspect: bool = False
+    maybe_poison: bool = False
     """Passing, but if it comes again and again without progress it is permanent: a record that the
     transform cannot take, which every restart meets again."""
 
-    def at(self, time: datetime) -> Failure:
+    def at(self, time: datetime) -> LastFailure:
         """The failure as it is reported."""
-        return Failure(
+        return LastFailure(
             reason=self.reason, message=self.message, permanent=self.permanent, time=time
         )
 
@@ -59,9 +59,9 @@ class Trouble:
 class DriverError(Exception):
     """A failure that Penstock itself found; it carries its own judgement."""
 
-    def __init__(self, trouble: Trouble) -> None:
-        super().__init__(f"{trouble.reason}: {trouble.message}")
-        self.trouble = trouble
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(f"{failure.reason}: {failure.message}")
+        self.failure = failure
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class _Rule:
     reason: str | None = None
     """None: made from the condition, or from the class's own name."""
     permanent: bool = False
-    curable: bool = False
+    recoverable: bool = False
     advice: str = ""
     about_a_record: bool = False
     """Its message may show a record's contents, so it is not repeated; and the record stays."""
@@ -126,7 +126,7 @@ _RULES: tuple[_Rule, ...] = (
         f"{_KAFKA}.errors.UnknownTopicOrPartitionException",
         TOPIC_MISSING,
         permanent=True,
-        curable=True,
+        recoverable=True,
         advice="Create the topic, or correct its name.",
     ),
     _Rule(f"{_KAFKA}.errors.InvalidTopicException", "TopicInvalid", permanent=True),
@@ -134,14 +134,14 @@ _RULES: tuple[_Rule, ...] = (
         f"{_KAFKA}.errors.AuthenticationException",
         "KafkaAuthentication",
         permanent=True,
-        curable=True,
+        recoverable=True,
         advice="Check the credentials in the options.",
     ),
     _Rule(
         f"{_KAFKA}.errors.AuthorizationException",
         KAFKA_AUTHORIZATION,
         permanent=True,
-        curable=True,
+        recoverable=True,
         advice="Grant the stream's principal what it needs.",
     ),
     _Rule(
@@ -166,19 +166,19 @@ _RULES: tuple[_Rule, ...] = (
 )
 
 
-def classify(chain: Sequence[Link]) -> Trouble:
+def classify(chain: Sequence[Link]) -> Failure:
     """What a chain of causes means; the outermost exception comes first."""
     if not chain:
-        return Trouble("Unknown", "the query failed without saying why")
+        return Failure("Unknown", "the query failed without saying why")
     for link in reversed(chain):
         for rule in _RULES:
             if rule.name in link.classes or (link.condition or "").startswith(rule.name):
-                return _trouble(rule, link)
+                return _failure(rule, link)
     root = chain[-1]
-    return Trouble(_camel(root.classes[0].rsplit(".", 1)[-1]), _headline(root))
+    return Failure(_camel(root.classes[0].rsplit(".", 1)[-1]), _headline(root))
 
 
-def _trouble(rule: _Rule, link: Link) -> Trouble:
+def _failure(rule: _Rule, link: Link) -> Failure:
     condition = None if _is_legacy(link.condition) else link.condition
     named_after = (condition or link.classes[0].rsplit(".", 1)[-1]).split(".", 1)[0]
     message = (
@@ -186,12 +186,12 @@ def _trouble(rule: _Rule, link: Link) -> Trouble:
         if rule.about_a_record
         else _headline(link)
     )
-    return Trouble(
+    return Failure(
         reason=rule.reason or _camel(named_after),
         message=f"{message} {rule.advice}".strip(),
         permanent=rule.permanent,
-        curable=rule.curable,
-        suspect=rule.about_a_record,
+        recoverable=rule.recoverable,
+        maybe_poison=rule.about_a_record,
     )
 
 

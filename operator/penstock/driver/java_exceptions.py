@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.driver.failures import DriverError, Link, Trouble, classify
+from penstock.driver.failures import DriverError, Failure, Link, classify
 
 _DEEPEST = 20
 
 
-def understand(error: BaseException) -> Trouble:
+def classify_exception(error: BaseException) -> Failure:
     """What a Python exception means, wherever it came from."""
     if isinstance(error, DriverError):
-        return error.trouble
+        return error.failure
     throwable = _throwable(error)
     return classify(read_chain(throwable) if throwable is not None else _python_chain(error))
 

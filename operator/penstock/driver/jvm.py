@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.driver.failures import DriverError, Trouble
+from penstock.driver.failures import DriverError, Failure
 
 LOG4J2_FILE = Path(__file__).with_name("log4j2.properties")
 
@@ -100,22 +100,22 @@ def environment(inherited: Mapping[str, str], address: str) -> dict[str, str]:
     }
 
 
-def why_it_ended(exit_code: int) -> Trouble:
+def why_it_ended(exit_code: int) -> Failure:
     """What the end of the JVM means; a negative code is the signal that ended it."""
     if exit_code == -signal.SIGKILL:
-        return Trouble(
+        return Failure(
             "DriverKilled",
             "the driver's JVM was killed (exit code 137): most often it used more memory than its "
             "container may; if it happens again, raise spec.driver.memoryOverhead",
         )
     if exit_code == _EXIT_OUT_OF_MEMORY:
-        return Trouble(
+        return Failure(
             "DriverOutOfMemory", "the driver's JVM ran out of heap: raise spec.driver.memory"
         )
     if exit_code < 0:
         name = signal.Signals(-exit_code).name
-        return Trouble("DriverCrashed", f"the driver's JVM was ended by {name}")
-    return Trouble("DriverExited", f"the driver's JVM ended with exit code {exit_code}")
+        return Failure("DriverCrashed", f"the driver's JVM was ended by {name}")
+    return Failure("DriverExited", f"the driver's JVM ended with exit code {exit_code}")
 
 
 class Jvm:
@@ -128,7 +128,7 @@ class Jvm:
         self._patience = patience
         self._info = info
         self._gateway: Any = None
-        self._why_killed: Trouble | None = None
+        self._why_killed: Failure | None = None
 
     @classmethod
     def launch(
@@ -168,7 +168,7 @@ class Jvm:
         return self._process.poll()
 
     @property
-    def why_ended(self) -> Trouble | None:
+    def why_ended(self) -> Failure | None:
         """What its end means; None while it lives."""
         exit_code = self.exit_code
         return None if exit_code is None else self._why_killed or why_it_ended(exit_code)
@@ -195,7 +195,7 @@ class Jvm:
             self._process.kill()
             self._process.wait()
 
-    def kill(self, why: Trouble | None = None) -> None:
+    def kill(self, why: Failure | None = None) -> None:
         """Ends it at once; `why` is then what its end means."""
         self._why_killed = why
         self._process.kill()
@@ -218,7 +218,7 @@ class Jvm:
                 raise DriverError(why_it_ended(self.exit_code))
             if time.monotonic() > deadline:
                 raise DriverError(
-                    Trouble("DriverStartTimeout", f"no JVM after {self._patience:.0f} s")
+                    Failure("DriverStartTimeout", f"no JVM after {self._patience:.0f} s")
                 )
             time.sleep(0.02)
         # DataOutputStream: a four-byte port, then a four-byte length and that many bytes.

@@ -17,9 +17,9 @@ from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport
 from penstock.driver import logs
 from penstock.driver.checkpoint import lock
-from penstock.driver.environment import Kubernetes, Local, Place, pod_place
-from penstock.driver.failures import DriverError, Trouble
-from penstock.driver.java_exceptions import understand
+from penstock.driver.environment import Environment, Kubernetes, Local, pod_environment
+from penstock.driver.failures import DriverError, Failure
+from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, quick_start
 from penstock.driver.kubernetes_api import Api
 from penstock.driver.logs import say
@@ -32,9 +32,9 @@ from penstock.driver.spark.dependencies import submit_arguments
 from penstock.driver.spark.session import SCRATCH
 from penstock.driver.supervision import hang_guard
 from penstock.driver.supervision.failure_count import Attempts
-from penstock.driver.supervision.loop import GivenUp, Loop
+from penstock.driver.supervision.loop import DriverMustExit, Loop
 from penstock.driver.supervision.restart_policy import Policy
-from penstock.driver.supervision.runtime import Engine
+from penstock.driver.supervision.runtime import QueryRuntime
 
 # Within the kubelet's default grace period of 30 s.
 _STOP_SECONDS = 25.0
@@ -63,11 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     logs.set_up()
     stream = ContinuousStream.from_yaml(Path(given.file).read_text())
-    place: Place | None = pod_place(os.environ, stream)
-    if place is None:
+    environment: Environment | None = pod_environment(os.environ, stream)
+    if environment is None:
         if given.checkpoint is None:
             parser.error("outside a pod, --checkpoint says where progress is kept")
-        place = Local(
+        environment = Local(
             given.checkpoint,
             given.class_path,
             given.http_port,
@@ -75,12 +75,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             secrets=given.secrets,
             python=given.config_maps,
         )
-    return run(stream, place)
+    return run(stream, environment)
 
 
 def run(
     stream: ContinuousStream,
-    place: Place,
+    environment: Environment,
     watch: Callable[[DriverReport], None] | None = None,
     beside: Callable[[Jvm], AbstractContextManager[object]] | None = None,
     stop: threading.Event | None = None,
@@ -92,56 +92,58 @@ def run(
     is open while the query is looked after, and closed while the JVM still lives.
     """
     health, metrics = Health(), metrics or Metrics()
-    if place.http_port is not None:
+    if environment.http_port is not None:
         # A pod's probes come from the kubelet; a laptop's numbers are its own.
-        at = place.address if isinstance(place, Local) else ""
-        serve(place.http_port, health, metrics, at)
+        at = environment.address if isinstance(environment, Local) else ""
+        serve(environment.http_port, health, metrics, at)
     stop = stop or threading.Event()
     try:
-        held = lock.hold(place.checkpoint)
+        held = lock.hold(environment.checkpoint)
     except DriverError as error:
-        return _give_up(place, error.trouble)
-    jvm = _launch(stream, place, [] if held is None else [held])
+        return _give_up(environment, error.failure)
+    jvm = _launch(stream, environment, [] if held is None else [held])
     _stop_on_signals(stop, jvm)
     try:
-        publish, flush = _publisher(place, watch)
-        api = Api.in_cluster(place.namespace) if isinstance(place, Kubernetes) else None
-        engine = Engine(stream, place, jvm, api)
+        publish, flush = _publisher(environment, watch)
+        api = Api.in_cluster(environment.namespace) if isinstance(environment, Kubernetes) else None
+        runtime = QueryRuntime(stream, environment, jvm, api)
         policy = Policy.of(stream.spec)
-        hang_guard.watch(health, lambda trouble: _end_hung(place, jvm, trouble))
-        measurer = Measurer(engine, jvm, stream.spec, place.secrets, metrics)
-        ended = Attempts(place.checkpoint, place.spec_hash) if policy.max_attempts else None
-        loop = Loop(engine, jvm, policy, place.spec_hash, health, metrics, publish, ended)
+        hang_guard.watch(health, lambda failure: _end_hung(environment, jvm, failure))
+        measurer = Measurer(runtime, jvm, stream.spec, environment.secrets, metrics)
+        ended = (
+            Attempts(environment.checkpoint, environment.spec_hash) if policy.max_attempts else None
+        )
+        loop = Loop(runtime, jvm, policy, environment.spec_hash, health, metrics, publish, ended)
         with beside(jvm) if beside else nullcontext():
             loop.run(stop)
         measurer.end()
         flush()
         jvm.end()
-    except GivenUp as end:
-        return _give_up(place, end.trouble, jvm)
+    except DriverMustExit as end:
+        return _give_up(environment, end.failure, jvm)
     except Exception as error:
         say("the driver failed", level=40, error=repr(error))
-        return _give_up(place, understand(error), jvm)
+        return _give_up(environment, classify_exception(error), jvm)
     finally:
         lock.let_go(held)
     return 0
 
 
-def _launch(stream: ContinuousStream, place: Place, inherits: Sequence[int]) -> Jvm:
+def _launch(stream: ContinuousStream, environment: Environment, inherits: Sequence[int]) -> Jvm:
     spec = stream.spec
     options = [
         *os.environ.get(ENV_JAVA_OPTIONS, "").split(),
         *spec.spark_conf.get("spark.driver.extraJavaOptions", "").split(),
         *spec.driver.java_options,
     ]
-    if isinstance(place, Kubernetes):
+    if isinstance(environment, Kubernetes):
         options = quick_start(options)
-    class_path = [place.class_path, spec.spark_conf.get("spark.driver.extraClassPath", "")]
+    class_path = [environment.class_path, spec.spark_conf.get("spark.driver.extraClassPath", "")]
     joined = os.pathsep.join(part for part in class_path if part)
     return Jvm.launch(
         mebibytes(spec.driver.memory),
         joined,
-        place.address,
+        environment.address,
         options,
         submit_arguments(spec, SCRATCH),
         inherits,
@@ -176,12 +178,12 @@ def _stop_on_signals(stop: threading.Event, jvm: Jvm) -> None:
 
 
 def _publisher(
-    place: Place, watch: Callable[[DriverReport], None] | None
+    environment: Environment, watch: Callable[[DriverReport], None] | None
 ) -> tuple[Callable[[DriverReport], None], Callable[[], None]]:
     seen = watch or (lambda report: None)
-    if not isinstance(place, Kubernetes):
+    if not isinstance(environment, Kubernetes):
         return seen, lambda: None
-    reporter = Reporter(Api.in_cluster(place.namespace), place.pod_name)
+    reporter = Reporter(Api.in_cluster(environment.namespace), environment.pod_name)
 
     def publish(report: DriverReport) -> None:
         reporter.publish(report)
@@ -190,18 +192,18 @@ def _publisher(
     return publish, lambda: reporter.flush(2.0)
 
 
-def _end_hung(place: Place, jvm: Jvm, trouble: Trouble) -> None:
+def _end_hung(environment: Environment, jvm: Jvm, failure: Failure) -> None:
     """Without its JVM the loop comes back, and ends the process; if not, it is ended here."""
-    say("the driver hangs", level=40, reason=trouble.reason, cause=trouble.message)
-    jvm.kill(trouble)
-    timer = threading.Timer(_LAST_SECONDS, lambda: os._exit(_give_up(place, trouble, jvm)))
+    say("the driver hangs", level=40, reason=failure.reason, cause=failure.message)
+    jvm.kill(failure)
+    timer = threading.Timer(_LAST_SECONDS, lambda: os._exit(_give_up(environment, failure, jvm)))
     timer.daemon = True
     timer.start()
 
 
-def _give_up(place: Place, trouble: Trouble, jvm: Jvm | None = None) -> int:
-    say("the driver ends", level=40, reason=trouble.reason, cause=trouble.message)
-    write_termination_message(place.termination_log, trouble.at(datetime.now(UTC)))
+def _give_up(environment: Environment, failure: Failure, jvm: Jvm | None = None) -> int:
+    say("the driver ends", level=40, reason=failure.reason, cause=failure.message)
+    write_termination_message(environment.termination_log, failure.at(datetime.now(UTC)))
     if jvm is not None:
         jvm.kill()
     return 1

@@ -57,14 +57,14 @@ def _run(options: argparse.Namespace) -> int:
         elif options.bootstrap_servers:
             stream = rewired(stream, options.bootstrap_servers, keep_security=True).stream
         require_files(stream.spec, options.secrets, options.config_maps)
-        place = Local(
+        environment = Local(
             home.checkpoint,
             class_path,
             options.http_port,
             secrets=options.secrets.absolute(),
             python=options.config_maps.absolute(),
         )
-        return drive(stream, place, home, company, plain=options.plain)
+        return drive(stream, environment, home, company, plain=options.plain)
 
 
 def check(options: argparse.Namespace, stream: ContinuousStream) -> None:

@@ -28,14 +28,19 @@ if TYPE_CHECKING:
 
 
 def drive(
-    stream: ContinuousStream, place: Local, home: Home, company: Company | None, *, plain: bool
+    stream: ContinuousStream,
+    environment: Local,
+    home: Home,
+    company: Company | None,
+    *,
+    plain: bool,
 ) -> int:
     """Runs until it is told to stop, the work is done, or the query has failed for good."""
     presenter = _presenter(stream, home, company, plain)
     watch = _Watch(stream, home, presenter, company)
     with presenter():
         beside = None if company is None else company.beside
-        code = main.run(stream, place, watch, beside, watch.stop, watch.metrics)
+        code = main.run(stream, environment, watch, beside, watch.stop, watch.metrics)
         watch.ended()
     return _farewell(code, watch.progress, presenter.complaint, home)
 

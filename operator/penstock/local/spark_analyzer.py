@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.api.v1alpha1 import Source, StreamSpec
 from penstock.driver.failures import DriverError
-from penstock.driver.java_exceptions import understand
+from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark import query, session
 from penstock.driver.spark.transforms import transformed
@@ -56,11 +56,11 @@ def analyser() -> Iterator[Callable[[StreamSpec], Judgement | None]]:
                 frame = transformed(spark, _like(spark, spec.source), spec, Path("configmaps"))
                 query.check(frame, spec)
             except PySparkException as error:
-                said = understand(error)
+                said = classify_exception(error)
                 missing = (error.getCondition() or "").startswith(_MISSING_HERE)
                 return (not missing, Problem(said.reason, f"Spark says: {said.message}"))
             except (DriverError, Py4JJavaError) as error:  # a class or module that is not here
-                why = understand(error).message
+                why = classify_exception(error).message
                 return (False, Problem("NotJudged", f"not judged by Spark here: {why}"))
             return None
 

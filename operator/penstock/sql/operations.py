@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.api.modes import Engine, Mode
+from penstock.api.modes import Execution, Mode
 
 TAKE_IT_OUT = "take it out of the query"
 
@@ -23,45 +23,45 @@ class Operation:
 
     name: str
     what: str
-    taken_by: Callable[[Engine], bool]
+    taken_by: Callable[[Execution], bool]
     why: str = "Spark does not support it on streams"
     remedy: str = TAKE_IT_OUT
 
 
-def _never(_: Engine) -> bool:
+def _never(_: Execution) -> bool:
     return False
 
 
-def _but_continuous(engine: Engine) -> bool:
-    return engine.mode is not Mode.CONTINUOUS
+def _but_continuous(execution: Execution) -> bool:
+    return execution.mode is not Mode.CONTINUOUS
 
 
-def _without_shuffle(engine: Engine) -> bool:
-    return engine.mode not in (Mode.CONTINUOUS, Mode.REAL_TIME)
+def _without_shuffle(execution: Execution) -> bool:
+    return execution.mode not in (Mode.CONTINUOUS, Mode.REAL_TIME)
 
 
-def _aggregate(engine: Engine) -> bool:
-    return engine.in_batches and (engine.output != "append" or engine.watermark)
+def _aggregate(execution: Execution) -> bool:
+    return execution.in_batches and (execution.output != "append" or execution.watermark)
 
 
-def _timeless(engine: Engine) -> bool:
-    return engine.in_batches and engine.output != "append"
+def _timeless(execution: Execution) -> bool:
+    return execution.in_batches and execution.output != "append"
 
 
-def _session(engine: Engine) -> bool:
-    return _aggregate(engine) and engine.output != "update"
+def _session(execution: Execution) -> bool:
+    return _aggregate(execution) and execution.output != "update"
 
 
-def _chained(engine: Engine) -> bool:
-    return engine.in_batches and engine.output == "append" and engine.watermark
+def _chained(execution: Execution) -> bool:
+    return execution.in_batches and execution.output == "append" and execution.watermark
 
 
-def _limit(engine: Engine) -> bool:
-    return engine.in_batches and engine.output != "update"
+def _limit(execution: Execution) -> bool:
+    return execution.in_batches and execution.output != "update"
 
 
-def _sort(engine: Engine) -> bool:
-    return engine.in_batches and engine.output == "complete"
+def _sort(execution: Execution) -> bool:
+    return execution.in_batches and execution.output == "complete"
 
 
 _NO_EVENT_TIME = (
@@ -95,7 +95,7 @@ SLIDING = Operation("Expand", "a window of time that slides", _but_continuous)
 NOT_GROUPED = Operation(
     "CompleteOutput",
     "outputMode complete without an aggregate",
-    lambda engine: engine.output != "complete",
+    lambda execution: execution.output != "complete",
     "there would be no end of the rows to write again",
     "use outputMode append",
 )
@@ -103,7 +103,7 @@ WINDOW = Operation("Window", "a window function (OVER)", _never, "only windows o
 JOIN = Operation(
     "Join",
     "a join of two streams",
-    lambda engine: engine.in_batches and engine.output != "complete",
+    lambda execution: execution.in_batches and execution.output != "complete",
 )
 OUTER_JOIN = Operation(
     "Join",
@@ -130,7 +130,7 @@ EXCEPT = Operation("Except", "EXCEPT with a stream on its right", _never)
 STATIC_EXCEPT = Operation(
     "Except",
     "EXCEPT",
-    lambda engine: _aggregate(engine) and engine.output != "complete",
+    lambda execution: _aggregate(execution) and execution.output != "complete",
     _NO_EVENT_TIME,
 )
 INTERSECT = Operation("Intersect", "INTERSECT", _never)
@@ -173,10 +173,10 @@ _WHY_BY_MODE = {
 }
 
 
-def why_not(operation: Operation, engine: Engine) -> str:
+def why_not(operation: Operation, execution: Execution) -> str:
     """Why an engine does not take an operation that it does not take."""
-    if any(operation.taken_by(Engine(Mode.MICRO_BATCH, o, True)) for o in _OUTPUTS):
-        return _WHY_BY_MODE.get(engine.mode, operation.why)
+    if any(operation.taken_by(Execution(Mode.MICRO_BATCH, o, True)) for o in _OUTPUTS):
+        return _WHY_BY_MODE.get(execution.mode, operation.why)
     return operation.why
 
 

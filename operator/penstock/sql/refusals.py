@@ -16,7 +16,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from penstock.api.modes import ENGINES, Engine, engine_of
+from penstock.api.modes import EXECUTIONS, Execution, execution_of
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.sql.operations import PIPE, TAKE_IT_OUT, Operation, why_not
 from penstock.sql.reader import Reading
@@ -49,7 +49,7 @@ def refusals(spec: StreamSpec) -> list[Refusal]:
     """Everything in the stream's SQL that its mode cannot run; empty if nothing is known to be."""
     if spec.transform.sql is None:
         return []
-    engine, watermark = engine_of(spec), spec.transform.watermark
+    execution, watermark = execution_of(spec), spec.transform.watermark
     functions = spec.transform.functions
     own = frozenset(
         name.lower()
@@ -74,7 +74,7 @@ def refusals(spec: StreamSpec) -> list[Refusal]:
     found = reading.found
     if any(each.token_type is TokenType.PIPE_GT for each in tokens):
         found = [(PIPE, root), *found]
-    refused = _refusals(query, found, engine, tokens)
+    refused = _refusals(query, found, execution, tokens)
 
     in_use = called(root)
     for i, function in enumerate(functions):
@@ -87,7 +87,7 @@ def refusals(spec: StreamSpec) -> list[Refusal]:
         if isinstance(select, exp.Select):
             reading = Reading(column, own)
             reading.read_expression(select)
-            refused += _refusals(body, reading.found, engine, _tokens(body.text) or [])
+            refused += _refusals(body, reading.found, execution, _tokens(body.text) or [])
     return refused
 
 
@@ -134,21 +134,24 @@ def _not_a_query(path: str, tokens: list[Token]) -> Refusal | None:
 
 
 def _refusals(
-    text: _Text, found: Iterable[tuple[Operation, exp.Expr]], engine: Engine, tokens: list[Token]
+    text: _Text,
+    found: Iterable[tuple[Operation, exp.Expr]],
+    execution: Execution,
+    tokens: list[Token],
 ) -> list[Refusal]:
     found = list(found)
     refused = {
         operation.name: (operation, node)
         for operation, node in reversed(found)
-        if not operation.taken_by(engine)
+        if not operation.taken_by(execution)
     }
     others = [
         each
-        for each in ENGINES
-        if each != engine and all(operation.taken_by(each) for operation, _ in found)
+        for each in EXECUTIONS
+        if each != execution and all(operation.taken_by(each) for operation, _ in found)
     ]
     return [
-        Refusal("UnsupportedOperation", _message(text, operation, node, engine, others, tokens))
+        Refusal("UnsupportedOperation", _message(text, operation, node, execution, others, tokens))
         for operation, node in reversed(refused.values())
     ]
 
@@ -157,22 +160,22 @@ def _message(
     text: _Text,
     operation: Operation,
     node: exp.Expr,
-    engine: Engine,
-    others: list[Engine],
+    execution: Execution,
+    others: list[Execution],
     tokens: list[Token],
 ) -> str:
     remedy = operation.remedy
     if others and remedy == TAKE_IT_OUT:
-        remedy += f", or use {_nearest(others, engine)}"
+        remedy += f", or use {_nearest(others, execution)}"
     return (
-        f"{text.path}{_place(node, text, tokens)}: {engine} does not support {operation.name} "
-        f"({operation.what}: {_excerpt(node)}), because {why_not(operation, engine)}: {remedy}"
+        f"{text.path}{_place(node, text, tokens)}: {execution} does not support {operation.name} "
+        f"({operation.what}: {_excerpt(node)}), because {why_not(operation, execution)}: {remedy}"
     )
 
 
-def _nearest(others: list[Engine], engine: Engine) -> str:
+def _nearest(others: list[Execution], execution: Execution) -> str:
     """The first engine of the same mode that takes the query, else the first of all."""
-    same: Callable[[Engine], bool] = lambda each: each.mode is engine.mode  # noqa: E731
+    same: Callable[[Execution], bool] = lambda each: each.mode is execution.mode  # noqa: E731
     return str(next(filter(same, others), others[0]))
 
 

@@ -83,7 +83,7 @@ def test_a_driver_killed_at_random_moments_loses_nothing(
     def account(kill: Kill) -> None:
         """What the sink holds of the dead: the next one has begun, and is seconds from writing."""
         received = topics.received(sink)
-        where = {number: place for place, number in topics.placed(source).items()}
+        where = {number: environment for environment, number in topics.placed(source).items()}
         kill.duplicates = sum(received.values()) - len(received)
         kill.in_doubt = frozenset(
             n for n in received if not is_before(kill.committed, source, *where[n])

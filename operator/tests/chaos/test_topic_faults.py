@@ -45,7 +45,7 @@ def refused(driver: Running, reason: str) -> DriverReport:
             and report.last_failure.reason == reason
         ),
     )
-    driver.wait("released", lambda report: not driver.engine.has_session)
+    driver.wait("released", lambda report: not driver.runtime.has_session)
     assert not driver.health.ready
     return report
 

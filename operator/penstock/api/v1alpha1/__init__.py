@@ -4,7 +4,7 @@ Defaults live here and not in the CRD's schema, so that what is applied is what 
 GitOps tool sees no drift; each default stands in its field's description.
 """
 
-from penstock.api.v1alpha1.base import Part
+from penstock.api.v1alpha1.base import SpecObject
 from penstock.api.v1alpha1.checkpoint import Checkpoint, CheckpointVolume
 from penstock.api.v1alpha1.sinks import Sink
 from penstock.api.v1alpha1.sources import KafkaSource, Source
@@ -15,9 +15,9 @@ __all__ = [
     "Checkpoint",
     "CheckpointVolume",
     "KafkaSource",
-    "Part",
     "Sink",
     "Source",
+    "SpecObject",
     "SqlFunction",
     "StreamSpec",
 ]

@@ -68,7 +68,7 @@ Option = Annotated[str, StringConstraints(max_length=4096)]
 Options = Annotated[dict[str, Option], Field(max_length=128)]
 
 
-class Part(BaseModel):
+class SpecObject(BaseModel):
     """One object of the spec: immutable, no unknown fields, its rules checked on construction."""
 
     model_config = ConfigDict(
@@ -77,7 +77,7 @@ class Part(BaseModel):
     rules: ClassVar[tuple[Rule, ...]] = ()
 
     @model_validator(mode="after")
-    def _rules_hold(self) -> Part:
+    def _rules_hold(self) -> SpecObject:
         for rule in self.rules:
             refusal = rule.refusal(self)
             if refusal is not None:
@@ -95,7 +95,7 @@ class Part(BaseModel):
         return schema
 
 
-class KeyRef(Part):
+class KeyRef(SpecObject):
     """One key of a Secret or ConfigMap in the stream's namespace."""
 
     name: ObjectName = Field(description="Name of the object.")

@@ -7,10 +7,10 @@ from typing import Literal
 from pydantic import Field
 
 from penstock.api.rules import Rule, immutable
-from penstock.api.v1alpha1.base import Memory, Part
+from penstock.api.v1alpha1.base import Memory, SpecObject
 
 
-class CheckpointVolume(Part):
+class CheckpointVolume(SpecObject):
     """A PersistentVolumeClaim that belongs to the stream, not to its pod."""
 
     rules = (
@@ -45,7 +45,7 @@ class CheckpointVolume(Part):
     )
 
 
-class Checkpoint(Part):
+class Checkpoint(SpecObject):
     """Where the stream's progress is kept."""
 
     volume: CheckpointVolume = Field(

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from penstock.api.rules import Rule, cel_string, not_among
-from penstock.api.v1alpha1.base import KeyRef, ObjectName, Option, Options, Part
+from penstock.api.v1alpha1.base import KeyRef, ObjectName, Option, Options, SpecObject
 
 Topic = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
 
@@ -63,7 +63,7 @@ ONE_WAY_IN = Rule(
 )
 
 
-class ClientCertificate(Part):
+class ClientCertificate(SpecObject):
     """A Secret of the type kubernetes.io/tls."""
 
     name: ObjectName = Field(
@@ -71,7 +71,7 @@ class ClientCertificate(Part):
     )
 
 
-class Tls(Part):
+class Tls(SpecObject):
     """TLS to the brokers."""
 
     ca_secret: KeyRef | None = Field(
@@ -84,7 +84,7 @@ class Tls(Part):
     )
 
 
-class Sasl(Part):
+class Sasl(SpecObject):
     """A user name and a password to the brokers."""
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
@@ -97,7 +97,7 @@ class Sasl(Part):
     password_secret: KeyRef = Field(description="The Secret's key that holds the password.")
 
 
-class KafkaClient(Part):
+class KafkaClient(SpecObject):
     """The fields of every Kafka client."""
 
     bootstrap_servers: str = Field(

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from penstock.api import pod_template_rules
 from penstock.api.quantities import mebibytes
 from penstock.api.rules import Rule
-from penstock.api.v1alpha1.base import Cpu, Memory, Option, Part
+from penstock.api.v1alpha1.base import Cpu, Memory, Option, SpecObject
 
 JavaOptions = Annotated[list[Option], Field(max_length=64)]
 
@@ -55,7 +55,7 @@ def _checked(template: dict[str, Any], container: str) -> dict[str, Any]:
     return template
 
 
-class Driver(Part):
+class Driver(SpecObject):
     """The driver's pod: it plans and coordinates, records do not pass through it."""
 
     rules = (HEAP_IS_MEMORY, HEAP_IS_ENOUGH)
@@ -80,7 +80,7 @@ class Driver(Part):
         return _checked(template, "driver")
 
 
-class Executor(Part):
+class Executor(SpecObject):
     """The executors' pods. Their number follows the source's partitions."""
 
     rules = (

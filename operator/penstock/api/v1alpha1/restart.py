@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from penstock.api.v1alpha1.base import Duration, Part
+from penstock.api.v1alpha1.base import Duration, SpecObject
 
 
-class Restart(Part):
+class Restart(SpecObject):
     """When a query that failed is tried again.
 
     Between attempts the wait grows from a second to a minute, with full jitter.

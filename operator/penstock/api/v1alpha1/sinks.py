@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from penstock.api.rules import exactly_one_of, not_among
-from penstock.api.v1alpha1.base import Identifier, Options, Part
+from penstock.api.v1alpha1.base import Identifier, Options, SpecObject
 from penstock.api.v1alpha1.kafka import KafkaClient, Topic, client_rules, options_field
 
 # Options of Spark's writer that a field says.
@@ -28,7 +28,7 @@ class KafkaSink(KafkaClient):
     options: Options = options_field("Spark's Kafka sink", {"kafka.compression.type": "lz4"})  # type: ignore[assignment]
 
 
-class ConsoleSink(Part):
+class ConsoleSink(SpecObject):
     """Prints rows to the driver's log, in continuous mode once each checkpoint interval."""
 
     num_rows: int = Field(20, ge=1, le=100_000, description="Rows to print each time. Default: 20.")
@@ -37,17 +37,17 @@ class ConsoleSink(Part):
     )
 
 
-class NoopSink(Part):
+class NoopSink(SpecObject):
     """Throws records away: for measuring what comes before it."""
 
 
-class MemorySink(Part):
+class MemorySink(SpecObject):
     """Keeps rows in a table of the driver's memory: for `penstock run` and tests only."""
 
     query_name: Identifier = Field(description="The table's name.", examples=["results"])
 
 
-class CustomSink(Part):
+class CustomSink(SpecObject):
     """Any data source on the class path that can be written to."""
 
     rules = (not_among("options", {"checkpointLocation": "use spec.checkpoint", **_ASYNC}),)
@@ -55,7 +55,7 @@ class CustomSink(Part):
     options: Options = Field({}, description="The sink's options.", examples=[{"path": "/data"}])
 
 
-class Sink(Part):
+class Sink(SpecObject):
     """Where the records go."""
 
     rules = (

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from penstock.api.rules import Rule, exactly_one_of, not_among
-from penstock.api.v1alpha1.base import Duration, Options, Part
+from penstock.api.v1alpha1.base import Duration, Options, SpecObject
 from penstock.api.v1alpha1.kafka import KafkaClient, Topic, client_rules, options_field
 
 
@@ -97,7 +97,7 @@ class KafkaSource(KafkaClient):
     options: Options = options_field("Spark's Kafka source", {"kafka.fetch.max.wait.ms": "10"})  # type: ignore[assignment]
 
 
-class RateSource(Part):
+class RateSource(SpecObject):
     """Makes numbered rows (timestamp, value) at a steady rate: for trying things out."""
 
     rows_per_second: int = Field(
@@ -112,7 +112,7 @@ class RateSource(Part):
     )
 
 
-class SocketSource(Part):
+class SocketSource(SpecObject):
     """Reads lines of text from a TCP socket: for trying things out, since it replays nothing."""
 
     host: str = Field(min_length=1, max_length=253, description="Where the server listens.")
@@ -122,7 +122,7 @@ class SocketSource(Part):
     )
 
 
-class CustomSource(Part):
+class CustomSource(SpecObject):
     """Any data source on the class path, or one written in Python."""
 
     rules = (not_among("options", {"checkpointLocation": "use spec.checkpoint"}),)
@@ -150,7 +150,7 @@ class CustomSource(Part):
     )
 
 
-class Source(Part):
+class Source(SpecObject):
     """Where the records come from."""
 
     rules = (

@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints, field_validator
 
 from penstock.api.mode_rules import MODE_RULES
 from penstock.api.reserved_spark_conf import NO_OWNED_CONF
-from penstock.api.v1alpha1.base import ObjectName, Options, Part
+from penstock.api.v1alpha1.base import ObjectName, Options, SpecObject
 from penstock.api.v1alpha1.checkpoint import Checkpoint
 from penstock.api.v1alpha1.pods import Driver, Executor
 from penstock.api.v1alpha1.restart import Restart
@@ -18,13 +18,13 @@ from penstock.api.v1alpha1.transforms import Transform
 from penstock.api.v1alpha1.triggers import Trigger
 
 
-class ImagePullSecret(Part):
+class ImagePullSecret(SpecObject):
     """A Secret with the credentials of an image registry."""
 
     name: ObjectName = Field(description="Name of the Secret.")
 
 
-class Dependencies(Part):
+class Dependencies(SpecObject):
     """What the query needs beyond the image."""
 
     jars: Annotated[
@@ -60,7 +60,7 @@ class Dependencies(Part):
     )
 
 
-class StreamSpec(Part):
+class StreamSpec(SpecObject):
     """A continuous Spark query: a source, a transform, a sink, and how it is kept running."""
 
     rules = MODE_RULES

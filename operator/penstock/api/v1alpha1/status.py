@@ -22,7 +22,7 @@ class Report(BaseModel):
     )
 
 
-class Failure(Report):
+class LastFailure(Report):
     """Why the query, or the driver, last failed: the root cause, not its wrapper."""
 
     reason: Reason = Field(description="A CamelCase word for the kind of failure.")
@@ -33,7 +33,7 @@ class Failure(Report):
     time: datetime = Field(description="When it happened.")
 
 
-class LastMending(Report):
+class LastRepair(Report):
     """What was put right in the checkpoint before the last start that found something."""
 
     reason: Reason = Field(description="The gravest kind of mending (docs/checkpoints.md).")
@@ -110,11 +110,11 @@ class StreamStatus(Report):
         None, description="Records between committed and newest offsets, at a slow beat."
     )
     restarts: Restarts | None = Field(None, description="Restarts so far, by level.")
-    last_failure: Failure | None = Field(None, description="The last failure and its cause.")
+    last_failure: LastFailure | None = Field(None, description="The last failure and its cause.")
     next_retry: datetime | None = Field(
         None, description="When a failed query is tried again, if it is waiting."
     )
-    last_mending: LastMending | None = Field(
+    last_repair: LastRepair | None = Field(
         None, description="What was last put right in the checkpoint, and why."
     )
     driver: DriverSeen | None = Field(None, description="Bookkeeping of the operator.")

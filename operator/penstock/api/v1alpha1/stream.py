@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from penstock.api.group_version import API_VERSION, KIND, MAX_NAME
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.api.v1alpha1.base import Part
+from penstock.api.v1alpha1.base import SpecObject
 
 
 class Metadata(BaseModel):
@@ -22,7 +22,7 @@ class Metadata(BaseModel):
     namespace: str = "default"
 
 
-class ContinuousStream(Part):
+class ContinuousStream(SpecObject):
     """A ContinuousStream, without its status."""
 
     api_version: Literal["penstock.dev/v1alpha1"] = API_VERSION

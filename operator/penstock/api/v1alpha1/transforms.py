@@ -7,12 +7,12 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from penstock.api.rules import Rule
-from penstock.api.v1alpha1.base import Duration, Identifier, KeyRef, Part
+from penstock.api.v1alpha1.base import Duration, Identifier, KeyRef, SpecObject
 
 _BY_NAME = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 
 
-class FunctionParameter(Part):
+class FunctionParameter(SpecObject):
     """A parameter of a SQL function."""
 
     name: Identifier = Field(description="The parameter's name.", examples=["paymentId"])
@@ -21,7 +21,7 @@ class FunctionParameter(Part):
     )
 
 
-class SqlFunction(Part):
+class SqlFunction(SpecObject):
     """A Spark SQL function. Spark inlines it, so it runs at native speed in every mode."""
 
     name: Identifier = Field(
@@ -44,7 +44,7 @@ class SqlFunction(Part):
     )
 
 
-class JavaFunction(Part):
+class JavaFunction(SpecObject):
     """A Java or Scala user-defined function (org.apache.spark.sql.api.java.UDF0 ... UDF22)."""
 
     name: Identifier = Field(description="The name the SQL calls it by.")
@@ -62,7 +62,7 @@ class JavaFunction(Part):
     )
 
 
-class PythonTransform(Part):
+class PythonTransform(SpecObject):
     """A Python function that takes the DataFrame of the source and returns another."""
 
     rules = (
@@ -88,7 +88,7 @@ class PythonTransform(Part):
     )
 
 
-class Watermark(Part):
+class Watermark(SpecObject):
     """How late records may be, so that Spark can close windows and forget state."""
 
     column: Annotated[str, Field(min_length=1, max_length=256)] = Field(
@@ -99,7 +99,7 @@ class Watermark(Part):
     )
 
 
-class Transform(Part):
+class Transform(SpecObject):
     """What happens to each record on its way."""
 
     rules = (

@@ -6,7 +6,7 @@ from pydantic import Field, field_validator
 
 from penstock.api.quantities import milliseconds
 from penstock.api.rules import Rule, exactly_one_of, rules_of_scalar
-from penstock.api.v1alpha1.base import DURATION_RULE, Duration, Part
+from penstock.api.v1alpha1.base import DURATION_RULE, Duration, SpecObject
 
 # Spark refuses shorter ones (Structured Streaming, "Real-time Mode").
 SHORTEST_REAL_TIME_BATCH_MS = 5000
@@ -22,7 +22,7 @@ LONG_ENOUGH = Rule(
 )
 
 
-class ContinuousTrigger(Part):
+class ContinuousTrigger(SpecObject):
     """Spark's continuous engine: records flow one by one, milliseconds from end to end."""
 
     checkpoint_interval: Duration = Field(
@@ -42,7 +42,7 @@ class ContinuousTrigger(Part):
         return interval
 
 
-class AsyncProgress(Part):
+class AsyncProgress(SpecObject):
     """Offsets are written beside the batches and not between them."""
 
     checkpoint_interval: Duration = Field(
@@ -52,7 +52,7 @@ class AsyncProgress(Part):
     )
 
 
-class MicroBatchTrigger(Part):
+class MicroBatchTrigger(SpecObject):
     """Spark's micro-batch engine: every operation, tenths of a second from end to end."""
 
     interval: Duration = Field(
@@ -67,7 +67,7 @@ class MicroBatchTrigger(Part):
     )
 
 
-class RealTimeTrigger(Part):
+class RealTimeTrigger(SpecObject):
     """Spark's real-time mode: the best median latency, with pauses where two batches meet."""
 
     batch_duration: Duration = Field(
@@ -85,11 +85,11 @@ class RealTimeTrigger(Part):
         return duration
 
 
-class AvailableNowTrigger(Part):
+class AvailableNowTrigger(SpecObject):
     """Reads what is there, in batches, and ends as Completed."""
 
 
-class Trigger(Part):
+class Trigger(SpecObject):
     """How the query runs."""
 
     rules = (

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from penstock.api.v1alpha1.status import Failure
+from penstock.api.v1alpha1.status import LastFailure
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport
 from penstock.controller import objects
@@ -90,7 +90,7 @@ class DriverPod:
             return None
 
     @property
-    def failure(self) -> Failure | None:
+    def failure(self) -> LastFailure | None:
         """Why the driver's container, or the whole pod, last ended."""
         if self.manifest.get("status", {}).get("phase") == "Failed" and self._lost is not None:
             return self._lost
@@ -108,12 +108,12 @@ class DriverPod:
         return next((each for each in statuses if each["name"] == naming.DRIVER_CONTAINER), {})
 
     @property
-    def _lost(self) -> Failure | None:
+    def _lost(self) -> LastFailure | None:
         """The failure of a pod that was evicted, or whose node shut down."""
         status = self.manifest["status"]
         if not status.get("reason"):
             return None
-        return Failure(
+        return LastFailure(
             reason=status["reason"],
             message=status.get("message") or "The driver's pod was ended by its node",
             permanent=False,
@@ -144,7 +144,7 @@ def _condition(pod: Manifest, kind: str) -> Mapping[str, Any]:
     return next((each for each in conditions if each["type"] == kind), {})
 
 
-def _failure_of(end: Mapping[str, Any]) -> Failure | None:
+def _failure_of(end: Mapping[str, Any]) -> LastFailure | None:
     """A container's end as a failure; a clean one is none.
 
     Only the driver's own JSON is taken from the termination message: the other thing it can hold
@@ -154,7 +154,7 @@ def _failure_of(end: Mapping[str, Any]) -> Failure | None:
     if code == 0:
         return None
     try:
-        return Failure.model_validate_json(end.get("message") or "")
+        return LastFailure.model_validate_json(end.get("message") or "")
     except ValidationError:
         pass
     reason = end.get("reason") or "Error"
@@ -165,14 +165,16 @@ def _failure_of(end: Mapping[str, Any]) -> Failure | None:
         )
     else:
         message = f"The driver's container ended with {_code(code)}: see kubectl logs --previous"
-    return Failure(reason=reason, message=message, permanent=False, time=_time(end["finishedAt"]))
+    return LastFailure(
+        reason=reason, message=message, permanent=False, time=_time(end["finishedAt"])
+    )
 
 
 def _code(code: int) -> str:
     return f"signal {code - 128}" if 128 < code < 160 else f"exit code {code}"
 
 
-def _when(failure: Failure) -> datetime:
+def _when(failure: LastFailure) -> datetime:
     return failure.time
 
 

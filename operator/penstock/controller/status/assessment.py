@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.api.v1alpha1.status import Failure, StreamState
+from penstock.api.v1alpha1.status import LastFailure, StreamState
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.controller.observed.driver_pod import DriverPod, obstacle
@@ -179,7 +179,7 @@ def _waiting_for_cores(report: DriverReport, observed: Observed) -> Verdict:
     return Verdict(StreamState.WAITING_FOR_CORES, "WaitingForCores", "; ".join(words))
 
 
-def _stalled(failure: Failure | None) -> Verdict:
+def _stalled(failure: LastFailure | None) -> Verdict:
     if failure is None:
         return Verdict(
             StreamState.STALLED, "QueryFailed", "The driver gave up: see its log for the cause"

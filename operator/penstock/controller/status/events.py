@@ -38,7 +38,7 @@ def notices(before: StreamStatus, after: StreamStatus) -> tuple[Notice, ...]:
     warning = _get(after, "Warning")
     if warning is not None and _reason(warning) != _reason(_get(before, "Warning")):
         found.append(Notice("Warning", warning.reason, warning.message))
-    return (*found, *_mended(before, after))
+    return (*found, *_repaired(before, after))
 
 
 def checkpoint_found(claim: str) -> Notice:
@@ -89,13 +89,13 @@ def _restarts(before: StreamStatus, after: StreamStatus) -> list[Notice]:
     return found
 
 
-def _mended(before: StreamStatus, after: StreamStatus) -> list[Notice]:
+def _repaired(before: StreamStatus, after: StreamStatus) -> list[Notice]:
     """What any crash leaves behind comes with the notice of the restart, and needs none itself."""
-    mending = after.last_mending
-    if mending is None or mending == before.last_mending or mending.cause is Cause.CRASH:
+    repair = after.last_repair
+    if repair is None or repair == before.last_repair or repair.cause is Cause.CRASH:
         return []
-    kind: Literal["Normal", "Warning"] = "Warning" if mending.cause is Cause.DAMAGE else "Normal"
-    return [Notice(kind, "CheckpointMended", f"{mending.cause}: {mending.message}")]
+    kind: Literal["Normal", "Warning"] = "Warning" if repair.cause is Cause.DAMAGE else "Normal"
+    return [Notice(kind, "CheckpointRepaired", f"{repair.cause}: {repair.message}")]
 
 
 def _count(status: StreamStatus, level: str) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.api.v1alpha1.status import DriverSeen, Failure, Restarts, StreamStatus
+from penstock.api.v1alpha1.status import DriverSeen, LastFailure, Restarts, StreamStatus
 from penstock.contract.driver_report import DriverReport
 from penstock.controller.observed.driver_pod import DriverPod
 
@@ -19,7 +19,7 @@ class History:
 
     restarts: Restarts
     seen: DriverSeen | None
-    last_failure: Failure | None
+    last_failure: LastFailure | None
 
 
 def advance(before: StreamStatus, pod: DriverPod | None) -> History:
@@ -69,12 +69,12 @@ def _add(before: Restarts, *, query: int, process: int, pod: int) -> Restarts:
 
 def _newest(
     before: StreamStatus, pod: DriverPod, report: DriverReport | None, *, replaced: bool
-) -> Failure | None:
+) -> LastFailure | None:
     """The failure that happened last; of two at one time the one that is known already."""
     known = [before.last_failure, report.last_failure if report else None, pod.failure]
     if replaced:
         known.append(
-            Failure(
+            LastFailure(
                 reason="DriverPodReplaced",
                 message="The driver's pod was deleted, evicted or lost with its node",
                 permanent=False,

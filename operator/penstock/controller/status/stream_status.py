@@ -98,7 +98,7 @@ def _status(
         lag=report.lag if report else None,
         restarts=past.restarts,
         last_failure=past.last_failure,
-        last_mending=report.last_mending if report and report.last_mending else before.last_mending,
+        last_repair=report.last_repair if report and report.last_repair else before.last_repair,
         next_retry=report.next_retry if report and restarting else None,
         driver=past.seen,
     )

@@ -20,22 +20,22 @@ import re
 from dataclasses import replace
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.contract.repairs import Kind, Mending
+from penstock.contract.checkpoint_repairs import Repair, RepairKind
 from penstock.driver.checkpoint.files import Files, checksum_path, is_continuous
-from penstock.driver.checkpoint.repair import Repair, plan_repair
-from penstock.driver.engine import Mode, is_asynchronous, mode
-from penstock.driver.failures import DriverError, Trouble
+from penstock.driver.checkpoint.repair import RepairPlan, plan_repair
+from penstock.driver.engine import Engine, engine_of, is_asynchronous
+from penstock.driver.failures import DriverError, Failure
 from penstock.sql.stateful import may_keep_state
 
 _METADATA_LINE = b'{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 
 
-def plan(files: Files, spec: StreamSpec, *, state: bool = False) -> Repair:
+def plan(files: Files, spec: StreamSpec, *, state: bool = False) -> RepairPlan:
     """The repair that a start of this spec needs, whatever ran before.
 
     `state`: the checkpoint holds state of the query that ran before.
     """
-    wanted = mode(spec)
+    wanted = engine_of(spec)
     repair = plan_repair(files, wanted)
     gone = set(repair.delete)
     left = {
@@ -47,7 +47,7 @@ def plan(files: Files, spec: StreamSpec, *, state: bool = False) -> Repair:
         _refuse_to_drop_state()
     if repair.epoch is not None and repair.epoch in left:
         _refuse_foreign(left[repair.epoch], spec, wanted)
-    if wanted is Mode.CONTINUOUS:
+    if wanted is Engine.CONTINUOUS:
         return repair
     repair, left = _with_metadata(files, repair, left)
     return repair if is_asynchronous(spec) else _without_gap(files, repair, left)
@@ -55,7 +55,7 @@ def plan(files: Files, spec: StreamSpec, *, state: bool = False) -> Repair:
 
 def _refuse_to_drop_state() -> None:
     raise DriverError(
-        Trouble(
+        Failure(
             "CheckpointHoldsState",
             "the query that ran before kept state in this checkpoint, and this one keeps none: "
             "what it had counted and not yet written would be dropped without a word. Go back to "
@@ -66,12 +66,12 @@ def _refuse_to_drop_state() -> None:
     )
 
 
-def _refuse_foreign(newest: bytes, spec: StreamSpec, wanted: Mode) -> None:
+def _refuse_foreign(newest: bytes, spec: StreamSpec, wanted: Engine) -> None:
     portable = spec.source.rate is None and spec.source.socket is None
-    if portable or is_continuous(newest) == (wanted is Mode.CONTINUOUS):
+    if portable or is_continuous(newest) == (wanted is Engine.CONTINUOUS):
         return
     raise DriverError(
-        Trouble(
+        Failure(
             "CheckpointOfAnotherMode",
             f"{wanted.value} cannot go on from this checkpoint: the source's offsets were written "
             f"by {'trigger.continuous' if is_continuous(newest) else 'a micro-batch engine'}, in a "
@@ -83,18 +83,18 @@ def _refuse_foreign(newest: bytes, spec: StreamSpec, wanted: Mode) -> None:
 
 
 def _with_metadata(
-    files: Files, repair: Repair, left: dict[int, bytes]
-) -> tuple[Repair, dict[int, bytes]]:
-    mended = {n: _mended(left[n]) for n in sorted(left) if is_continuous(left[n])}
-    return _writing(files, repair, mended, Kind.METADATA_LINE), {**left, **mended}
+    files: Files, repair: RepairPlan, left: dict[int, bytes]
+) -> tuple[RepairPlan, dict[int, bytes]]:
+    repaired = {n: _repaired(left[n]) for n in sorted(left) if is_continuous(left[n])}
+    return _writing(files, repair, repaired, RepairKind.METADATA_LINE), {**left, **repaired}
 
 
-def _mended(offsets: bytes) -> bytes:
+def _repaired(offsets: bytes) -> bytes:
     version, _, *sources = offsets.split(b"\n")
     return b"\n".join([version, _METADATA_LINE, *sources])
 
 
-def _without_gap(files: Files, repair: Repair, left: dict[int, bytes]) -> Repair:
+def _without_gap(files: Files, repair: RepairPlan, left: dict[int, bytes]) -> RepairPlan:
     """Makes the newest offsets have a predecessor, which ends where the one before the gap did.
 
     If the newest are committed, Spark reads the predecessor and does not use it. If they are only
@@ -110,11 +110,13 @@ def _without_gap(files: Files, repair: Repair, left: dict[int, bytes]) -> Repair
     before = max((n for n in left if n < newest), default=newest)
     # Async tracking commits no batch whose offsets it left out.
     damaged = f"commits/{newest - 1}" in files
-    kind = Kind.MISSING_OFFSETS if damaged else Kind.ASYNC_GAP
+    kind = RepairKind.MISSING_OFFSETS if damaged else RepairKind.ASYNC_GAP
     return _writing(files, repair, {newest - 1: left[before]}, kind)
 
 
-def _writing(files: Files, repair: Repair, offsets: dict[int, bytes], kind: Kind) -> Repair:
+def _writing(
+    files: Files, repair: RepairPlan, offsets: dict[int, bytes], kind: RepairKind
+) -> RepairPlan:
     """Without their checksums, which would contradict them: Hadoop reads a file without one."""
     paths = {f"offsets/{n}": content for n, content in offsets.items()}
     known = set(repair.delete)
@@ -123,5 +125,5 @@ def _writing(files: Files, repair: Repair, offsets: dict[int, bytes], kind: Kind
         repair,
         delete=(*repair.delete, *sums),
         write={**repair.write, **paths},
-        mendings=(*repair.mendings, *(Mending(kind, path) for path in paths)),
+        repairs=(*repair.repairs, *(Repair(kind, path) for path in paths)),
     )

@@ -13,8 +13,8 @@ from pathlib import Path
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.checkpoint import engine_switch, repair
 from penstock.driver.checkpoint.files import kafka_offsets
-from penstock.driver.checkpoint.repair import Repair
-from penstock.driver.failures import DriverError, Trouble
+from penstock.driver.checkpoint.repair import RepairPlan
+from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
 
 # Not Spark's: where the stream first began. Spark's continuous engine asks Kafka for "latest" anew
@@ -40,7 +40,7 @@ class CheckpointFolder:
         """What Spark calls checkpointLocation."""
         return self.path.absolute().as_uri()
 
-    def repair(self, spec: StreamSpec) -> Repair:
+    def repair(self, spec: StreamSpec) -> RepairPlan:
         """Mends what a crash, or another of Spark's engines, left; only while no query runs."""
         with _telling_of_the_volume(self.path):
             _probe(self.path / _PROBE)
@@ -86,7 +86,7 @@ class CheckpointFolder:
             return None
         except (ValueError, AttributeError) as error:
             raise DriverError(
-                Trouble(
+                Failure(
                     "CheckpointDamaged",
                     f"nothing is committed yet, and {_FIRST_OFFSETS} cannot be read, where "
                     "Penstock noted at which offsets this stream began: to begin at today's newest "
@@ -125,7 +125,7 @@ class CheckpointFolder:
         paths += [name for name in _names(self.path) if "metadata" in name]
         return {name: (self.path / name).read_bytes() for name in paths}
 
-    def _carry_out(self, repair: Repair) -> None:
+    def _carry_out(self, repair: RepairPlan) -> None:
         """In order also across a power cut: each group is on the disk before the next begins.
 
         Files go before their checksums. A file that only its checksum gave away would otherwise
@@ -199,21 +199,21 @@ def _telling_of_the_volume(folder: Path) -> Iterator[None]:
         why = error.strerror or type(error).__name__
         if error.errno in _FULL:
             raise DriverError(
-                Trouble(
+                Failure(
                     "CheckpointFull",
                     f"there is no room in the checkpoint's volume ({folder}: {why}): raise "
                     "spec.checkpoint.volume.size, or remove from it what is not the stream's",
                     permanent=True,
-                    curable=True,
+                    recoverable=True,
                 )
             ) from error
         raise DriverError(
-            Trouble(
+            Failure(
                 "CheckpointNotAccessible",
                 f"the checkpoint cannot be read and written ({folder}: {why}): check that its "
                 "volume is mounted for writing, healthy, and open to the driver's user",
                 permanent=True,
-                curable=True,
+                recoverable=True,
             )
         ) from error
 

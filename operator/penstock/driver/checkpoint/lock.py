@@ -13,7 +13,7 @@ import os
 import time
 from pathlib import Path
 
-from penstock.driver.failures import DriverError, Trouble
+from penstock.driver.failures import DriverError, Failure
 from penstock.driver.logs import say
 
 _LOCK = Path("penstock") / "lock"
@@ -65,7 +65,7 @@ def _is_locked(lock: int, patience: float) -> bool:
 
 def _in_use(checkpoint: Path, patience: float) -> DriverError:
     return DriverError(
-        Trouble(
+        Failure(
             "CheckpointInUse",
             f"another driver has kept {checkpoint} locked for {patience:.0f} s: an earlier pod of "
             "this stream that has not ended (look at the node it ran on), or a run by hand",

@@ -32,7 +32,7 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class OffsetRange:
     """The records of one commit: from an offset up to another, by partition."""
 
     before: Offsets
@@ -63,14 +63,14 @@ class ProgressReader:
         self._path = checkpoint
         self.newest: Commit | None = None
         """The newest commit that was seen."""
-        self.stretch: Stretch | None = None
+        self.offset_range: OffsetRange | None = None
         """Its records; None where they are not known."""
 
-    def news(self) -> list[tuple[Commit, Stretch | None]]:
+    def news(self) -> list[tuple[Commit, OffsetRange | None]]:
         """Commits since the last look, oldest first; the first look gives the newest one alone."""
         epochs = self._epochs()
         if self.newest is not None and epochs and epochs[-1] < self.newest.epoch:
-            self.newest = self.stretch = None  # the last one was taken back
+            self.newest = self.offset_range = None  # the last one was taken back
         since = epochs[-1:] if self.newest is None else _after(epochs, self.newest.epoch)
         return [each for n in since if (each := self._take(n)) is not None]
 
@@ -84,14 +84,14 @@ class ProgressReader:
         except FileNotFoundError:
             return []
 
-    def _take(self, epoch: int) -> tuple[Commit, Stretch | None] | None:
+    def _take(self, epoch: int) -> tuple[Commit, OffsetRange | None] | None:
         before, commit = self.newest, self._read(epoch)
         if commit is None:
             return None
-        self.newest, self.stretch = commit, None
+        self.newest, self.offset_range = commit, None
         if before is not None and before.offsets is not None and commit.offsets is not None:
-            self.stretch = Stretch(before.offsets, commit.offsets, commit.at)
-        return commit, self.stretch
+            self.offset_range = OffsetRange(before.offsets, commit.offsets, commit.at)
+        return commit, self.offset_range
 
     def _read(self, epoch: int) -> Commit | None:
         offsets = self._path / "offsets" / str(epoch)

@@ -23,7 +23,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from penstock.contract.repairs import Kind, Mending
+from penstock.contract.checkpoint_repairs import Repair, RepairKind
 from penstock.driver.checkpoint.files import (
     Files,
     checked_file,
@@ -37,8 +37,8 @@ from penstock.driver.checkpoint.files import (
     is_metadata,
     is_offsets,
 )
-from penstock.driver.engine import Mode
-from penstock.driver.failures import DriverError, Trouble
+from penstock.driver.engine import Engine
+from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
 
 METADATA = "metadata"
@@ -50,7 +50,7 @@ _BEGINNING = re.compile(r"sources/[0-9]+/0")
 
 
 @dataclass(frozen=True)
-class Repair:
+class RepairPlan:
     """What to delete, in this order, and then to write.
 
     Cut anywhere, it leaves what the next start mends to the same end.
@@ -61,17 +61,17 @@ class Repair:
     """The committed epoch that the query will go on from; None begins at the first."""
     write: Mapping[str, bytes] = field(default_factory=dict)
     """What to write after that, each file at once or not at all."""
-    mendings: tuple[Mending, ...] = ()
+    repairs: tuple[Repair, ...] = ()
     """What was found, for the log, the report and the metrics."""
 
 
-def plan_repair(files: Files, mode: Mode = Mode.CONTINUOUS) -> Repair:
+def plan_repair(files: Files, engine: Engine = Engine.CONTINUOUS) -> RepairPlan:
     """The repair a start needs; raises if it could only begin silently anew."""
     commits, offsets = _entries(files, "commits"), _entries(files, "offsets")
     whole = {n for n in commits if _is_sound(files, f"commits/{n}", is_commit)}
     sound = {n for n in offsets if _is_sound(files, f"offsets/{n}", is_offsets)}
     epoch = max(whole & sound, default=None)
-    planned = set() if mode is Mode.CONTINUOUS else _planned(files, offsets, sound, epoch)
+    planned = set() if engine is Engine.CONTINUOUS else _planned(files, offsets, sound, epoch)
     if epoch is None and not planned:
         _refuse_to_begin_anew(commits, offsets)
     last = -1 if epoch is None else epoch
@@ -82,17 +82,17 @@ def plan_repair(files: Files, mode: Mode = Mode.CONTINUOUS) -> Repair:
     ]
     found = list(doomed)
     if epoch is None and max(planned, default=0) > 0:
-        found.append(Mending(Kind.LOST_COMMITS, "commits"))
+        found.append(Repair(RepairKind.LOST_COMMITS, "commits"))
     gone = [each.path for each in doomed]
     write = _metadata(files, gone)
-    found += [Mending(Kind.BROKEN_METADATA, path) for path in write]
+    found += [Repair(RepairKind.BROKEN_METADATA, path) for path in write]
     of_those = [path for path in map(checksum_path, (*gone, *write)) if path in files]
     hidden = list(_strays(files, {*gone, *write}))
-    return Repair(
+    return RepairPlan(
         delete=(*gone, *of_those, *(each.path for each in hidden)),
         epoch=epoch,
         write=write,
-        mendings=(*found, *hidden),
+        repairs=(*found, *hidden),
     )
 
 
@@ -141,7 +141,7 @@ def _refuse_to_begin_anew(commits: set[int], offsets: set[int]) -> None:
     if newest is None:
         return
     raise DriverError(
-        Trouble(
+        Failure(
             "CheckpointDamaged",
             f"the checkpoint has been at epoch {newest}, and no commit that can be read is left to "
             "go on from. Starting would read everything from the first offsets again. Restore the "
@@ -153,32 +153,34 @@ def _refuse_to_begin_anew(commits: set[int], offsets: set[int]) -> None:
     )
 
 
-def _doomed_commits(commits: set[int], whole: set[int], last: int) -> Iterator[Mending]:
+def _doomed_commits(commits: set[int], whole: set[int], last: int) -> Iterator[Repair]:
     """Of older ones those without offsets stay: Spark purges offsets first."""
     for n in sorted(commits, reverse=True):
         if n not in whole:
-            yield Mending(Kind.TORN_COMMIT, f"commits/{n}")
+            yield Repair(RepairKind.TORN_COMMIT, f"commits/{n}")
         elif n > last:
-            yield Mending(Kind.COMMIT_WITHOUT_OFFSETS, f"commits/{n}")
+            yield Repair(RepairKind.COMMIT_WITHOUT_OFFSETS, f"commits/{n}")
 
 
 def _doomed_offsets(
     files: Files, offsets: set[int], sound: set[int], planned: set[int], last: int
-) -> Iterator[Mending]:
+) -> Iterator[Repair]:
     kept = sorted(planned | ({last} if last >= 0 else set()))
     for n in sorted(offsets, reverse=True):
         path = f"offsets/{n}"
         if n not in sound:
-            yield Mending(Kind.TORN_OFFSETS, path)
+            yield Repair(RepairKind.TORN_OFFSETS, path)
         elif n > last and n not in planned:
             back = any(m < n and _goes_back(files, m, n) for m in kept[-1:])
-            yield Mending(Kind.BACKWARD_OFFSETS if back else Kind.UNCOMMITTED_OFFSETS, path)
+            yield Repair(
+                RepairKind.BACKWARD_OFFSETS if back else RepairKind.UNCOMMITTED_OFFSETS, path
+            )
 
 
-def _broken_beginnings(files: Files) -> Iterator[Mending]:
+def _broken_beginnings(files: Files) -> Iterator[Repair]:
     for path in sorted(filter(_BEGINNING.fullmatch, files)):
         if not _is_sound(files, path, is_beginning):
-            yield Mending(Kind.BROKEN_BEGINNING, path)
+            yield Repair(RepairKind.BROKEN_BEGINNING, path)
 
 
 def _metadata(files: Files, gone: list[str]) -> dict[str, bytes]:
@@ -200,7 +202,7 @@ def _is_hidden(path: str) -> bool:
     return path.rpartition("/")[2].startswith(".")
 
 
-def plan_offsets(files: Files, offsets: Offsets) -> Repair:
+def plan_offsets(files: Files, offsets: Offsets) -> RepairPlan:
     """The repair that makes a Kafka source go on from other offsets than were committed.
 
     What was planned beyond them goes: it is of records that are no more.
@@ -217,7 +219,7 @@ def plan_offsets(files: Files, offsets: Offsets) -> Repair:
     line = json.dumps(
         {topic: {str(p): offset for p, offset in of.items()} for topic, of in offsets.items()}
     )
-    return Repair(tuple(doomed), epoch, {path: "\n".join([*head, line]).encode()})
+    return RepairPlan(tuple(doomed), epoch, {path: "\n".join([*head, line]).encode()})
 
 
 def _entries(files: Files, log: str) -> set[int]:
@@ -229,13 +231,13 @@ def _is_sound(files: Files, path: str, is_whole: Callable[[bytes], bool]) -> boo
     return is_whole(files[path]) and not is_contradicted(files, path)
 
 
-def _strays(files: Files, gone: set[str]) -> Iterator[Mending]:
+def _strays(files: Files, gone: set[str]) -> Iterator[Repair]:
     """Temporary files, and checksums that fit nothing that stays."""
     for path in sorted(files):
         if not _is_hidden(path):
             continue
         of = checked_file(path)
         if of is None:
-            yield Mending(Kind.TEMPORARY_FILE, path)
+            yield Repair(RepairKind.TEMPORARY_FILE, path)
         elif of not in gone and not (of in files and confirms(files[path], files[of])):
-            yield Mending(Kind.STRAY_CHECKSUM, path)
+            yield Repair(RepairKind.STRAY_CHECKSUM, path)

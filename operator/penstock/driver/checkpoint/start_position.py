@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.api.v1alpha1 import Source, StreamSpec
 from penstock.driver.checkpoint.folder import CheckpointFolder
-from penstock.driver.failures import Trouble
+from penstock.driver.failures import Failure
 from penstock.driver.kafka import data_loss
 from penstock.driver.kafka.offsets import first_offsets, starting_offsets
 from penstock.driver.kafka.source_watch import SourceWatch
@@ -12,7 +12,7 @@ from penstock.driver.kafka.source_watch import SourceWatch
 
 def check_for_loss(
     spec: StreamSpec, folder: CheckpointFolder, source: SourceWatch, epoch: int | None
-) -> Trouble | None:
+) -> Failure | None:
     """What was lost and is accepted; raises if unread records are gone and the spec accepts none.
 
     `epoch` is the commit that the query goes on from; None begins at the first.

@@ -14,8 +14,8 @@ from typing import Any
 
 from penstock.api.v1alpha1 import KafkaSource
 from penstock.api.v1alpha1.sinks import KafkaSink
-from penstock.driver.failures import KAFKA_AUTHORIZATION, TOPIC_MISSING, DriverError, Trouble
-from penstock.driver.java_exceptions import understand
+from penstock.driver.failures import KAFKA_AUTHORIZATION, TOPIC_MISSING, DriverError, Failure
+from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.kafka.offsets import EARLIEST, LATEST, Offsets, Partitions, chosen
 from penstock.driver.kafka.security import PREFIX, security_options
 
@@ -51,7 +51,7 @@ def require_a_known_broker(bootstrap_servers: str) -> None:
             continue
         return
     raise DriverError(
-        Trouble("BrokerUnreachable", f"no address is known for {', '.join(hosts)}; trying again")
+        Failure("BrokerUnreachable", f"no address is known for {', '.join(hosts)}; trying again")
     )
 
 
@@ -95,11 +95,11 @@ class Admin:
         try:
             it = self._result(description)
         except Exception as error:
-            trouble = understand(error)
-            if trouble.reason != KAFKA_AUTHORIZATION:
+            failure = classify_exception(error)
+            if failure.reason != KAFKA_AUTHORIZATION:
                 raise
             # "Topic authorization failed.", says Kafka.
-            raise DriverError(replace(trouble, message=f"{name}: {trouble.message}")) from error
+            raise DriverError(replace(failure, message=f"{name}: {failure.message}")) from error
         return Topic(it.topicId().toString(), it.partitions().size())
 
     def matching(self, pattern: str) -> list[str]:
@@ -168,12 +168,12 @@ def _names(admin: Admin, source: KafkaSource) -> Sequence[str]:
     found = admin.matching(source.topic_pattern)
     if not found:
         raise DriverError(
-            Trouble(
+            Failure(
                 TOPIC_MISSING,
                 f"no topic matches topicPattern {source.topic_pattern}. Create one, or correct "
                 "the pattern.",
                 permanent=True,
-                curable=True,
+                recoverable=True,
             )
         )
     return found
@@ -189,7 +189,7 @@ def require_topic(admin: Admin, topic: str) -> None:
         admin.topics([topic])
         return
     except Exception as error:
-        if understand(error).reason != TOPIC_MISSING:
+        if classify_exception(error).reason != TOPIC_MISSING:
             raise
     try:
         if admin.creates_topics():
@@ -197,11 +197,11 @@ def require_topic(admin: Admin, topic: str) -> None:
     except Exception:  # most often the right to ask is missing: then they may
         return
     raise DriverError(
-        Trouble(
+        Failure(
             TOPIC_MISSING,
             f"the output topic {topic} does not exist, and the brokers do not create topics by "
             "themselves: create it, or correct spec.sink.kafka.topic",
             permanent=True,
-            curable=True,
+            recoverable=True,
         )
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.driver.failures import DriverError, Trouble
+from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
 
 REASON = "DataLoss"
@@ -97,17 +97,17 @@ def realigned(committed: Offsets, losses: Iterable[Loss], held: Held) -> Offsets
 def refused(losses: list[Loss]) -> DriverError:
     """What is raised under failOnDataLoss: a person has to say that the loss is accepted."""
     return DriverError(
-        Trouble(REASON, f"Unread records are gone from Kafka. {_list(losses)}. {_ADVICE}", True)
+        Failure(REASON, f"Unread records are gone from Kafka. {_list(losses)}. {_ADVICE}", True)
     )
 
 
-def accepted(losses: list[Loss]) -> Trouble:
+def accepted(losses: list[Loss]) -> Failure:
     """What is told where the spec has accepted the loss."""
     known = [loss.records for loss in losses if loss.records is not None]
     count = (
         f"{sum(known)} records" if len(known) == len(losses) else "Records, nobody knows how many,"
     )
-    return Trouble(
+    return Failure(
         REASON,
         f"{count} were gone from Kafka before they were read. {_list(losses)}. As "
         "failOnDataLoss: false says, the stream goes on from the earliest there is",

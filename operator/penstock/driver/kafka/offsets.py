@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.driver.failures import DriverError, Trouble
+from penstock.driver.failures import DriverError, Failure
 
 # topic -> partition -> offset of the next record
 Offsets = Mapping[str, Mapping[int, int]]
@@ -66,12 +66,12 @@ def first_offsets(asked: Mapping[str, Mapping[str, int]], newest: Offsets) -> Of
     ]
     if wrong:
         raise DriverError(
-            Trouble(
+            Failure(
                 "StartingOffsetsIncomplete",
                 f"startingOffsetsByPartition {' and '.join(wrong)}: it must name every partition "
                 "that is read, and only those",
                 permanent=True,
-                curable=True,
+                recoverable=True,
             )
         )
 
@@ -112,11 +112,11 @@ def chosen(
         missing = [number for number in numbers if number >= counts[topic]]
         if missing:
             raise DriverError(
-                Trouble(
+                Failure(
                     "PartitionMissing",
                     f"assign names partition {missing[0]} of {topic}, which has {counts[topic]}",
                     permanent=True,
-                    curable=True,
+                    recoverable=True,
                 )
             )
     return {topic: sorted(set(numbers)) for topic, numbers in assign.items()}

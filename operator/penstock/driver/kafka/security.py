@@ -13,7 +13,7 @@ from pathlib import Path
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.kafka import KafkaClient, Sasl, Tls
 from penstock.contract.secrets import TLS_CERTIFICATE, TLS_KEY, secret_keys
-from penstock.driver.failures import DriverError, Trouble
+from penstock.driver.failures import DriverError, Failure
 
 PREFIX = "kafka."
 
@@ -48,12 +48,12 @@ def check_secrets(spec: StreamSpec, secrets: Path) -> None:
         for key in keys:
             if not (secrets / name / key).is_file():
                 raise DriverError(
-                    Trouble(
+                    Failure(
                         "SecretMissing",
                         f"the Secret {name} with the key {key} is not there: create it in the "
                         "stream's namespace; the stream starts by itself when it is",
                         permanent=True,
-                        curable=True,
+                        recoverable=True,
                     )
                 )
     for client in (spec.source.kafka, spec.sink.kafka):
@@ -70,13 +70,13 @@ def _check_password(sasl: Sasl, secrets: Path) -> None:
     text = (secrets / ref.name / ref.key).read_text(errors="replace")
     if not text or any(character in text for character in '"\\\r\n'):
         raise DriverError(
-            Trouble(
+            Failure(
                 "SecretInvalid",
                 f"the key {ref.key} of the Secret {ref.name} cannot be used as a password: it is "
                 "empty, or holds a line break (often at its end: use printf or echo -n), a double "
                 "quote or a backslash",
                 permanent=True,
-                curable=True,
+                recoverable=True,
             )
         )
 

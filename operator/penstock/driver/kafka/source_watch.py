@@ -11,8 +11,8 @@ from typing import Protocol
 
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.contract.sizing import stated_partitions
-from penstock.driver.failures import TOPIC_MISSING, Trouble
-from penstock.driver.java_exceptions import understand
+from penstock.driver.failures import TOPIC_MISSING, Failure
+from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.admin import Admin, partitions_of
 from penstock.driver.kafka.data_loss import Held
@@ -42,11 +42,11 @@ class SourceWatch(Protocol):
         """Where the partitions ended when last looked at; None if the source has no such thing."""
 
     @property
-    def trouble(self) -> Trouble | None:
+    def failure(self) -> Failure | None:
         """What must end a query that reads it; Spark itself would be silent."""
 
     @property
-    def away(self) -> Trouble | None:
+    def away(self) -> Failure | None:
         """Why it does not answer. A query goes on by itself when it does again, if no sooner."""
 
     def look(self) -> None:
@@ -67,8 +67,8 @@ class FixedSource:
 
     numbers: Mapping[str, Sequence[int]] | None = None
     newest: Offsets | None = None
-    trouble: Trouble | None = None
-    away: Trouble | None = None
+    failure: Failure | None = None
+    away: Failure | None = None
 
     def __init__(self, partitions: int) -> None:
         self._stated = partitions
@@ -101,8 +101,8 @@ class KafkaWatch:
         self._admin: Admin | None = None
         self._seen: Partitions | None = None
         self._newest: Offsets | None = None
-        self._trouble: Trouble | None = None
-        self._away: Trouble | None = None
+        self._failure: Failure | None = None
+        self._away: Failure | None = None
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -124,12 +124,12 @@ class KafkaWatch:
         return self._newest
 
     @property
-    def trouble(self) -> Trouble | None:
+    def failure(self) -> Failure | None:
         """That a topic is gone, said by two looks on end, or is another one than it was."""
-        return self._trouble
+        return self._failure
 
     @property
-    def away(self) -> Trouble | None:
+    def away(self) -> Failure | None:
         """Why the last look failed, for any other reason."""
         return self._away
 
@@ -158,16 +158,16 @@ class KafkaWatch:
     def forget(self) -> None:
         """The thread learns nothing either until the next look."""
         with self._lock:
-            self._seen = self._newest = self._trouble = self._away = None
+            self._seen = self._newest = self._failure = self._away = None
 
     def _keep_looking(self) -> None:
-        before: Trouble | None = None
+        before: Failure | None = None
         while self._jvm.exit_code is None:
-            failure: Trouble | None = None
+            failure: Failure | None = None
             try:
                 self._refresh()
             except Exception as error:  # a broker that is away is no reason to stop asking
-                failure = understand(error)
+                failure = classify_exception(error)
                 self._note(failure, again=before is not None and before.reason == failure.reason)
             before = failure
             time.sleep(_LOOK_AGAIN if failure is not None else LOOK_EVERY)
@@ -183,16 +183,16 @@ class KafkaWatch:
             remade = [t for t, id_ in before.ids.items() if seen.ids.get(t, id_) != id_]
             self._all_well(seen)
             if remade:
-                self._trouble = _remade(remade)
+                self._failure = _remade(remade)
 
     def _all_well(self, seen: Partitions) -> None:
-        self._seen, self._trouble, self._away = seen, None, None
+        self._seen, self._failure, self._away = seen, None, None
 
-    def _note(self, failure: Trouble, again: bool) -> None:
+    def _note(self, failure: Failure, again: bool) -> None:
         if failure.reason != TOPIC_MISSING:
             self._away = failure
         elif again:
-            self._trouble = failure
+            self._failure = failure
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[Admin]:
@@ -209,9 +209,9 @@ class KafkaWatch:
             raise
 
 
-def _remade(topics: list[str]) -> Trouble:
+def _remade(topics: list[str]) -> Failure:
     """Passing: the next start finds out what it means for the checkpoint."""
-    return Trouble(
+    return Failure(
         TOPIC_REMADE,
         f"the topic {topics[0]} was deleted and made again while the query was reading it",
     )

@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.contract.repairs import Kind
-from penstock.driver.checkpoint.progress import Commit, Stretch
-from penstock.driver.failures import Trouble
+from penstock.driver.checkpoint.progress import Commit, OffsetRange
+from penstock.driver.failures import Failure
 from penstock.driver.kafka.offsets import Offsets, lags
 from penstock.driver.spark.batch_metrics import BatchFigures
 from penstock.driver.spark.executor_metrics import ExecutorFigures
@@ -57,8 +57,8 @@ class Metrics:
             "watchdog_actions", "What the watchdog did about a query that was stuck.",
             "reason", "action",
         )  # fmt: skip
-        self._mendings = self._counter(
-            "checkpoint_mendings", "What was put right in the checkpoint before a start.", "kind"
+        self._repairs = self._counter(
+            "checkpoint_repairs", "What was put right in the checkpoint before a start.", "kind"
         )
         self._records = self._counter(
             "committed_records", "Records of the source that were committed, by their offsets."
@@ -82,27 +82,27 @@ class Metrics:
         """The query was started again after a failure."""
         self._restarts.labels("query", self._bounded(reason)).inc()
 
-    def failed(self, trouble: Trouble) -> None:
+    def failed(self, failure: Failure) -> None:
         """Something has gone wrong."""
-        permanent = str(trouble.permanent).lower()
-        self._failures.labels(self._bounded(trouble.reason), permanent).inc()
+        permanent = str(failure.permanent).lower()
+        self._failures.labels(self._bounded(failure.reason), permanent).inc()
 
     def watchdog_acted(self, reason: str, action: str) -> None:
         """The watchdog found a stuck query and did something about it."""
         self._watchdog.labels(reason, action).inc()
 
-    def mended(self, kind: Kind) -> None:
+    def repaired(self, kind: RepairKind) -> None:
         """Something was put right in the checkpoint."""
-        self._mendings.labels(kind.value).inc()
+        self._repairs.labels(kind.value).inc()
 
-    def committed(self, commit: Commit, stretch: Stretch | None) -> None:
+    def committed(self, commit: Commit, offset_range: OffsetRange | None) -> None:
         """An epoch was committed; its records, where they are known."""
         self._epoch.set(commit.epoch)
         self._commit.set(commit.at)
         if commit.took is not None:
             self._commit_duration.observe(commit.took)
-        if stretch is not None:
-            self._records.inc(stretch.records())
+        if offset_range is not None:
+            self._records.inc(offset_range.records())
 
     def latency(self, seconds: float) -> None:
         """One record's time from its timestamp to its commit."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.api.v1alpha1 import KafkaSource
-from penstock.driver.checkpoint.progress import Stretch
+from penstock.driver.checkpoint.progress import OffsetRange
 from penstock.driver.kafka.admin import client_options, require_a_known_broker
 
 # Partitions asked in one look: what is fetched stays small however wide the topic is.
@@ -32,9 +32,9 @@ _OPTIONS = {
 }
 
 
-def draw(stretch: Stretch, rng: random.Random) -> list[tuple[str, int, int]]:
+def draw(offset_range: OffsetRange, rng: random.Random) -> list[tuple[str, int, int]]:
     """Topic, partition and offset of the records to look at: each of a partition as likely."""
-    parts = stretch.parts()
+    parts = offset_range.parts()
     chosen = rng.sample(parts, min(_AT_MOST, len(parts)))
     return [(topic, number, rng.randrange(start, end)) for topic, number, start, end in chosen]
 
@@ -50,10 +50,10 @@ class LatencyProbe:
             options.put(name, value)
         self._client = self._jvm.org.apache.kafka.clients.consumer.KafkaConsumer(options)
 
-    def sample(self, stretch: Stretch, rng: random.Random) -> list[float]:
+    def sample(self, offset_range: OffsetRange, rng: random.Random) -> list[float]:
         """Seconds from timestamp to commit, of a few records of the stretch."""
-        times = [self._timestamp(*record) for record in draw(stretch, rng)]
-        return [max(0.0, stretch.committed_at - time) for time in times if time is not None]
+        times = [self._timestamp(*record) for record in draw(offset_range, rng)]
+        return [max(0.0, offset_range.committed_at - time) for time in times if time is not None]
 
     def close(self) -> None:
         """Lets go of its connections."""
@@ -61,9 +61,9 @@ class LatencyProbe:
 
     def _timestamp(self, topic: str, partition: int, offset: int) -> float | None:
         """None where there is no record at the offset: compacted, expired, a transaction's mark."""
-        place = self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
-        self._client.assign(self._jvm.java.util.List.of(place))
-        self._client.seek(place, offset)
+        environment = self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
+        self._client.assign(self._jvm.java.util.List.of(environment))
+        self._client.seek(environment, offset)
         found = self._client.poll(self._jvm.java.time.Duration.ofMillis(_POLL_MS)).iterator()
         if not found.hasNext():
             return None

@@ -6,10 +6,10 @@ import logging
 from datetime import datetime
 from pathlib import Path
 
-from penstock.api.v1alpha1.status import Failure, LastMending
+from penstock.api.v1alpha1.status import LastFailure, LastRepair
+from penstock.contract.checkpoint_repairs import gravest, in_words
 from penstock.contract.driver_report import DriverReport
-from penstock.contract.repairs import gravest, in_words
-from penstock.driver.checkpoint.repair import Repair
+from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.logs import say
 
 # The kubelet keeps 4096 bytes of a termination message.
@@ -36,19 +36,19 @@ def _transition(report: DriverReport) -> DriverReport:
     return report.model_copy(update={"epoch": None, "lag": None})
 
 
-def last_mending(repair: Repair, now: datetime) -> LastMending:
+def last_repair(repair: RepairPlan, now: datetime) -> LastRepair:
     """What a repair is reported as: by its gravest mending, with all of them in the message."""
-    first = gravest(repair.mendings)
+    first = gravest(repair.repairs)
     onward = "it begins" if repair.epoch is None else f"it goes on from epoch {repair.epoch}"
-    return LastMending(
+    return LastRepair(
         reason=first.kind,
         cause=first.cause,
-        message=f"{in_words(repair.mendings)}; {onward}",
+        message=f"{in_words(repair.repairs)}; {onward}",
         time=now,
     )
 
 
-def write_termination_message(path: Path | None, failure: Failure) -> None:
+def write_termination_message(path: Path | None, failure: LastFailure) -> None:
     """Leaves the reason where the kubelet picks it up; a driver without one just ends."""
     if path is None:
         return

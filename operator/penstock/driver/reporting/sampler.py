@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
-from penstock.driver.checkpoint.progress import Stretch
-from penstock.driver.java_exceptions import understand
+from penstock.driver.checkpoint.progress import OffsetRange
+from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
 from penstock.driver.logs import say
 from penstock.driver.reporting.metrics import Metrics
@@ -33,7 +33,7 @@ class Sampled(Protocol):
         """Spark, while it is up."""
 
     @property
-    def stretch(self) -> Stretch | None:
+    def offset_range(self) -> OffsetRange | None:
         """The records of the newest commit, where they are known."""
 
     def last_batch(self) -> BatchFigures | None:
@@ -45,21 +45,21 @@ class Measurer:
 
     def __init__(
         self,
-        engine: Sampled,
+        runtime: Sampled,
         jvm: Jvm,
         spec: StreamSpec,
         secrets: Path,
         metrics: Metrics,
         beat: float = BEAT,
     ) -> None:
-        self._engine = engine
+        self._runtime = runtime
         self._jvm = jvm
         self._source: KafkaSource | None = spec.source.kafka
         self._secrets = secrets
         self._metrics = metrics
         self._beat = beat
         self._probe: LatencyProbe | None = None
-        self._sampled: Stretch | None = None
+        self._sampled: OffsetRange | None = None
         self._rng = random.Random()  # noqa: S311
         self._failing: set[str] = set()
         self._over = threading.Event()
@@ -84,28 +84,28 @@ class Measurer:
         except Exception as error:  # whatever it is, the query runs on
             self._close()
             if what not in self._failing and self._jvm.exit_code is None:
-                cause = understand(error).message
+                cause = classify_exception(error).message
                 say(f"{what} could not be measured", logging.WARNING, cause=cause)
             self._failing.add(what)
         else:
             self._failing.discard(what)
 
     def _look_at_executors(self) -> None:
-        session = self._engine.session
+        session = self._runtime.session
         known = [] if session is None else executor_metrics.figures(session.sparkContext)
         self._metrics.executors(known)
 
     def _look_at_batch(self) -> None:
-        self._metrics.batch(self._engine.last_batch())
+        self._metrics.batch(self._runtime.last_batch())
 
     def _sample_latency(self) -> None:
-        stretch = self._engine.stretch
-        if self._source is None or stretch is None or stretch is self._sampled:
+        offset_range = self._runtime.offset_range
+        if self._source is None or offset_range is None or offset_range is self._sampled:
             return
-        self._sampled = stretch
+        self._sampled = offset_range
         if self._probe is None:
             self._probe = LatencyProbe(self._jvm.gateway, self._source, self._secrets)
-        for seconds in self._probe.sample(stretch, self._rng):
+        for seconds in self._probe.sample(offset_range, self._rng):
             self._metrics.latency(seconds)
 
     def _close(self) -> None:

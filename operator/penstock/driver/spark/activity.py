@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.driver.engine import Mode
+from penstock.driver.engine import Engine
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
 @dataclass(frozen=True)
-class Pulse:
+class Activity:
     """What can be seen of a query between two commits."""
 
     idle: bool = False
@@ -26,22 +26,24 @@ class Pulse:
     """Tasks that run, in a mode where each partition should always have one."""
 
 
-NONE = Pulse()
+NONE = Activity()
 
 
-def feel(query: StreamingQuery, spark_context: Any, mode: Mode, partitions: int) -> Pulse:
+def observe_activity(
+    query: StreamingQuery, spark_context: Any, engine: Engine, partitions: int
+) -> Activity:
     """The query's pulse.
 
     StreamExecution.noNewData is what processAllAvailable waits for; the status's own words would
     have to be compared as text.
     """
     tracker = spark_context._jsc.sc().statusTracker()
-    if mode is Mode.CONTINUOUS:
-        return Pulse(tasks=_active_tasks(tracker))
-    if mode is Mode.REAL_TIME:
-        return Pulse(flowing=0 < partitions <= _active_tasks(tracker))
+    if engine is Engine.CONTINUOUS:
+        return Activity(tasks=_active_tasks(tracker))
+    if engine is Engine.REAL_TIME:
+        return Activity(flowing=0 < partitions <= _active_tasks(tracker))
     idle = bool(query._jsq.streamingQuery().noNewData())
-    return Pulse(idle=idle, busy=len(tracker.getActiveJobIds()) > 0, flowing=idle)
+    return Activity(idle=idle, busy=len(tracker.getActiveJobIds()) > 0, flowing=idle)
 
 
 def _active_tasks(tracker: Any) -> int:

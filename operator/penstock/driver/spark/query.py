@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.driver.engine import Mode, mode
-from penstock.driver.environment import Place
+from penstock.driver.engine import Engine, engine_of
+from penstock.driver.environment import Environment
 from penstock.driver.spark import user_python
 from penstock.driver.spark.sinks import sink_options
 from penstock.driver.spark.sources import source_options
@@ -23,16 +23,18 @@ if TYPE_CHECKING:
 def plan(
     spark: SparkSession,
     spec: StreamSpec,
-    place: Place,
+    environment: Environment,
     starting: str | None = None,
     partitions: Mapping[str, Sequence[int]] | None = None,
 ) -> DataFrame:
     """The streaming DataFrame; raises AnalysisException if Spark does not understand it."""
-    named, options = source_options(spec.source, place.secrets, mode(spec), starting, partitions)
+    named, options = source_options(
+        spec.source, environment.secrets, engine_of(spec), starting, partitions
+    )
     reader = spark.readStream.format(_format(spark, named)).options(**options)
     if spec.source.custom is not None and spec.source.custom.schema_ is not None:
         reader = reader.schema(spec.source.custom.schema_)
-    return transformed(spark, reader.load(), spec, place.python)
+    return transformed(spark, reader.load(), spec, environment.python)
 
 
 def check(frame: DataFrame, spec: StreamSpec) -> None:
@@ -50,13 +52,13 @@ def check(frame: DataFrame, spec: StreamSpec) -> None:
     checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
     modes = jvm.org.apache.spark.sql.streaming.OutputMode
     written = getattr(modes, output_mode(spec).capitalize())()
-    match mode(spec):
-        case Mode.MICRO_BATCH:
+    match engine_of(spec):
+        case Engine.MICRO_BATCH:
             checker.checkForStreaming(analyzed, written)
-        case Mode.REAL_TIME:
+        case Engine.REAL_TIME:
             checker.checkForStreaming(analyzed, written)
             checker.checkAdditionalRealTimeModeConstraints(analyzed, written)
-        case Mode.CONTINUOUS:
+        case Engine.CONTINUOUS:
             try:
                 checker.checkForContinuous(analyzed, written)
             except AnalysisException as error:
@@ -66,10 +68,10 @@ def check(frame: DataFrame, spec: StreamSpec) -> None:
 
 
 def start(
-    frame: DataFrame, spec: StreamSpec, place: Place, name: str, location: str
+    frame: DataFrame, spec: StreamSpec, environment: Environment, name: str, location: str
 ) -> StreamingQuery:
     """Starts the query; what fails later is in the query's own exception."""
-    named, options = sink_options(spec.sink, place.secrets)
+    named, options = sink_options(spec.sink, environment.secrets)
     return (
         frame.writeStream.format(_format(frame.sparkSession, named))
         .queryName(_query_name(spec, name))

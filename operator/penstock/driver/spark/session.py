@@ -19,7 +19,7 @@ from penstock.contract import naming
 from penstock.contract.pod_merge import laid_under
 from penstock.contract.secrets import secret_mounts, secret_volumes
 from penstock.contract.sizing import Size, default_parallelism
-from penstock.driver.environment import Kubernetes, Local, Place
+from penstock.driver.environment import Environment, Kubernetes, Local
 from penstock.driver.jvm import LOG4J2_FILE
 from penstock.driver.spark.dependencies import resolved_jars
 from penstock.sql.stateful import may_keep_state
@@ -80,7 +80,7 @@ _FORCED_ON_KUBERNETES = {
 }
 
 
-def spark_conf(stream: ContinuousStream, place: Place, size: Size) -> dict[str, str]:
+def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -> dict[str, str]:
     """Spark's configuration for this stream, in this place, at this size.
 
     `spark.driver.bindAddress` is absent in the pod: executors would dial it (measured with
@@ -96,22 +96,22 @@ def spark_conf(stream: ContinuousStream, place: Place, size: Size) -> dict[str, 
         conf["spark.default.parallelism"] = str(parallelism)
     conf["spark.app.name"] = stream.metadata.name
     conf["spark.driver.memory"] = f"{mebibytes(spec.driver.memory)}m"
-    if isinstance(place, Local):
-        return conf | _local(place, size)
-    return conf | _FORCED_ON_KUBERNETES | _on_kubernetes(stream, place, size)
+    if isinstance(environment, Local):
+        return conf | _local(environment, size)
+    return conf | _FORCED_ON_KUBERNETES | _on_kubernetes(stream, environment, size)
 
 
-def _local(place: Local, size: Size) -> dict[str, str]:
+def _local(environment: Local, size: Size) -> dict[str, str]:
     return {
         # One machine has its cores anyway: local[N] is N task slots, whatever the hardware.
         "spark.master": f"local[{size.cores}]",
-        "spark.driver.host": place.address,
-        "spark.driver.bindAddress": place.address,
-        "spark.sql.warehouse.dir": str(place.checkpoint / "warehouse"),
+        "spark.driver.host": environment.address,
+        "spark.driver.bindAddress": environment.address,
+        "spark.sql.warehouse.dir": str(environment.checkpoint / "warehouse"),
     }
 
 
-def _on_kubernetes(stream: ContinuousStream, place: Kubernetes, size: Size) -> dict[str, str]:
+def _on_kubernetes(stream: ContinuousStream, environment: Kubernetes, size: Size) -> dict[str, str]:
     spec, name = stream.spec, stream.metadata.name
     executor = spec.executor
     log4j2 = f"-Dlog4j2.configurationFile={LOG4J2_FILE.as_uri()}"
@@ -122,14 +122,14 @@ def _on_kubernetes(stream: ContinuousStream, place: Kubernetes, size: Size) -> d
         ]
     )
     conf = {
-        "spark.master": f"k8s://{place.api_server}",
-        "spark.driver.host": place.address,
+        "spark.master": f"k8s://{environment.api_server}",
+        "spark.driver.host": environment.address,
         "spark.driver.cores": str(spec.driver.cores),
         "spark.executor.instances": str(size.executors),
         "spark.executor.cores": str(size.cores_per_executor),
         "spark.executor.memory": f"{mebibytes(executor.memory)}m",
         "spark.executor.extraJavaOptions": f"{log4j2} {user_options}".strip(),
-        "spark.kubernetes.namespace": place.namespace,
+        "spark.kubernetes.namespace": environment.namespace,
         "spark.kubernetes.container.image": spec.image or "",
         "spark.kubernetes.executor.podNamePrefix": name,
         "spark.kubernetes.executor.request.cores": executor.core_request or str(executor.cores),

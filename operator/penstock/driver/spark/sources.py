@@ -8,7 +8,7 @@ from pathlib import Path
 
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import KafkaSource, Source
-from penstock.driver.engine import Mode
+from penstock.driver.engine import Engine
 from penstock.driver.kafka.security import security_options
 
 # The continuous reader throws a request that waits at the broker away and asks anew, so that a
@@ -20,7 +20,7 @@ _LOW_LATENCY = {"kafka.fetch.max.wait.ms": "2", "kafka.fetch.min.bytes": "1"}
 def source_options(
     source: Source,
     secrets: Path,
-    mode: Mode,
+    engine: Engine,
     starting: str | None = None,
     partitions: Mapping[str, Sequence[int]] | None = None,
 ) -> tuple[str, dict[str, str]]:
@@ -29,8 +29,8 @@ def source_options(
     `starting` is Spark's startingOffsets, made explicit; `partitions` those that there are.
     """
     if source.kafka is not None:
-        read = _what_is_read(source.kafka, mode, partitions)
-        return "kafka", {**_kafka(source.kafka, secrets, mode, starting), **read}
+        read = _what_is_read(source.kafka, engine, partitions)
+        return "kafka", {**_kafka(source.kafka, secrets, engine, starting), **read}
     if source.rate is not None:
         options = {
             "rowsPerSecond": str(source.rate.rows_per_second),
@@ -50,8 +50,10 @@ def source_options(
     raise ValueError("spec.source names no source")
 
 
-def _kafka(kafka: KafkaSource, secrets: Path, mode: Mode, starting: str | None) -> dict[str, str]:
-    defaults = {} if mode is Mode.MICRO_BATCH else _LOW_LATENCY
+def _kafka(
+    kafka: KafkaSource, secrets: Path, engine: Engine, starting: str | None
+) -> dict[str, str]:
+    defaults = {} if engine is Engine.MICRO_BATCH else _LOW_LATENCY
     return {
         **defaults,
         **kafka.options,
@@ -64,14 +66,14 @@ def _kafka(kafka: KafkaSource, secrets: Path, mode: Mode, starting: str | None) 
 
 
 def _what_is_read(
-    kafka: KafkaSource, mode: Mode, partitions: Mapping[str, Sequence[int]] | None
+    kafka: KafkaSource, engine: Engine, partitions: Mapping[str, Sequence[int]] | None
 ) -> dict[str, str]:
     """To the continuous engine by partition, so that it does not see when there are more.
 
     It would plan itself anew in the middle of its run, over offsets that it has not committed, and
     never overwrite them (repair.py): a crash within the next epoch could lose records.
     """
-    if mode is Mode.CONTINUOUS and partitions is not None:
+    if engine is Engine.CONTINUOUS and partitions is not None:
         assigned = {topic: list(numbers) for topic, numbers in partitions.items()}
         return {"assign": json.dumps(assigned, sort_keys=True)}
     if kafka.topics is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import SqlFunction, StreamSpec
 from penstock.api.v1alpha1.transforms import PythonTransform, Transform
-from penstock.driver.failures import DriverError, Trouble
+from penstock.driver.failures import DriverError, Failure
 from penstock.driver.spark import user_python
 from penstock.driver.spark.sinks import passed_on
 
@@ -64,7 +64,7 @@ def _by_python(transform: PythonTransform, source: DataFrame, texts: Path) -> Da
         raise user_python.failed(error, transform.function) from error
     if not isinstance(made, DataFrame) or not made.isStreaming:
         raise DriverError(
-            Trouble(
+            Failure(
                 "PythonFailed",
                 f"{transform.function} must return a streaming DataFrame made of the one it is "
                 f"given, not {type(made).__name__}",

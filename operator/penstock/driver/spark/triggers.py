@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.driver.engine import Mode, mode
+from penstock.driver.engine import Engine, engine_of
 
 
 def trigger_arguments(spec: StreamSpec) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def trigger_options(spec: StreamSpec) -> dict[str, str]:
 
 def output_mode(spec: StreamSpec) -> str:
     """Which rows are written; real-time mode knows `update` only."""
-    return spec.output_mode or ("update" if mode(spec) is Mode.REAL_TIME else "append")
+    return spec.output_mode or ("update" if engine_of(spec) is Engine.REAL_TIME else "append")
 
 
 def _spark_interval(duration: str) -> str:

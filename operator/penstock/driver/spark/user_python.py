@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.api.v1alpha1.transforms import PythonTransform
-from penstock.driver.failures import DriverError, Trouble
+from penstock.driver.failures import DriverError, Failure
 
 
 def check_text(transform: PythonTransform | None, texts: Path) -> None:
@@ -20,12 +20,12 @@ def check_text(transform: PythonTransform | None, texts: Path) -> None:
     ref = transform.config_map
     if not _text(transform, texts).is_file():
         raise DriverError(
-            Trouble(
+            Failure(
                 "ConfigMapMissing",
                 f"the ConfigMap {ref.name} with the key {ref.key} is not there: create it in the "
                 "stream's namespace; the stream starts by itself when it is",
                 permanent=True,
-                curable=True,
+                recoverable=True,
             )
         )
 
@@ -66,7 +66,7 @@ def failed(error: BaseException, what: str) -> DriverError:
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     words = str(error).splitlines()[:1]
     return DriverError(
-        Trouble(
+        Failure(
             "PythonFailed",
             f"{what} failed: {': '.join([type(error).__name__, *words])}{where}",
             permanent=True,
@@ -94,5 +94,5 @@ def _member(module: types.ModuleType, name: str) -> Any:
         return getattr(module, name)
     except AttributeError as error:
         raise DriverError(
-            Trouble("PythonFailed", f"the module {module.__name__} has no {name}", permanent=True)
+            Failure("PythonFailed", f"the module {module.__name__} has no {name}", permanent=True)
         ) from error

@@ -9,13 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from penstock.driver.failures import Trouble
+from penstock.driver.failures import Failure
 from penstock.driver.reporting.http_server import Health
 
 _BEAT = 1.0
 
 
-def watch(health: Health, on_hang: Callable[[Trouble], None]) -> threading.Event:
+def watch(health: Health, on_hang: Callable[[Failure], None]) -> threading.Event:
     """Calls `on_hang` once, should the loop stop turning; the event ends the watch."""
     over = threading.Event()
 
@@ -23,7 +23,7 @@ def watch(health: Health, on_hang: Callable[[Trouble], None]) -> threading.Event
         while not over.wait(_BEAT):
             if not health.is_alive():
                 on_hang(
-                    Trouble(
+                    Failure(
                         "DriverHung",
                         f"a step of the driver took longer than {health.may_take:.0f} s: its JVM "
                         "no longer answers; the process is started again",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.driver.engine import Mode, mode, trigger_interval_ms
+from penstock.driver.engine import Engine, engine_of, trigger_interval_ms
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Policy:
     """The pace at which a cause that may vanish is looked at again."""
     stuck_at_most: int = 3
     """Restarts by the watchdog in a row, before the process is given up."""
-    suspect_at_most: int = 10
+    max_poison_failures: int = 10
     """Failures about a record in a row, without a commit between, before they are permanent."""
     step: float = 60.0
     """How long one step may take before the driver counts as hung."""
@@ -37,7 +37,7 @@ class Policy:
         """What the spec asks for."""
         return cls(
             interval=trigger_interval_ms(spec) / 1000,
-            continuous=mode(spec) is Mode.CONTINUOUS,
+            continuous=engine_of(spec) is Engine.CONTINUOUS,
             max_attempts=spec.restart.max_attempts,
             stable_after=milliseconds(spec.restart.stable_after) / 1000,
         )

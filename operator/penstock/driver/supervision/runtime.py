@@ -12,11 +12,11 @@ from penstock.contract.sizing import Size, TooFewExecutorsAllowed, size
 from penstock.driver import kubernetes_api
 from penstock.driver.checkpoint import start_position
 from penstock.driver.checkpoint.folder import CheckpointFolder
-from penstock.driver.checkpoint.progress import Commit, ProgressReader, Stretch
-from penstock.driver.checkpoint.repair import Repair
-from penstock.driver.engine import Mode, mode
-from penstock.driver.environment import Kubernetes, Local, Place
-from penstock.driver.failures import DriverError, Trouble, classify
+from penstock.driver.checkpoint.progress import Commit, OffsetRange, ProgressReader
+from penstock.driver.checkpoint.repair import RepairPlan
+from penstock.driver.engine import Engine, engine_of
+from penstock.driver.environment import Environment, Kubernetes, Local
+from penstock.driver.failures import DriverError, Failure, classify
 from penstock.driver.java_exceptions import read_chain
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import Offsets
@@ -25,7 +25,7 @@ from penstock.driver.kafka.sink_topic import SinkTopic
 from penstock.driver.kafka.source_watch import SourceWatch, open_source
 from penstock.driver.logs import say
 from penstock.driver.spark import activity, batch_metrics, executors, query, session, user_python
-from penstock.driver.spark.activity import Pulse
+from penstock.driver.spark.activity import Activity
 from penstock.driver.spark.batch_metrics import BatchFigures
 
 if TYPE_CHECKING:
@@ -33,37 +33,37 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-class Engine:
+class QueryRuntime:
     """One stream's Spark: the JVM it is given, and what is up in it."""
 
     def __init__(
         self,
         stream: ContinuousStream,
-        place: Place,
+        environment: Environment,
         jvm: Jvm,
         api: kubernetes_api.Api | None = None,
     ) -> None:
         self._stream = stream
-        self._place = place
+        self._environment = environment
         self._jvm = jvm
         self._api = api
-        self._checkpoint = CheckpointFolder(place.checkpoint)
-        self._progress = ProgressReader(place.checkpoint)
+        self._checkpoint = CheckpointFolder(environment.checkpoint)
+        self._progress = ProgressReader(environment.checkpoint)
         self._pool = concurrent.futures.ThreadPoolExecutor(1, "cluster")
         # While the JVM starts: it takes about as long.
         self._cluster: concurrent.futures.Future[None] | None = self._pool.submit(
             self._prepare_cluster
         )
         self._source: SourceWatch | None = None
-        self._sink = SinkTopic(jvm, stream.spec.sink, place.secrets)
-        self._notice: Trouble | None = None
+        self._sink = SinkTopic(jvm, stream.spec.sink, environment.secrets)
+        self._notice: Failure | None = None
         self._reading: Mapping[str, Sequence[int]] | None = None
         self._session: SparkSession | None = None
         self._size: Size | None = None
         self._frame: DataFrame | None = None
         self._query: StreamingQuery | None = None
         self._completed = False
-        self._repairs: list[Repair] = []
+        self._repair_plans: list[RepairPlan] = []
 
     # What is seen.
 
@@ -79,7 +79,7 @@ class Engine:
             return None
         wanted = size(self.partitions, self._stream.spec)
         if isinstance(wanted, TooFewExecutorsAllowed):
-            raise DriverError(Trouble("TooFewExecutorsAllowed", str(wanted), permanent=True))
+            raise DriverError(Failure("TooFewExecutorsAllowed", str(wanted), permanent=True))
         return wanted
 
     @property
@@ -107,18 +107,20 @@ class Engine:
         """Whether a query that was to end has ended, with all its work done."""
         return self._completed
 
-    def pulse(self) -> Pulse:
+    def activity(self) -> Activity:
         """Signs of life beside the commits."""
         if self._query is None or self._session is None:
             return activity.NONE
         context = self._session.sparkContext
-        return activity.feel(self._query, context, mode(self._stream.spec), self.partitions or 0)
+        return activity.observe_activity(
+            self._query, context, engine_of(self._stream.spec), self.partitions or 0
+        )
 
     def registered(self) -> tuple[int, int]:
         """Executors ready for tasks, and their cores."""
         if self._session is None or self._size is None:
             return 0, 0
-        if isinstance(self._place, Local):
+        if isinstance(self._environment, Local):
             return self._size.executors, self._size.cores
         ready = executors.registered(self._session.sparkContext)
         return ready, ready * self._size.cores_per_executor
@@ -131,14 +133,14 @@ class Engine:
         """The newest epoch whose offsets are in the checkpoint, committed or not."""
         return self._checkpoint.planned()
 
-    def news(self) -> list[tuple[Commit, Stretch | None]]:
+    def news(self) -> list[tuple[Commit, OffsetRange | None]]:
         """What has been committed since the last look."""
         return self._progress.news()
 
     @property
-    def stretch(self) -> Stretch | None:
+    def offset_range(self) -> OffsetRange | None:
         """The records of the newest commit, where they are known."""
-        return self._progress.stretch
+        return self._progress.offset_range
 
     def last_batch(self) -> BatchFigures | None:
         """Spark's own figures of the last batch, in the modes that have batches."""
@@ -153,7 +155,7 @@ class Engine:
         return commit.offsets, newest
 
     @property
-    def away(self) -> Trouble | None:
+    def away(self) -> Failure | None:
         """Why the source does not answer while a query reads it, which goes on when it does."""
         return None if self._source is None or self._query is None else self._source.away
 
@@ -164,43 +166,43 @@ class Engine:
             return False
         return self._source.numbers not in (None, self._reading)
 
-    def take_notice(self) -> Trouble | None:
+    def take_notice(self) -> Failure | None:
         """What should be told though nothing has failed; once."""
         notice, self._notice = self._notice, None
         return notice
 
-    def look_for_trouble(self) -> Trouble | None:
+    def look_for_failure(self) -> Failure | None:
         """What has ended by itself since the last look."""
         if self._session is not None and executors.is_stopped(self._session.sparkContext):
             self._query = self._frame = self._session = self._size = None
-            return Trouble("SessionStopped", "Spark has stopped the application by itself")
+            return Failure("SessionStopped", "Spark has stopped the application by itself")
         if self._query is None:
             return None
         if self._query.isActive:
-            return None if self._source is None else self._source.trouble
+            return None if self._source is None else self._source.failure
         ended, self._query = self._query, None
         exception = ended._jsq.exception()
         if exception.isEmpty():
             if self._stream.spec.trigger.available_now is not None:
                 self._completed = True
                 return None
-            return Trouble("QueryEnded", "the query has ended by itself, without an exception")
+            return Failure("QueryEnded", "the query has ended by itself, without an exception")
         return classify(read_chain(exception.get()))
 
-    def take_repairs(self) -> list[Repair]:
+    def take_repair_plans(self) -> list[RepairPlan]:
         """What was mended in the checkpoint since the last time this was asked."""
-        repairs, self._repairs = self._repairs, []
+        repairs, self._repair_plans = self._repair_plans, []
         return repairs
 
     # What is done.
 
     def discover(self) -> None:
         """Asks the source for its partitions, and keeps watching them."""
-        spec, place = self._stream.spec, self._place
-        check_secrets(spec, place.secrets)
-        user_python.check_text(spec.transform.python, place.python)
+        spec, environment = self._stream.spec, self._environment
+        check_secrets(spec, environment.secrets)
+        user_python.check_text(spec.transform.python, environment.python)
         if self._source is None:
-            self._source = open_source(self._jvm, spec, place.secrets)
+            self._source = open_source(self._jvm, spec, environment.secrets)
         self._source.look()
         self._sink.look()
 
@@ -210,7 +212,7 @@ class Engine:
         assert wanted is not None
         prepared, self._cluster = self._cluster, None
         (prepared or self._pool.submit(self._prepare_cluster)).result()
-        conf = session.spark_conf(self._stream, self._place, wanted)
+        conf = session.spark_conf(self._stream, self._environment, wanted)
         self._session = session.start(self._jvm.gateway, conf)
         self._size = wanted
 
@@ -221,11 +223,11 @@ class Engine:
         spec, folder, source = self._stream.spec, self._checkpoint, self._source
         self._sink.look_again()
         repair = folder.repair(spec)
-        if repair.mendings:
-            self._repairs.append(repair)
+        if repair.repairs:
+            self._repair_plans.append(repair)
             say(
                 "the checkpoint was mended",
-                mendings=[f"{each.kind} {each.path}" for each in repair.mendings],
+                repairs=[f"{each.kind} {each.path}" for each in repair.repairs],
                 deleted=list(repair.delete),
                 written=list(repair.write),
                 epoch=repair.epoch,
@@ -235,8 +237,8 @@ class Engine:
             start_position.first_start(spec, folder, source) if repair.epoch is None else None
         )
         reading = source.numbers
-        frame = query.plan(self._session, spec, self._place, starting, reading)
-        self._reading = reading if mode(spec) is Mode.CONTINUOUS else None
+        frame = query.plan(self._session, spec, self._environment, starting, reading)
+        self._reading = reading if engine_of(spec) is Engine.CONTINUOUS else None
         query.check(frame, spec)
         self._frame = frame
 
@@ -245,7 +247,7 @@ class Engine:
         wanted = self.wanted
         assert wanted is not None
         assert self._session is not None
-        if isinstance(self._place, Local):
+        if isinstance(self._environment, Local):
             self.let_go()
             return
         executors.request(self._session.sparkContext, wanted.executors)
@@ -257,7 +259,7 @@ class Engine:
         self._query = query.start(
             self._frame,
             self._stream.spec,
-            self._place,
+            self._environment,
             self._stream.metadata.name,
             self._checkpoint.location,
         )
@@ -278,7 +280,7 @@ class Engine:
 
         A query that has nothing to read commits nothing, and is not waited for.
         """
-        if self.pulse().idle:
+        if self.activity().idle:
             return
         before, deadline = self.epoch(), time.monotonic() + seconds
         while self._query is not None and self._query.isActive and self.epoch() == before:
@@ -307,9 +309,9 @@ class Engine:
             self._source.forget()
 
     def _prepare_cluster(self) -> None:
-        if self._api is None or not isinstance(self._place, Kubernetes):
+        if self._api is None or not isinstance(self._environment, Kubernetes):
             return
-        pod_name = self._place.pod_name
+        pod_name = self._environment.pod_name
         session.write_executor_template(pod_name, self._api.uid(pod_name), self._stream)
         removed = kubernetes_api.remove_executors(self._api, self._stream.metadata.name)
         if removed:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.driver.failures import Trouble
+from penstock.driver.failures import Failure
 
 
 @dataclass(frozen=True)
-class Sight:
+class Observation:
     """What the loop sees at one moment."""
 
     now: float
-    trouble: Trouble | None = None
+    failure: Failure | None = None
     """What has gone wrong since the last look."""
     partitions: int | None = None
     """None: not asked yet, or forgotten."""
@@ -39,7 +39,7 @@ class Sight:
     """Signs of life between commits: pulse.Pulse."""
     completed: bool = False
     """The query was to end, and has ended with its work done."""
-    away: Trouble | None = None
+    away: Failure | None = None
     """Why the source does not answer while the query runs on; Spark itself is silent about it."""
     outgrown: bool = False
     """There are partitions that the running query does not read."""
@@ -49,7 +49,7 @@ class Sight:
 class State:
     """What the supervisor remembers."""
 
-    trouble: Trouble | None = None
+    failure: Failure | None = None
     """The last failure, also when it is over."""
     halted: bool = False
     """That failure is permanent: nothing runs until the spec changes or its cause vanishes."""
@@ -60,7 +60,7 @@ class State:
     """Failures since the query was last healthy for a while."""
     stuck: int = 0
     """Restarts by the watchdog since the last commit."""
-    suspicions: int = 0
+    poison_failures: int = 0
     """Suspect failures since the last commit."""
     restarts: int = 0
     """Starts of the query after a failure."""

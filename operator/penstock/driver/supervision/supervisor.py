@@ -11,10 +11,10 @@ from dataclasses import replace
 from enum import Enum, auto
 
 from penstock.contract.driver_report import QueryState
-from penstock.driver.failures import TASK_FAILED, Trouble
+from penstock.driver.failures import TASK_FAILED, Failure
 from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.restart_policy import Policy
-from penstock.driver.supervision.state import Sight, State
+from penstock.driver.supervision.state import Observation, State
 
 # How much a new value counts in the smoothed pace of commits.
 _FRESH = 0.3
@@ -38,9 +38,9 @@ class Action(Enum):
     START_QUERY = auto()
     STOP_QUERY = auto()
     """Stop what is left of a query that has failed; the session stays."""
-    LET_GO = auto()
+    STOP_SESSION = auto()
     """Stop query and session, so that no executor is held; the driver stays up."""
-    GIVE_UP = auto()
+    EXIT_PROCESS = auto()
     """End the process: the kubelet makes a new one."""
 
 
@@ -49,203 +49,224 @@ def first_state(attempts: int, policy: Policy) -> State:
     fresh = State(attempts=attempts)
     if policy.max_attempts is None or attempts < policy.max_attempts:
         return fresh
-    ended = Trouble("DriverRestarted", "the driver's process ended again and again.")
-    return replace(fresh, halted=True, trouble=_final(ended, 0, attempts, policy))
+    ended = Failure("DriverRestarted", "the driver's process ended again and again.")
+    return replace(fresh, halted=True, failure=_final(ended, 0, attempts, policy))
 
 
-def decide(state: State, sight: Sight, policy: Policy, jitter: float) -> tuple[State, Action]:
+def decide(
+    state: State, observation: Observation, policy: Policy, jitter: float
+) -> tuple[State, Action]:
     """The next step."""
-    if sight.trouble is not None:
-        return _failed(state, _named(sight.trouble, sight), sight.now, policy, jitter)
-    if sight.completed:
+    if observation.failure is not None:
+        return _failed(
+            state, _named(observation.failure, observation), observation.now, policy, jitter
+        )
+    if observation.completed:
         done = replace(state, completed=True, halted=False, retry_at=None)
-        return done, Action.WAIT if state.completed else Action.LET_GO
+        return done, Action.WAIT if state.completed else Action.STOP_SESSION
     if state.halted:
-        return _halted(state, sight, policy)
-    if state.retry_at is not None and sight.now < state.retry_at:
+        return _halted(state, observation, policy)
+    if state.retry_at is not None and observation.now < state.retry_at:
         return state, Action.WAIT
     state = replace(state, retry_at=None)
-    if sight.query:
-        return _running(state, sight, policy, jitter)
-    return _towards_a_query(state, sight)
+    if observation.query:
+        return _running(state, observation, policy, jitter)
+    return _towards_a_query(state, observation)
 
 
-def _named(trouble: Trouble, sight: Sight) -> Trouble:
+def _named(failure: Failure, observation: Observation) -> Failure:
     """A lost executor has no exception of its own: Spark only says that a task has failed."""
-    if trouble.reason == TASK_FAILED and sight.session and sight.cores < sight.cores_wanted:
-        return replace(trouble, reason=stall_detection.EXECUTOR_LOST)
-    return trouble
+    if (
+        failure.reason == TASK_FAILED
+        and observation.session
+        and observation.cores < observation.cores_wanted
+    ):
+        return replace(failure, reason=stall_detection.EXECUTOR_LOST)
+    return failure
 
 
 def _failed(
-    state: State, trouble: Trouble, now: float, policy: Policy, jitter: float
+    state: State, failure: Failure, now: float, policy: Policy, jitter: float
 ) -> tuple[State, Action]:
     if state.halted and state.look_at is None:  # for good: what fails afterwards changes nothing
-        return state, Action.LET_GO
-    suspicions = state.suspicions + int(trouble.suspect)
-    attempts = state.attempts + int(not trouble.permanent)
-    trouble = _final(trouble, suspicions, attempts, policy)
+        return state, Action.STOP_SESSION
+    poison_failures = state.poison_failures + int(failure.maybe_poison)
+    attempts = state.attempts + int(not failure.permanent)
+    failure = _final(failure, poison_failures, attempts, policy)
     down = replace(
         state,
-        trouble=trouble,
+        failure=failure,
         owed=True,
         checked=False,
         committed=False,
         away=False,
         healthy_since=None,
-        suspicions=suspicions,
+        poison_failures=poison_failures,
         attempts=attempts,
     )
-    if trouble.permanent:
-        look_at = now + policy.look_again if trouble.curable else None
-        return replace(down, halted=True, look_at=look_at, retry_at=None), Action.LET_GO
-    stuck = state.stuck + 1 if trouble.reason in stall_detection.STUCK else 0
+    if failure.permanent:
+        look_at = now + policy.look_again if failure.recoverable else None
+        return replace(down, halted=True, look_at=look_at, retry_at=None), Action.STOP_SESSION
+    stuck = state.stuck + 1 if failure.reason in stall_detection.STUCK else 0
     if stuck >= policy.stuck_at_most:
-        return replace(down, stuck=stuck), Action.GIVE_UP
+        return replace(down, stuck=stuck), Action.EXIT_PROCESS
     waiting = replace(down, stuck=stuck, retry_at=now + policy.delay(attempts, jitter))
-    is_session_lost = trouble.reason == stall_detection.CORES_LOST
-    return waiting, Action.LET_GO if is_session_lost else Action.STOP_QUERY
+    is_session_lost = failure.reason == stall_detection.CORES_LOST
+    return waiting, Action.STOP_SESSION if is_session_lost else Action.STOP_QUERY
 
 
-def _final(trouble: Trouble, suspicions: int, attempts: int, policy: Policy) -> Trouble:
+def _final(failure: Failure, poison_failures: int, attempts: int, policy: Policy) -> Failure:
     """A passing failure is permanent in the end, if it comes again and again."""
-    if trouble.permanent:
-        return trouble
+    if failure.permanent:
+        return failure
     if policy.max_attempts is not None and attempts >= policy.max_attempts:
         return replace(
-            trouble,
+            failure,
             permanent=True,
-            curable=False,
-            message=f"{trouble.message} (It was failure {attempts} in a row, and "
+            recoverable=False,
+            message=f"{failure.message} (It was failure {attempts} in a row, and "
             f"restart.maxAttempts is {policy.max_attempts}. Mend the cause, then delete the "
             "driver's pod to begin anew.)",
         )
-    return replace(trouble, permanent=trouble.suspect and suspicions >= policy.suspect_at_most)
+    return replace(
+        failure, permanent=failure.maybe_poison and poison_failures >= policy.max_poison_failures
+    )
 
 
-def _halted(state: State, sight: Sight, policy: Policy) -> tuple[State, Action]:
+def _halted(state: State, observation: Observation, policy: Policy) -> tuple[State, Action]:
     if state.look_at is None:
         return state, Action.WAIT
-    if sight.partitions is not None:
+    if observation.partitions is not None:
         return replace(state, halted=False, look_at=None), Action.WAIT
-    if sight.now < state.look_at:
+    if observation.now < state.look_at:
         return state, Action.WAIT
-    return replace(state, look_at=sight.now + policy.look_again), Action.DISCOVER
+    return replace(state, look_at=observation.now + policy.look_again), Action.DISCOVER
 
 
-def _towards_a_query(state: State, sight: Sight) -> tuple[State, Action]:
-    if sight.partitions is None:
+def _towards_a_query(state: State, observation: Observation) -> tuple[State, Action]:
+    if observation.partitions is None:
         return state, Action.DISCOVER
-    if not sight.session:
+    if not observation.session:
         return replace(state, checked=False), Action.START_SESSION
-    if sight.cores_requested < sight.cores_wanted:
+    if observation.cores_requested < observation.cores_wanted:
         return state, Action.REQUEST_EXECUTORS
     if not state.checked:
         return replace(state, checked=True), Action.CHECK_QUERY
-    if sight.cores < sight.cores_wanted:
+    if observation.cores < observation.cores_wanted:
         return state, Action.WAIT
     started = replace(
         state,
         owed=False,
         restarts=state.restarts + int(state.owed),
         committed=False,
-        epoch=sight.epoch,
-        commit_at=sight.now,
+        epoch=observation.epoch,
+        commit_at=observation.now,
         pace=0.0,
-        cores_at=sight.now,
-        tasks_at=sight.now,
+        cores_at=observation.now,
+        tasks_at=observation.now,
         healthy_since=None,
-        cores_had=sight.cores,
+        cores_had=observation.cores,
     )
     return started, Action.START_QUERY
 
 
-def _running(state: State, sight: Sight, policy: Policy, jitter: float) -> tuple[State, Action]:
-    state = _with_signs_of_life(_with_commits(state, sight, policy), sight, policy)
-    trouble = stall_detection.executor_lost(state, sight)
-    if trouble is not None:
-        return _failed(state, trouble, sight.now, policy, jitter)
-    state = _with_its_source(replace(state, cores_had=sight.cores), sight)
-    if sight.cores_requested < sight.cores_wanted:
+def _running(
+    state: State, observation: Observation, policy: Policy, jitter: float
+) -> tuple[State, Action]:
+    state = _with_signs_of_life(_with_commits(state, observation, policy), observation, policy)
+    failure = stall_detection.executor_lost(state, observation)
+    if failure is not None:
+        return _failed(state, failure, observation.now, policy, jitter)
+    state = _with_its_source(replace(state, cores_had=observation.cores), observation)
+    if observation.cores_requested < observation.cores_wanted:
         return state, Action.REQUEST_EXECUTORS
-    if sight.cores < sight.cores_wanted:
-        state, trouble = (
-            replace(state, cores_at=sight.now),
-            stall_detection.cores_lost(state, sight, policy),
+    if observation.cores < observation.cores_wanted:
+        state, failure = (
+            replace(state, cores_at=observation.now),
+            stall_detection.cores_lost(state, observation, policy),
         )
-    elif sight.outgrown:
+    elif observation.outgrown:
         return replace(state, checked=False, committed=False), Action.STOP_QUERY
     else:
-        trouble = stall_detection.stuck(state, sight, policy)
-    if trouble is not None:
-        return _failed(state, sight.away or trouble, sight.now, policy, jitter)
+        failure = stall_detection.stuck(state, observation, policy)
+    if failure is not None:
+        return _failed(state, observation.away or failure, observation.now, policy, jitter)
     return state, Action.WAIT
 
 
-def _with_its_source(state: State, sight: Sight) -> State:
+def _with_its_source(state: State, observation: Observation) -> State:
     """That the source is away is news once, and no failure: the query goes on when it is back."""
-    if (sight.away is not None) == state.away:
+    if (observation.away is not None) == state.away:
         return state
-    return replace(state, away=sight.away is not None, trouble=sight.away or state.trouble)
-
-
-def _with_commits(state: State, sight: Sight, policy: Policy) -> State:
-    """What a new commit changes."""
-    if sight.epoch is None or (state.epoch is not None and sight.epoch <= state.epoch):
-        return state
-    pace = state.pace
-    if policy.continuous and state.committed and state.epoch is not None:
-        latest = (sight.now - state.commit_at) / (sight.epoch - state.epoch)
-        pace = latest if pace == 0 else pace + _FRESH * (latest - pace)
     return replace(
-        state,
-        epoch=sight.epoch,
-        committed=True,
-        commit_at=sight.now,
-        pace=pace,
-        stuck=0,
-        suspicions=0,
-        healthy_since=sight.now if state.healthy_since is None else state.healthy_since,
+        state, away=observation.away is not None, failure=observation.away or state.failure
     )
 
 
-def _with_signs_of_life(state: State, sight: Sight, policy: Policy) -> State:
+def _with_commits(state: State, observation: Observation, policy: Policy) -> State:
+    """What a new commit changes."""
+    if observation.epoch is None or (state.epoch is not None and observation.epoch <= state.epoch):
+        return state
+    pace = state.pace
+    if policy.continuous and state.committed and state.epoch is not None:
+        latest = (observation.now - state.commit_at) / (observation.epoch - state.epoch)
+        pace = latest if pace == 0 else pace + _FRESH * (latest - pace)
+    return replace(
+        state,
+        epoch=observation.epoch,
+        committed=True,
+        commit_at=observation.now,
+        pace=pace,
+        stuck=0,
+        poison_failures=0,
+        healthy_since=observation.now if state.healthy_since is None else state.healthy_since,
+    )
+
+
+def _with_signs_of_life(state: State, observation: Observation, policy: Policy) -> State:
     """What shows that all is well between commits."""
-    if sight.flowing and not state.committed:
-        state = replace(state, committed=True, stuck=0, healthy_since=sight.now)
-    if sight.idle or sight.busy:
-        state = replace(state, commit_at=sight.now)
-    if sight.tasks is None or sight.tasks >= (sight.partitions or 0):
-        state = replace(state, tasks_at=sight.now)
-    if state.healthy_since is not None and sight.now - state.healthy_since >= policy.stable_after:
+    if observation.flowing and not state.committed:
+        state = replace(state, committed=True, stuck=0, healthy_since=observation.now)
+    if observation.idle or observation.busy:
+        state = replace(state, commit_at=observation.now)
+    if observation.tasks is None or observation.tasks >= (observation.partitions or 0):
+        state = replace(state, tasks_at=observation.now)
+    if (
+        state.healthy_since is not None
+        and observation.now - state.healthy_since >= policy.stable_after
+    ):
         state = replace(state, attempts=0)
     return state
 
 
-def describe(state: State, sight: Sight, policy: Policy) -> tuple[QueryState, str]:
+def describe(state: State, observation: Observation, policy: Policy) -> tuple[QueryState, str]:
     """The state in a word and a sentence, for the report."""
-    if state.halted and state.trouble is not None:
-        return QueryState.FAILED, state.trouble.message
+    if state.halted and state.failure is not None:
+        return QueryState.FAILED, state.failure.message
     if state.completed:
         return QueryState.COMPLETED, ""
-    cores = f"{sight.cores} of {sight.cores_wanted} cores"
-    if sight.session and sight.cores < sight.cores_wanted and state.retry_at is None:
+    cores = f"{observation.cores} of {observation.cores_wanted} cores"
+    if (
+        observation.session
+        and observation.cores < observation.cores_wanted
+        and state.retry_at is None
+    ):
         return QueryState.WAITING_FOR_CORES, cores
-    if sight.query and sight.away is not None:
-        return QueryState.RESTARTING, f"waiting for the source: {sight.away.reason}"
-    if sight.query and state.committed:
+    if observation.query and observation.away is not None:
+        return QueryState.RESTARTING, f"waiting for the source: {observation.away.reason}"
+    if observation.query and state.committed:
         return QueryState.RUNNING, _BEHIND if stall_detection.is_behind(state, policy) else ""
-    if state.trouble is not None and (state.owed or state.restarts):
-        return QueryState.RESTARTING, f"after {state.trouble.reason}"
+    if state.failure is not None and (state.owed or state.restarts):
+        return QueryState.RESTARTING, f"after {state.failure.reason}"
     return QueryState.STARTING, ""
 
 
-def is_ready(state: State, sight: Sight, policy: Policy) -> bool:
+def is_ready(state: State, observation: Observation, policy: Policy) -> bool:
     """Whether the query runs and keeps committing, or has done all it had to do."""
     return state.completed or (
-        sight.query
+        observation.query
         and state.committed
         and not state.halted
-        and sight.away is None
-        and sight.now - state.commit_at <= policy.patience
+        and observation.away is None
+        and observation.now - state.commit_at <= policy.patience
     )

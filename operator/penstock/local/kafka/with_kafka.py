@@ -29,8 +29,8 @@ def with_kafka(
     folder = jars.folder_of(jars.BROKER, stream.spec.spark_conf, tell)
     broker = Broker(home.broker, folder, java)
     moved = rewired(stream, broker.bootstrap)
-    for place in moved.dropped:
-        tell(f"left out, for a broker on loopback has no doors: {place}")
+    for environment in moved.dropped:
+        tell(f"left out, for a broker on loopback has no doors: {environment}")
     sink = stream.spec.sink.kafka
     show = sink.topic if options.show and sink is not None else None
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock.api.v1alpha1.status import Failure
+from penstock.api.v1alpha1.status import LastFailure
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller import objects
@@ -170,7 +170,7 @@ def test_an_edit_while_the_operator_is_away_is_rolled_out_when_it_is_back(
 
 def test_a_corrected_spec_replaces_a_pod_that_never_got_ready(server: ApiServer) -> None:
     """Show 5, the other half: a driver that gave up holds nothing up."""
-    failure = Failure(reason="TopicMissing", message="none", permanent=True, time=samples.T0)
+    failure = LastFailure(reason="TopicMissing", message="none", permanent=True, time=samples.T0)
 
     async def scenario() -> None:
         async with namespace(server) as space, space.operator():

@@ -76,10 +76,10 @@ def test_spark_goes_on_from_where_the_table_says(
     if isinstance(outcome, Refused):
         with pytest.raises(DriverError) as raised:
             CheckpointFolder(tmp_path).repair(going.spec)
-        assert raised.value.trouble.reason == outcome.reason
+        assert raised.value.failure.reason == outcome.reason
         return
     with bare(spark, going, tmp_path) as running:
-        assert Counter(each.kind for each in running.repair.mendings) == Counter(outcome.kinds)
+        assert Counter(each.kind for each in running.repair.repairs) == Counter(outcome.kinds)
         assert running.repair.epoch == (
             newest(run.files) - outcome.back if outcome.commits else None
         )

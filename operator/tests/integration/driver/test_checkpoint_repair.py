@@ -44,7 +44,7 @@ def test_a_torn_tail_is_mended(topics: Topics, jvm: Jvm, tmp_path: Path) -> None
     folder = CheckpointFolder(tmp_path)
     with running(flow, jvm, tmp_path) as driver:
         driver.wait("ten committed", lambda _: folder.committed_offsets() == {source: {0: 10}})
-        assert driver.last.last_mending is None
+        assert driver.last.last_repair is None
     epoch = folder.epoch()
     assert epoch is not None
     offsets = tmp_path / "offsets" / str(epoch)
@@ -52,13 +52,13 @@ def test_a_torn_tail_is_mended(topics: Topics, jvm: Jvm, tmp_path: Path) -> None
     topics.send(source, range(10, 20))
     with running(flow, jvm, tmp_path) as driver:
         driver.wait("twenty committed", lambda _: folder.committed_offsets() == {source: {0: 20}})
-        report = driver.wait("reported", lambda report: report.last_mending is not None)
+        report = driver.wait("reported", lambda report: report.last_repair is not None)
         assert report.query_restarts == 0
-    mending = report.last_mending
-    assert mending is not None
-    assert (mending.reason, mending.cause) == ("CommitWithoutOffsets", Cause.DAMAGE)
-    assert f"TornOffsets (offsets/{epoch})" in mending.message
-    assert report.checkpoint_mendings >= 2
+    repair = report.last_repair
+    assert repair is not None
+    assert (repair.reason, repair.cause) == ("CommitWithoutOffsets", Cause.DAMAGE)
+    assert f"TornOffsets (offsets/{epoch})" in repair.message
+    assert report.checkpoint_repairs >= 2
     counted = generate_latest(driver.metrics.registry).decode()
-    assert 'penstock_driver_checkpoint_mendings_total{kind="TornOffsets"} 1.0' in counted
+    assert 'penstock_driver_checkpoint_repairs_total{kind="TornOffsets"} 1.0' in counted
     assert set(topics.received(sink)) == set(range(20))

@@ -19,11 +19,11 @@ from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.checkpoint.engine_switch import plan
 from penstock.driver.checkpoint.files import Files, kafka_offsets
 from penstock.driver.checkpoint.folder import group
-from penstock.driver.checkpoint.repair import Repair
+from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.kafka.offsets import Offsets
 from testkit.driver.bare_query import QUICKLY, Run, bare, newest
 from testkit.driver.checkpoint_writes import Write, cut, listings, watching, writes
-from testkit.driver.checkpoints import mended, names, write
+from testkit.driver.checkpoints import apply_plan, names, write
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import ASYNC, MICRO_BATCH
 
@@ -93,7 +93,7 @@ def check_mending(
     """The invariants of a mending; returns what it leaves."""
     real = written.run.files
     repair = plan(files, written.spec)
-    after = mended(files, repair)
+    after = apply_plan(files, repair)
     # Behind nothing that is sure, and ahead of nothing: on a whole commit with its own offsets.
     assert sure is None or (repair.epoch is not None and repair.epoch >= sure)
     if repair.epoch is not None:
@@ -120,7 +120,7 @@ def check_mending(
             break
         for path in paths:
             half.pop(path)
-    assert mended(half, plan(half, written.spec)) == after
+    assert apply_plan(half, plan(half, written.spec)) == after
     return after
 
 
@@ -152,13 +152,13 @@ def test_spark_goes_on_from_the_writes_of_a_real_run_cut_anywhere(
         )
 
 
-def onward(files: Files, repair: Repair) -> Offsets | None:
+def onward(files: Files, repair: RepairPlan) -> Offsets | None:
     """Where a query goes on from: the newest commit, or where the newest planned batch begins.
 
     That may be beyond the commit: what lies before a planned batch is done, whatever became of the
     files that said so.
     """
-    after = mended(files, repair)
+    after = apply_plan(files, repair)
     planned = sorted(n for n in range(1000) if f"offsets/{n}" in after)
     if planned and planned[-1] != repair.epoch:
         planned.pop()

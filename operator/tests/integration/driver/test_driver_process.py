@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.api.v1alpha1.status import Failure
+from penstock.api.v1alpha1.status import LastFailure
 from penstock.driver.checkpoint import lock
 from penstock.driver.failures import DriverError
 from testkit.driver.driver_process import EXPECTED_WARNINGS, driver, traffic
@@ -33,7 +33,7 @@ def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(
             assert first.probe("/livez") == 200
             os.kill(first.jvm, signal.SIGKILL)
             assert first.process.wait(30) == 1
-        failure = Failure.model_validate_json(first.termination_log.read_text())
+        failure = LastFailure.model_validate_json(first.termination_log.read_text())
         assert failure.reason == "DriverKilled"
         assert "137" in failure.message
         with driver(flow, tmp_path, class_path) as second:

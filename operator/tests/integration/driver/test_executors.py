@@ -36,7 +36,7 @@ POLLING = {
 }
 
 
-def place(kubelet: Kubelet, folder: Path) -> Kubernetes:
+def pod(kubelet: Kubelet, folder: Path) -> Kubernetes:
     """The pod of the driver."""
     return Kubernetes(
         "numbers-driver-0", "127.0.0.1", "payments", "hash",
@@ -54,13 +54,16 @@ def test_one_core_of_two_is_said_and_the_other_one_is_waited_for(
     begun = time.monotonic()
     api = Api(kubelet.url, "payments")
     with running(
-        number_flow(topics, source, sink, sparkConf=POLLING), jvm, place(kubelet, tmp_path), api=api
+        number_flow(topics, source, sink, sparkConf=POLLING),
+        jvm,
+        pod(kubelet, tmp_path),
+        api=api,
     ) as driver:
         report = driver.wait("one of two cores", lambda report: report.registered_cores == 1)
         assert report.state is QueryState.WAITING_FOR_CORES
         assert report.message == "1 of 2 cores"
         print(f"said {time.monotonic() - begun:.1f} s after the driver's start")
-        assert not driver.engine.has_query
+        assert not driver.runtime.has_query
         kubelet.make_room()
         driver.wait("both cores", lambda report: report.registered_cores == 2)
         there = time.monotonic()
@@ -81,7 +84,7 @@ def test_executors_are_waited_for_lost_added_and_let_go(
     with running(
         number_flow(topics, source, sink, sparkConf=POLLING),
         jvm,
-        place(kubelet, tmp_path),
+        pod(kubelet, tmp_path),
         api=Api(kubelet.url, "payments"),
     ) as driver:
         # Short of cores: nothing starts, and it says so.
@@ -90,7 +93,7 @@ def test_executors_are_waited_for_lost_added_and_let_go(
             lambda report: report.state is QueryState.WAITING_FOR_CORES and len(kubelet.made) == 2,
         )
         assert report.message == "0 of 2 cores"
-        assert not driver.engine.has_query
+        assert not driver.runtime.has_query
         kubelet.make_room()
         driver.wait_ready()
         topics.send(source, range(100))

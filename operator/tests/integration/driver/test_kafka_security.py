@@ -80,8 +80,8 @@ def test_records_flow_and_the_secrets_show_nowhere(
     secured.grant(source, AclOperation.READ)
     secured.grant(sink, AclOperation.WRITE)
     secret_flow = flow(bootstrap, source, sink, client, trigger)
-    place = Local(tmp_path, secrets=secured.secrets)
-    with running(secret_flow, jvm, place) as driver:
+    environment = Local(tmp_path, secrets=secured.secrets)
+    with running(secret_flow, jvm, environment) as driver:
         topics.send(source, range(50))
         topics.wait_received(sink, range(50))
         driver.wait_ready()
@@ -105,11 +105,11 @@ def test_a_wrong_password_is_told_without_it(
     secrets = tmp_path / "secrets"
     (secrets / CA).mkdir(parents=True)
     (secrets / CA / "ca.crt").write_text((secured.secrets / CA / "ca.crt").read_text())
-    place = Local(tmp_path / "checkpoint", secrets=secrets)
+    environment = Local(tmp_path / "checkpoint", secrets=secrets)
     secured.grant(source, AclOperation.READ)
     secured.grant(sink, AclOperation.WRITE)
     wrong = flow(secured.sasl, source, sink, SASL, CONTINUOUS)
-    with running(wrong, jvm, place, Policy(1.0, look_again=0.3)) as driver:
+    with running(wrong, jvm, environment, Policy(1.0, look_again=0.3)) as driver:
         report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
         assert report.last_failure is not None
         assert report.last_failure.reason == "SecretMissing"
@@ -155,8 +155,8 @@ def test_a_missing_right_is_named_and_waited_for(
         for operation in operations:
             secured.grant(each, operation)
     it = flow(secured.sasl, source, sink, SASL, trigger)
-    place = Local(tmp_path, secrets=secured.secrets)
-    with running(it, jvm, place, Policy(1.0, look_again=0.3)) as driver:
+    environment = Local(tmp_path, secrets=secured.secrets)
+    with running(it, jvm, environment, Policy(1.0, look_again=0.3)) as driver:
         report = driver.wait("refused", lambda report: report.state is QueryState.FAILED)
         assert report.last_failure is not None
         assert report.last_failure.reason == "KafkaAuthorization"

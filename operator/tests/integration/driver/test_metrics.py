@@ -25,7 +25,7 @@ def test_numbers(topics: Topics, jvm: Jvm, tmp_path: Path, trigger: dict[str, An
     flow = number_flow(topics, source, sink, trigger)
     began = time.time()
     with running(flow, jvm, tmp_path) as driver:
-        measurer = Measurer(driver.engine, jvm, flow.spec, tmp_path, driver.metrics, beat=0.2)
+        measurer = Measurer(driver.runtime, jvm, flow.spec, tmp_path, driver.metrics, beat=0.2)
         topics.send(source, range(10))
         driver.wait("the first", lambda _: numbers(driver.metrics)["epoch"] >= 0)
         sent = 10

@@ -54,13 +54,13 @@ def test_one_checkpoint_through_every_engine(topics: Topics, jvm: Jvm, tmp_path:
                 driver.wait("two more commits", partial(_is_beyond, (begun or 0) + 1))
                 assert driver.last.state is QueryState.RUNNING, switch
                 assert driver.last.query_restarts == 0, switch
-                mending = driver.last.last_mending
+                repair = driver.last.last_repair
             received = topics.received(sink)
             before, twice = twice, sum(received.values()) - len(received)
-            assert mending is None or mending.cause is not Cause.DAMAGE, mending
+            assert repair is None or repair.cause is not Cause.DAMAGE, repair
             print(
                 f"{switch}: {sent[0]} sent, {twice - before} came twice; "
-                f"{mending.message if mending else 'nothing to mend'}"
+                f"{repair.message if repair else 'nothing to mend'}"
             )
     last = number_flow(topics, source, sink, MICRO_BATCH)
     with running(last, jvm, tmp_path):
@@ -94,9 +94,9 @@ def test_asynchronous_progress_off_on_an_idle_topic(
         assert _has_gap(folder)
         with running(number_flow(topics, source, sink, MICRO_BATCH), jvm, tmp_path) as driver:
             assert driver.wait_ready().query_restarts == 0
-            mending = driver.last.last_mending
-            assert mending is not None
-            assert (mending.reason, mending.cause) == ("AsyncGap", Cause.SWITCH)
+            repair = driver.last.last_repair
+            assert repair is not None
+            assert (repair.reason, repair.cause) == ("AsyncGap", Cause.SWITCH)
             # And what comes then comes out.
             topics.send(source, range(sent, sent + 10))
             sent += 10
@@ -156,7 +156,7 @@ def test_an_idle_micro_batch_query_is_ready(topics: Topics, jvm: Jvm, tmp_path: 
     with running(idle, jvm, tmp_path) as driver:
         again = driver.wait_ready()
         assert (again.state, again.epoch) == (QueryState.RUNNING, epoch)
-        assert driver.engine.pulse().busy is False
+        assert driver.runtime.activity().busy is False
 
 
 def test_available_now_completes_and_holds_nothing(
@@ -167,7 +167,7 @@ def test_available_now_completes_and_holds_nothing(
     with running(number_flow(topics, source, sink, AVAILABLE_NOW), jvm, tmp_path) as driver:
         report = driver.wait("completed", lambda report: report.state is QueryState.COMPLETED)
         assert report.last_failure is None
-        driver.wait("released", lambda report: not driver.engine.has_session)
+        driver.wait("released", lambda report: not driver.runtime.has_session)
         assert driver.health.ready
         assert driver.last.state is QueryState.COMPLETED
     assert set(topics.received(sink)) == set(range(40))
@@ -188,8 +188,8 @@ def test_an_aggregate_with_a_watermark(topics: Topics, jvm: Jvm, tmp_path: Path)
         driver.wait("counts", lambda report: sum(topics.received(sink).values()) > 0)
         assert driver.wait_ready().query_restarts == 0
         # A batch has as many tasks as there are cores, not 200.
-        assert driver.engine.session is not None
-        assert driver.engine.session.conf.get("spark.sql.shuffle.partitions") == "2"
+        assert driver.runtime.session is not None
+        assert driver.runtime.session.conf.get("spark.sql.shuffle.partitions") == "2"
     # Counted by another key over the same state: said at once, not met in a loop.
     other = {**transform, "sql": sql.replace("GROUP BY", "GROUP BY key,")}
     edited = number_flow(topics, source, sink, MICRO_BATCH, transform=other, outputMode="update")

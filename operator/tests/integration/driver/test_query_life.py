@@ -48,7 +48,7 @@ def test_latest_means_the_first_start_ever(topics: Topics, jvm: Jvm, tmp_path: P
         interval="10m",  # no commit in this test
     )
     with running(flow, jvm, tmp_path) as driver:
-        driver.wait("a query", lambda report: driver.engine.has_query)
+        driver.wait("a query", lambda report: driver.runtime.has_query)
     topics.send(source, range(50))
     with running(flow, jvm, tmp_path):
         topics.wait_received(sink, range(50))
@@ -65,7 +65,7 @@ def test_a_missing_topic_is_waited_for(topics: Topics, jvm: Jvm, tmp_path: Path)
         assert failed.last_failure is not None
         assert failed.last_failure.reason == "TopicMissing"
         assert failed.last_failure.permanent
-        assert not driver.engine.has_session
+        assert not driver.runtime.has_session
         assert not driver.health.ready
         topics.make(name=missing)
         topics.send(missing, range(10))
@@ -80,7 +80,7 @@ def test_an_aggregate_is_refused_and_holds_nothing(jvm: Jvm, tmp_path: Path) -> 
         assert report.last_failure.reason == "UnsupportedOperation"
         assert "Aggregate" in report.last_failure.message
         assert report.last_failure.permanent
-        driver.wait("released", lambda report: not driver.engine.has_session)
+        driver.wait("released", lambda report: not driver.runtime.has_session)
         assert driver.last.query_restarts == 0
 
 
@@ -109,7 +109,7 @@ def test_a_failed_query_restarts_in_its_session(topics: Topics, jvm: Jvm, tmp_pa
     with running(flow, jvm, tmp_path) as driver:
         driver.wait_ready()
         topics.send(source, range(100))
-        session = driver.engine.session
+        session = driver.runtime.session
         assert session is not None
         session.sparkContext.cancelAllJobs()
         topics.send(source, range(100, 200))
@@ -120,7 +120,7 @@ def test_a_failed_query_restarts_in_its_session(topics: Topics, jvm: Jvm, tmp_pa
         assert report.state is QueryState.RUNNING
         assert report.last_failure is not None
         assert not report.last_failure.permanent
-        assert driver.engine.session is session
+        assert driver.runtime.session is session
         states = [report.state for report in driver.reports]
         assert QueryState.RESTARTING in states
 
@@ -135,7 +135,7 @@ def test_a_record_that_cannot_be_processed_is_not_shown(
         kafka_sink(topics.bootstrap, topic=sink),
         transform={"sql": sql},
     )
-    policy = Policy(1.0, backoff_base=0.01, backoff_cap=0.1, suspect_at_most=2)
+    policy = Policy(1.0, backoff_base=0.01, backoff_cap=0.1, max_poison_failures=2)
     with running(flow, jvm, tmp_path, policy) as driver:
         driver.wait_ready()
         topics.send(source, range(10))
@@ -146,7 +146,7 @@ def test_a_record_that_cannot_be_processed_is_not_shown(
         assert report.last_failure.reason == "CastInvalidInput"
         assert "4111" not in report.model_dump_json()
         assert report.last_failure.permanent
-        driver.wait("released", lambda report: not driver.engine.has_session)
+        driver.wait("released", lambda report: not driver.runtime.has_session)
 
 
 def test_more_partitions_bring_more_cores(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
@@ -169,4 +169,4 @@ def test_too_few_executors_allowed(jvm: Jvm, tmp_path: Path) -> None:
         report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
         assert report.last_failure is not None
         assert report.last_failure.reason == "TooFewExecutorsAllowed"
-        assert not driver.engine.has_session
+        assert not driver.runtime.has_session

@@ -88,9 +88,9 @@ def test_python_of_a_config_map(topics: Topics, jvm: Jvm, tmp_path: Path) -> Non
     python = {"function": "numbers_of_mine:odd", "configMap": ref}
     what = {"topics": [source], "startingOffsets": "earliest"}
     flow = reading(topics, what, sink, transform={"python": python})
-    place = Local(tmp_path / "checkpoint", python=tmp_path)
+    environment = Local(tmp_path / "checkpoint", python=tmp_path)
     topics.send(source, range(10))
-    with running(flow, jvm, place, Policy(1.0, look_again=0.3)) as driver:
+    with running(flow, jvm, environment, Policy(1.0, look_again=0.3)) as driver:
         report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
         assert report.last_failure is not None
         assert report.last_failure.reason == "ConfigMapMissing"
@@ -98,7 +98,7 @@ def test_python_of_a_config_map(topics: Topics, jvm: Jvm, tmp_path: Path) -> Non
         (tmp_path / "code" / "numbers.py").write_text(text.replace("value as", "no_such as"))
         driver.wait_failure("UnresolvedColumn")
     (tmp_path / "code" / "numbers.py").write_text(text)
-    with running(flow, jvm, place):
+    with running(flow, jvm, environment):
         topics.wait_received(sink, range(1, 10, 2))
 
 

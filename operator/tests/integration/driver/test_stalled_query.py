@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.api.v1alpha1.status import Failure
+from penstock.api.v1alpha1.status import LastFailure
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import Jvm
 from penstock.driver.supervision.stall_detection import COMMITS_STUCK
@@ -39,7 +39,7 @@ def test_a_swallowed_commit_failure_is_found_and_mended(
         assert report.last_failure.reason == COMMITS_STUCK
         topics.send(source, range(50, 100))
         it.wait("all", lambda _: folder.committed_offsets() == {source: {0: 100}})
-        assert it.engine.has_session
+        assert it.runtime.has_session
     assert set(topics.received(sink)) == set(range(100))
     assert json.dumps(COMMITS_STUCK) in report.model_dump_json()
 
@@ -61,5 +61,5 @@ def test_a_jvm_that_no_longer_answers_is_ended(class_path: str, tmp_path: Path) 
         process.wait_ready()
         os.kill(process.jvm, signal.SIGSTOP)
         assert process.process.wait(60) == 1
-    failure = Failure.model_validate_json(process.termination_log.read_text())
+    failure = LastFailure.model_validate_json(process.termination_log.read_text())
     assert failure.reason == "DriverHung"

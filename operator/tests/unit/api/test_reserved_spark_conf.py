@@ -17,17 +17,17 @@ _MERGED = ("spark.kubernetes.executor.label.",)
 
 def test_whatever_the_driver_forces_is_owned() -> None:
     """Every conf of the pod that would not yield to the user's own."""
-    place = Kubernetes("p-0", "10.0.0.1", "payments", "hash", Path("/checkpoint"))
+    environment = Kubernetes("p-0", "10.0.0.1", "payments", "hash", Path("/checkpoint"))
     forced = set()
     for spec in WIDE:
         stream = ContinuousStream.model_validate({"metadata": {"name": "p"}, "spec": spec})
         size = Size(partitions=2, executors=1, cores_per_executor=2)
-        ours = session.spark_conf(stream, place, size)
+        ours = session.spark_conf(stream, environment, size)
         said = dict.fromkeys(ours, "7")
         overruled = stream.model_copy(
             update={"spec": stream.spec.model_copy(update={"spark_conf": said})}
         )
-        result = session.spark_conf(overruled, place, size)
+        result = session.spark_conf(overruled, environment, size)
         forced |= {name for name, value in result.items() if value != said.get(name)}
     missing = {name for name in forced - set(OWNED_CONFS) if not name.startswith(_MERGED)}
     assert missing == set()

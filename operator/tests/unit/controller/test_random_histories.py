@@ -8,7 +8,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.api.v1alpha1.status import Failure, Restarts, StreamState
+from penstock.api.v1alpha1.status import LastFailure, Restarts, StreamState
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller import objects
@@ -100,7 +100,7 @@ class Histories(RuleBasedStateMachine):
     @rule(state=STATES, restarts=st.integers(0, 5), permanent=st.booleans())
     @precondition(lambda self: self.world.pod is not None and "status" in self.world.pod)
     def driver_reports(self, state: QueryState, restarts: int, permanent: bool) -> None:
-        failure = Failure(
+        failure = LastFailure(
             reason="Boom", message="boom", permanent=permanent, time=self.world.clock.time
         )
         self.world.report(state=state, query_restarts=restarts, last_failure=failure)
@@ -129,7 +129,7 @@ class Histories(RuleBasedStateMachine):
         if not self.good:
             assert self.world.state == StreamState.STALLED
         assert (self.world.condition("Ready").status == "True") == (
-            self.world.state == StreamState.RUNNING
+            self.world.state in (StreamState.RUNNING, StreamState.COMPLETED)
         )
 
     def teardown(self) -> None:

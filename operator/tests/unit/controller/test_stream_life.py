@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.api import group_version
-from penstock.api.v1alpha1.status import Failure, StreamState
+from penstock.api.v1alpha1.status import LastFailure, StreamState
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller import objects
@@ -16,7 +16,7 @@ from testkit.controller import samples
 from testkit.controller.fake_cluster import World
 
 CLAIM = f"PersistentVolumeClaim {samples.NAME}-checkpoint"
-FAILURE = Failure(reason="TopicMissing", message="no topic", permanent=True, time=samples.T0)
+FAILURE = LastFailure(reason="TopicMissing", message="no topic", permanent=True, time=samples.T0)
 
 
 @pytest.fixture

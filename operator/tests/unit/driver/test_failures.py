@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.driver.failures import Link, classify
-from penstock.driver.java_exceptions import understand
+from penstock.driver.java_exceptions import classify_exception
 
 EXCEPTION = ("java.lang.Exception", "java.lang.Throwable", "java.lang.Object")
 RUNTIME = ("java.lang.RuntimeException", *EXCEPTION)
@@ -31,7 +31,7 @@ def kafka_error(name: str, parents: tuple[str, ...]) -> Link:
 
 
 @pytest.mark.parametrize(
-    ("chain", "reason", "permanent", "curable"),
+    ("chain", "reason", "permanent", "recoverable"),
     [
         (
             [Link(ANALYSIS, "no Aggregate", "_LEGACY_ERROR_TEMP_3102")],
@@ -96,33 +96,37 @@ def kafka_error(name: str, parents: tuple[str, ...]) -> Link:
         ([], "Unknown", False, False),
     ],
 )  # fmt: skip
-def test_reasons(chain: list[Link], reason: str, permanent: bool, curable: bool) -> None:
-    trouble = classify(chain)
-    assert (trouble.reason, trouble.permanent, trouble.curable) == (reason, permanent, curable)
+def test_reasons(chain: list[Link], reason: str, permanent: bool, recoverable: bool) -> None:
+    failure = classify(chain)
+    assert (failure.reason, failure.permanent, failure.recoverable) == (
+        reason,
+        permanent,
+        recoverable,
+    )
 
 
 def test_the_operation_is_named() -> None:
     message = "Continuous processing does not support Aggregate operations.;\nAggregate [...]"
-    trouble = classify([Link(ANALYSIS, message, "_LEGACY_ERROR_TEMP_3102")])
-    assert "Aggregate" in trouble.message
-    assert "\n" not in trouble.message
+    failure = classify([Link(ANALYSIS, message, "_LEGACY_ERROR_TEMP_3102")])
+    assert "Aggregate" in failure.message
+    assert "\n" not in failure.message
 
 
 def test_a_records_contents_are_never_repeated() -> None:
     """An ANSI cast error quotes the value that it could not cast."""
     classes = ("org.apache.spark.SparkNumberFormatException", *RUNTIME)
     link = Link(classes, "The value 'card 4111' of the type STRING", "CAST_INVALID_INPUT")
-    trouble = classify([WRAPPER, ABORTED, link])
-    assert trouble.reason == "CastInvalidInput"
-    assert "4111" not in trouble.message
-    assert trouble.suspect
-    assert not trouble.permanent
+    failure = classify([WRAPPER, ABORTED, link])
+    assert failure.reason == "CastInvalidInput"
+    assert "4111" not in failure.message
+    assert failure.maybe_poison
+    assert not failure.permanent
 
 
 def test_an_exception_of_our_own_making() -> None:
-    trouble = understand(ValueError("spec.source names no source"))
-    assert trouble.reason == "Value"
-    assert not trouble.permanent
+    failure = classify_exception(ValueError("spec.source names no source"))
+    assert failure.reason == "Value"
+    assert not failure.permanent
 
 
 NAMES = st.from_regex(r"[A-Za-z_$.0-9]{1,40}", fullmatch=True)

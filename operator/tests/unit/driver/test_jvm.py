@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.driver import jvm
-from penstock.driver.environment import Kubernetes, pod_place
+from penstock.driver.environment import Kubernetes, pod_environment
 from testkit.streams.streams import stream
 
 
@@ -42,19 +42,19 @@ def test_a_numeric_user_gets_a_name() -> None:
     ],
 )
 def test_why_it_ended(code: int, reason: str, words: str) -> None:
-    trouble = jvm.why_it_ended(code)
-    assert trouble.reason == reason
-    assert words in trouble.message
+    failure = jvm.why_it_ended(code)
+    assert failure.reason == reason
+    assert words in failure.message
 
 
-def test_the_place_is_told_by_the_environment() -> None:
-    assert pod_place({}, stream()) is None
-    environment = {
+def test_environment_variables_say_where_the_driver_runs() -> None:
+    assert pod_environment({}, stream()) is None
+    variables = {
         "PENSTOCK_POD_NAME": "numbers-driver-0",
         "PENSTOCK_POD_IP": "10.1.2.3",
         "PENSTOCK_SPEC_HASH": "abc",
     }
-    place = pod_place(environment, stream())
-    assert place == Kubernetes("numbers-driver-0", "10.1.2.3", "payments", "abc")
-    assert place is not None
-    assert str(place.checkpoint) == "/var/lib/penstock/checkpoint/generation-0"
+    environment = pod_environment(variables, stream())
+    assert environment == Kubernetes("numbers-driver-0", "10.1.2.3", "payments", "abc")
+    assert environment is not None
+    assert str(environment.checkpoint) == "/var/lib/penstock/checkpoint/generation-0"

@@ -107,9 +107,11 @@ def test_a_file_may_hold_other_kinds_and_a_sink_that_is_only_local(
     monkeypatch.setattr(command, "require_java", lambda: "java")
     monkeypatch.setattr(command, "drive", drive)
     assert cli.main(["run", "stream.yaml"]) == 0
-    ((stream_, place, home, company),) = started
+    ((stream_, environment, home, company),) = started
     assert stream_.spec.executor.max_instances is None
-    assert place.checkpoint == home.checkpoint == here / ".penstock" / "numbers" / "checkpoint"
+    assert (
+        environment.checkpoint == home.checkpoint == here / ".penstock" / "numbers" / "checkpoint"
+    )
     assert company is None
     assert (here / ".penstock" / ".gitignore").read_text() == "*\n"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.api.v1alpha1.status import Failure
+from penstock.api.v1alpha1.status import LastFailure
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.local.view.log_tail import LogTail, complaint
 from penstock.local.view.rates import Progress
@@ -98,7 +98,7 @@ def test_latency_where_it_was_sampled() -> None:
 
 
 def test_a_failure_is_shown_with_its_cause_and_the_next_try() -> None:
-    failure = Failure(reason="BrokerUnreachable", message="away", permanent=False, time=CLOCK)
+    failure = LastFailure(reason="BrokerUnreachable", message="away", permanent=False, time=CLOCK)
     again = report(
         state=QueryState.RESTARTING,
         query_restarts=3,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.api.v1alpha1.status import Failure
+from penstock.api.v1alpha1.status import LastFailure
 from penstock.contract.driver_report import QueryState
 from penstock.controller.objects import Manifest
 from penstock.controller.observed.state import Observed
@@ -15,8 +15,8 @@ from penstock.controller.status.assessment import Verdict
 from testkit.controller import samples
 
 HASH = "0123456789"
-TOPIC = Failure(reason="TopicMissing", message="make it", permanent=True, time=samples.T0)
-BROKER = Failure(reason="BrokerGone", message="wait", permanent=False, time=samples.T0)
+TOPIC = LastFailure(reason="TopicMissing", message="make it", permanent=True, time=samples.T0)
+BROKER = LastFailure(reason="BrokerGone", message="wait", permanent=False, time=samples.T0)
 SCHEDULER = "0/3 nodes are available: 3 Insufficient cpu."
 UNSCHEDULABLE: dict[str, Any] = {
     "phase": "Pending",

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.api.v1alpha1.status import DriverSeen, Failure, Restarts, StreamStatus
+from penstock.api.v1alpha1.status import DriverSeen, LastFailure, Restarts, StreamStatus
 from penstock.controller.observed.driver_pod import DriverPod
 from penstock.controller.status import restarts
 from testkit.controller import samples
@@ -89,8 +89,10 @@ def test_counts_never_go_back(seen: list[tuple[str, int, int]]) -> None:
 
 
 def test_the_last_failure_is_the_one_that_happened_last() -> None:
-    late = Failure(reason="Late", message="", permanent=False, time=samples.T0.replace(year=2027))
-    early = Failure(reason="Early", message="", permanent=False, time=samples.T0)
+    late = LastFailure(
+        reason="Late", message="", permanent=False, time=samples.T0.replace(year=2027)
+    )
+    early = LastFailure(reason="Early", message="", permanent=False, time=samples.T0)
     assert after(pod(last_failure=late), pod(last_failure=early)).last_failure == late
     assert after(pod(last_failure=early), pod(last_failure=late)).last_failure == late
     assert after(pod(last_failure=early), None).last_failure == early

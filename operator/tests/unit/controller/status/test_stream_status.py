@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.api.v1alpha1.status import Cause, LastMending, StreamState, StreamStatus
+from penstock.api.v1alpha1.status import Cause, LastRepair, StreamState, StreamStatus
 from penstock.contract import naming
 from penstock.controller.objects import Manifest
 from penstock.controller.observed.driver_pod import DriverPod
@@ -111,15 +111,15 @@ def test_events_are_about_transitions_only() -> None:
 def test_a_mended_checkpoint_is_an_event_where_more_than_a_crash_led_to_it(
     cause: Cause, told: list[str]
 ) -> None:
-    mending = LastMending(reason="Kind", cause=cause, message="what", time=samples.T0)
+    repair = LastRepair(reason="Kind", cause=cause, message="what", time=samples.T0)
     before = stand(samples.stored(), RUNNING, pod(), samples.T0)
-    after = stand(with_status(before), RUNNING, pod(last_mending=mending), LATER)
+    after = stand(with_status(before), RUNNING, pod(last_repair=repair), LATER)
     found = notices(before.status, after.status)
     assert [each.type for each in found] == told
-    assert {each.reason for each in found} <= {"CheckpointMended"}
+    assert {each.reason for each in found} <= {"CheckpointRepaired"}
     # A driver that starts anew has nothing to say of it, and it stays; once told, it is told.
     later = stand(with_status(after), RUNNING, pod(), LATER)
-    assert later.status.last_mending == mending
+    assert later.status.last_repair == repair
     assert not notices(after.status, later.status)
 
 

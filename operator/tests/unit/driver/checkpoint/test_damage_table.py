@@ -9,7 +9,7 @@ import pytest
 from penstock.driver.checkpoint.engine_switch import plan
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoint_damage import ENGINES, TABLE, Damage, Refused, table
-from testkit.driver.checkpoints import checkpoint, mended
+from testkit.driver.checkpoints import apply_plan, checkpoint
 from testkit.paths import CHECKOUT
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
 
@@ -28,14 +28,14 @@ def test_damage_is_mended_or_refused_as_the_table_says(damage: Damage, engine: s
     if isinstance(outcome, Refused):
         with pytest.raises(DriverError) as raised:
             plan(files, spec)
-        assert (raised.value.trouble.reason, raised.value.trouble.permanent) == (
+        assert (raised.value.failure.reason, raised.value.failure.permanent) == (
             outcome.reason, True
         )  # fmt: skip
         return
     repair = plan(files, spec)
     assert repair.epoch == (NEWEST - outcome.back if outcome.commits else None)
-    assert Counter(each.kind for each in repair.mendings) == Counter(outcome.kinds)
-    again = plan(mended(files, repair), spec)
+    assert Counter(each.kind for each in repair.repairs) == Counter(outcome.kinds)
+    again = plan(apply_plan(files, repair), spec)
     assert (again.delete, again.epoch, again.write) == ((), repair.epoch, {})
     assert len({each.name for each in TABLE}) == len(TABLE)
 

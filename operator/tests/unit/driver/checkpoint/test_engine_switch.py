@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from penstock.driver.checkpoint.engine_switch import plan
-from penstock.driver.checkpoint.repair import Repair
+from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import DriverError
-from testkit.driver.checkpoints import COMMIT, kinds, mended, names, with_checksums
+from testkit.driver.checkpoints import COMMIT, apply_plan, kinds, names, with_checksums
 from testkit.driver.checkpoints import METADATA as ID
 from testkit.streams.streams import (
     ASYNC,
@@ -32,19 +32,19 @@ def files(commits: list[int], continuous: list[int], batches: list[int]) -> dict
     return with_checksums(made)
 
 
-def repair(found: dict[str, bytes], trigger: dict[str, Any]) -> Repair:
+def repair(found: dict[str, bytes], trigger: dict[str, Any]) -> RepairPlan:
     return plan(found, stream(kafka_source(), kafka_sink(), trigger=trigger).spec)
 
 
 def test_a_planned_batch_is_kept_for_micro_batches_only() -> None:
     """A restart runs it again with the same offsets: what stateful queries rely on."""
     found = files([0, 1], [], [0, 1, 2])
-    assert repair(found, MICRO_BATCH) == Repair((), 1)
+    assert repair(found, MICRO_BATCH) == RepairPlan((), 1)
     assert "offsets/2" in repair(found, CONTINUOUS).delete
 
 
 def test_a_first_planned_batch_is_kept() -> None:
-    assert repair(files([], [], [0]), MICRO_BATCH) == Repair((), None)
+    assert repair(files([], [], [0]), MICRO_BATCH) == RepairPlan((), None)
 
 
 @pytest.mark.parametrize("torn", [b"", b"v1\n", b"\0" * 40])
@@ -65,7 +65,7 @@ def test_continuous_to_batches_gives_the_offsets_their_metadata(trigger: dict[st
     found = files([0, 1, 2], [0, 1, 2, 3], [])
     done = repair(found, trigger)
     assert done.epoch == 2
-    made = mended(found, done)
+    made = apply_plan(found, done)
     assert names(made) == {
         "metadata", *(f"{log}/{n}" for log in ("commits", "offsets") for n in (0, 1, 2))
     }  # fmt: skip
@@ -78,18 +78,18 @@ def test_continuous_to_batches_gives_the_offsets_their_metadata(trigger: dict[st
     # Cut anywhere, the next start does the rest; done, there is nothing to do.
     for cut in range(len(done.delete)):
         half = {path: it for path, it in found.items() if path not in done.delete[:cut]}
-        assert names(mended(half, repair(half, trigger))) == names(made)
-    assert repair(made, trigger) == Repair((), 2)
+        assert names(apply_plan(half, repair(half, trigger))) == names(made)
+    assert repair(made, trigger) == RepairPlan((), 2)
 
 
 def test_async_progress_tracking_off() -> None:
     """Spark wants the predecessor of the newest offsets ("batch 4 doesn't exist")."""
     found = files([0, 2, 5], [], [0, 2, 5])
-    made = mended(found, repair(found, MICRO_BATCH))
+    made = apply_plan(found, repair(found, MICRO_BATCH))
     assert made["offsets/4"] == found["offsets/2"]
     assert made["offsets/5"] == found["offsets/5"]
-    assert repair(made, MICRO_BATCH) == Repair((), 5)
-    assert repair(found, ASYNC) == Repair((), 5)
+    assert repair(made, MICRO_BATCH) == RepairPlan((), 5)
+    assert repair(found, ASYNC) == RepairPlan((), 5)
 
 
 def test_async_progress_tracking_off_with_planned_batches() -> None:
@@ -97,10 +97,10 @@ def test_async_progress_tracking_off_with_planned_batches() -> None:
     found = files([0, 2], [], [0, 2, 5])
     done = repair(found, MICRO_BATCH)
     assert (done.delete, kinds(done)) == ((), ["AsyncGap"])
-    made = mended(found, done)
+    made = apply_plan(found, done)
     assert made["offsets/4"] == found["offsets/2"]
     assert made["offsets/5"] == found["offsets/5"]
-    assert repair(made, MICRO_BATCH) == Repair((), 2)
+    assert repair(made, MICRO_BATCH) == RepairPlan((), 2)
 
 
 def test_the_predecessor_of_the_newest_offsets_is_supplied_where_it_was_damaged() -> None:
@@ -109,9 +109,9 @@ def test_the_predecessor_of_the_newest_offsets_is_supplied_where_it_was_damaged(
     found["offsets/2"] = b""
     done = repair(found, MICRO_BATCH)
     assert (done.epoch, kinds(done)) == (3, ["TornOffsets", "MissingOffsets"])
-    made = mended(found, done)
+    made = apply_plan(found, done)
     assert made["offsets/2"] == found["offsets/1"]
-    assert repair(made, MICRO_BATCH) == Repair((), 3)
+    assert repair(made, MICRO_BATCH) == RepairPlan((), 3)
     # With asynchronous tracking Spark reads the one before, whichever number that has.
     assert kinds(repair(found, ASYNC)) == ["TornOffsets"]
     # The continuous engine reads the newest only.
@@ -125,21 +125,21 @@ def test_state_is_not_dropped_without_a_word(trigger: dict[str, Any]) -> None:
     found = files([0, 1], [], [0, 1])
     with pytest.raises(DriverError) as raised:
         plan(found, spec, state=True)
-    assert raised.value.trouble.reason == "CheckpointHoldsState"
-    assert raised.value.trouble.permanent
+    assert raised.value.failure.reason == "CheckpointHoldsState"
+    assert raised.value.failure.permanent
     counting = {"sql": "SELECT CAST(count(*) AS STRING) AS value FROM source"}
     batches = stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH, transform=counting,
                      outputMode="complete").spec  # fmt: skip
-    assert plan(found, batches, state=True) == Repair((), 1)
+    assert plan(found, batches, state=True) == RepairPlan((), 1)
 
 
 def test_a_source_with_offsets_of_its_own_for_each_engine() -> None:
     rate = stream(trigger=MICRO_BATCH).spec
     with pytest.raises(DriverError) as raised:
         plan(files([0], [0], []), rate)
-    assert raised.value.trouble.reason == "CheckpointOfAnotherMode"
-    assert raised.value.trouble.permanent
-    assert "trigger.continuous" in raised.value.trouble.message
+    assert raised.value.failure.reason == "CheckpointOfAnotherMode"
+    assert raised.value.failure.permanent
+    assert "trigger.continuous" in raised.value.failure.message
     # Numbers, as rate and socket have them in micro-batches, are offsets as good as any.
     numbers = files([0], [], []) | {"offsets/0": f"v1\n{METADATA}\n5".encode()}
     assert plan(numbers, rate).epoch == 0

@@ -13,7 +13,7 @@ import pytest
 from penstock.driver.checkpoint import folder as folder_module
 from penstock.driver.checkpoint.files import Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
-from penstock.driver.checkpoint.repair import Repair
+from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoints import (  # fmt: skip
     BATCH_LINE,
@@ -102,7 +102,7 @@ def test_a_mending_that_is_cut_short_is_finished_by_the_next(
                 crashed = False
         assert CheckpointFolder(path).repair(spec).epoch == whole.epoch
         assert read(path) == wanted
-        assert CheckpointFolder(path).repair(spec) == Repair((), whole.epoch)
+        assert CheckpointFolder(path).repair(spec) == RepairPlan((), whole.epoch)
         if not crashed:
             assert step > len(whole.delete) + len(whole.write)
             return
@@ -118,12 +118,12 @@ def test_the_folder_is_mended_as_planned(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert folder.epoch() == 2
     assert folder.committed_offsets() == {"in": {0: 20, 1: 14}}
-    assert folder.repair(stream().spec) == Repair((), 2)
+    assert folder.repair(stream().spec) == RepairPlan((), 2)
 
 
 def test_an_empty_folder_is_a_first_start(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path / "not-yet")
-    assert folder.repair(stream().spec) == Repair((), None)
+    assert folder.repair(stream().spec) == RepairPlan((), None)
     assert folder.epoch() is None
     assert folder.committed_offsets() is None
     assert folder.first_offsets() is None
@@ -133,7 +133,7 @@ def test_a_beginning_that_cannot_be_read_is_not_made_up(tmp_path: Path) -> None:
     write({"penstock/first-offsets.json": b'{"in": {"0'}, tmp_path)
     with pytest.raises(DriverError) as raised:
         CheckpointFolder(tmp_path).first_offsets()
-    assert raised.value.trouble.reason == "CheckpointDamaged"
+    assert raised.value.failure.reason == "CheckpointDamaged"
 
 
 def test_a_folder_that_cannot_be_written_is_said_in_words(tmp_path: Path) -> None:
@@ -141,8 +141,8 @@ def test_a_folder_that_cannot_be_written_is_said_in_words(tmp_path: Path) -> Non
     (tmp_path / "generation-0").write_text("")
     with pytest.raises(DriverError) as raised:
         CheckpointFolder(tmp_path / "generation-0").repair(stream().spec)
-    trouble = raised.value.trouble
-    assert (trouble.reason, trouble.permanent, trouble.curable) == (
+    failure = raised.value.failure
+    assert (failure.reason, failure.permanent, failure.recoverable) == (
         "CheckpointNotAccessible", True, True
     )  # fmt: skip
 
@@ -158,7 +158,7 @@ def test_a_full_volume_is_said_in_words(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(DriverError) as beginning:
         folder.keep_first_offsets({})
     for raised in (repairing, beginning):
-        assert raised.value.trouble.reason == "CheckpointFull"
+        assert raised.value.failure.reason == "CheckpointFull"
 
 
 def test_where_a_stream_first_began_is_remembered(tmp_path: Path) -> None:

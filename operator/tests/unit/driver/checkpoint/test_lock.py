@@ -15,8 +15,8 @@ def test_a_second_one_is_told_what_holds_it_up(tmp_path: Path) -> None:
     assert first is not None
     with pytest.raises(DriverError) as raised:
         lock.hold(tmp_path, 0)
-    assert raised.value.trouble.reason == "CheckpointInUse"
-    assert not raised.value.trouble.permanent
+    assert raised.value.failure.reason == "CheckpointInUse"
+    assert not raised.value.failure.permanent
     lock.let_go(first)
     second = lock.hold(tmp_path, 0)
     assert second is not None

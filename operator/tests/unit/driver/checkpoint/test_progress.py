@@ -6,7 +6,7 @@ import os
 import random
 from pathlib import Path
 
-from penstock.driver.checkpoint.progress import ProgressReader, Stretch
+from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
 from penstock.driver.reporting.record_latency import draw
 
 
@@ -29,9 +29,9 @@ def test_commits_are_told_once_and_in_order(tmp_path: Path) -> None:
     assert unknown is None
     for epoch in (5, 6):
         write(tmp_path, epoch, epoch * 10, 100.0 + epoch, 100.5 + epoch)
-    assert [(commit.epoch, stretch) for commit, stretch in reader.news()] == [
-        (5, Stretch({"in": {0: 40}}, {"in": {0: 50}}, 105.5)),
-        (6, Stretch({"in": {0: 50}}, {"in": {0: 60}}, 106.5)),
+    assert [(commit.epoch, offset_range) for commit, offset_range in reader.news()] == [
+        (5, OffsetRange({"in": {0: 40}}, {"in": {0: 50}}, 105.5)),
+        (6, OffsetRange({"in": {0: 50}}, {"in": {0: 60}}, 106.5)),
     ]
     assert reader.news() == []
 
@@ -51,19 +51,21 @@ def test_a_source_that_is_not_kafka_has_no_records_to_count(tmp_path: Path) -> N
     reader = ProgressReader(tmp_path)
     for epoch in (0, 1):
         write(tmp_path, epoch, None, 100.0, 100.5)
-        ((commit, stretch),) = reader.news()
-        assert (commit.epoch, commit.offsets, stretch) == (epoch, None, None)
+        ((commit, offset_range),) = reader.news()
+        assert (commit.epoch, commit.offsets, offset_range) == (epoch, None, None)
     (tmp_path / "offsets" / "1").unlink()
     write(tmp_path, 2, 5, 100.0, 100.5)
-    assert [stretch for _, stretch in reader.news()] == [None]
+    assert [offset_range for _, offset_range in reader.news()] == [None]
 
 
 def test_records_are_drawn_within_the_epoch() -> None:
-    stretch = Stretch(
+    offset_range = OffsetRange(
         {"in": {0: 10, 1: 5, 2: 0}}, {"in": {0: 12, 1: 5, 2: 1, 3: 7}}, committed_at=0.0
     )
-    assert stretch.records() == 3
-    drawn = {record for n in range(50) for record in draw(stretch, random.Random(n))}
+    assert offset_range.records() == 3
+    drawn = {record for n in range(50) for record in draw(offset_range, random.Random(n))}
     assert drawn == {("in", 0, 10), ("in", 0, 11), ("in", 2, 0)}
-    wide = Stretch({"in": dict.fromkeys(range(99), 0)}, {"in": dict.fromkeys(range(99), 1)}, 0.0)
+    wide = OffsetRange(
+        {"in": dict.fromkeys(range(99), 0)}, {"in": dict.fromkeys(range(99), 1)}, 0.0
+    )
     assert len(draw(wide, random.Random(1))) == 8

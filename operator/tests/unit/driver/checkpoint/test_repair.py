@@ -9,32 +9,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.contract.repairs import Kind
+from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.driver.checkpoint.files import Files, checksum_path, is_metadata, kafka_offsets
 from penstock.driver.checkpoint.folder import group
-from penstock.driver.checkpoint.repair import Repair, plan_repair
-from penstock.driver.engine import Mode
+from penstock.driver.checkpoint.repair import RepairPlan, plan_repair
+from penstock.driver.engine import Engine
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoints import (
     BATCH_LINE,
     BEGINNING,
     COMMIT,
+    apply_plan,
     checkpoint,
     checksum,
     kinds,
-    mended,
     offsets,
     with_checksums,
 )
 
 
-def repaired(files: Files, mode: Mode = Mode.CONTINUOUS) -> dict[str, bytes]:
-    return mended(files, plan_repair(files, mode))
+def repaired(files: Files, engine: Engine = Engine.CONTINUOUS) -> dict[str, bytes]:
+    return apply_plan(files, plan_repair(files, engine))
 
 
 def test_a_checkpoint_in_order_is_left_alone() -> None:
     files = checkpoint(range(3, 8), range(3, 8))
-    assert plan_repair(files) == Repair(delete=(), epoch=7)
+    assert plan_repair(files) == RepairPlan(delete=(), epoch=7)
 
 
 def test_offsets_without_a_commit_go_with_their_checksums() -> None:
@@ -96,53 +96,53 @@ def test_temporary_files_and_broken_metadata_go() -> None:
     }  # fmt: skip
     assert is_metadata(repair.write["metadata"])
     assert sorted(kinds(repair)) == ["BrokenMetadata", "TemporaryFile", "TemporaryFile"]
-    assert plan_repair(mended(files, repair)) == Repair((), 1)
+    assert plan_repair(apply_plan(files, repair)) == RepairPlan((), 1)
 
 
 def test_what_cannot_be_mended_is_never_begun_anew_in_silence() -> None:
     files = dict.fromkeys(checkpoint(range(3, 6), range(3, 6)), b"")
     with pytest.raises(DriverError) as raised:
         plan_repair(files)
-    assert raised.value.trouble.permanent
+    assert raised.value.failure.permanent
 
 
-BATCHES = [Mode.MICRO_BATCH, Mode.REAL_TIME]
+BATCHES = [Engine.MICRO_BATCH, Engine.REAL_TIME]
 
 
-@pytest.mark.parametrize("mode", Mode)
-def test_progress_without_a_commit_is_not_begun_anew_in_silence(mode: Mode) -> None:
+@pytest.mark.parametrize("engine", Engine)
+def test_progress_without_a_commit_is_not_begun_anew_in_silence(engine: Engine) -> None:
     """offsets/2 says that there were commits."""
     files = checkpoint([], range(3))
     with pytest.raises(DriverError) as raised:
-        plan_repair(files, mode)
-    assert raised.value.trouble.reason == "CheckpointDamaged"
-    assert raised.value.trouble.permanent
+        plan_repair(files, engine)
+    assert raised.value.failure.reason == "CheckpointDamaged"
+    assert raised.value.failure.permanent
     # At offsets/1 a crash before the first commit may have left it.
-    assert plan_repair(checkpoint([], range(2)), mode).epoch is None
+    assert plan_repair(checkpoint([], range(2)), engine).epoch is None
 
 
-@pytest.mark.parametrize("mode", BATCHES)
-def test_the_batch_engines_go_on_without_commits(mode: Mode) -> None:
+@pytest.mark.parametrize("engine", BATCHES)
+def test_the_batch_engines_go_on_without_commits(engine: Engine) -> None:
     """Batch N is planned when N - 1 is done."""
     files = checkpoint([], [], range(40, 58))
-    repair = plan_repair(files, mode)
+    repair = plan_repair(files, engine)
     assert (repair.delete, repair.epoch, kinds(repair)) == ((), None, ["LostCommits"])
     files |= {f"commits/{n}": b"" for n in range(40, 57)}
-    assert {each.kind for each in plan_repair(files, mode).mendings} == {
-        Kind.TORN_COMMIT, Kind.LOST_COMMITS
+    assert {each.kind for each in plan_repair(files, engine).repairs} == {
+        RepairKind.TORN_COMMIT, RepairKind.LOST_COMMITS
     }  # fmt: skip
     with pytest.raises(DriverError):
-        plan_repair(checkpoint([], [], [57]), mode)
+        plan_repair(checkpoint([], [], [57]), engine)
     with pytest.raises(DriverError):
-        plan_repair(files, Mode.CONTINUOUS)
+        plan_repair(files, Engine.CONTINUOUS)
 
 
-@pytest.mark.parametrize("mode", BATCHES)
-def test_a_planned_batch_that_goes_back_is_planned_anew(mode: Mode) -> None:
+@pytest.mark.parametrize("engine", BATCHES)
+def test_a_planned_batch_that_goes_back_is_planned_anew(engine: Engine) -> None:
     """Spark takes it for records that Kafka has lost, at each start."""
     files = checkpoint(range(4), [], range(4))
     files |= with_checksums({"offsets/4": offsets(2, BATCH_LINE)})
-    repair = plan_repair(files, mode)
+    repair = plan_repair(files, engine)
     assert (repair.epoch, kinds(repair)) == (3, ["BackwardOffsets"])
     assert repair.delete == ("offsets/4", "offsets/.4.crc")
 
@@ -152,7 +152,7 @@ def test_damage_behind_the_newest_commit_costs_nothing() -> None:
     repair = plan_repair(files)
     assert (repair.epoch, kinds(repair)) == (4, ["TornCommit", "TornOffsets"])
     # Spark purges offsets before commits: a commit that has outlived them is nothing amiss.
-    assert plan_repair(checkpoint(range(5), range(2, 5))) == Repair((), 4)
+    assert plan_repair(checkpoint(range(5), range(2, 5))) == RepairPlan((), 4)
 
 
 def test_a_commit_ahead_of_the_offsets_is_not_believed() -> None:
@@ -171,20 +171,20 @@ def test_metadata_is_written_anew(found: bytes | None) -> None:
     after = repaired(files)
     assert is_metadata(after["metadata"])
     assert ".metadata.crc" not in after
-    assert plan_repair(after) == Repair((), 2)
+    assert plan_repair(after) == RepairPlan((), 2)
 
 
 @pytest.mark.parametrize("found", [b"", b"v1", BEGINNING[:9], b"\0" * 24])
 def test_where_a_batch_engine_began_is_noted_anew(found: bytes) -> None:
     """A query that has committed nothing yet would fail over it at each start."""
     files = with_checksums({"metadata": b'{"id":"1"}', "sources/0/0": BEGINNING})
-    assert plan_repair(files, Mode.MICRO_BATCH) == Repair((), None)
-    repair = plan_repair(files | {"sources/0/0": found}, Mode.MICRO_BATCH)
+    assert plan_repair(files, Engine.MICRO_BATCH) == RepairPlan((), None)
+    repair = plan_repair(files | {"sources/0/0": found}, Engine.MICRO_BATCH)
     assert (repair.delete, kinds(repair)) == (
         ("sources/0/0", "sources/0/.0.crc"), ["BrokenBeginning"]
     )  # fmt: skip
     del files["sources/0/0"]
-    assert plan_repair(files, Mode.MICRO_BATCH).delete == ("sources/0/.0.crc",)
+    assert plan_repair(files, Engine.MICRO_BATCH).delete == ("sources/0/.0.crc",)
 
 
 def test_a_whole_temporary_file_goes_with_its_checksum() -> None:
@@ -253,7 +253,7 @@ def test_a_repair_cut_anywhere_is_finished_by_the_next(
     """Also by a power cut, which leaves any part of what was not on the disk yet."""
     _, files = crash
     repair = plan_repair(files)
-    whole = mended(files, repair)
+    whole = apply_plan(files, repair)
     groups = [list(names) for _, names in groupby(repair.delete, key=group)]
     reached = rng.randrange(len(groups) + 1)
     for names in groups[:reached]:
@@ -264,4 +264,4 @@ def test_a_repair_cut_anywhere_is_finished_by_the_next(
             del files[path]
     assert plan_repair(files).epoch == repair.epoch
     assert repaired(files) == whole
-    assert plan_repair(whole) == Repair((), repair.epoch)
+    assert plan_repair(whole) == RepairPlan((), repair.epoch)

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from penstock.driver.failures import DriverError, Trouble
+from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka import admin, offsets
 from testkit.streams.streams import kafka_source, stream
 
@@ -50,8 +50,8 @@ def test_an_unknown_broker_is_a_passing_failure(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     with pytest.raises(DriverError) as raised:
         admin.require_a_known_broker("kafka-0.kafka:9092, kafka-1.kafka:9092")
-    assert raised.value.trouble.reason == "BrokerUnreachable"
-    assert not raised.value.trouble.permanent
+    assert raised.value.failure.reason == "BrokerUnreachable"
+    assert not raised.value.failure.permanent
 
 
 def test_one_known_broker_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ def test_one_known_broker_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 class Brokers:
     """Stands in for an Admin: what it says of topics, and of creating them."""
 
-    def __init__(self, topics: Trouble | None, creates: bool | Trouble) -> None:
+    def __init__(self, topics: Failure | None, creates: bool | Failure) -> None:
         self._topics = topics
         self._creates = creates
 
@@ -77,13 +77,13 @@ class Brokers:
         return {name: admin.Topic("id", 1) for name in names}
 
     def creates_topics(self) -> bool:
-        if isinstance(self._creates, Trouble):
+        if isinstance(self._creates, Failure):
             raise DriverError(self._creates)
         return self._creates
 
 
-MISSING = Trouble("TopicMissing", "")
-NOT_ALLOWED = Trouble("KafkaAuthorization", "")
+MISSING = Failure("TopicMissing", "")
+NOT_ALLOWED = Failure("KafkaAuthorization", "")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ NOT_ALLOWED = Trouble("KafkaAuthorization", "")
     ],
 )
 def test_an_output_topic(
-    topics: Trouble | None, creates: bool | Trouble, reason: str | None
+    topics: Failure | None, creates: bool | Failure, reason: str | None
 ) -> None:
     brokers = cast(admin.Admin, Brokers(topics, creates))
     if reason is None:
@@ -105,6 +105,6 @@ def test_an_output_topic(
         return
     with pytest.raises(DriverError) as raised:
         admin.require_topic(brokers, "out")
-    assert raised.value.trouble.reason == reason
+    assert raised.value.failure.reason == reason
     if reason == "TopicMissing":
-        assert "the output topic out " in raised.value.trouble.message
+        assert "the output topic out " in raised.value.failure.message

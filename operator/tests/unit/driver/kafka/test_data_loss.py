@@ -56,11 +56,11 @@ def test_a_checkpoint_of_before_the_ids_were_kept_is_believed() -> None:
 
 def test_what_is_said() -> None:
     losses = data_loss.find({"in": dict.fromkeys(range(7), 5)}, {}, held(8, 9, partitions=7))
-    trouble = data_loss.refused(losses).trouble
-    assert (trouble.reason, trouble.permanent) == ("DataLoss", True)
-    assert "in 0: 3 records were deleted" in trouble.message
-    assert "2 more partitions" in trouble.message
-    assert "failOnDataLoss" in trouble.message
+    failure = data_loss.refused(losses).failure
+    assert (failure.reason, failure.permanent) == ("DataLoss", True)
+    assert "in 0: 3 records were deleted" in failure.message
+    assert "2 more partitions" in failure.message
+    assert "failOnDataLoss" in failure.message
     told = data_loss.accepted(losses)
     assert told.message.startswith("21 records were gone")
     assert not told.permanent

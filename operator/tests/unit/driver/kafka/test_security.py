@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.failures import DriverError, Trouble
+from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.security import check_secrets, security_options
 from testkit.streams.streams import kafka_source, stream
 
@@ -68,31 +68,31 @@ def test_nothing_secret_needs_no_provider() -> None:
     assert "kafka.config.providers" not in options(tls=TLS)
 
 
-def trouble(folder: Path, password: str | None) -> Trouble | None:
+def failure(folder: Path, password: str | None) -> Failure | None:
     if password is not None:
         (folder / "login").mkdir()
         (folder / "login" / "password").write_text(password)
     try:
         check_secrets(stream(kafka_source(sasl=SASL)).spec, folder)
     except DriverError as error:
-        return error.trouble
+        return error.failure
     return None
 
 
 @pytest.mark.parametrize("password", ["", "hunter2\n", 'hun"ter2', "hunter\\2"])
 def test_a_password_that_jaas_cannot_hold_is_refused_unseen(tmp_path: Path, password: str) -> None:
-    found = trouble(tmp_path, password)
+    found = failure(tmp_path, password)
     assert found is not None
     assert found.reason == "SecretInvalid"
     assert "hun" not in found.message
 
 
 def test_a_missing_secret_is_waited_for(tmp_path: Path) -> None:
-    found = trouble(tmp_path, None)
+    found = failure(tmp_path, None)
     assert found is not None
-    assert (found.reason, found.permanent, found.curable) == ("SecretMissing", True, True)
+    assert (found.reason, found.permanent, found.recoverable) == ("SecretMissing", True, True)
     assert "login" in found.message
 
 
 def test_any_other_password_is_fine(tmp_path: Path) -> None:
-    assert trouble(tmp_path, "p4$s{w}ord 'x' ;") is None
+    assert failure(tmp_path, "p4$s{w}ord 'x' ;") is None

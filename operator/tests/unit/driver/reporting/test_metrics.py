@@ -5,16 +5,16 @@ from __future__ import annotations
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.contract.repairs import Kind
-from penstock.driver.checkpoint.progress import Commit, Stretch
-from penstock.driver.failures import Trouble
+from penstock.driver.checkpoint.progress import Commit, OffsetRange
+from penstock.driver.failures import Failure
 from penstock.driver.reporting.metrics import MOST_PARTITIONS, MOST_REASONS, OTHER, PREFIX, Metrics
 from penstock.driver.spark import batch_metrics
 from penstock.driver.spark.executor_metrics import ExecutorFigures
 
 COMMIT = Commit(epoch=7, at=1_700_000_000.5, took=0.2, offsets={"in": {0: 30, 1: 5}})
-STRETCH = Stretch({"in": {0: 10, 1: 5}}, {"in": {0: 30, 1: 5, 2: 9}}, COMMIT.at)
+STRETCH = OffsetRange({"in": {0: 10, 1: 5}}, {"in": {0: 30, 1: 5, 2: 9}}, COMMIT.at)
 FIGURES = ExecutorFigures("1", 2, 2, 0, heap_peak=5 << 20, off_heap_peak=0, storage_used=0)
 
 
@@ -68,16 +68,16 @@ def test_commits() -> None:
 def test_what_went_wrong() -> None:
     metrics = Metrics()
     metrics.restarted("TaskFailed")
-    metrics.failed(Trouble("TaskFailed", "an executor was lost"))
-    metrics.failed(Trouble("TopicMissing", "in", permanent=True))
+    metrics.failed(Failure("TaskFailed", "an executor was lost"))
+    metrics.failed(Failure("TopicMissing", "in", permanent=True))
     metrics.watchdog_acted("NoProgress", "stop_query")
-    metrics.mended(Kind.TORN_COMMIT)
+    metrics.repaired(RepairKind.TORN_COMMIT)
     found = numbers(metrics)
     assert found["restarts_total{level=query,reason=TaskFailed}"] == 1
     assert found["failures_total{permanent=false,reason=TaskFailed}"] == 1
     assert found["failures_total{permanent=true,reason=TopicMissing}"] == 1
     assert found["watchdog_actions_total{action=stop_query,reason=NoProgress}"] == 1
-    assert found["checkpoint_mendings_total{kind=TornCommit}"] == 1
+    assert found["checkpoint_repairs_total{kind=TornCommit}"] == 1
 
 
 def test_partitions_and_executors_come_and_go() -> None:
@@ -118,7 +118,7 @@ def test_series_are_bounded() -> None:
     wide = {"in": dict.fromkeys(range(MOST_PARTITIONS + 1), 1)}
     metrics.offsets(wide, wide)
     for n in range(2 * MOST_REASONS):
-        metrics.failed(Trouble(f"Reason{n}", ""))
+        metrics.failed(Failure(f"Reason{n}", ""))
     found = numbers(metrics)
     assert not any("partition=" in name for name in found)
     assert found[f"failures_total{{permanent=false,reason={OTHER}}}"] == MOST_REASONS

@@ -3,16 +3,16 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from penstock.api.v1alpha1.status import Cause, Failure, LastMending
+from penstock.api.v1alpha1.status import Cause, LastFailure, LastRepair
+from penstock.contract.checkpoint_repairs import MEANINGS, Repair, RepairKind
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.contract.repairs import MEANINGS, Kind, Mending
-from penstock.driver.checkpoint.repair import Repair
-from penstock.driver.failures import Trouble
+from penstock.driver.checkpoint.repair import RepairPlan
+from penstock.driver.failures import Failure
 from penstock.driver.reporting.report import (
     SLOW_BEAT,
     as_annotation,
     is_due,
-    last_mending,
+    last_repair,
     write_termination_message,
 )
 
@@ -38,23 +38,23 @@ def test_the_annotation_says_what_is_known() -> None:
 
 def test_the_termination_message_fits_and_is_a_failure(tmp_path: Path) -> None:
     path = tmp_path / "termination-log"
-    failure = Trouble("DriverKilled", "x" * 10_000).at(datetime.now(UTC))
+    failure = Failure("DriverKilled", "x" * 10_000).at(datetime.now(UTC))
     write_termination_message(path, failure)
     assert path.stat().st_size < 4096
-    assert Failure.model_validate_json(path.read_text()).reason == "DriverKilled"
+    assert LastFailure.model_validate_json(path.read_text()).reason == "DriverKilled"
 
 
 def test_no_place_for_a_termination_message_is_no_failure(tmp_path: Path) -> None:
-    failure = Trouble("DriverKilled", "").at(datetime.now(UTC))
+    failure = Failure("DriverKilled", "").at(datetime.now(UTC))
     write_termination_message(None, failure)
     write_termination_message(tmp_path / "missing" / "log", failure)
 
 
 def test_a_repair_is_reported_by_its_gravest_mending() -> None:
-    found = [Mending(Kind.UNCOMMITTED_OFFSETS, f"offsets/{n}") for n in range(8, 14)]
-    repair = Repair((), 7, {}, (*found, Mending(Kind.TORN_COMMIT, "commits/8")))
+    found = [Repair(RepairKind.UNCOMMITTED_OFFSETS, f"offsets/{n}") for n in range(8, 14)]
+    repair = RepairPlan((), 7, {}, (*found, Repair(RepairKind.TORN_COMMIT, "commits/8")))
     now = datetime.now(UTC)
-    assert last_mending(repair, now) == LastMending(
+    assert last_repair(repair, now) == LastRepair(
         reason="TornCommit",
         cause=Cause.DAMAGE,
         message="UncommittedOffsets (offsets/8, offsets/9, offsets/10 and 3 more); "
@@ -64,4 +64,4 @@ def test_a_repair_is_reported_by_its_gravest_mending() -> None:
 
 
 def test_every_kind_of_mending_is_told_of_in_words() -> None:
-    assert set(MEANINGS) == set(Kind)
+    assert set(MEANINGS) == set(RepairKind)

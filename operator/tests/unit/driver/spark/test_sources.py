@@ -10,7 +10,7 @@ import pytest
 
 from penstock.contract.sizing import default_parallelism, stated_partitions
 from penstock.driver.checkpoint.start_position import begins_at_a_moment
-from penstock.driver.engine import Mode
+from penstock.driver.engine import Engine
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import chosen, first_offsets
 from penstock.driver.spark.sources import source_options
@@ -21,9 +21,9 @@ CUSTOM: dict[str, Any] = {"custom": {"format": "netcat", "options": {"a": "b"}, 
 
 
 def options(
-    source: dict[str, Any], mode: Mode = Mode.CONTINUOUS, starting: str | None = None
+    source: dict[str, Any], engine: Engine = Engine.CONTINUOUS, starting: str | None = None
 ) -> dict[str, str]:
-    return source_options(stream(source, trigger=TRIGGER).spec.source, Path(), mode, starting)[1]
+    return source_options(stream(source, trigger=TRIGGER).spec.source, Path(), engine, starting)[1]
 
 
 TRIGGER: dict[str, Any] = {"microBatch": {}}
@@ -32,11 +32,11 @@ TRIGGER: dict[str, Any] = {"microBatch": {}}
 def test_kafka_is_read_with_low_latency_unless_told_otherwise() -> None:
     """fetch.max.wait.ms is what a record waits at the broker for in continuous mode."""
     assert options(kafka_source())["kafka.fetch.max.wait.ms"] == "2"
-    assert options(kafka_source(), Mode.REAL_TIME)["kafka.fetch.max.wait.ms"] == "2"
+    assert options(kafka_source(), Engine.REAL_TIME)["kafka.fetch.max.wait.ms"] == "2"
     own = kafka_source(options={"kafka.fetch.max.wait.ms": "50"})
     assert options(own)["kafka.fetch.max.wait.ms"] == "50"
     # A micro-batch knows where it ends, and waits for nothing.
-    assert "kafka.fetch.max.wait.ms" not in options(kafka_source(), Mode.MICRO_BATCH)
+    assert "kafka.fetch.max.wait.ms" not in options(kafka_source(), Engine.MICRO_BATCH)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_where_a_stream_first_began_comes_before_what_the_spec_says() -> None:
 )
 def test_other_sources(source: dict[str, Any], made: tuple[str, dict[str, str]]) -> None:
     spec = stream(source, trigger=TRIGGER).spec
-    assert source_options(spec.source, Path(), Mode.MICRO_BATCH) == made
+    assert source_options(spec.source, Path(), Engine.MICRO_BATCH) == made
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_every_partition_and_no_other_is_named(asked: dict[str, Any], words: str
     """Spark would die of an assertion."""
     with pytest.raises(DriverError) as raised:
         first_offsets(asked, {"in": {0: 50, 1: 70}})
-    assert words in raised.value.trouble.message
-    assert raised.value.trouble.permanent
+    assert words in raised.value.failure.message
+    assert raised.value.failure.permanent
 
 
 def test_assigned_partitions() -> None:
@@ -156,8 +156,8 @@ def test_assigned_partitions() -> None:
     assert chosen({"in": 3}, {"in": [2, 0]}) == {"in": [0, 2]}
     with pytest.raises(DriverError) as raised:
         chosen({"in": 3}, {"in": [3]})
-    assert raised.value.trouble.reason == "PartitionMissing"
-    assert raised.value.trouble.curable
+    assert raised.value.failure.reason == "PartitionMissing"
+    assert raised.value.failure.recoverable
 
 
 def test_assign_is_json_to_spark() -> None:
@@ -168,8 +168,8 @@ def test_assign_is_json_to_spark() -> None:
 def test_the_continuous_engine_is_told_its_partitions() -> None:
     """It would plan itself anew when it saw more, and could lose records in a crash after that."""
     source, there = stream(kafka_source()).spec.source, {"in": [0, 1]}
-    continuous = source_options(source, Path(), Mode.CONTINUOUS, None, there)[1]
+    continuous = source_options(source, Path(), Engine.CONTINUOUS, None, there)[1]
     assert json.loads(continuous["assign"]) == there
     assert "subscribe" not in continuous
-    for mode in (Mode.MICRO_BATCH, Mode.REAL_TIME):
-        assert source_options(source, Path(), mode, None, there)[1]["subscribe"] == "in"
+    for engine in (Engine.MICRO_BATCH, Engine.REAL_TIME):
+        assert source_options(source, Path(), engine, None, there)[1]["subscribe"] == "in"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.driver.engine import Mode, is_asynchronous, mode, trigger_interval_ms
+from penstock.driver.engine import Engine, engine_of, is_asynchronous, trigger_interval_ms
 from penstock.driver.spark.triggers import output_mode, trigger_arguments, trigger_options
 from testkit.streams.streams import ASYNC, AVAILABLE_NOW, kafka_sink, kafka_source, stream
 
@@ -21,32 +21,32 @@ def spec(trigger: dict[str, Any], **more: Any) -> StreamSpec:
     [
         (
             {"continuous": {"checkpointInterval": "10 seconds"}},
-            Mode.CONTINUOUS,
+            Engine.CONTINUOUS,
             {"continuous": "10000 milliseconds"},
             10_000,
         ),
-        ({"microBatch": {}}, Mode.MICRO_BATCH, {"processingTime": "0 milliseconds"}, 0),
+        ({"microBatch": {}}, Engine.MICRO_BATCH, {"processingTime": "0 milliseconds"}, 0),
         (
             {"microBatch": {"interval": "2s"}},
-            Mode.MICRO_BATCH,
+            Engine.MICRO_BATCH,
             {"processingTime": "2000 milliseconds"},
             2_000,
         ),
-        (ASYNC, Mode.MICRO_BATCH, {"processingTime": "0 milliseconds"}, 300),
+        (ASYNC, Engine.MICRO_BATCH, {"processingTime": "0 milliseconds"}, 300),
         (
             {"realTime": {"batchDuration": "5m"}},
-            Mode.REAL_TIME,
+            Engine.REAL_TIME,
             {"realTime": "300000 milliseconds"},
             300_000,
         ),
-        (AVAILABLE_NOW, Mode.MICRO_BATCH, {"availableNow": True}, 0),
+        (AVAILABLE_NOW, Engine.MICRO_BATCH, {"availableNow": True}, 0),
     ],
 )
 def test_triggers(
-    trigger: dict[str, Any], engine: Mode, arguments: dict[str, Any], interval: int
+    trigger: dict[str, Any], engine: Engine, arguments: dict[str, Any], interval: int
 ) -> None:
     made = spec(trigger)
-    assert mode(made) is engine
+    assert engine_of(made) is engine
     assert trigger_arguments(made) == arguments
     assert trigger_interval_ms(made) == interval
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.driver.environment import Local
 from penstock.driver.jvm import Jvm
-from penstock.driver.supervision.runtime import Engine
+from penstock.driver.supervision.runtime import QueryRuntime
 from testkit.streams.streams import stream
 
 FOR_EVER = 6_000.0
@@ -30,24 +30,24 @@ class Query:
         return self._active
 
 
-def engine_with(query: Query, folder: Path) -> Engine:
+def runtime_with(query: Query, folder: Path) -> QueryRuntime:
     """An engine that believes in a query, which has committed epoch 7."""
-    engine = Engine(stream(), Local(folder), cast(Jvm, None))
-    engine._query = query  # type: ignore[assignment]
+    runtime = QueryRuntime(stream(), Local(folder), cast(Jvm, None))
+    runtime._query = query  # type: ignore[assignment]
     (folder / "commits").mkdir()
     (folder / "commits" / "7").touch()
-    return engine
+    return runtime
 
 
 def test_a_stop_waits_for_the_next_commit(tmp_path: Path) -> None:
     """What is written after a commit comes twice: right after it, that is next to nothing."""
-    engine = engine_with(Query(tmp_path / "commits"), tmp_path)
-    engine.await_commit(FOR_EVER)
-    assert engine.epoch() == 8
+    runtime = runtime_with(Query(tmp_path / "commits"), tmp_path)
+    runtime.await_commit(FOR_EVER)
+    assert runtime.epoch() == 8
 
 
 @pytest.mark.parametrize(("active", "seconds"), [(True, 0.0), (False, FOR_EVER)])
 def test_a_stop_does_not_wait_for_a_commit_that_will_not_come(
     active: bool, seconds: float, tmp_path: Path
 ) -> None:
-    engine_with(Query(None, active), tmp_path).await_commit(seconds)
+    runtime_with(Query(None, active), tmp_path).await_commit(seconds)

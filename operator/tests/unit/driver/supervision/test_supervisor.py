@@ -6,17 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.contract.driver_report import QueryState
-from penstock.driver.failures import Trouble
+from penstock.driver.failures import Failure
 from penstock.driver.supervision.failure_count import Attempts
 from penstock.driver.supervision.restart_policy import Policy
-from penstock.driver.supervision.state import Sight, State
+from penstock.driver.supervision.state import Observation, State
 from penstock.driver.supervision.supervisor import Action, decide, describe, first_state, is_ready
 from testkit.driver.observations import (
-    CURABLE,
+    MAYBE_POISON,
     PASSING,
     PERMANENT,
     POLICY,
-    SUSPECT,
+    RECOVERABLE,
     UP,
     action,
     after,
@@ -26,7 +26,7 @@ from testkit.streams.streams import MICRO_BATCH, stream
 
 
 def test_the_way_to_a_query() -> None:
-    nothing = Sight(now=100.0)
+    nothing = Observation(now=100.0)
     assert action(State(), nothing) is Action.DISCOVER
     assert action(State(), replace(nothing, partitions=4)) is Action.START_SESSION
     assert action(State(), replace(UP, cores=0)) is Action.CHECK_QUERY
@@ -36,29 +36,29 @@ def test_the_way_to_a_query() -> None:
 
 def test_a_query_is_never_started_short_of_cores() -> None:
     """One core for two partitions would starve one of them without a word."""
-    state, sight = State(checked=True), replace(UP, cores=1)
-    assert action(state, sight) is Action.WAIT
-    assert describe(state, sight, POLICY) == (QueryState.WAITING_FOR_CORES, "1 of 4 cores")
+    state, observation = State(checked=True), replace(UP, cores=1)
+    assert action(state, observation) is Action.WAIT
+    assert describe(state, observation, POLICY) == (QueryState.WAITING_FOR_CORES, "1 of 4 cores")
 
 
 def test_more_partitions_ask_for_executors_first() -> None:
-    state, sight = running(epoch=3)
-    assert action(state, replace(sight, cores_wanted=6)) is Action.REQUEST_EXECUTORS
-    short = replace(sight, cores_wanted=6, cores_requested=6)
+    state, observation = running(epoch=3)
+    assert action(state, replace(observation, cores_wanted=6)) is Action.REQUEST_EXECUTORS
+    short = replace(observation, cores_wanted=6, cores_requested=6)
     assert action(state, short) is Action.WAIT
     assert describe(state, short, POLICY) == (QueryState.WAITING_FOR_CORES, "4 of 6 cores")
 
 
 def test_an_end_for_people_who_want_one() -> None:
     policy = replace(POLICY, max_attempts=3)
-    state, sight, actions = State(), replace(UP, trouble=PASSING), []
+    state, observation, actions = State(), replace(UP, failure=PASSING), []
     for _ in range(3):
-        state, what = decide(state, sight, policy, 0.5)
+        state, what = decide(state, observation, policy, 0.5)
         actions.append(what)
-    assert actions == [Action.STOP_QUERY, Action.STOP_QUERY, Action.LET_GO]
+    assert actions == [Action.STOP_QUERY, Action.STOP_QUERY, Action.STOP_SESSION]
     assert state.halted
-    assert state.trouble is not None
-    assert "restart.maxAttempts is 3" in state.trouble.message
+    assert state.failure is not None
+    assert "restart.maxAttempts is 3" in state.failure.message
     assert decide(state, replace(UP, now=1e6), policy, 0.5)[1] is Action.WAIT
 
 
@@ -73,8 +73,8 @@ def test_an_end_across_processes(tmp_path: Path) -> None:
     kept.write(2)  # the next one after two failures,
     state = first_state(kept.read(), policy)
     assert state.halted
-    assert describe(state, Sight(now=0.0), policy)[0] is QueryState.FAILED
-    assert action(state, Sight(now=0.0)) is Action.WAIT
+    assert describe(state, Observation(now=0.0), policy)[0] is QueryState.FAILED
+    assert action(state, Observation(now=0.0)) is Action.WAIT
     # A new spec begins anew, and so does a start after a stop in good order.
     assert Attempts(tmp_path, "another").read() == 0
     kept.forget()
@@ -92,10 +92,10 @@ def test_the_policy_is_the_specs() -> None:
 
 
 def test_ready_means_committed_by_this_query() -> None:
-    state, sight = running(epoch=3)
-    assert not is_ready(state, sight, POLICY)
-    assert describe(state, sight, POLICY)[0] is QueryState.STARTING
-    committed = replace(sight, epoch=4, now=101.0)
+    state, observation = running(epoch=3)
+    assert not is_ready(state, observation, POLICY)
+    assert describe(state, observation, POLICY)[0] is QueryState.STARTING
+    committed = replace(observation, epoch=4, now=101.0)
     state = after(state, committed)
     assert is_ready(state, committed, POLICY)
     assert describe(state, committed, POLICY)[0] is QueryState.RUNNING
@@ -103,9 +103,9 @@ def test_ready_means_committed_by_this_query() -> None:
 
 
 def test_a_failed_query_is_not_ready_until_it_commits_again() -> None:
-    state, sight = running(epoch=3)
-    state = after(state, replace(sight, epoch=4))
-    state, what = decide(state, replace(UP, trouble=PASSING, epoch=4), POLICY, 0.5)
+    state, observation = running(epoch=3)
+    state = after(state, replace(observation, epoch=4))
+    state, what = decide(state, replace(UP, failure=PASSING, epoch=4), POLICY, 0.5)
     assert what is Action.STOP_QUERY
     assert state.retry_at == 100.5
     assert describe(state, UP, POLICY) == (QueryState.RESTARTING, "after TaskFailed")
@@ -122,17 +122,17 @@ def test_a_failed_query_is_not_ready_until_it_commits_again() -> None:
 
 
 def test_a_permanent_failure_holds_nothing_and_tries_nothing() -> None:
-    state, what = decide(State(), replace(UP, trouble=PERMANENT), POLICY, 0.5)
-    assert what is Action.LET_GO
-    assert describe(state, Sight(now=100.0), POLICY) == (QueryState.FAILED, "Aggregate")
-    assert action(state, Sight(now=1e9)) is Action.WAIT
+    state, what = decide(State(), replace(UP, failure=PERMANENT), POLICY, 0.5)
+    assert what is Action.STOP_SESSION
+    assert describe(state, Observation(now=100.0), POLICY) == (QueryState.FAILED, "Aggregate")
+    assert action(state, Observation(now=1e9)) is Action.WAIT
     assert state.restarts == 0
 
 
 def test_a_cause_that_vanishes_is_looked_for_at_a_slow_pace() -> None:
-    state, _ = decide(State(), Sight(now=100.0, trouble=CURABLE), POLICY, 0.5)
-    assert action(state, Sight(now=101.0)) is Action.WAIT
-    later = Sight(now=101.0 + POLICY.look_again)
+    state, _ = decide(State(), Observation(now=100.0, failure=RECOVERABLE), POLICY, 0.5)
+    assert action(state, Observation(now=101.0)) is Action.WAIT
+    later = Observation(now=101.0 + POLICY.look_again)
     state, what = decide(state, later, POLICY, 0.5)
     assert what is Action.DISCOVER
     state = after(state, replace(later, partitions=4))
@@ -141,48 +141,48 @@ def test_a_cause_that_vanishes_is_looked_for_at_a_slow_pace() -> None:
 
 
 def test_a_record_that_fails_every_restart_is_permanent_in_the_end() -> None:
-    state, sight, actions = State(), replace(UP, trouble=SUSPECT), []
-    for _ in range(POLICY.suspect_at_most):
-        state, what = decide(state, sight, POLICY, 0.5)
+    state, observation, actions = State(), replace(UP, failure=MAYBE_POISON), []
+    for _ in range(POLICY.max_poison_failures):
+        state, what = decide(state, observation, POLICY, 0.5)
         actions.append(what)
-    assert actions == [Action.STOP_QUERY] * (POLICY.suspect_at_most - 1) + [Action.LET_GO]
-    assert state.trouble is not None
-    assert state.trouble.permanent
+    assert actions == [Action.STOP_QUERY] * (POLICY.max_poison_failures - 1) + [Action.STOP_SESSION]
+    assert state.failure is not None
+    assert state.failure.permanent
 
 
 def test_a_commit_clears_a_suspicion() -> None:
-    state, sight = running(epoch=3)
-    state = after(replace(state, suspicions=9), replace(sight, epoch=4))
-    assert state.suspicions == 0
+    state, observation = running(epoch=3)
+    state = after(replace(state, poison_failures=9), replace(observation, epoch=4))
+    assert state.poison_failures == 0
 
 
 def test_back_off_grows_to_a_cap_and_begins_anew_after_health() -> None:
     assert [POLICY.delay(n, 0.999999) < POLICY.backoff_cap for n in (1, 50, 5000)] == [True] * 3
     assert POLICY.delay(3, 0.5) == 2.0
-    state, sight = running(epoch=3)
+    state, observation = running(epoch=3)
     state = replace(state, attempts=7)
-    state = after(state, replace(sight, epoch=4))
+    state = after(state, replace(observation, epoch=4))
     assert state.attempts == 7
-    healthy = replace(sight, epoch=60, now=sight.now + POLICY.stable_after + 1)
+    healthy = replace(observation, epoch=60, now=observation.now + POLICY.stable_after + 1)
     assert after(state, healthy).attempts == 0
 
 
 def test_a_query_that_has_looked_and_found_nothing_is_ready() -> None:
-    state, sight = running(epoch=3)
-    busy = replace(sight, busy=True)
+    state, observation = running(epoch=3)
+    busy = replace(observation, busy=True)
     assert not is_ready(after(state, busy), busy, POLICY)
-    idle = replace(sight, idle=True, flowing=True)
+    idle = replace(observation, idle=True, flowing=True)
     state = after(state, idle)
     assert is_ready(state, idle, POLICY)
     assert describe(state, idle, POLICY)[0] is QueryState.RUNNING
 
 
 def test_what_was_to_end_is_completed_and_lets_go_once() -> None:
-    state, sight = running(epoch=3)
-    ended = replace(sight, query=False, completed=True)
+    state, observation = running(epoch=3)
+    ended = replace(observation, query=False, completed=True)
     state, what = decide(state, ended, POLICY, 0.5)
-    assert what is Action.LET_GO
-    gone = Sight(now=500.0, completed=True)
+    assert what is Action.STOP_SESSION
+    gone = Observation(now=500.0, completed=True)
     assert action(state, gone) is Action.WAIT
     assert is_ready(state, gone, POLICY)
     assert describe(state, gone, POLICY) == (QueryState.COMPLETED, "")
@@ -190,13 +190,13 @@ def test_what_was_to_end_is_completed_and_lets_go_once() -> None:
 
 def test_a_source_that_is_away_is_said_and_waited_for() -> None:
     """Spark goes on by itself when it is back, and says nothing of it meanwhile."""
-    away = Trouble("BrokerUnreachable", "no answer")
-    state, sight = running()
-    state = after(state, replace(sight, epoch=0))
-    gone = replace(sight, now=101.0, epoch=0, away=away)
+    away = Failure("BrokerUnreachable", "no answer")
+    state, observation = running()
+    state = after(state, replace(observation, epoch=0))
+    gone = replace(observation, now=101.0, epoch=0, away=away)
     state, what = decide(state, gone, POLICY, 0.5)
     assert what is Action.WAIT
-    assert state.trouble is away
+    assert state.failure is away
     assert describe(state, gone, POLICY) == (
         QueryState.RESTARTING,
         "waiting for the source: BrokerUnreachable",
@@ -210,18 +210,18 @@ def test_a_source_that_is_away_is_said_and_waited_for() -> None:
 
 
 def test_a_query_that_hangs_because_its_source_is_away_says_so() -> None:
-    state, sight = running()
-    away = Trouble("BrokerUnreachable", "no answer")
-    late = replace(sight, now=sight.now + POLICY.patience + 1, away=away)
+    state, observation = running()
+    away = Failure("BrokerUnreachable", "no answer")
+    late = replace(observation, now=observation.now + POLICY.patience + 1, away=away)
     state, what = decide(state, late, POLICY, 0.5)
     assert what is Action.STOP_QUERY
-    assert state.trouble == away
+    assert state.failure == away
 
 
 def test_a_query_that_its_source_has_outgrown_is_started_anew_once_there_are_cores() -> None:
     """It is no failure, and not counted as one."""
-    state, sight = running()
-    grown = replace(sight, partitions=5, cores_wanted=5, outgrown=True)
+    state, observation = running()
+    grown = replace(observation, partitions=5, cores_wanted=5, outgrown=True)
     assert action(state, grown) is Action.REQUEST_EXECUTORS
     asked = replace(grown, cores_requested=5)
     assert action(state, asked) is Action.WAIT

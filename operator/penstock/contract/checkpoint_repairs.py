@@ -12,7 +12,7 @@ from penstock.api.v1alpha1.status import Cause
 _PATHS_SHOWN = 3
 
 
-class Kind(StrEnum):
+class RepairKind(StrEnum):
     """What was found, and put right."""
 
     UNCOMMITTED_OFFSETS = "UncommittedOffsets"
@@ -39,69 +39,69 @@ class Meaning:
     done: str
 
 
-MEANINGS: Mapping[Kind, Meaning] = {
-    Kind.UNCOMMITTED_OFFSETS: Meaning(
+MEANINGS: Mapping[RepairKind, Meaning] = {
+    RepairKind.UNCOMMITTED_OFFSETS: Meaning(
         Cause.CRASH,
         "`offsets/N` beyond the last commit, which the engine that starts would not run again: "
         "Spark leaves it in place, and would commit its own epoch N under offsets never reached",
         "removed: the records come again",
     ),
-    Kind.TEMPORARY_FILE: Meaning(
+    RepairKind.TEMPORARY_FILE: Meaning(
         Cause.CRASH, "a file that Spark, or Penstock, was still writing", "removed"
     ),
-    Kind.STRAY_CHECKSUM: Meaning(
+    RepairKind.STRAY_CHECKSUM: Meaning(
         Cause.CRASH,
         "a `.crc` without its file, or that does not fit a file that is whole: the next file of "
         "that name could not be written",
         "removed",
     ),
-    Kind.METADATA_LINE: Meaning(
+    RepairKind.METADATA_LINE: Meaning(
         Cause.SWITCH,
         "offsets of the continuous engine, without the line that the batch engines need",
         "the line supplied",
     ),
-    Kind.ASYNC_GAP: Meaning(
+    RepairKind.ASYNC_GAP: Meaning(
         Cause.SWITCH,
         "numbers left out by asynchronous progress tracking, which is now off: Spark wants the "
         "offsets before the newest",
         "supplied, from the offsets before the gap",
     ),
-    Kind.TORN_COMMIT: Meaning(
+    RepairKind.TORN_COMMIT: Meaning(
         Cause.DAMAGE,
         "a commit that is empty, cut short or not what its checksum says",
         "removed: the newest whole commit counts",
     ),
-    Kind.TORN_OFFSETS: Meaning(
+    RepairKind.TORN_OFFSETS: Meaning(
         Cause.DAMAGE,
         "offsets that are empty, cut short or not what their checksum says",
         "removed, and a commit of the same number with them",
     ),
-    Kind.COMMIT_WITHOUT_OFFSETS: Meaning(
+    RepairKind.COMMIT_WITHOUT_OFFSETS: Meaning(
         Cause.DAMAGE, "a commit whose offsets are missing or torn", "removed"
     ),
-    Kind.BACKWARD_OFFSETS: Meaning(
+    RepairKind.BACKWARD_OFFSETS: Meaning(
         Cause.DAMAGE,
         "a planned batch that ends before the one before it, which Spark takes for a loss of data",
         "removed: the batch is planned anew",
     ),
-    Kind.MISSING_OFFSETS: Meaning(
+    RepairKind.MISSING_OFFSETS: Meaning(
         Cause.DAMAGE,
         "the offsets before the newest are missing, and no asynchronous progress tracking left "
         "them out",
         "supplied, from the offsets before them; Spark reads them and does not use them",
     ),
-    Kind.LOST_COMMITS: Meaning(
+    RepairKind.LOST_COMMITS: Meaning(
         Cause.DAMAGE,
         "no commit is left, but the offsets of the batch engines are: batch N is planned when "
         "N - 1 is done",
         "nothing to do: the newest batch runs again",
     ),
-    Kind.BROKEN_METADATA: Meaning(
+    RepairKind.BROKEN_METADATA: Meaning(
         Cause.DAMAGE,
         "`metadata`, which holds the query's id and nothing else, is missing or broken",
         "written anew: the query has another id, which only Spark's own metrics and logs show",
     ),
-    Kind.BROKEN_BEGINNING: Meaning(
+    RepairKind.BROKEN_BEGINNING: Meaning(
         Cause.DAMAGE,
         "`sources/N/0`, where a batch engine noted at its first start where to begin, is broken",
         "removed: Spark notes it again if it needs it, and Penstock knows where that was",
@@ -110,10 +110,10 @@ MEANINGS: Mapping[Kind, Meaning] = {
 
 
 @dataclass(frozen=True)
-class Mending:
+class Repair:
     """One thing that was put right."""
 
-    kind: Kind
+    kind: RepairKind
     path: str
     """Relative to the checkpoint."""
 
@@ -123,16 +123,16 @@ class Mending:
         return MEANINGS[self.kind].cause
 
 
-def gravest(mendings: Iterable[Mending]) -> Mending:
+def gravest(repairs: Iterable[Repair]) -> Repair:
     """The one to be named where there is room for one: the first of the gravest cause."""
     order = list(Cause)
-    return max(mendings, key=lambda each: order.index(each.cause))
+    return max(repairs, key=lambda each: order.index(each.cause))
 
 
-def in_words(mendings: Iterable[Mending]) -> str:
+def in_words(repairs: Iterable[Repair]) -> str:
     """Kind by kind, with a few paths of each."""
-    paths: dict[Kind, list[str]] = {}
-    for each in mendings:
+    paths: dict[RepairKind, list[str]] = {}
+    for each in repairs:
         paths.setdefault(each.kind, []).append(each.path)
     return "; ".join(f"{kind} ({_some(found)})" for kind, found in paths.items())
 

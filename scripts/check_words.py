@@ -26,7 +26,7 @@ NOT_CHECKED = frozenset({GLOSSARY, "CHANGELOG.md"})
 _ROW = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| (everywhere|names)(?:, except ([^|]+?))? \|$")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _COMPOUND = re.compile(r"[A-Za-z0-9]+(?:_+[A-Za-z0-9]+)+|[A-Za-z]*[a-z0-9][A-Z]\w*")
-_BINARY = frozenset({".jar", ".png", ".gif", ".ico", ".svg"})
+_NOT_TEXT = frozenset({".jar", ".png", ".gif", ".ico", ".svg"})
 
 Words = tuple[str, ...]
 
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = [
         finding
         for path in given.paths or _tracked()
-        if path not in NOT_CHECKED
+        if path not in NOT_CHECKED and Path(path).suffix not in _NOT_TEXT
         for finding in findings_in(path, (ROOT / path).read_text(), retired)
     ]
     for finding in sorted(found):
@@ -106,7 +106,7 @@ def _tracked() -> list[str]:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True)
     names = listed.stdout.decode().splitlines()
     # A file that is deleted and not committed yet is still listed.
-    return [name for name in names if Path(name).suffix not in _BINARY and (ROOT / name).is_file()]
+    return [name for name in names if (ROOT / name).is_file()]
 
 
 def _words(text: str) -> Words:

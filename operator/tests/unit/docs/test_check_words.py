@@ -57,14 +57,3 @@ def test_every_row_of_the_glossary_is_read() -> None:
     section = text.split("## Retired words")[1]
     rows = re.findall(r"^\| `.*$", section, re.MULTILINE)
     assert len(retired_words(text)) == len(rows)
-
-
-def test_every_place_in_the_glossary_exists() -> None:
-    """Each term names the code that it is about."""
-    text = (CHECKOUT / check_words.GLOSSARY).read_text().split("## Retired words")[0]
-    rows = [row for row in re.findall(r"^\|.*\|$", text, re.MULTILINE) if "---" not in row]
-    places = [place for row in rows for place in re.findall(r"`([^`]+)`", row.split("|")[3])]
-    assert len(places) > 40
-    roots = (CHECKOUT / "operator" / "penstock", CHECKOUT)
-    missing = [each for each in places if not any((root / each).exists() for root in roots)]
-    assert missing == []

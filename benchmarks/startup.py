@@ -23,7 +23,7 @@ from pathlib import Path
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.folder import CheckpointFolder
-from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, quick_start
+from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, fast_start_options
 from testkit.driver.class_archive import archive, java_options
 from testkit.driver.in_process_driver import running
 from testkit.kafka.jars import connector_jars
@@ -114,7 +114,7 @@ class Started:
         self._process.wait(PATIENCE)
 
     def _has_more_than(self, before: int) -> bool:
-        epoch = self.checkpoint.epoch()
+        epoch = self.checkpoint.progress.committed_epoch()
         return epoch is not None and epoch > before
 
     def _children(self) -> list[int]:
@@ -143,11 +143,11 @@ class Bench:
     def round(self) -> None:
         """Every figure once."""
         self._start("start: as in a pod", self.as_in_a_pod)
-        self._start("start: without the archive", quick_start([]))
+        self._start("start: without the archive", fast_start_options([]))
         self._start("start: without the archive and C1", [])
         self._shipped("start: pyspark as shipped")
         self._killed("level 2: as in a pod", self.as_in_a_pod)
-        self._killed("level 2: without the archive", quick_start([]))
+        self._killed("level 2: without the archive", fast_start_options([]))
 
     def _fresh(self) -> Path:
         self._runs += 1
@@ -178,7 +178,7 @@ class Bench:
             first.commit_after(1)
             dead = time.monotonic()
             first.kill_jvm()
-        epoch = first.checkpoint.epoch()
+        epoch = first.checkpoint.progress.committed_epoch()
         with self._driver(folder, options) as second:
             second.commit_after(epoch)
             self._note(name, time.monotonic() - dead)

@@ -17,14 +17,14 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import Size, size
 from penstock.driver.checkpoint.files import Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
-from penstock.driver.checkpoint.repair import RepairPlan, committed_epoch
+from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.engine import is_asynchronous
-from penstock.driver.environment import Local
+from penstock.driver.environment import LocalEnvironment
 from penstock.driver.java_exceptions import read_chain
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.spark import executors, query, session
-from testkit.driver.checkpoints import read
+from testkit.driver.checkpoints import names, read
 from testkit.kafka.topics import Topics, number_flow
 from testkit.wait import wait_for
 
@@ -34,20 +34,20 @@ def bare_session(jvm: Jvm, any_of: ContinuousStream, folder: Path) -> Iterator[S
     """Spark, as the driver starts it for a stream of two partitions."""
     wanted = size(2, any_of.spec)
     assert isinstance(wanted, Size)
-    spark = session.start(jvm.gateway, session.spark_conf(any_of, Local(folder), wanted))
+    spark = session.start(jvm.gateway, session.spark_conf(any_of, LocalEnvironment(folder), wanted))
     try:
         yield spark
     finally:
         spark.stop()
 
 
-class Bare:
+class BareQuery:
     """A query over a checkpoint that was mended as before each start (Engine.check_query)."""
 
     def __init__(self, spark: SparkSession, flow: ContinuousStream, folder: Path) -> None:
         self.folder = CheckpointFolder(folder)
         self.repair: RepairPlan = self.folder.repair(flow.spec)
-        environment = Local(folder)
+        environment = LocalEnvironment(folder)
         frame = query.plan(spark, flow.spec, environment)
         query.check(frame, flow.spec)
         self.query: StreamingQuery = query.start(
@@ -66,13 +66,13 @@ class Bare:
 
 
 @contextmanager
-def bare(spark: SparkSession, flow: ContinuousStream, folder: Path) -> Iterator[Bare]:
+def bare(spark: SparkSession, flow: ContinuousStream, folder: Path) -> Iterator[BareQuery]:
     """A query for the length of the block."""
-    it = Bare(spark, flow, folder)
+    it = BareQuery(spark, flow, folder)
     try:
         yield it
     finally:
-        with executors.quiet_about_killed_tasks(spark.sparkContext):
+        with executors.without_stop_warnings(spark.sparkContext):
             it.query.stop()
 
 
@@ -126,9 +126,7 @@ class Run:
 
 def newest(files: Files) -> int:
     """The newest commit."""
-    found = committed_epoch(path.removeprefix("commits/") for path in files)
-    assert found is not None
-    return found
+    return max(int(path.removeprefix("commits/")) for path in names(files) if "commits/" in path)
 
 
 def total(offsets: Offsets | None) -> int:
@@ -137,7 +135,7 @@ def total(offsets: Offsets | None) -> int:
 
 
 def _has_committed(folder: CheckpointFolder, _: Topics, __: str, records: int) -> bool:
-    return total(folder.committed_offsets()) == records
+    return total(folder.progress.committed_offsets()) == records
 
 
 def _has_written(_: CheckpointFolder, topics: Topics, sink: str, records: int) -> bool:

@@ -142,26 +142,26 @@ def _missing() -> Iterator[Damage]:
     yield Damage(
         "newest offsets missing",
         _to(missing, "offsets", 0),
-        Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.STRAY_CHECKSUM), back=1),
-        Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.STRAY_CHECKSUM), back=1),
+        Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.LEFTOVER_CHECKSUM), back=1),
+        Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.LEFTOVER_CHECKSUM), back=1),
     )
     yield Damage(
         "second-newest offsets missing",
         _to(missing, "offsets", 1),
-        Repaired((RepairKind.STRAY_CHECKSUM,)),
-        Repaired((RepairKind.STRAY_CHECKSUM, RepairKind.MISSING_OFFSETS)),
+        Repaired((RepairKind.LEFTOVER_CHECKSUM,)),
+        Repaired((RepairKind.LEFTOVER_CHECKSUM, RepairKind.MISSING_OFFSETS)),
     )
     yield Damage(
         "newest commit missing",
         _to(missing, "commits", 0),
-        Repaired((RepairKind.UNCOMMITTED_OFFSETS, RepairKind.STRAY_CHECKSUM), back=1),
-        Repaired((RepairKind.STRAY_CHECKSUM,), back=1),
+        Repaired((RepairKind.UNCOMMITTED_OFFSETS, RepairKind.LEFTOVER_CHECKSUM), back=1),
+        Repaired((RepairKind.LEFTOVER_CHECKSUM,), back=1),
     )
     yield Damage(
         "second-newest commit missing",
         _to(missing, "commits", 1),
-        Repaired((RepairKind.STRAY_CHECKSUM,)),
-        Repaired((RepairKind.STRAY_CHECKSUM,)),
+        Repaired((RepairKind.LEFTOVER_CHECKSUM,)),
+        Repaired((RepairKind.LEFTOVER_CHECKSUM,)),
     )
     yield Damage(
         "`metadata` missing",
@@ -205,7 +205,7 @@ def _copied(files: Contents, log: str, number: int, to: int) -> None:
     files[target], files[checksum_path(target)] = files[source], files[checksum_path(source)]
 
 
-def _strays() -> Iterator[Damage]:
+def _stale_files() -> Iterator[Damage]:
     for log in ("offsets", "commits"):
         yield Damage(
             f"a stale temporary file in `{log}`, with its checksum",
@@ -218,7 +218,7 @@ def _strays() -> Iterator[Damage]:
             f"a stale `.crc` of a number far ahead in `{log}`": partial(_stale, log, 50),
             f"the newest `.crc` in `{log}` cut short": partial(_cut, log),
         }.items():
-            stray = Repaired((RepairKind.STRAY_CHECKSUM,))
+            stray = Repaired((RepairKind.LEFTOVER_CHECKSUM,))
             yield Damage(name, harm, stray, stray)
     yield Damage(
         "the newest offsets with the `.crc` of others",
@@ -271,7 +271,7 @@ TABLE: tuple[Damage, ...] = (
     *_torn(),
     *_missing(),
     *_duplicated(),
-    *_strays(),
+    *_stale_files(),
     *_everything(),
 )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.driver.checkpoint.files import Files, checksum_path
-from testkit.wait import over_and_over
+from testkit.wait import repeat_in_background
 
 _UNIQUE = re.compile(r"\.[0-9a-f-]{36}\.tmp")
 
@@ -101,7 +101,7 @@ class Watch:
 def watching(folder: Path) -> Iterator[Watch]:
     """Looks as often as it can, for the length of the block."""
     watch = Watch(folder)
-    with over_and_over(watch.look, 0.002):
+    with repeat_in_background(watch.look, 0.002):
         yield watch
 
 

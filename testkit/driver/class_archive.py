@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from penstock.driver.jvm import Jvm, command, quick_start
+from penstock.driver.jvm import Jvm, command, fast_start_options
 from testkit.driver.in_process_driver import running
 from testkit.paths import cache_dir
 from testkit.streams.streams import RATE, stream
@@ -23,7 +23,7 @@ _HEAP = 768
 
 def java_options(class_path: str) -> list[str]:
     """Options for a driver's JVM: those of the image."""
-    return quick_start([f"-XX:SharedArchiveFile={archive(class_path)}", "-Xshare:auto"])
+    return fast_start_options([f"-XX:SharedArchiveFile={archive(class_path)}", "-Xshare:auto"])
 
 
 def archive(class_path: str) -> Path:

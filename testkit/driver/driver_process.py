@@ -19,7 +19,7 @@ from penstock.driver.jvm import ENV_JAVA_OPTIONS
 from testkit.driver.class_archive import java_options
 from testkit.kafka.broker import free_ports
 from testkit.kafka.topics import Topics
-from testkit.wait import over_and_over, wait_for
+from testkit.wait import repeat_in_background, wait_for
 
 # Spark says these at a start, the first of a continuous query, the second after async tracking,
 # whose commits trail; they are true and harmless.
@@ -156,5 +156,5 @@ def traffic(topics: Topics, topic: str) -> Iterator[list[int]]:
         topics.send(topic, range(sent[0], sent[0] + 10))
         sent[0] += 10
 
-    with over_and_over(send, 0.05):
+    with repeat_in_background(send, 0.05):
         yield sent

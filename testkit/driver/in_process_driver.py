@@ -10,18 +10,18 @@ from pathlib import Path
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.driver.environment import Environment, Local
+from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes_api import Api
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.supervision.loop import Loop
-from penstock.driver.supervision.restart_policy import Policy
+from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.runtime import QueryRuntime
-from testkit.wait import PATIENCE, wait_for
+from testkit.wait import PATIENCE_SECONDS, wait_for
 
 
-class Running:
+class InProcessDriver:
     """A driver's loop in a thread, and every report it made."""
 
     def __init__(
@@ -29,7 +29,7 @@ class Running:
         stream: ContinuousStream,
         jvm: Jvm,
         environment: Environment,
-        policy: Policy,
+        policy: RestartPolicy,
         api: Api | None = None,
     ) -> None:
         self.reports: list[DriverReport] = []
@@ -48,7 +48,7 @@ class Running:
             self._loop.run(self.stop)
         except BaseException as error:
             self.error = error
-            self.runtime.let_go()
+            self.runtime.stop_session()
 
     @property
     def last(self) -> DriverReport:
@@ -87,16 +87,16 @@ def running(
     stream: ContinuousStream,
     jvm: Jvm,
     where: Path | Environment,
-    policy: Policy | None = None,
+    policy: RestartPolicy | None = None,
     api: Api | None = None,
-) -> Iterator[Running]:
+) -> Iterator[InProcessDriver]:
     """A driver for the length of the block, stopped in good order at its end."""
-    environment = Local(where) if isinstance(where, Path) else where
-    policy = policy or replace(Policy.of(stream.spec), backoff_base=0.1)
-    it = Running(stream, jvm, environment, policy, api)
+    environment = LocalEnvironment(where) if isinstance(where, Path) else where
+    policy = policy or replace(RestartPolicy.from_spec(stream.spec), backoff_base=0.1)
+    it = InProcessDriver(stream, jvm, environment, policy, api)
     try:
         yield it
     finally:
         it.stop.set()
-        it.thread.join(PATIENCE)
+        it.thread.join(PATIENCE_SECONDS)
         assert not it.thread.is_alive()

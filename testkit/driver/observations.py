@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.driver.failures import Failure
-from penstock.driver.supervision.restart_policy import Policy
+from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.state import Observation, State
 from penstock.driver.supervision.supervisor import Action, decide
 
-POLICY = Policy(interval=1.0)
+POLICY = RestartPolicy(interval=1.0)
 PASSING = Failure("TaskFailed", "an executor was lost")
 PERMANENT = Failure("UnsupportedOperation", "Aggregate", permanent=True)
 RECOVERABLE = Failure("TopicMissing", "in", permanent=True, recoverable=True)
 MAYBE_POISON = Failure("CastInvalidInput", "a record", maybe_poison=True)
 UP = Observation(
-    now=100.0, partitions=4, cores_wanted=4, cores_requested=4, cores=4, session=True
+    now=100.0, partitions=4, cores_wanted=4, cores_requested=4, cores=4, has_session=True
 )  # fmt: skip
 
 
@@ -31,5 +31,5 @@ def after(state: State, observation: Observation) -> State:
 
 def running(epoch: int | None = None, now: float = 100.0) -> tuple[State, Observation]:
     """A query that has just been started, at this epoch."""
-    state = after(State(checked=True), replace(UP, now=now, epoch=epoch))
-    return state, replace(UP, now=now, query=True, epoch=epoch)
+    state = after(State(query_checked=True), replace(UP, now=now, epoch=epoch))
+    return state, replace(UP, now=now, has_query=True, epoch=epoch)

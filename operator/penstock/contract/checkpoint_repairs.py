@@ -1,4 +1,4 @@
-"""What can be put right in a checkpoint: what each mending is called, and what led to it."""
+"""The kinds of checkpoint repair: their names, causes and descriptions."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from enum import StrEnum
 
 from penstock.api.v1alpha1.status import Cause
 
-# Enough to find the place by; the log line has them all.
-_PATHS_SHOWN = 3
+# Enough to find the place; the driver's log line lists all paths.
+_MAX_PATHS_SHOWN = 3
 
 
 class RepairKind(StrEnum):
-    """What was found, and put right."""
+    """What was found, and repaired."""
 
     UNCOMMITTED_OFFSETS = "UncommittedOffsets"
     TEMPORARY_FILE = "TemporaryFile"
-    STRAY_CHECKSUM = "StrayChecksum"
+    LEFTOVER_CHECKSUM = "LeftoverChecksum"
     METADATA_LINE = "MetadataLine"
     ASYNC_GAP = "AsyncGap"
     TORN_COMMIT = "TornCommit"
@@ -27,91 +27,92 @@ class RepairKind(StrEnum):
     MISSING_OFFSETS = "MissingOffsets"
     LOST_COMMITS = "LostCommits"
     BROKEN_METADATA = "BrokenMetadata"
-    BROKEN_BEGINNING = "BrokenBeginning"
+    BROKEN_INITIAL_OFFSETS = "BrokenInitialOffsets"
 
 
 @dataclass(frozen=True)
-class Meaning:
-    """What a kind of mending is about, for people."""
+class RepairDescription:
+    """One kind of repair, for users: a row of docs/checkpoints.md."""
 
     cause: Cause
     found: str
-    done: str
+    action: str
 
 
-MEANINGS: Mapping[RepairKind, Meaning] = {
-    RepairKind.UNCOMMITTED_OFFSETS: Meaning(
+REPAIR_DESCRIPTIONS: Mapping[RepairKind, RepairDescription] = {
+    RepairKind.UNCOMMITTED_OFFSETS: RepairDescription(
         Cause.CRASH,
-        "`offsets/N` beyond the last commit, which the engine that starts would not run again: "
-        "Spark leaves it in place, and would commit its own epoch N under offsets never reached",
-        "removed: the records come again",
+        "`offsets/N` after the last commit, which the engine that starts would not run again. "
+        "Spark leaves the file in place and would commit its own epoch N under offsets that it "
+        "never reached",
+        "removed: the records are replayed",
     ),
-    RepairKind.TEMPORARY_FILE: Meaning(
-        Cause.CRASH, "a file that Spark, or Penstock, was still writing", "removed"
+    RepairKind.TEMPORARY_FILE: RepairDescription(
+        Cause.CRASH, "a file that Spark or Penstock had not finished writing", "removed"
     ),
-    RepairKind.STRAY_CHECKSUM: Meaning(
+    RepairKind.LEFTOVER_CHECKSUM: RepairDescription(
         Cause.CRASH,
-        "a `.crc` without its file, or that does not fit a file that is whole: the next file of "
-        "that name could not be written",
+        "a `.crc` without its file, or one that does not match a whole file: Spark could not write "
+        "the next file of that name",
         "removed",
     ),
-    RepairKind.METADATA_LINE: Meaning(
+    RepairKind.METADATA_LINE: RepairDescription(
         Cause.SWITCH,
         "offsets of the continuous engine, without the line that the batch engines need",
-        "the line supplied",
+        "the line is added",
     ),
-    RepairKind.ASYNC_GAP: Meaning(
+    RepairKind.ASYNC_GAP: RepairDescription(
         Cause.SWITCH,
-        "numbers left out by asynchronous progress tracking, which is now off: Spark wants the "
+        "numbers that asynchronous progress tracking, which is now off, left out: Spark needs the "
         "offsets before the newest",
-        "supplied, from the offsets before the gap",
+        "added, from the offsets before the gap",
     ),
-    RepairKind.TORN_COMMIT: Meaning(
+    RepairKind.TORN_COMMIT: RepairDescription(
         Cause.DAMAGE,
-        "a commit that is empty, cut short or not what its checksum says",
+        "a commit that is empty, truncated, or does not match its checksum",
         "removed: the newest whole commit counts",
     ),
-    RepairKind.TORN_OFFSETS: Meaning(
+    RepairKind.TORN_OFFSETS: RepairDescription(
         Cause.DAMAGE,
-        "offsets that are empty, cut short or not what their checksum says",
-        "removed, and a commit of the same number with them",
+        "offsets that are empty, truncated, or do not match their checksum",
+        "removed, together with a commit of the same number",
     ),
-    RepairKind.COMMIT_WITHOUT_OFFSETS: Meaning(
+    RepairKind.COMMIT_WITHOUT_OFFSETS: RepairDescription(
         Cause.DAMAGE, "a commit whose offsets are missing or torn", "removed"
     ),
-    RepairKind.BACKWARD_OFFSETS: Meaning(
+    RepairKind.BACKWARD_OFFSETS: RepairDescription(
         Cause.DAMAGE,
-        "a planned batch that ends before the one before it, which Spark takes for a loss of data",
-        "removed: the batch is planned anew",
+        "a planned batch that ends before the one before it, which Spark takes for data loss",
+        "removed: the batch is planned again",
     ),
-    RepairKind.MISSING_OFFSETS: Meaning(
+    RepairKind.MISSING_OFFSETS: RepairDescription(
         Cause.DAMAGE,
-        "the offsets before the newest are missing, and no asynchronous progress tracking left "
-        "them out",
-        "supplied, from the offsets before them; Spark reads them and does not use them",
+        "the offsets before the newest are missing, and not because of asynchronous progress "
+        "tracking",
+        "added, from the offsets before them; Spark reads them and does not use them",
     ),
-    RepairKind.LOST_COMMITS: Meaning(
+    RepairKind.LOST_COMMITS: RepairDescription(
         Cause.DAMAGE,
         "no commit is left, but the offsets of the batch engines are: batch N is planned when "
         "N - 1 is done",
         "nothing to do: the newest batch runs again",
     ),
-    RepairKind.BROKEN_METADATA: Meaning(
+    RepairKind.BROKEN_METADATA: RepairDescription(
         Cause.DAMAGE,
-        "`metadata`, which holds the query's id and nothing else, is missing or broken",
-        "written anew: the query has another id, which only Spark's own metrics and logs show",
+        "`metadata`, which holds only the query's id, is missing or broken",
+        "rewritten: the query gets another id, which only Spark's own metrics and logs show",
     ),
-    RepairKind.BROKEN_BEGINNING: Meaning(
+    RepairKind.BROKEN_INITIAL_OFFSETS: RepairDescription(
         Cause.DAMAGE,
-        "`sources/N/0`, where a batch engine noted at its first start where to begin, is broken",
-        "removed: Spark notes it again if it needs it, and Penstock knows where that was",
+        "`sources/N/0`, the initial offsets file of a batch engine, is broken",
+        "removed: Spark writes it again if it needs it, and Penstock knows the offsets",
     ),
 }
 
 
 @dataclass(frozen=True)
 class Repair:
-    """One thing that was put right."""
+    """One repaired file."""
 
     kind: RepairKind
     path: str
@@ -119,18 +120,18 @@ class Repair:
 
     @property
     def cause(self) -> Cause:
-        """What led to it."""
-        return MEANINGS[self.kind].cause
+        """What made the repair necessary."""
+        return REPAIR_DESCRIPTIONS[self.kind].cause
 
 
-def gravest(repairs: Iterable[Repair]) -> Repair:
-    """The one to be named where there is room for one: the first of the gravest cause."""
+def most_severe(repairs: Iterable[Repair]) -> Repair:
+    """The first repair with the most severe cause."""
     order = list(Cause)
     return max(repairs, key=lambda each: order.index(each.cause))
 
 
-def in_words(repairs: Iterable[Repair]) -> str:
-    """Kind by kind, with a few paths of each."""
+def summarize(repairs: Iterable[Repair]) -> str:
+    """Each kind, with a few of its paths."""
     paths: dict[RepairKind, list[str]] = {}
     for each in repairs:
         paths.setdefault(each.kind, []).append(each.path)
@@ -138,5 +139,5 @@ def in_words(repairs: Iterable[Repair]) -> str:
 
 
 def _some(paths: list[str]) -> str:
-    more = len(paths) - _PATHS_SHOWN
-    return ", ".join(paths[:_PATHS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(paths) - _MAX_PATHS_SHOWN
+    return ", ".join(paths[:_MAX_PATHS_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -14,7 +14,7 @@ FIRST_GENERATION = "generation-0"
 
 
 @dataclass(frozen=True)
-class Kubernetes:
+class PodEnvironment:
     """A driver pod: executors are pods too, and the checkpoint is a mounted volume."""
 
     pod_name: str
@@ -36,7 +36,7 @@ class Kubernetes:
 
 
 @dataclass(frozen=True)
-class Local:
+class LocalEnvironment:
     """One machine: driver and tasks share a JVM, `local[N]` with a core for each partition."""
 
     checkpoint: Path
@@ -51,15 +51,17 @@ class Local:
     """The same of ConfigMaps."""
 
 
-Environment = Kubernetes | Local
+Environment = PodEnvironment | LocalEnvironment
 
 
-def pod_environment(environment: Mapping[str, str], stream: ContinuousStream) -> Kubernetes | None:
+def pod_environment(
+    environment: Mapping[str, str], stream: ContinuousStream
+) -> PodEnvironment | None:
     """The place that the pod's environment tells of; None outside a pod of the operator's."""
     pod_name = environment.get(naming.ENV_POD_NAME)
     if not pod_name:
         return None
-    return Kubernetes(
+    return PodEnvironment(
         pod_name=pod_name,
         pod_ip=environment[naming.ENV_POD_IP],
         namespace=stream.metadata.namespace,

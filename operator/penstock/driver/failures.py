@@ -26,7 +26,7 @@ _KAFKA = "org.apache.kafka.common"
 
 
 @dataclass(frozen=True)
-class Link:
+class ExceptionInfo:
     """One exception of a chain of causes."""
 
     classes: tuple[str, ...]
@@ -49,7 +49,7 @@ class Failure:
     """Passing, but if it comes again and again without progress it is permanent: a record that the
     transform cannot take, which every restart meets again."""
 
-    def at(self, time: datetime) -> LastFailure:
+    def to_status(self, time: datetime) -> LastFailure:
         """The failure as it is reported."""
         return LastFailure(
             reason=self.reason, message=self.message, permanent=self.permanent, time=time
@@ -73,7 +73,7 @@ class _Rule:
     permanent: bool = False
     recoverable: bool = False
     advice: str = ""
-    about_a_record: bool = False
+    is_record_error: bool = False
     """Its message may show a record's contents, so it is not repeated; and the record stays."""
 
 
@@ -147,7 +147,7 @@ _RULES: tuple[_Rule, ...] = (
     _Rule(
         f"{_KAFKA}.errors.SerializationException",
         "Serialization",
-        about_a_record=True,
+        is_record_error=True,
     ),
     _Rule(f"{_KAFKA}.errors.RecordTooLargeException", "RecordTooLarge", permanent=True),
     _Rule(f"{_KAFKA}.config.ConfigException", "KafkaOptionInvalid", permanent=True),
@@ -155,18 +155,18 @@ _RULES: tuple[_Rule, ...] = (
     _Rule("java.util.concurrent.TimeoutException", "BrokerUnreachable"),
     _Rule("org.apache.spark.SparkClassNotFoundException", "ClassNotFound", permanent=True),
     _Rule("java.lang.OutOfMemoryError", "OutOfMemory", advice="Give the executors more memory."),
-    _Rule("org.apache.spark.SparkArithmeticException", about_a_record=True),
-    _Rule("org.apache.spark.SparkDateTimeException", about_a_record=True),
-    _Rule("org.apache.spark.SparkNumberFormatException", about_a_record=True),
-    _Rule("org.apache.spark.SparkArrayIndexOutOfBoundsException", about_a_record=True),
-    _Rule("org.apache.spark.SparkRuntimeException", about_a_record=True),
+    _Rule("org.apache.spark.SparkArithmeticException", is_record_error=True),
+    _Rule("org.apache.spark.SparkDateTimeException", is_record_error=True),
+    _Rule("org.apache.spark.SparkNumberFormatException", is_record_error=True),
+    _Rule("org.apache.spark.SparkArrayIndexOutOfBoundsException", is_record_error=True),
+    _Rule("org.apache.spark.SparkRuntimeException", is_record_error=True),
     _Rule("org.apache.spark.SparkUnsupportedOperationException", permanent=True),
     _Rule("java.lang.IllegalArgumentException", "OptionInvalid", permanent=True),
     _Rule("org.apache.spark.SparkException", TASK_FAILED),
 )
 
 
-def classify(chain: Sequence[Link]) -> Failure:
+def classify(chain: Sequence[ExceptionInfo]) -> Failure:
     """What a chain of causes means; the outermost exception comes first."""
     if not chain:
         return Failure("Unknown", "the query failed without saying why")
@@ -178,12 +178,12 @@ def classify(chain: Sequence[Link]) -> Failure:
     return Failure(_camel(root.classes[0].rsplit(".", 1)[-1]), _headline(root))
 
 
-def _failure(rule: _Rule, link: Link) -> Failure:
+def _failure(rule: _Rule, link: ExceptionInfo) -> Failure:
     condition = None if _is_legacy(link.condition) else link.condition
     named_after = (condition or link.classes[0].rsplit(".", 1)[-1]).split(".", 1)[0]
     message = (
         f"[{link.condition or link.classes[0]}] {_DATA_ERROR}"
-        if rule.about_a_record
+        if rule.is_record_error
         else _headline(link)
     )
     return Failure(
@@ -191,7 +191,7 @@ def _failure(rule: _Rule, link: Link) -> Failure:
         message=f"{message} {rule.advice}".strip(),
         permanent=rule.permanent,
         recoverable=rule.recoverable,
-        maybe_poison=rule.about_a_record,
+        maybe_poison=rule.is_record_error,
     )
 
 
@@ -199,7 +199,7 @@ def _is_legacy(condition: str | None) -> bool:
     return condition is None or condition.startswith("_LEGACY_ERROR_TEMP_")
 
 
-def _headline(link: Link) -> str:
+def _headline(link: ExceptionInfo) -> str:
     """The message's first line: what follows are plans and stack traces."""
     lines = [line.strip() for line in link.message.splitlines() if line.strip()]
     headline = lines[0] if lines else link.classes[0]

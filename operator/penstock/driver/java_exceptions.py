@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.driver.failures import DriverError, Failure, Link, classify
+from penstock.driver.failures import DriverError, ExceptionInfo, Failure, classify
 
 _DEEPEST = 20
 
@@ -17,9 +17,9 @@ def classify_exception(error: BaseException) -> Failure:
     return classify(read_chain(throwable) if throwable is not None else _python_chain(error))
 
 
-def read_chain(throwable: Any) -> list[Link]:
+def read_chain(throwable: Any) -> list[ExceptionInfo]:
     """A Throwable and its causes, outermost first."""
-    chain: list[Link] = []
+    chain: list[ExceptionInfo] = []
     while throwable is not None and len(chain) < _DEEPEST:
         chain.append(_link(throwable))
         throwable = throwable.getCause()
@@ -37,7 +37,7 @@ def _throwable(error: BaseException) -> Any | None:
     return None
 
 
-def _link(throwable: Any) -> Link:
+def _link(throwable: Any) -> ExceptionInfo:
     classes = []
     a_class = throwable.getClass()
     # SparkThrowable is an interface; every class that implements it has the method.
@@ -48,18 +48,18 @@ def _link(throwable: Any) -> Link:
             each.getName() == "org.apache.spark.SparkThrowable" for each in a_class.getInterfaces()
         )
         a_class = a_class.getSuperclass()
-    return Link(
+    return ExceptionInfo(
         classes=tuple(classes),
         message=throwable.getMessage() or "",
         condition=throwable.getCondition() if has_condition else None,
     )
 
 
-def _python_chain(error: BaseException) -> list[Link]:
-    chain: list[Link] = []
+def _python_chain(error: BaseException) -> list[ExceptionInfo]:
+    chain: list[ExceptionInfo] = []
     current: BaseException | None = error
     while current is not None and len(chain) < _DEEPEST:
         classes = tuple(f"{each.__module__}.{each.__qualname__}" for each in type(current).__mro__)
-        chain.append(Link(classes, str(current)))
+        chain.append(ExceptionInfo(classes, str(current)))
         current = current.__cause__
     return chain

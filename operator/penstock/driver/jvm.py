@@ -45,7 +45,7 @@ _EXIT_OUT_OF_MEMORY = 3
 ENV_JAVA_OPTIONS = "PENSTOCK_DRIVER_JAVA_OPTIONS"
 
 
-def quick_start(options: Sequence[str]) -> list[str]:
+def fast_start_options(options: Sequence[str]) -> list[str]:
     """Options for a JVM that only plans and coordinates, ahead of the user's own.
 
     C1 alone and the serial collector start faster (12.1 instead of 14.3 s to the first commit,
@@ -100,17 +100,19 @@ def environment(inherited: Mapping[str, str], address: str) -> dict[str, str]:
     }
 
 
-def why_it_ended(exit_code: int) -> Failure:
+def failure_of_exit(exit_code: int) -> Failure:
     """What the end of the JVM means; a negative code is the signal that ended it."""
     if exit_code == -signal.SIGKILL:
         return Failure(
             "DriverKilled",
             "the driver's JVM was killed (exit code 137): most often it used more memory than its "
-            "container may; if it happens again, raise spec.driver.memoryOverhead",
+            "container may; if it happens again, raise spec.driver.resources.limits.memory and "
+            "spec.driver.memoryOverhead",
         )
     if exit_code == _EXIT_OUT_OF_MEMORY:
         return Failure(
-            "DriverOutOfMemory", "the driver's JVM ran out of heap: raise spec.driver.memory"
+            "DriverOutOfMemory",
+            "the driver's JVM ran out of heap: raise spec.driver.resources.limits.memory",
         )
     if exit_code < 0:
         name = signal.Signals(-exit_code).name
@@ -168,10 +170,10 @@ class Jvm:
         return self._process.poll()
 
     @property
-    def why_ended(self) -> Failure | None:
+    def exit_failure(self) -> Failure | None:
         """What its end means; None while it lives."""
         exit_code = self.exit_code
-        return None if exit_code is None else self._why_killed or why_it_ended(exit_code)
+        return None if exit_code is None else self._why_killed or failure_of_exit(exit_code)
 
     @property
     def gateway(self) -> Any:
@@ -180,7 +182,7 @@ class Jvm:
             self._gateway = self._connect()
         return self._gateway
 
-    def wait_a_little_for_exit(self, seconds: float) -> int | None:
+    def wait_for_exit(self, seconds: float) -> int | None:
         """The exit code if the JVM ends within the time: a lost connection mostly means that."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(seconds)
@@ -191,7 +193,7 @@ class Jvm:
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
-        if self.wait_a_little_for_exit(patience) is None:
+        if self.wait_for_exit(patience) is None:
             self._process.kill()
             self._process.wait()
 
@@ -215,7 +217,7 @@ class Jvm:
         deadline = time.monotonic() + self._patience
         while not self._info.exists():
             if self.exit_code is not None:
-                raise DriverError(why_it_ended(self.exit_code))
+                raise DriverError(failure_of_exit(self.exit_code))
             if time.monotonic() > deadline:
                 raise DriverError(
                     Failure("DriverStartTimeout", f"no JVM after {self._patience:.0f} s")

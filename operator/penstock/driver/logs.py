@@ -39,6 +39,6 @@ def set_up() -> None:
     handler.addFilter(lambda record: _NOISY not in Path(record.pathname).parts)
 
 
-def say(message: str, level: int = logging.INFO, **facts: object) -> None:
+def log_event(message: str, level: int = logging.INFO, **facts: object) -> None:
     """One line: what happened, and the facts a person would grep for."""
     _LOG.log(level, message, extra={"facts": facts})

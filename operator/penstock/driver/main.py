@@ -11,29 +11,34 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
-from penstock.api.quantities import mebibytes
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport
+from penstock.contract.sizing import driver_memory
 from penstock.driver import logs
 from penstock.driver.checkpoint import lock
-from penstock.driver.environment import Environment, Kubernetes, Local, pod_environment
+from penstock.driver.environment import (
+    Environment,
+    LocalEnvironment,
+    PodEnvironment,
+    pod_environment,
+)
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.java_exceptions import classify_exception
-from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, quick_start
+from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, fast_start_options
 from penstock.driver.kubernetes_api import Api
-from penstock.driver.logs import say
+from penstock.driver.logs import log_event
 from penstock.driver.reporting.http_server import Health, serve
 from penstock.driver.reporting.metrics import Metrics
-from penstock.driver.reporting.publisher import Reporter
+from penstock.driver.reporting.publisher import ReportPublisher
 from penstock.driver.reporting.report import write_termination_message
-from penstock.driver.reporting.sampler import Measurer
+from penstock.driver.reporting.sampler import Sampler
 from penstock.driver.spark.dependencies import submit_arguments
 from penstock.driver.spark.session import SCRATCH
 from penstock.driver.supervision import hang_guard
-from penstock.driver.supervision.failure_count import Attempts
+from penstock.driver.supervision.failure_count import FailureCount
 from penstock.driver.supervision.loop import DriverMustExit, Loop
-from penstock.driver.supervision.restart_policy import Policy
+from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.runtime import QueryRuntime
 
 # Within the kubelet's default grace period of 30 s.
@@ -67,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if environment is None:
         if given.checkpoint is None:
             parser.error("outside a pod, --checkpoint says where progress is kept")
-        environment = Local(
+        environment = LocalEnvironment(
             given.checkpoint,
             given.class_path,
             given.http_port,
@@ -94,24 +99,30 @@ def run(
     health, metrics = Health(), metrics or Metrics()
     if environment.http_port is not None:
         # A pod's probes come from the kubelet; a laptop's numbers are its own.
-        at = environment.address if isinstance(environment, Local) else ""
+        at = environment.address if isinstance(environment, LocalEnvironment) else ""
         serve(environment.http_port, health, metrics, at)
     stop = stop or threading.Event()
     try:
-        held = lock.hold(environment.checkpoint)
+        held = lock.acquire(environment.checkpoint)
     except DriverError as error:
         return _give_up(environment, error.failure)
     jvm = _launch(stream, environment, [] if held is None else [held])
     _stop_on_signals(stop, jvm)
     try:
         publish, flush = _publisher(environment, watch)
-        api = Api.in_cluster(environment.namespace) if isinstance(environment, Kubernetes) else None
+        api = (
+            Api.in_cluster(environment.namespace)
+            if isinstance(environment, PodEnvironment)
+            else None
+        )
         runtime = QueryRuntime(stream, environment, jvm, api)
-        policy = Policy.of(stream.spec)
+        policy = RestartPolicy.from_spec(stream.spec)
         hang_guard.watch(health, lambda failure: _end_hung(environment, jvm, failure))
-        measurer = Measurer(runtime, jvm, stream.spec, environment.secrets, metrics)
+        measurer = Sampler(runtime, jvm, stream.spec, environment.secrets, metrics)
         ended = (
-            Attempts(environment.checkpoint, environment.spec_hash) if policy.max_attempts else None
+            FailureCount(environment.checkpoint, environment.spec_hash)
+            if policy.max_attempts
+            else None
         )
         loop = Loop(runtime, jvm, policy, environment.spec_hash, health, metrics, publish, ended)
         with beside(jvm) if beside else nullcontext():
@@ -122,10 +133,10 @@ def run(
     except DriverMustExit as end:
         return _give_up(environment, end.failure, jvm)
     except Exception as error:
-        say("the driver failed", level=40, error=repr(error))
+        log_event("the driver failed", level=40, error=repr(error))
         return _give_up(environment, classify_exception(error), jvm)
     finally:
-        lock.let_go(held)
+        lock.release(held)
     return 0
 
 
@@ -136,12 +147,12 @@ def _launch(stream: ContinuousStream, environment: Environment, inherits: Sequen
         *spec.spark_conf.get("spark.driver.extraJavaOptions", "").split(),
         *spec.driver.java_options,
     ]
-    if isinstance(environment, Kubernetes):
-        options = quick_start(options)
+    if isinstance(environment, PodEnvironment):
+        options = fast_start_options(options)
     class_path = [environment.class_path, spec.spark_conf.get("spark.driver.extraClassPath", "")]
     joined = os.pathsep.join(part for part in class_path if part)
     return Jvm.launch(
-        mebibytes(spec.driver.memory),
+        driver_memory(spec).heap,
         joined,
         environment.address,
         options,
@@ -158,7 +169,7 @@ def _stop_on_signals(stop: threading.Event, jvm: Jvm) -> None:
     asked = threading.Event()
 
     def cut_short() -> None:
-        say("the stop took too long and was cut short", level=40)
+        log_event("the stop took too long and was cut short", level=40)
         jvm.kill()
         os._exit(1)
 
@@ -181,9 +192,9 @@ def _publisher(
     environment: Environment, watch: Callable[[DriverReport], None] | None
 ) -> tuple[Callable[[DriverReport], None], Callable[[], None]]:
     seen = watch or (lambda report: None)
-    if not isinstance(environment, Kubernetes):
+    if not isinstance(environment, PodEnvironment):
         return seen, lambda: None
-    reporter = Reporter(Api.in_cluster(environment.namespace), environment.pod_name)
+    reporter = ReportPublisher(Api.in_cluster(environment.namespace), environment.pod_name)
 
     def publish(report: DriverReport) -> None:
         reporter.publish(report)
@@ -194,7 +205,7 @@ def _publisher(
 
 def _end_hung(environment: Environment, jvm: Jvm, failure: Failure) -> None:
     """Without its JVM the loop comes back, and ends the process; if not, it is ended here."""
-    say("the driver hangs", level=40, reason=failure.reason, cause=failure.message)
+    log_event("the driver hangs", level=40, reason=failure.reason, cause=failure.message)
     jvm.kill(failure)
     timer = threading.Timer(_LAST_SECONDS, lambda: os._exit(_give_up(environment, failure, jvm)))
     timer.daemon = True
@@ -202,8 +213,8 @@ def _end_hung(environment: Environment, jvm: Jvm, failure: Failure) -> None:
 
 
 def _give_up(environment: Environment, failure: Failure, jvm: Jvm | None = None) -> int:
-    say("the driver ends", level=40, reason=failure.reason, cause=failure.message)
-    write_termination_message(environment.termination_log, failure.at(datetime.now(UTC)))
+    log_event("the driver ends", level=40, reason=failure.reason, cause=failure.message)
+    write_termination_message(environment.termination_log, failure.to_status(datetime.now(UTC)))
     if jvm is not None:
         jvm.kill()
     return 1

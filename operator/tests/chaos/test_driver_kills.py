@@ -59,10 +59,10 @@ def await_the_moment(process: Process, chance: random.Random) -> str:
 
 def what_is_left(moment: str, folder: CheckpointFolder) -> Kill:
     """The checkpoint's own account, right after the kill."""
-    epoch = folder.epoch()
+    epoch = folder.progress.committed_epoch()
     next_one = folder.path / "offsets" / str(0 if epoch is None else epoch + 1)
     planned = kafka_offsets(next_one.read_bytes()) if next_one.exists() else None
-    return Kill(moment, folder.committed_offsets() or {}, planned)
+    return Kill(moment, folder.progress.committed_offsets() or {}, planned)
 
 
 def is_before(offsets: Offsets, topic: str, partition: int, offset: int) -> bool:

@@ -14,28 +14,28 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import Jvm
-from penstock.driver.kafka import source_watch as watch
-from penstock.driver.supervision.restart_policy import Policy
+from penstock.driver.kafka import source_monitor as watch
+from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.driver_process import traffic
-from testkit.driver.in_process_driver import Running, running
+from testkit.driver.in_process_driver import InProcessDriver, running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, REAL_TIME
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
 
 MODES = [pytest.param(CONTINUOUS, id="continuous"), pytest.param(MICRO_BATCH, id="micro-batch")]
-EAGER = Policy(1.0, backoff_base=0.1, look_again=0.5)
+EAGER = RestartPolicy(1.0, backoff_base=0.1, recheck_interval=0.5)
 """Looks again soon at what may be cured."""
 
 
 @pytest.fixture
 def eager_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The source is looked at every half second instead of every ten."""
-    monkeypatch.setattr(watch, "LOOK_EVERY", 0.5)
-    monkeypatch.setattr(watch, "_LOOK_AGAIN", 0.5)
+    monkeypatch.setattr(watch, "POLL_INTERVAL_SECONDS", 0.5)
+    monkeypatch.setattr(watch, "_RETRY_INTERVAL_SECONDS", 0.5)
 
 
-def refused(driver: Running, reason: str) -> DriverReport:
+def refused(driver: InProcessDriver, reason: str) -> DriverReport:
     """The report, once the stream has stopped for that reason and holds nothing."""
     report = driver.wait(
         f"failed for {reason}",
@@ -64,7 +64,7 @@ def test_retention_that_overtakes_is_told_in_records(
     source, sink = topics.make(2), topics.make()
     topics.send(source, range(100))
     read_hundred(topics, number_flow(topics, source, sink, trigger), jvm, tmp_path, sink)
-    committed = CheckpointFolder(tmp_path).committed_offsets()
+    committed = CheckpointFolder(tmp_path).progress.committed_offsets()
     assert committed is not None
     for partition in range(2):
         topics.send(source, range(100 + 50 * partition, 150 + 50 * partition), partition=partition)

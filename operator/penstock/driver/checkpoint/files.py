@@ -41,7 +41,7 @@ def is_offsets(content: bytes) -> bool:
     return (lines[1] == "" or is_object(lines[1])) and all(map(_is_offset, lines[2:]))
 
 
-def is_beginning(content: bytes) -> bool:
+def is_initial_offsets(content: bytes) -> bool:
     """Where a Kafka source began (KafkaSourceInitialOffsetWriter): a zero byte, then as above."""
     lines = _lines(content.removeprefix(b"\0"))
     return len(lines) == 2 and _is_version(lines[0]) and is_object(lines[1])
@@ -65,7 +65,7 @@ def kafka_offsets(entry: bytes) -> Offsets:
     }
 
 
-def goes_back(before: bytes, after: bytes) -> bool:
+def moves_backward(before: bytes, after: bytes) -> bool:
     """Whether a partition of Kafka ends earlier in `after`; False where the source is another."""
     try:
         earlier, later = kafka_offsets(before), kafka_offsets(after)
@@ -99,7 +99,7 @@ def checked_file(path: str) -> str | None:
     return None if match is None or match["of"].startswith(".") else f"{folder}{slash}{match['of']}"
 
 
-def is_contradicted(files: Files, path: str) -> bool:
+def checksum_differs(files: Files, path: str) -> bool:
     """Whether a whole checksum says that the contents are not what was written."""
     checksum = files.get(checksum_path(path))
     return (
@@ -109,7 +109,7 @@ def is_contradicted(files: Files, path: str) -> bool:
     )
 
 
-def confirms(checksum: bytes, content: bytes) -> bool:
+def checksum_matches(checksum: bytes, content: bytes) -> bool:
     """Whether a checksum is whole and fits."""
     return _is_whole(checksum, content) and _agrees(checksum, content)
 

@@ -1,80 +1,65 @@
-"""The checkpoint as a folder: the reading, deleting and writing that repair.py decides on."""
+"""One stream's checkpoint folder: carries out repairs, and keeps Penstock's own files beside it."""
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.driver.checkpoint import engine_switch, repair
-from penstock.driver.checkpoint.files import kafka_offsets
+from penstock.driver.checkpoint import durable_files, engine_switch, repair
+from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
 
-# Not Spark's: where the stream first began. Spark's continuous engine asks Kafka for "latest" anew
-# at each start until there is a commit, and would skip what came in between.
+# Penstock's file: the offsets of the stream's first start. Spark's continuous engine resolves
+# "latest" again at each start until there is a commit, and would skip the records in between.
 _FIRST_OFFSETS = Path("penstock") / "first-offsets.json"
-# Nor this: the ids of the topics that the offsets are of (data_loss.py).
+# Penstock's file: the ids of the topics that the offsets belong to (data_loss.py).
 _TOPIC_IDS = Path("penstock") / "topics.json"
-# Written and removed before each start: what Spark says of a full disk is harder to read.
-_PROBE = Path("penstock") / "probe"
+# Written and removed before each start.
+_WRITE_TEST = Path("penstock") / "probe"
 
 _LOGS = ("commits", "offsets")
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class CheckpointFolder:
-    """One stream's checkpoint in a mounted folder."""
+    """A checkpoint in a mounted folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.progress = ProgressReader(path)
 
     @property
     def location(self) -> str:
-        """What Spark calls checkpointLocation."""
+        """The checkpointLocation for Spark."""
         return self.path.absolute().as_uri()
 
     def repair(self, spec: StreamSpec) -> RepairPlan:
-        """Mends what a crash, or another of Spark's engines, left; only while no query runs."""
-        with _telling_of_the_volume(self.path):
-            _probe(self.path / _PROBE)
+        """Repairs what a crash or another engine left behind. Only while no query runs."""
+        with durable_files.volume_errors(self.path):
+            durable_files.check_writable(self.path / _WRITE_TEST)
             state = any(path.is_file() for path in (self.path / "state").rglob("*"))
-            found = engine_switch.plan(self._read(), spec, state=state)
-            self._carry_out(found)
-        return found
+            plan = engine_switch.plan(self._read(), spec, state=state)
+            self._execute(plan)
+        return plan
 
-    def go_on_from(self, offsets: Offsets) -> None:
-        """Makes the query go on from other offsets than it has committed; only while none runs."""
-        with _telling_of_the_volume(self.path):
-            self._carry_out(repair.plan_offsets(self._read(), offsets))
+    def replace_committed_offsets(self, offsets: Offsets) -> None:
+        """Makes the query continue from offsets other than the committed ones.
 
-    def epoch(self) -> int | None:
-        """The newest committed epoch."""
-        return repair.committed_epoch(_names(self.path / "commits"))
-
-    def planned(self) -> int | None:
-        """The newest epoch whose offsets were written, committed or not."""
-        return repair.committed_epoch(_names(self.path / "offsets"))
-
-    def committed_offsets(self) -> Offsets | None:
-        """Kafka's offsets at the newest commit; None before the first."""
-        epoch = self.epoch()
-        if epoch is None:
-            return None
-        try:
-            return kafka_offsets((self.path / "offsets" / str(epoch)).read_bytes())
-        # Purged while we looked, not mended yet, or of a source that is not Kafka.
-        except (FileNotFoundError, ValueError, AttributeError):
-            return None
+        Only while no query runs.
+        """
+        with durable_files.volume_errors(self.path):
+            self._execute(repair.plan_offsets(self._read(), offsets))
 
     def first_offsets(self) -> Offsets | None:
-        """Where the stream first began, if it has begun; raises if that can't be read any more."""
+        """The offsets of the stream's first start; None before it.
+
+        Raises CheckpointDamaged if the file cannot be read.
+        """
         target = self.path / _FIRST_OFFSETS
         try:
             document = json.loads(target.read_text())
@@ -88,36 +73,36 @@ class CheckpointFolder:
             raise DriverError(
                 Failure(
                     "CheckpointDamaged",
-                    f"nothing is committed yet, and {_FIRST_OFFSETS} cannot be read, where "
-                    "Penstock noted at which offsets this stream began: to begin at today's newest "
-                    "would skip what came since. Restore the file; or remove it to begin there",
+                    f"{_FIRST_OFFSETS} cannot be read, and nothing is committed yet. The file "
+                    "holds the offsets of the stream's first start; a start at the newest offsets "
+                    "would skip all records since then. Restore the file, or delete it to start "
+                    "at the newest offsets.",
                     permanent=True,
                 )
             ) from error
 
-    def keep_first_offsets(self, offsets: Offsets) -> None:
-        """Remembers where the stream begins, before it does."""
-        target = self.path / _FIRST_OFFSETS
-        with _telling_of_the_volume(self.path):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _write(target, json.dumps(offsets).encode())
-            sync(target.parent)
+    def save_first_offsets(self, offsets: Offsets) -> None:
+        """Stores the offsets of the first start, before it happens."""
+        self._save(_FIRST_OFFSETS, json.dumps(offsets))
 
     def topic_ids(self) -> dict[str, str]:
-        """The ids of the topics that the offsets are of, as far as they are known."""
+        """The stored ids of the topics that the offsets belong to."""
         try:
             document = json.loads((self.path / _TOPIC_IDS).read_text())
         except (FileNotFoundError, ValueError):
             return {}
         return {str(topic): str(identity) for topic, identity in document.items()}
 
-    def keep_topic_ids(self, ids: Mapping[str, str]) -> None:
-        """Remembers the topics, before the first of their offsets is committed."""
-        target = self.path / _TOPIC_IDS
-        with _telling_of_the_volume(self.path):
+    def save_topic_ids(self, ids: Mapping[str, str]) -> None:
+        """Stores the topic ids, before the first offsets of these topics are committed."""
+        self._save(_TOPIC_IDS, json.dumps(ids))
+
+    def _save(self, name: Path, text: str) -> None:
+        target = self.path / name
+        with durable_files.volume_errors(self.path):
             target.parent.mkdir(parents=True, exist_ok=True)
-            _write(target, json.dumps(ids).encode())
-            sync(target.parent)
+            durable_files.write(target, text.encode())
+            durable_files.sync(target.parent)
 
     def _read(self) -> dict[str, bytes]:
         folders = [*_LOGS, *(f"sources/{name}" for name in _folders(self.path / "sources"))]
@@ -125,97 +110,26 @@ class CheckpointFolder:
         paths += [name for name in _names(self.path) if "metadata" in name]
         return {name: (self.path / name).read_bytes() for name in paths}
 
-    def _carry_out(self, repair: RepairPlan) -> None:
-        """In order also across a power cut: each group is on the disk before the next begins.
+    def _execute(self, plan: RepairPlan) -> None:
+        """Keeps the plan's order also across a power cut: syncs each group before the next.
 
-        Files go before their checksums. A file that only its checksum gave away would otherwise
-        pass for whole, if the machine stopped in between.
+        Files are deleted before their checksums. Otherwise a file that only its checksum shows to
+        be damaged would look intact after a power cut in between.
         """
-        for (folder, _), names in groupby(repair.delete, key=group):
+        for (folder, _), names in groupby(plan.delete, key=deletion_group):
             for name in names:
-                remove(self.path / name)
-            sync(self.path / folder)
-        for name, content in repair.write.items():
-            _write(self.path / name, content)
-        for written in {(self.path / name).parent for name in repair.write}:
-            sync(written)
+                durable_files.remove(self.path / name)
+            durable_files.sync(self.path / folder)
+        for name, content in plan.write.items():
+            durable_files.write(self.path / name, content)
+        for written in {(self.path / name).parent for name in plan.write}:
+            durable_files.sync(written)
 
 
-def group(name: str) -> tuple[str, bool]:
-    """What may be deleted in any order: the files of one folder, or what is hidden in it."""
+def deletion_group(name: str) -> tuple[str, bool]:
+    """Files of one group may be deleted in any order: visible or hidden files of one folder."""
     folder, _, file = name.rpartition("/")
     return folder, file.startswith(".")
-
-
-def remove(path: Path) -> None:
-    """Deletes a file that may be gone already."""
-    path.unlink(missing_ok=True)
-
-
-def sync(folder: Path) -> None:
-    """Makes the folder's entries survive a power cut."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except FileNotFoundError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _write(target: Path, content: bytes) -> None:
-    """All of the file or nothing of it, also across a power cut once its folder is synced."""
-    draft = target.with_name(f".{target.name}.tmp")
-    write_draft(draft, content)
-    put_in_place(draft, target)
-
-
-def write_draft(draft: Path, content: bytes) -> None:
-    """Writes a file that is on the disk before this returns."""
-    with draft.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def put_in_place(draft: Path, target: Path) -> None:
-    """Gives a draft its name, in place of what had it."""
-    draft.replace(target)
-
-
-def _probe(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_draft(path, b"Penstock could write here.\n")
-    path.unlink()
-
-
-@contextmanager
-def _telling_of_the_volume(folder: Path) -> Iterator[None]:
-    """What the operating system says of the checkpoint's volume, as something to be done."""
-    try:
-        yield
-    except OSError as error:
-        why = error.strerror or type(error).__name__
-        if error.errno in _FULL:
-            raise DriverError(
-                Failure(
-                    "CheckpointFull",
-                    f"there is no room in the checkpoint's volume ({folder}: {why}): raise "
-                    "spec.checkpoint.volume.size, or remove from it what is not the stream's",
-                    permanent=True,
-                    recoverable=True,
-                )
-            ) from error
-        raise DriverError(
-            Failure(
-                "CheckpointNotAccessible",
-                f"the checkpoint cannot be read and written ({folder}: {why}): check that its "
-                "volume is mounted for writing, healthy, and open to the driver's user",
-                permanent=True,
-                recoverable=True,
-            )
-        ) from error
 
 
 def _names(folder: Path) -> list[str]:

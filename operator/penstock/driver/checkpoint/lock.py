@@ -1,8 +1,8 @@
-"""One driver at a time over a checkpoint.
+"""Allows one driver at a time for a checkpoint.
 
-A pod that was deleted by force, or that the API server has lost sight of, may still be running when
-the next one starts ("force deletions do not wait for confirmation from the kubelet": Kubernetes,
-"Force Delete StatefulSet Pods"). Two drivers would write the same epochs with offsets of their own.
+A pod that was force-deleted, or that the API server has lost contact with, may still run when the
+next one starts ("force deletions do not wait for confirmation from the kubelet": Kubernetes,
+"Force Delete StatefulSet Pods"). Two drivers would write the same epochs with different offsets.
 """
 
 from __future__ import annotations
@@ -14,42 +14,41 @@ import time
 from pathlib import Path
 
 from penstock.driver.failures import DriverError, Failure
-from penstock.driver.logs import say
+from penstock.driver.logs import log_event
 
 _LOCK = Path("penstock") / "lock"
-# The kubelet's default grace period, and what a stop takes after it.
-_PATIENCE_SECONDS = 40.0
+# The kubelet's default grace period plus the time that a stop takes after it.
+_TIMEOUT_SECONDS = 40.0
 
 
-def hold(checkpoint: Path, patience: float = _PATIENCE_SECONDS) -> int | None:
-    """Locks the checkpoint, once no other driver holds it; raises CheckpointInUse if one keeps it.
+def acquire(checkpoint: Path, timeout: float = _TIMEOUT_SECONDS) -> int | None:
+    """Locks the checkpoint. Waits up to `timeout` seconds, then raises CheckpointInUse.
 
-    The descriptor that is returned is the lock, and a process that inherits it holds it too; the
-    kernel lets go of it with the last of them, however that ends. None: the volume has no locks, or
-    cannot be written, which the look at the checkpoint tells better.
+    Returns the descriptor that holds the lock. A process that inherits it holds the lock too; the
+    kernel releases the lock when the last of them closes it or exits. Returns None if the volume
+    has no locks or is not writable: the repair of the checkpoint reports the latter in more detail.
     """
     path = checkpoint / _LOCK
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        if not _is_locked(lock, patience):
+        if not _is_acquired(lock, timeout):
             os.close(lock)
-            raise _in_use(checkpoint, patience)
+            raise _in_use(checkpoint, timeout)
     except OSError as error:
-        say("the checkpoint cannot be locked", logging.WARNING, error=str(error))
+        log_event("the checkpoint cannot be locked", logging.WARNING, error=str(error))
         return None
     return lock
 
 
-def let_go(lock: int | None) -> None:
-    """Unlocks the checkpoint, as far as it is for this process to."""
+def release(lock: int | None) -> None:
+    """Closes this process's descriptor; a process that inherited it still holds the lock."""
     if lock is not None:
         os.close(lock)
 
 
-def _is_locked(lock: int, patience: float) -> bool:
-    """Tries for so many seconds."""
-    deadline, told = time.monotonic() + patience, False
+def _is_acquired(lock: int, timeout: float) -> bool:
+    deadline, logged = time.monotonic() + timeout, False
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -57,17 +56,18 @@ def _is_locked(lock: int, patience: float) -> bool:
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 return False
-        if not told:
-            say("waiting for another driver to let go of the checkpoint")
-            told = True
+        if not logged:
+            log_event("waiting for another driver to release the checkpoint")
+            logged = True
         time.sleep(0.1)
 
 
-def _in_use(checkpoint: Path, patience: float) -> DriverError:
+def _in_use(checkpoint: Path, timeout: float) -> DriverError:
     return DriverError(
         Failure(
             "CheckpointInUse",
-            f"another driver has kept {checkpoint} locked for {patience:.0f} s: an earlier pod of "
-            "this stream that has not ended (look at the node it ran on), or a run by hand",
+            f"Another driver has held the lock on {checkpoint} for {timeout:.0f} s. It is an "
+            "earlier pod of this stream that has not ended, or a run by hand. Check the node where "
+            "the earlier pod ran.",
         )
     )

@@ -1,7 +1,7 @@
-"""What the checkpoint's logs tell of a query's progress: the truth in every mode.
+"""Reads a query's progress from the logs in its checkpoint, in every mode.
 
 Continuous mode fires no progress events at all (measured, Spark 4.2 and 4.3), so epochs, offsets
-and how long commits take are read from the files that make them.
+and commit durations are read from the files of the checkpoint.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from penstock.driver.checkpoint.files import kafka_offsets
 from penstock.driver.kafka.offsets import Offsets
 
-# Enough for any beat at which a loop looks; a long catch-up need not be told file by file.
-_MOST = 50
+# More than a loop finds at once. A long catch-up does not need a measurement for each commit.
+_MAX_COMMITS = 50
 
 
 @dataclass(frozen=True)
@@ -25,28 +25,28 @@ class Commit:
     at: float
     """When it was committed, in seconds since 1970."""
     took: float | None
-    """Seconds from its offsets to its commit: in continuous mode for every writer to flush, in the
-    batch modes for the batch itself."""
+    """Seconds from its offsets to its commit. In continuous mode this is the time for every writer
+    to flush, in the batch modes the time of the batch itself."""
     offsets: Offsets | None
-    """Where it ends, in Kafka's offsets; None for another source."""
+    """The Kafka offsets at its end; None for another source."""
 
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """The records of one commit: from an offset up to another, by partition."""
+    """The records of one commit: by partition, from an offset up to another."""
 
     before: Offsets
     after: Offsets
     committed_at: float
 
     def records(self) -> int:
-        """How many there are."""
+        """The number of records."""
         return sum(end - start for _, _, start, end in self.parts())
 
     def parts(self) -> list[tuple[str, int, int, int]]:
-        """Topic, partition, first offset and end, of the partitions that have any.
+        """Topic, partition, first offset and end offset of each partition with records.
 
-        One that was not there before is left out: where it began is not known.
+        A new partition is left out, because its first offset is unknown.
         """
         return [
             (topic, partition, self.before[topic][partition], end)
@@ -57,34 +57,50 @@ class OffsetRange:
 
 
 class ProgressReader:
-    """Reads what has been committed since it last looked. Not for use by two threads."""
+    """Reads the commits and offsets of one checkpoint. Not for use by two threads."""
 
     def __init__(self, checkpoint: Path) -> None:
         self._path = checkpoint
         self.newest: Commit | None = None
-        """The newest commit that was seen."""
+        """The newest commit that `new_commits` has returned."""
         self.offset_range: OffsetRange | None = None
-        """Its records; None where they are not known."""
+        """The records of that commit; None where they are unknown."""
 
-    def news(self) -> list[tuple[Commit, OffsetRange | None]]:
-        """Commits since the last look, oldest first; the first look gives the newest one alone."""
-        epochs = self._epochs()
-        if self.newest is not None and epochs and epochs[-1] < self.newest.epoch:
-            self.newest = self.offset_range = None  # the last one was taken back
-        since = epochs[-1:] if self.newest is None else _after(epochs, self.newest.epoch)
-        return [each for n in since if (each := self._take(n)) is not None]
+    def committed_epoch(self) -> int | None:
+        """The newest committed epoch, or batch."""
+        return max(self._numbers("commits"), default=None)
 
-    def _epochs(self) -> list[int]:
+    def planned_epoch(self) -> int | None:
+        """The newest epoch, or batch, whose offsets are written, committed or not."""
+        return max(self._numbers("offsets"), default=None)
+
+    def committed_offsets(self) -> Offsets | None:
+        """Kafka's offsets at the newest commit; None before the first, and for other sources."""
+        epoch = self.committed_epoch()
+        if epoch is None:
+            return None
         try:
-            return sorted(
-                int(entry.name)
-                for entry in os.scandir(self._path / "commits")
-                if entry.name.isdigit()
-            )
+            return kafka_offsets((self._path / "offsets" / str(epoch)).read_bytes())
+        # Purged in the meantime, not repaired yet, or of another source than Kafka.
+        except (FileNotFoundError, ValueError, AttributeError):
+            return None
+
+    def new_commits(self) -> list[tuple[Commit, OffsetRange | None]]:
+        """Commits since the last call, oldest first. The first call returns only the newest."""
+        epochs = sorted(self._numbers("commits"))
+        if self.newest is not None and epochs and epochs[-1] < self.newest.epoch:
+            self.newest = self.offset_range = None  # a repair has removed the last commit
+        new = epochs[-1:] if self.newest is None else _after(epochs, self.newest.epoch)
+        return [each for n in new if (each := self._advance(n)) is not None]
+
+    def _numbers(self, log: str) -> list[int]:
+        try:
+            with os.scandir(self._path / log) as entries:
+                return [int(entry.name) for entry in entries if entry.name.isdecimal()]
         except FileNotFoundError:
             return []
 
-    def _take(self, epoch: int) -> tuple[Commit, OffsetRange | None] | None:
+    def _advance(self, epoch: int) -> tuple[Commit, OffsetRange | None] | None:
         before, commit = self.newest, self._read(epoch)
         if commit is None:
             return None
@@ -97,7 +113,7 @@ class ProgressReader:
         offsets = self._path / "offsets" / str(epoch)
         try:
             at = (self._path / "commits" / str(epoch)).stat().st_mtime
-        except FileNotFoundError:  # purged while we looked
+        except FileNotFoundError:  # purged in the meantime
             return None
         try:
             planned, content = offsets.stat().st_mtime, offsets.read_bytes()
@@ -107,11 +123,11 @@ class ProgressReader:
 
 
 def _after(epochs: list[int], last: int) -> list[int]:
-    return [epoch for epoch in epochs if epoch > last][-_MOST:]
+    return [epoch for epoch in epochs if epoch > last][-_MAX_COMMITS:]
 
 
 def _offsets(content: bytes) -> Offsets | None:
     try:
         return kafka_offsets(content)
-    except (ValueError, AttributeError, IndexError):  # of a source that is not Kafka
+    except (ValueError, AttributeError, IndexError):  # of another source than Kafka
         return None

@@ -20,22 +20,22 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
 from penstock.driver.checkpoint.files import (
     Files,
     checked_file,
+    checksum_differs,
+    checksum_matches,
     checksum_path,
-    confirms,
-    goes_back,
-    is_beginning,
     is_commit,
     is_continuous,
-    is_contradicted,
+    is_initial_offsets,
     is_metadata,
     is_offsets,
+    moves_backward,
 )
 from penstock.driver.engine import Engine
 from penstock.driver.failures import DriverError, Failure
@@ -46,7 +46,7 @@ METADATA = "metadata"
 _QUERIES = uuid.UUID("5f3a54c9-8a2f-4c43-9d3e-6b1d5be4d0a1")
 
 _ENTRY = re.compile(r"[0-9]+")
-_BEGINNING = re.compile(r"sources/[0-9]+/0")
+_INITIAL_OFFSETS = re.compile(r"sources/[0-9]+/0")
 
 
 @dataclass(frozen=True)
@@ -75,30 +75,25 @@ def plan_repair(files: Files, engine: Engine = Engine.CONTINUOUS) -> RepairPlan:
     if epoch is None and not planned:
         _refuse_to_begin_anew(commits, offsets)
     last = -1 if epoch is None else epoch
-    doomed = [
-        *_doomed_commits(commits, whole, last),
-        *_doomed_offsets(files, offsets, sound, planned, last),
-        *_broken_beginnings(files),
+    to_delete = [
+        *_commits_to_delete(commits, whole, last),
+        *_offsets_to_delete(files, offsets, sound, planned, last),
+        *_broken_initial_offsets(files),
     ]
-    found = list(doomed)
+    found = list(to_delete)
     if epoch is None and max(planned, default=0) > 0:
         found.append(Repair(RepairKind.LOST_COMMITS, "commits"))
-    gone = [each.path for each in doomed]
+    gone = [each.path for each in to_delete]
     write = _metadata(files, gone)
     found += [Repair(RepairKind.BROKEN_METADATA, path) for path in write]
     of_those = [path for path in map(checksum_path, (*gone, *write)) if path in files]
-    hidden = list(_strays(files, {*gone, *write}))
+    hidden = list(_stale_files(files, {*gone, *write}))
     return RepairPlan(
         delete=(*gone, *of_those, *(each.path for each in hidden)),
         epoch=epoch,
         write=write,
         repairs=(*found, *hidden),
     )
-
-
-def committed_epoch(names: Iterable[str]) -> int | None:
-    """The newest committed epoch, from the names in `commits`."""
-    return max((int(name) for name in names if _ENTRY.fullmatch(name)), default=None)
 
 
 def _planned(files: Files, offsets: set[int], sound: set[int], epoch: int | None) -> set[int]:
@@ -116,7 +111,7 @@ def _planned(files: Files, offsets: set[int], sound: set[int], epoch: int | None
         if (
             n not in sound
             or is_continuous(files[f"offsets/{n}"])
-            or (before is not None and _goes_back(files, before, n))
+            or (before is not None and _moves_backward(files, before, n))
         ):
             if epoch is None:
                 continue
@@ -126,8 +121,8 @@ def _planned(files: Files, offsets: set[int], sound: set[int], epoch: int | None
     return set() if epoch is None and len(kept) == 1 and 0 not in kept else kept
 
 
-def _goes_back(files: Files, before: int, n: int) -> bool:
-    return goes_back(files[f"offsets/{before}"], files[f"offsets/{n}"])
+def _moves_backward(files: Files, before: int, n: int) -> bool:
+    return moves_backward(files[f"offsets/{before}"], files[f"offsets/{n}"])
 
 
 def _refuse_to_begin_anew(commits: set[int], offsets: set[int]) -> None:
@@ -153,7 +148,7 @@ def _refuse_to_begin_anew(commits: set[int], offsets: set[int]) -> None:
     )
 
 
-def _doomed_commits(commits: set[int], whole: set[int], last: int) -> Iterator[Repair]:
+def _commits_to_delete(commits: set[int], whole: set[int], last: int) -> Iterator[Repair]:
     """Of older ones those without offsets stay: Spark purges offsets first."""
     for n in sorted(commits, reverse=True):
         if n not in whole:
@@ -162,7 +157,7 @@ def _doomed_commits(commits: set[int], whole: set[int], last: int) -> Iterator[R
             yield Repair(RepairKind.COMMIT_WITHOUT_OFFSETS, f"commits/{n}")
 
 
-def _doomed_offsets(
+def _offsets_to_delete(
     files: Files, offsets: set[int], sound: set[int], planned: set[int], last: int
 ) -> Iterator[Repair]:
     kept = sorted(planned | ({last} if last >= 0 else set()))
@@ -171,16 +166,16 @@ def _doomed_offsets(
         if n not in sound:
             yield Repair(RepairKind.TORN_OFFSETS, path)
         elif n > last and n not in planned:
-            back = any(m < n and _goes_back(files, m, n) for m in kept[-1:])
+            back = any(m < n and _moves_backward(files, m, n) for m in kept[-1:])
             yield Repair(
                 RepairKind.BACKWARD_OFFSETS if back else RepairKind.UNCOMMITTED_OFFSETS, path
             )
 
 
-def _broken_beginnings(files: Files) -> Iterator[Repair]:
-    for path in sorted(filter(_BEGINNING.fullmatch, files)):
-        if not _is_sound(files, path, is_beginning):
-            yield Repair(RepairKind.BROKEN_BEGINNING, path)
+def _broken_initial_offsets(files: Files) -> Iterator[Repair]:
+    for path in sorted(filter(_INITIAL_OFFSETS.fullmatch, files)):
+        if not _is_sound(files, path, is_initial_offsets):
+            yield Repair(RepairKind.BROKEN_INITIAL_OFFSETS, path)
 
 
 def _metadata(files: Files, gone: list[str]) -> dict[str, bytes]:
@@ -207,19 +202,22 @@ def plan_offsets(files: Files, offsets: Offsets) -> RepairPlan:
 
     What was planned beyond them goes: it is of records that are no more.
     """
-    epoch = committed_epoch([path.removeprefix("commits/") for path in files])
+    epoch = max(_entries(files, "commits"), default=None)
     assert epoch is not None
     path = f"offsets/{epoch}"
     planned = [
         f"offsets/{n}" for n in sorted(_entries(files, "offsets"), reverse=True) if n > epoch
     ]
     # Files before their checksums; and no checksum that would contradict what is written.
-    doomed = [*planned, *(sum_ for it in [*planned, path] if (sum_ := checksum_path(it)) in files)]
+    to_delete = [
+        *planned,
+        *(sum_ for it in [*planned, path] if (sum_ := checksum_path(it)) in files),
+    ]
     *head, _ = files[path].decode().splitlines()
     line = json.dumps(
         {topic: {str(p): offset for p, offset in of.items()} for topic, of in offsets.items()}
     )
-    return RepairPlan(tuple(doomed), epoch, {path: "\n".join([*head, line]).encode()})
+    return RepairPlan(tuple(to_delete), epoch, {path: "\n".join([*head, line]).encode()})
 
 
 def _entries(files: Files, log: str) -> set[int]:
@@ -228,10 +226,10 @@ def _entries(files: Files, log: str) -> set[int]:
 
 
 def _is_sound(files: Files, path: str, is_whole: Callable[[bytes], bool]) -> bool:
-    return is_whole(files[path]) and not is_contradicted(files, path)
+    return is_whole(files[path]) and not checksum_differs(files, path)
 
 
-def _strays(files: Files, gone: set[str]) -> Iterator[Repair]:
+def _stale_files(files: Files, gone: set[str]) -> Iterator[Repair]:
     """Temporary files, and checksums that fit nothing that stays."""
     for path in sorted(files):
         if not _is_hidden(path):
@@ -239,5 +237,5 @@ def _strays(files: Files, gone: set[str]) -> Iterator[Repair]:
         of = checked_file(path)
         if of is None:
             yield Repair(RepairKind.TEMPORARY_FILE, path)
-        elif of not in gone and not (of in files and confirms(files[path], files[of])):
-            yield Repair(RepairKind.STRAY_CHECKSUM, path)
+        elif of not in gone and not (of in files and checksum_matches(files[path], files[of])):
+            yield Repair(RepairKind.LEFTOVER_CHECKSUM, path)

@@ -1,1 +1,1 @@
-"""What the driver asks Kafka itself, through the admin client in the driver's JVM."""
+"""Asks Kafka about topics, partitions and offsets, through the admin client in the driver's JVM."""

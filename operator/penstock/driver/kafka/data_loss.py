@@ -1,9 +1,9 @@
-"""Records that a stream has not read and that Kafka no longer has: found before each start.
+"""Finds, before each start, records that Kafka deleted before the stream read them.
 
-Spark compares offsets only. A topic that was deleted and made again under its name has offsets of
-its own: Spark skips as many of its records as the old one had been read, without a word, whatever
-failOnDataLoss says (measured with Spark 4.2, continuous and micro-batch). So topics are told apart
-by their ids, which are kept beside the checkpoint, and offsets of another topic are not believed.
+Spark compares offsets only. A topic that was deleted and created again under the same name has new
+offsets: Spark silently skips as many of its records as it had read of the old topic, whatever
+failOnDataLoss says (measured with Spark 4.2, continuous and micro-batch). So the ids of the topics
+are stored beside the checkpoint, and the offsets of a topic with another id are not used.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from penstock.driver.kafka.offsets import Offsets
 
 REASON = "DataLoss"
 _ADVICE = (
-    "To go on from what is there, set spec.source.kafka.failOnDataLoss to false; it can be set "
-    "back once the stream runs"
+    "To continue with the records that are left, set spec.source.kafka.failOnDataLoss to false. "
+    "You can set it back once the stream runs."
 )
-_SHOWN = 5
+_MAX_SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Held:
-    """What Kafka holds of the source's topics now."""
+class KafkaSnapshot:
+    """The source's topics at one moment."""
 
     ids: Mapping[str, str]
     earliest: Offsets
@@ -33,88 +33,99 @@ class Held:
 
 @dataclass(frozen=True)
 class Loss:
-    """Why one partition cannot be gone on from where the stream was."""
+    """A partition that cannot be read on from the stream's offset."""
 
     topic: str
     partition: int
     why: str
     records: int | None = None
-    """How many records were not read; None where nobody knows, since their topic is gone."""
+    """The number of lost records; None if it is unknown because the topic is gone."""
 
     def __str__(self) -> str:
         return f"{self.topic} {self.partition}: {self.why}"
 
 
-def find(committed: Offsets, ids: Mapping[str, str], held: Held) -> list[Loss]:
-    """The losses among the committed partitions; `ids` are those of the topics they were read from.
+def find_losses(
+    committed: Offsets, known_ids: Mapping[str, str], snapshot: KafkaSnapshot
+) -> list[Loss]:
+    """The losses among the committed partitions.
 
-    A topic that the stream no longer reads is not looked at.
+    `known_ids` are the ids of the topics that the offsets belong to. Topics that the stream no
+    longer reads are ignored.
     """
     return [
         loss
         for topic, offsets in sorted(committed.items())
-        if topic in held.newest
+        if topic in snapshot.newest
         for partition, offset in sorted(offsets.items())
-        if (loss := _loss(topic, partition, offset, ids.get(topic), held)) is not None
+        if (loss := _loss(topic, partition, offset, known_ids.get(topic), snapshot)) is not None
     ]
 
 
-def _loss(topic: str, partition: int, offset: int, known: str | None, held: Held) -> Loss | None:
-    if known is not None and known != held.ids.get(topic, known):
-        why = "the topic was deleted and made again; what was not read of the old one is gone"
+def _loss(
+    topic: str, partition: int, offset: int, known_id: str | None, snapshot: KafkaSnapshot
+) -> Loss | None:
+    if known_id is not None and known_id != snapshot.ids.get(topic, known_id):
+        why = (
+            "the topic was deleted and created again, and the unread records of the old topic are "
+            "lost"
+        )
         return Loss(topic, partition, why)
-    if partition not in held.newest[topic]:  # no longer assigned: a topic never shrinks
+    if partition not in snapshot.newest[topic]:  # no longer assigned: a topic never shrinks
         return None
-    earliest, newest = held.earliest[topic][partition], held.newest[topic][partition]
+    earliest, newest = snapshot.earliest[topic][partition], snapshot.newest[topic][partition]
     if offset < earliest:
-        gone = earliest - offset
-        return Loss(topic, partition, f"{gone} records were deleted before they were read", gone)
+        lost = earliest - offset
+        return Loss(topic, partition, f"{lost} records were deleted before they were read", lost)
     if offset > newest:
-        why = f"it ends at {newest}, before offset {offset}, which was reached: it was made again"
+        why = (
+            f"it ends at offset {newest}, before the stream's offset {offset}: the topic was "
+            "deleted and created again"
+        )
         return Loss(topic, partition, why)
     return None
 
 
-def realigned(committed: Offsets, losses: Iterable[Loss], held: Held) -> Offsets:
-    """The offsets to go on from: of a lost partition the earliest, or none if it is no more."""
+def offsets_after_loss(
+    committed: Offsets, losses: Iterable[Loss], snapshot: KafkaSnapshot
+) -> Offsets:
+    """The offsets to continue from: the earliest of each lost partition, if it still exists."""
     lost = {(loss.topic, loss.partition) for loss in losses}
 
-    def put_right(topic: str, partition: int, offset: int) -> int | None:
+    def corrected(topic: str, partition: int, offset: int) -> int | None:
         if (topic, partition) not in lost:
             return offset
-        return held.earliest[topic].get(partition)
+        return snapshot.earliest[topic].get(partition)
 
     return {
         topic: {
             partition: right
             for partition, offset in offsets.items()
-            if (right := put_right(topic, partition, offset)) is not None
+            if (right := corrected(topic, partition, offset)) is not None
         }
         for topic, offsets in committed.items()
     }
 
 
-def refused(losses: list[Loss]) -> DriverError:
-    """What is raised under failOnDataLoss: a person has to say that the loss is accepted."""
+def error(losses: list[Loss]) -> DriverError:
+    """The permanent failure under failOnDataLoss: the user has to accept the loss."""
     return DriverError(
         Failure(REASON, f"Unread records are gone from Kafka. {_list(losses)}. {_ADVICE}", True)
     )
 
 
-def accepted(losses: list[Loss]) -> Failure:
-    """What is told where the spec has accepted the loss."""
+def warning(losses: list[Loss]) -> Failure:
+    """The warning without failOnDataLoss."""
     known = [loss.records for loss in losses if loss.records is not None]
-    count = (
-        f"{sum(known)} records" if len(known) == len(losses) else "Records, nobody knows how many,"
-    )
+    count = f"{sum(known)} records" if len(known) == len(losses) else "An unknown number of records"
     return Failure(
         REASON,
-        f"{count} were gone from Kafka before they were read. {_list(losses)}. As "
-        "failOnDataLoss: false says, the stream goes on from the earliest there is",
+        f"{count} were gone from Kafka before they were read. {_list(losses)}. Because "
+        "failOnDataLoss is false, the stream continues with the earliest records that are left.",
     )
 
 
 def _list(losses: list[Loss]) -> str:
-    shown = "; ".join(map(str, losses[:_SHOWN]))
-    more = len(losses) - _SHOWN
+    shown = "; ".join(map(str, losses[:_MAX_SHOWN]))
+    more = len(losses) - _MAX_SHOWN
     return f"{shown}; and {more} more partitions" if more > 0 else shown

@@ -1,4 +1,4 @@
-"""Kafka's partitions and offsets as values, and where a stream begins in them."""
+"""Kafka's partitions and offsets as values, and the start position of a stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.driver.failures import DriverError, Failure
 # topic -> partition -> offset of the next record
 Offsets = Mapping[str, Mapping[int, int]]
 
-# Spark's own word for "from the earliest" (Structured Streaming + Kafka Integration Guide).
+# Spark's numbers for "earliest" and "latest" (Structured Streaming + Kafka Integration Guide).
 EARLIEST = -2
 LATEST = -1
 
@@ -22,19 +22,20 @@ class Partitions:
 
     numbers: Mapping[str, Sequence[int]]
     ids: Mapping[str, str] = field(default_factory=dict)
-    """What tells a topic from an earlier one of the same name, by topic (KIP-516)."""
+    """The id of each topic, which differs from that of an earlier topic of the same name (KIP-516).
+    """
 
     @property
     def total(self) -> int:
-        """Tasks that the query runs."""
+        """The number of partitions, which is the number of tasks."""
         return sum(len(of_topic) for of_topic in self.numbers.values())
 
 
 def starting_offsets(first: Offsets, newest: Offsets) -> str:
-    """Spark's startingOffsets: where the stream first began, and new partitions from the earliest.
+    """Spark's startingOffsets: the first offsets, and the earliest for new partitions.
 
-    So also a partition that ends before it began: its topic was made anew. Spark wants every
-    partition named, and only those that exist.
+    A partition that ends before its first offset also starts at the earliest: its topic was
+    created again. Spark requires every existing partition, and no others.
     """
 
     def start(topic: str, partition: int, end: int) -> int:
@@ -51,44 +52,45 @@ def starting_offsets(first: Offsets, newest: Offsets) -> str:
 
 
 def first_offsets(asked: Mapping[str, Mapping[str, int]], newest: Offsets) -> Offsets:
-    """Where a stream begins that begins now: as asked by partition, else at the newest.
+    """The offsets of a first start now: `asked` by partition, or else the newest.
 
-    Spark wants every partition named and no other, and dies of an assertion otherwise.
+    Raises StartingOffsetsIncomplete unless `asked` names exactly the existing partitions: Spark
+    fails with an assertion error otherwise.
     """
     if not asked:
         return newest
     given = {(topic, int(number)) for topic, numbers in asked.items() for number in numbers}
-    there = {(topic, number) for topic, ends in newest.items() for number in ends}
+    existing = {(topic, number) for topic, ends in newest.items() for number in ends}
     wrong = [
         f"{words} {', '.join(f'{topic} {number}' for topic, number in sorted(partitions))}"
-        for words, partitions in (("does not name", there - given), ("names", given - there))
+        for words, partitions in (("does not name", existing - given), ("names", given - existing))
         if partitions
     ]
     if wrong:
         raise DriverError(
             Failure(
                 "StartingOffsetsIncomplete",
-                f"startingOffsetsByPartition {' and '.join(wrong)}: it must name every partition "
-                "that is read, and only those",
+                f"startingOffsetsByPartition {' and '.join(wrong)}. It must name every partition "
+                "that the stream reads, and no others.",
                 permanent=True,
                 recoverable=True,
             )
         )
 
-    def begin(topic: str, number: int, end: int) -> int:
+    def first(topic: str, number: int, end: int) -> int:
         offset = asked[topic][str(number)]
         return end if offset == LATEST else offset
 
     return {
-        topic: {number: begin(topic, number, end) for number, end in ends.items()}
+        topic: {number: first(topic, number, end) for number, end in ends.items()}
         for topic, ends in newest.items()
     }
 
 
 def lags(committed: Offsets, newest: Offsets) -> Mapping[tuple[str, int], int]:
-    """Records between the two, by topic and partition.
+    """The lag in records, by topic and partition.
 
-    A partition without a committed offset has not been begun.
+    A partition without a committed offset counts from offset 0.
     """
     return {
         (topic, partition): max(0, end - committed.get(topic, {}).get(partition, 0))
@@ -98,14 +100,14 @@ def lags(committed: Offsets, newest: Offsets) -> Mapping[tuple[str, int], int]:
 
 
 def lag(committed: Offsets, newest: Offsets) -> int:
-    """Records between the two in all."""
+    """The total lag in records."""
     return sum(lags(committed, newest).values())
 
 
-def chosen(
+def selected_partitions(
     counts: Mapping[str, int], assign: Mapping[str, Sequence[int]] | None
 ) -> dict[str, list[int]]:
-    """The partitions to read of those there are: all, or the assigned ones."""
+    """The partitions to read: all of them, or the assigned ones."""
     if assign is None:
         return {topic: list(range(count)) for topic, count in counts.items()}
     for topic, numbers in assign.items():
@@ -114,7 +116,8 @@ def chosen(
             raise DriverError(
                 Failure(
                     "PartitionMissing",
-                    f"assign names partition {missing[0]} of {topic}, which has {counts[topic]}",
+                    f"assign names partition {missing[0]} of {topic}, which has {counts[topic]} "
+                    "partitions. Correct assign, or add partitions to the topic.",
                     permanent=True,
                     recoverable=True,
                 )

@@ -1,7 +1,7 @@
-"""The output topic, looked for before each start.
+"""Checks before each start that the output topic exists.
 
-Spark does not say that it is missing: a producer waits a minute for the topic's metadata and calls
-it a timeout, and in real-time mode the query hangs without a word (measured with Spark 4.2).
+Spark does not report a missing topic as such: a producer waits a minute for the topic's metadata
+and then reports a timeout, and in real-time mode the query hangs silently (measured, Spark 4.2).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from penstock.driver.kafka.admin import Admin, require_topic
 
 
 class SinkTopic:
-    """Asks the sink's brokers for the topic, if the sink names one."""
+    """The topic that the sink names, if it names one."""
 
     def __init__(self, jvm: Jvm, sink: Sink, secrets: Path) -> None:
         self._jvm = jvm
         self._kafka = sink.kafka
         self._secrets = secrets
-        self._looked = False
+        self._just_checked = False
 
-    def look(self) -> None:
-        """Raises if the topic is not there and will not come by itself, or what Kafka says."""
+    def check(self) -> None:
+        """Raises if the topic is missing and the brokers do not create it; or Kafka's error."""
         if self._kafka is None or self._kafka.topic is None:
             return
         admin = Admin(self._jvm.gateway, self._kafka, self._secrets)
@@ -31,10 +31,10 @@ class SinkTopic:
             require_topic(admin, self._kafka.topic)
         finally:
             admin.close()
-        self._looked = True
+        self._just_checked = True
 
-    def look_again(self) -> None:
-        """Looks, unless nothing has started since the last look."""
-        if not self._looked:
-            self.look()
-        self._looked = False
+    def check_before_start(self) -> None:
+        """Checks, unless there was a check since the last start."""
+        if not self._just_checked:
+            self.check()
+        self._just_checked = False

@@ -18,15 +18,15 @@ from penstock.driver.reporting.metrics import Metrics
 class Health:
     """What the probes ask; written by the loop, read by the server."""
 
-    turned_at: float = field(default_factory=time.monotonic)
+    last_iteration_at: float = field(default_factory=time.monotonic)
     """When the supervisor's loop last turned."""
-    may_take: float = 60.0
+    iteration_timeout: float = 60.0
     """How long one turn may take, in seconds: more while Spark starts."""
     ready: bool = False
 
     def is_alive(self) -> bool:
         """Whether the loop still turns."""
-        return time.monotonic() - self.turned_at <= self.may_take
+        return time.monotonic() - self.last_iteration_at <= self.iteration_timeout
 
 
 def serve(port: int, health: Health, metrics: Metrics, address: str = "") -> ThreadingHTTPServer:

@@ -17,8 +17,8 @@ from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.progress import Commit, OffsetRange
 from penstock.driver.failures import Failure
 from penstock.driver.kafka.offsets import Offsets, lags
-from penstock.driver.spark.batch_metrics import BatchFigures
-from penstock.driver.spark.executor_metrics import ExecutorFigures
+from penstock.driver.spark.batch_metrics import BatchMetrics
+from penstock.driver.spark.executor_metrics import ExecutorMetrics
 
 PREFIX = "penstock_driver"
 # A stream with more has the sums only.
@@ -39,8 +39,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._reasons: set[str] = set()
         self._offsets: tuple[Offsets, Offsets] = ({}, {})
-        self._executors: Sequence[ExecutorFigures] = ()
-        self._batch: BatchFigures | None = None
+        self._executors: Sequence[ExecutorMetrics] = ()
+        self._batch: BatchMetrics | None = None
         self._state = self._gauge("state", "1 for the state the stream is in.", "state")
         self._epoch = self._gauge("epoch", "Last committed epoch.")
         self._commit = self._gauge(
@@ -78,24 +78,24 @@ class Metrics:
         self.registry.register(_Snapshot(self._by_executor))
         self.registry.register(_Snapshot(self._of_batch))
 
-    def restarted(self, reason: str) -> None:
+    def count_restart(self, reason: str) -> None:
         """The query was started again after a failure."""
         self._restarts.labels("query", self._bounded(reason)).inc()
 
-    def failed(self, failure: Failure) -> None:
+    def count_failure(self, failure: Failure) -> None:
         """Something has gone wrong."""
         permanent = str(failure.permanent).lower()
         self._failures.labels(self._bounded(failure.reason), permanent).inc()
 
-    def watchdog_acted(self, reason: str, action: str) -> None:
+    def count_watchdog_action(self, reason: str, action: str) -> None:
         """The watchdog found a stuck query and did something about it."""
         self._watchdog.labels(reason, action).inc()
 
-    def repaired(self, kind: RepairKind) -> None:
+    def count_repair(self, kind: RepairKind) -> None:
         """Something was put right in the checkpoint."""
         self._repairs.labels(kind.value).inc()
 
-    def committed(self, commit: Commit, offset_range: OffsetRange | None) -> None:
+    def observe_commit(self, commit: Commit, offset_range: OffsetRange | None) -> None:
         """An epoch was committed; its records, where they are known."""
         self._epoch.set(commit.epoch)
         self._commit.set(commit.at)
@@ -104,23 +104,23 @@ class Metrics:
         if offset_range is not None:
             self._records.inc(offset_range.records())
 
-    def latency(self, seconds: float) -> None:
+    def observe_latency(self, seconds: float) -> None:
         """One record's time from its timestamp to its commit."""
         self._latency.observe(seconds)
 
-    def offsets(self, committed: Offsets, newest: Offsets) -> None:
+    def set_offsets(self, committed: Offsets, newest: Offsets) -> None:
         """Where the query is and where Kafka is."""
         self._offsets = (committed, newest)
 
-    def executors(self, figures: Sequence[ExecutorFigures]) -> None:
-        """What Spark knows of its executors now."""
-        self._executors = figures
+    def set_executors(self, executors: Sequence[ExecutorMetrics]) -> None:
+        """Spark's metrics of all executors."""
+        self._executors = executors
 
-    def batch(self, figures: BatchFigures | None) -> None:
-        """What Spark says of the last batch; None where it has none."""
-        self._batch = figures
+    def set_batch(self, batch: BatchMetrics | None) -> None:
+        """Spark's metrics of the last batch; None if there is none."""
+        self._batch = batch
 
-    def show(self, report: DriverReport) -> None:
+    def set_report(self, report: DriverReport) -> None:
         """Takes the numbers over from a report."""
         for state in QueryState:
             self._state.labels(state.value).set(state is report.state)
@@ -145,7 +145,7 @@ class Metrics:
         yield from (offset, lag)
 
     def _by_executor(self) -> Iterator[Metric]:
-        columns: tuple[tuple[str, str, Callable[[ExecutorFigures], int]], ...] = (
+        columns: tuple[tuple[str, str, Callable[[ExecutorMetrics], int]], ...] = (
             ("task_slots", "Cores for tasks.", lambda each: each.cores),
             ("active_tasks", "Tasks that run.", lambda each: each.active_tasks),
             ("failed_tasks", "Tasks that have failed.", lambda each: each.failed_tasks),

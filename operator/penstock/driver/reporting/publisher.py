@@ -9,13 +9,13 @@ import time
 from penstock.contract.driver_report import DriverReport
 from penstock.contract.naming import ANNOTATION_REPORT
 from penstock.driver.kubernetes_api import Api
-from penstock.driver.logs import say
-from penstock.driver.reporting.report import SLOW_BEAT, as_annotation, is_due
+from penstock.driver.logs import log_event
+from penstock.driver.reporting.report import NUMBERS_INTERVAL_SECONDS, as_annotation, is_due
 
 _RETRY_SECONDS = 3.0
 
 
-class Reporter:
+class ReportPublisher:
     """Takes every report, and patches the pod with those that are due, from its own thread."""
 
     def __init__(self, api: Api, pod_name: str) -> None:
@@ -43,7 +43,7 @@ class Reporter:
         was_well = True
         while True:
             # A report of numbers alone comes due later, so look again at the slow beat.
-            self._changed.wait(SLOW_BEAT)
+            self._changed.wait(NUMBERS_INTERVAL_SECONDS)
             self._changed.clear()
             report = self._latest
             if report is None or not is_due(report, published, time.monotonic() - published_at):
@@ -53,7 +53,7 @@ class Reporter:
                 self._api.annotate(self._pod_name, ANNOTATION_REPORT, as_annotation(report))
             except Exception as error:  # the API server's troubles are not the query's
                 if was_well:
-                    say("the report was not published", logging.WARNING, error=str(error))
+                    log_event("the report was not published", logging.WARNING, error=str(error))
                 was_well = False
                 time.sleep(_RETRY_SECONDS)
                 self._changed.set()

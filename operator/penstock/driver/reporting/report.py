@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from datetime import datetime
 from pathlib import Path
 
-from penstock.api.v1alpha1.status import LastFailure, LastRepair
-from penstock.contract.checkpoint_repairs import gravest, in_words
+from penstock.api.v1alpha1.status import (
+    MAX_COMMITTED_OFFSETS,
+    CommittedOffset,
+    LastFailure,
+    LastRepair,
+)
+from penstock.contract.checkpoint_repairs import most_severe, summarize
 from penstock.contract.driver_report import DriverReport
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.logs import say
+from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.logs import log_event
 
 # The kubelet keeps 4096 bytes of a termination message.
 _LONGEST_TERMINATION_MESSAGE = 3000
 # Seconds between reports that differ in numbers only.
-SLOW_BEAT = 10.0
+NUMBERS_INTERVAL_SECONDS = 10.0
+_NUMBERS = ("epoch", "lag", "committed_offsets", "committed_offsets_omitted")
 
 
 def as_annotation(report: DriverReport) -> str:
@@ -29,21 +37,34 @@ def is_due(report: DriverReport, last: DriverReport | None, seconds_since_last: 
         return True
     if report == last:
         return False
-    return _transition(report) != _transition(last) or seconds_since_last >= SLOW_BEAT
+    return (
+        _transition(report) != _transition(last) or seconds_since_last >= NUMBERS_INTERVAL_SECONDS
+    )
 
 
 def _transition(report: DriverReport) -> DriverReport:
-    return report.model_copy(update={"epoch": None, "lag": None})
+    return report.model_copy(update=dict.fromkeys(_NUMBERS))
+
+
+def committed_offsets(committed: Offsets) -> tuple[list[CommittedOffset], int | None]:
+    """The first partitions by topic and number, and how many are left out (None: none)."""
+    partitions = (
+        CommittedOffset(topic=topic, partition=partition, offset=committed[topic][partition])
+        for topic in sorted(committed)
+        for partition in sorted(committed[topic])
+    )
+    omitted = sum(map(len, committed.values())) - MAX_COMMITTED_OFFSETS
+    return list(itertools.islice(partitions, MAX_COMMITTED_OFFSETS)), max(0, omitted) or None
 
 
 def last_repair(repair: RepairPlan, now: datetime) -> LastRepair:
     """What a repair is reported as: by its gravest mending, with all of them in the message."""
-    first = gravest(repair.repairs)
+    first = most_severe(repair.repairs)
     onward = "it begins" if repair.epoch is None else f"it goes on from epoch {repair.epoch}"
     return LastRepair(
         reason=first.kind,
         cause=first.cause,
-        message=f"{in_words(repair.repairs)}; {onward}",
+        message=f"{summarize(repair.repairs)}; {onward}",
         time=now,
     )
 
@@ -56,4 +77,4 @@ def write_termination_message(path: Path | None, failure: LastFailure) -> None:
     try:
         path.write_text(short.model_dump_json(by_alias=True))
     except OSError as error:
-        say("the termination message was not written", logging.WARNING, error=str(error))
+        log_event("the termination message was not written", logging.WARNING, error=str(error))

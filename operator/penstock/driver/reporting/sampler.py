@@ -13,11 +13,11 @@ from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.driver.checkpoint.progress import OffsetRange
 from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
-from penstock.driver.logs import say
+from penstock.driver.logs import log_event
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.record_latency import LatencyProbe
 from penstock.driver.spark import executor_metrics
-from penstock.driver.spark.batch_metrics import BatchFigures
+from penstock.driver.spark.batch_metrics import BatchMetrics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,11 +36,11 @@ class Sampled(Protocol):
     def offset_range(self) -> OffsetRange | None:
         """The records of the newest commit, where they are known."""
 
-    def last_batch(self) -> BatchFigures | None:
+    def last_batch(self) -> BatchMetrics | None:
         """Spark's own figures of the last batch, in the modes that have batches."""
 
 
-class Measurer:
+class Sampler:
     """A thread of its own, until its event is set; what fails is told once and tried again."""
 
     def __init__(
@@ -85,18 +85,18 @@ class Measurer:
             self._close()
             if what not in self._failing and self._jvm.exit_code is None:
                 cause = classify_exception(error).message
-                say(f"{what} could not be measured", logging.WARNING, cause=cause)
+                log_event(f"{what} could not be measured", logging.WARNING, cause=cause)
             self._failing.add(what)
         else:
             self._failing.discard(what)
 
     def _look_at_executors(self) -> None:
         session = self._runtime.session
-        known = [] if session is None else executor_metrics.figures(session.sparkContext)
-        self._metrics.executors(known)
+        known = [] if session is None else executor_metrics.collect(session.sparkContext)
+        self._metrics.set_executors(known)
 
     def _look_at_batch(self) -> None:
-        self._metrics.batch(self._runtime.last_batch())
+        self._metrics.set_batch(self._runtime.last_batch())
 
     def _sample_latency(self) -> None:
         offset_range = self._runtime.offset_range
@@ -106,7 +106,7 @@ class Measurer:
         if self._probe is None:
             self._probe = LatencyProbe(self._jvm.gateway, self._source, self._secrets)
         for seconds in self._probe.sample(offset_range, self._rng):
-            self._metrics.latency(seconds)
+            self._metrics.observe_latency(seconds)
 
     def _close(self) -> None:
         probe, self._probe = self._probe, None
@@ -114,4 +114,4 @@ class Measurer:
             try:
                 probe.close()
             except Exception as error:
-                say("the latency probe did not close", logging.WARNING, cause=str(error))
+                log_event("the latency probe did not close", logging.WARNING, cause=str(error))

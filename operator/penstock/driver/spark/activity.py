@@ -1,4 +1,4 @@
-"""Signs of life of a query beside its commits, which some engines give seldom or not at all."""
+"""Activity of a query between commits, which some engines make seldom or not at all."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Activity:
-    """What can be seen of a query between two commits."""
+    """What can be observed of a query between two commits."""
 
     idle: bool = False
-    """It has looked for new records and there are none: a micro-batch engine then commits nothing,
-    for as long as it lasts."""
-    busy: bool = False
-    """A batch is being worked on, which may take as long as it has records to catch up with."""
-    flowing: bool = False
-    """Every partition has a task that runs, in a mode whose first commit may be minutes away."""
-    tasks: int | None = None
-    """Tasks that run, in a mode where each partition should always have one."""
+    """The query has looked for new records and found none. A micro-batch engine commits nothing
+    while this lasts."""
+    batch_running: bool = False
+    """A batch runs. It may take as long as it needs to catch up."""
+    confirmed_running: bool = False
+    """The query works although it has not committed: every partition has a running task (real-time
+    mode, whose first commit may take minutes), or it is idle (micro-batch)."""
+    active_tasks: int | None = None
+    """Running tasks, in a mode where each partition always has one; else None."""
 
 
 NONE = Activity()
@@ -32,18 +33,19 @@ NONE = Activity()
 def observe_activity(
     query: StreamingQuery, spark_context: Any, engine: Engine, partitions: int
 ) -> Activity:
-    """The query's pulse.
+    """The query's activity now.
 
-    StreamExecution.noNewData is what processAllAvailable waits for; the status's own words would
+    Uses StreamExecution.noNewData, which processAllAvailable waits for; the query's status would
     have to be compared as text.
     """
     tracker = spark_context._jsc.sc().statusTracker()
     if engine is Engine.CONTINUOUS:
-        return Activity(tasks=_active_tasks(tracker))
+        return Activity(active_tasks=_active_tasks(tracker))
     if engine is Engine.REAL_TIME:
-        return Activity(flowing=0 < partitions <= _active_tasks(tracker))
+        return Activity(confirmed_running=0 < partitions <= _active_tasks(tracker))
     idle = bool(query._jsq.streamingQuery().noNewData())
-    return Activity(idle=idle, busy=len(tracker.getActiveJobIds()) > 0, flowing=idle)
+    busy = len(tracker.getActiveJobIds()) > 0
+    return Activity(idle=idle, batch_running=busy, confirmed_running=idle)
 
 
 def _active_tasks(tracker: Any) -> int:

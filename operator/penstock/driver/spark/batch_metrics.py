@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class BatchFigures:
+class BatchMetrics:
     """Of the last batch."""
 
     input_rows_per_second: float
@@ -27,18 +27,18 @@ class BatchFigures:
     """Event time, in seconds since 1970."""
 
 
-def last_batch(query: StreamingQuery) -> BatchFigures | None:
+def last_batch(query: StreamingQuery) -> BatchMetrics | None:
     """None before the first batch, and in continuous mode."""
     progress = query._jsq.lastProgress()
     return None if progress is None else read(progress.json())
 
 
-def read(progress: str) -> BatchFigures:
+def read(progress: str) -> BatchMetrics:
     """The figures in a progress report's JSON; a rate that could not be measured is 0."""
     document = json.loads(progress)
     state = document.get("stateOperators") or []
     watermark = (document.get("eventTime") or {}).get("watermark")
-    return BatchFigures(
+    return BatchMetrics(
         input_rows_per_second=_rate(document.get("inputRowsPerSecond")),
         processed_rows_per_second=_rate(document.get("processedRowsPerSecond")),
         state_rows=sum(each.get("numRowsTotal", 0) for each in state),

@@ -10,7 +10,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class ExecutorFigures:
+class ExecutorMetrics:
     """One executor; `driver` where driver and tasks share a JVM. Sizes in bytes."""
 
     id: str
@@ -22,7 +22,7 @@ class ExecutorFigures:
     storage_used: int
 
 
-def figures(spark_context: Any) -> list[ExecutorFigures]:
+def collect(spark_context: Any) -> list[ExecutorMetrics]:
     """Of every executor that is there (AppStatusStore, which Spark's own endpoints read too)."""
     java = spark_context._jsc.sc()
     found = java.statusStore().executorList(True)
@@ -31,13 +31,13 @@ def figures(spark_context: Any) -> list[ExecutorFigures]:
     return others or everyone
 
 
-def _figures(summary: Any) -> ExecutorFigures:
+def _figures(summary: Any) -> ExecutorMetrics:
     peaks = summary.peakMemoryMetrics()
 
     def peak(name: str) -> int:
         return 0 if peaks.isEmpty() else max(0, int(peaks.get().getMetricValue(name)))
 
-    return ExecutorFigures(
+    return ExecutorMetrics(
         id=str(summary.id()),
         cores=int(summary.totalCores()),
         active_tasks=int(summary.activeTasks()),

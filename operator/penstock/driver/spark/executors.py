@@ -1,4 +1,4 @@
-"""The executors of the running application: how many cores there are, and asking for more."""
+"""The executors of the running application: how many are ready, and requests for more."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-# Who speaks, at which level, of tasks that end because their query was stopped on purpose.
-_MOURNERS = (
+# These loggers warn about the end of tasks whose query is stopped on purpose.
+_LOGGERS_OF_ENDING_TASKS = (
     "org.apache.spark.scheduler.TaskSetManager",
     "org.apache.spark.util.Utils",
     "org.apache.spark.sql.execution.streaming.continuous.ContinuousWriteRDD",
-    # Of a micro-batch: its write is aborted, and its jobs are cancelled twice.
+    # Micro-batch: the write is aborted, and the jobs are cancelled twice.
     "org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec",
     "org.apache.spark.sql.execution.datasources.v2.DataWritingSparkTask",
     "org.apache.spark.scheduler.DAGScheduler",
     "org.apache.spark.TaskContextImpl",
-    # The writing of a checkpoint file is interrupted.
+    # The write of a checkpoint file is interrupted.
     "org.apache.hadoop.util.Shell",
 )
 
 
 def registered(spark_context: Any) -> int:
-    """Executors that are ready for tasks: registered, and not known to be on their way out.
+    """The number of executors that are registered and ready for tasks.
 
-    The scheduler's own view. An executor whose connection is lost leaves it at once, though
-    Spark on Kubernetes waits for the API's word before it gives up the executor's tasks.
+    This is the scheduler's own view. It drops an executor as soon as the connection is lost,
+    although Spark on Kubernetes waits for the API server before it gives up the executor's tasks.
     """
     java = spark_context._jsc.sc()
     ids, backend = java.getExecutorIds(), java.schedulerBackend()
@@ -34,7 +34,7 @@ def registered(spark_context: Any) -> int:
 
 
 def request(spark_context: Any, executors: int) -> None:
-    """Asks the cluster manager for so many executors in all; fewer than now changes nothing.
+    """Asks the cluster manager for this total number of executors; a smaller one has no effect.
 
     SparkContext.requestTotalExecutors is the developer API that dynamic allocation itself uses.
     """
@@ -48,32 +48,32 @@ def is_stopped(spark_context: Any) -> bool:
 
 
 @contextlib.contextmanager
-def quiet_about_killed_tasks(spark_context: Any, session_too: bool = False) -> Iterator[None]:
-    """While a query is stopped on purpose, its tasks' end is not worth a warning.
+def without_stop_warnings(spark_context: Any, stops_session: bool = False) -> Iterator[None]:
+    """Suppresses warnings about ending tasks while a query is stopped on purpose.
 
-    The tasks' end is waited for, unless the block does so itself and stops the session as well.
+    Waits until the tasks have ended, unless the block stops the session and waits itself.
     """
     log4j = spark_context._jvm.org.apache.logging.log4j
     configurator, level = log4j.core.config.Configurator, log4j.Level
-    for name in _MOURNERS:
+    for name in _LOGGERS_OF_ENDING_TASKS:
         configurator.setLevel(name, level.OFF)
     try:
         yield
-        if not session_too:
+        if not stops_session:
             wait_until_idle(spark_context)
     finally:
-        for name in _MOURNERS:
+        for name in _LOGGERS_OF_ENDING_TASKS:
             configurator.setLevel(name, level.WARN)
 
 
-def wait_until_idle(spark_context: Any, patience: float = 8.0) -> None:
-    """Waits, bounded, until the tasks of a stopped query have ended.
+def wait_until_idle(spark_context: Any, timeout: float = 8.0) -> None:
+    """Waits up to `timeout` seconds until the tasks of a stopped query have ended.
 
-    Spark cancels them and does not wait; a session that stops meanwhile logs errors about results
-    that nobody takes.
+    Spark cancels them without waiting, and a session that stops before they end logs errors about
+    results that nobody takes.
     """
     # A stage leaves the pool when the end of its last task has been handled, and logged.
     pool = spark_context._jsc.sc().taskScheduler().rootPool()
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while not pool.schedulableQueue().isEmpty() and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -1,1 +1,1 @@
-"""Keeps one query running: observe, decide, act. Imports every other room of the driver."""
+"""Keeps one query running: observe, decide, act. May import every other package of the driver."""

@@ -1,8 +1,8 @@
-"""Failures in a row across processes, for streams that set restart.maxAttempts.
+"""Counts failures in a row across processes, for streams that set restart.maxAttempts.
 
-A JVM that dies takes the supervisor's memory with it, and the kubelet starts the container again
-for ever. So the count is kept beside the checkpoint, one ahead: a process that ends without a word
-has failed once more. A stop in good order forgets it.
+The supervisor's memory ends with its process, and the kubelet restarts a container without limit.
+So the count is stored beside the checkpoint, one failure ahead: a process that crashes has already
+counted its own crash. A clean stop resets the count.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import json
 from pathlib import Path
 
 
-class Attempts:
-    """The count of one spec: a new spec begins anew."""
+class FailureCount:
+    """The stored count for one spec. A new spec starts at zero."""
 
     def __init__(self, checkpoint: Path, spec_hash: str) -> None:
         self._file = checkpoint / "penstock" / "attempts.json"
         self._spec_hash = spec_hash
 
     def read(self) -> int:
-        """Failures in a row so far, the end of the last process included."""
+        """Failures in a row so far, including the exit of the previous process."""
         try:
             document = json.loads(self._file.read_text())
             return int(document["attempts"]) if document["spec"] == self._spec_hash else 0
@@ -27,12 +27,12 @@ class Attempts:
             return 0
 
     def write(self, attempts: int) -> None:
-        """So many, if this process ends without a word; all of it is written or nothing."""
+        """Stores `attempts` plus one for a crash of this process; the write is atomic."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
         draft = self._file.with_suffix(".tmp")
         draft.write_text(json.dumps({"spec": self._spec_hash, "attempts": attempts + 1}))
         draft.replace(self._file)
 
-    def forget(self) -> None:
-        """The next start is a fresh one."""
+    def reset(self) -> None:
+        """Removes the stored count."""
         self._file.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""Ends a driver that no longer turns: a JVM that hangs would keep its caller waiting for ever.
+"""Ends a driver whose loop is blocked: calls into a JVM that hangs never return.
 
-Calls into the JVM have no time limit of their own, so the loop is watched from a thread that makes
-none. In a pod the kubelet would see the same at /livez, later and without a reason.
+Py4J calls have no timeout, so a thread that makes no such calls watches the loop. In a pod the
+kubelet would find the same at /livez, but later and without a reason.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from collections.abc import Callable
 from penstock.driver.failures import Failure
 from penstock.driver.reporting.http_server import Health
 
-_BEAT = 1.0
+_CHECK_INTERVAL_SECONDS = 1.0
 
 
 def watch(health: Health, on_hang: Callable[[Failure], None]) -> threading.Event:
-    """Calls `on_hang` once, should the loop stop turning; the event ends the watch."""
-    over = threading.Event()
+    """Calls `on_hang` once if the loop is blocked. Set the returned event to stop watching."""
+    stopped = threading.Event()
 
-    def keep_watching() -> None:
-        while not over.wait(_BEAT):
+    def run() -> None:
+        while not stopped.wait(_CHECK_INTERVAL_SECONDS):
             if not health.is_alive():
                 on_hang(
                     Failure(
                         "DriverHung",
-                        f"a step of the driver took longer than {health.may_take:.0f} s: its JVM "
-                        "no longer answers; the process is started again",
+                        f"A step of the driver took longer than {health.iteration_timeout:.0f} s "
+                        "because the JVM does not answer. The process restarts.",
                     )
                 )
                 return
 
-    threading.Thread(target=keep_watching, name="watchman", daemon=True).start()
-    return over
+    threading.Thread(target=run, name="hang-guard", daemon=True).start()
+    return stopped

@@ -1,4 +1,4 @@
-"""The loop: look, ask the supervisor, do what it says, report. It decides nothing itself."""
+"""The supervision loop: observe, let the supervisor decide, execute the action, report."""
 
 from __future__ import annotations
 
@@ -12,29 +12,28 @@ from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.failures import Failure
 from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
-from penstock.driver.kafka.offsets import lag
-from penstock.driver.logs import say
+from penstock.driver.logs import log_event
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
-from penstock.driver.supervision.failure_count import Attempts
-from penstock.driver.supervision.report_builder import Account
-from penstock.driver.supervision.restart_policy import Policy
-from penstock.driver.supervision.runtime import QueryRuntime, ended
+from penstock.driver.supervision.failure_count import FailureCount
+from penstock.driver.supervision.report_builder import ReportBuilder
+from penstock.driver.supervision.restart_policy import RestartPolicy
+from penstock.driver.supervision.runtime import QueryRuntime, is_jvm_gone
 from penstock.driver.supervision.state import Observation, State
 from penstock.driver.supervision.supervisor import Action, decide, describe, first_state, is_ready
 
-_TICK = 0.25
-# A stop right after a commit leaves next to nothing to replay; longer than this it is not put off,
-# within the kubelet's grace period of 30 s.
-_LONGEST_WAIT_FOR_A_COMMIT = 10.0
+_INTERVAL_SECONDS = 0.25
+# A stop right after a commit leaves almost nothing to replay. A stop does not wait for a commit
+# that may take longer than this: the kubelet's grace period is 30 s.
+_MAX_COMMIT_WAIT_SECONDS = 10.0
 _COMMIT_SECONDS = 1.0
-# Seconds that a step may take, where Policy.step is not enough. The first look waits for the JVM,
-# which may have to fetch dependencies.
-_LONG_STEPS = {Action.START_SESSION: 240.0, Action.DISCOVER: 300.0, Action.START_QUERY: 120.0}
+# Steps that may take longer than RestartPolicy.step_timeout, in seconds. The first DISCOVER waits
+# for the JVM, which may have to fetch dependencies.
+_STEP_TIMEOUTS = {Action.START_SESSION: 240.0, Action.DISCOVER: 300.0, Action.START_QUERY: 120.0}
 
 
 class DriverMustExit(Exception):
-    """The process should end: the reason is in `failure`."""
+    """The process must exit, for the reason in `failure`."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -42,56 +41,58 @@ class DriverMustExit(Exception):
 
 
 class Loop:
-    """Keeps one query running until it is told to stop."""
+    """Keeps one query running until it is stopped."""
 
     def __init__(
         self,
         runtime: QueryRuntime,
         jvm: Jvm,
-        policy: Policy,
+        policy: RestartPolicy,
         spec_hash: str,
         health: Health,
         metrics: Metrics,
         publish: Callable[[DriverReport], None],
-        attempts: Attempts | None = None,
+        failure_count: FailureCount | None = None,
     ) -> None:
         self._runtime = runtime
         self._jvm = jvm
         self._policy = policy
-        self._account = Account(spec_hash, metrics)
+        self._reports = ReportBuilder(spec_hash, metrics)
         self._health = health
         self._metrics = metrics
         self._publish = publish
-        self._attempts = attempts
-        self._state = State() if attempts is None else first_state(attempts.read(), policy)
+        self._failure_count = failure_count
+        self._state = (
+            State() if failure_count is None else first_state(failure_count.read(), policy)
+        )
         self._observation = Observation(now=time.monotonic())
 
     def run(self, stop: threading.Event) -> None:
-        """Returns after a clean stop; raises GivenUp if the process must end."""
+        """Returns after a clean stop; raises DriverMustExit if the process must exit."""
         failure: Failure | None = None
-        self._keep_attempts()
+        self._store_failure_count()
         if self._state.failure is not None:
-            self._account.note(self._state.failure)
+            self._reports.record_failure(self._state.failure)
         while not stop.is_set():
-            self._health.turned_at = time.monotonic()
-            failure = self._turn(failure)
+            self._health.last_iteration_at = time.monotonic()
+            failure = self._iterate(failure)
             if failure is None:
-                stop.wait(_TICK)
+                stop.wait(_INTERVAL_SECONDS)
         self._stop()
-        if self._attempts is not None:
-            self._attempts.forget()
+        if self._failure_count is not None:
+            self._failure_count.reset()
 
-    def _keep_attempts(self) -> None:
-        if self._attempts is not None:
-            self._attempts.write(self._state.attempts)
+    def _store_failure_count(self) -> None:
+        if self._failure_count is not None:
+            self._failure_count.write(self._state.attempts)
 
-    def _turn(self, failure: Failure | None) -> Failure | None:
-        """One turn; what goes wrong in it is the next turn's trouble."""
+    def _iterate(self, failure: Failure | None) -> Failure | None:
+        """One iteration; returns the failure of its action, for the next iteration."""
         try:
-            observation = self._look()
+            observation = self._observe()
         except Exception as error:
             observation = replace(
-                self._observation, now=time.monotonic(), failure=self._understood(error)
+                self._observation, now=time.monotonic(), failure=self._classify(error)
             )
         if failure is not None:
             observation = replace(observation, failure=failure)
@@ -100,73 +101,48 @@ class Loop:
         jitter = random.random()  # noqa: S311
         self._state, action = decide(before, observation, self._policy, jitter)
         if self._state.attempts != before.attempts:
-            self._keep_attempts()
-        self._account.changed(before, self._state, action)
+            self._store_failure_count()
+        self._reports.record_transition(before, self._state, action)
         for repair in self._runtime.take_repair_plans():
-            self._account.repaired(repair)
-        self._report(observation)
+            self._reports.record_repair(repair)
+        self._health.ready = is_ready(self._state, observation, self._policy)
+        self._report(*describe(self._state, observation, self._policy), observation)
         if action is Action.WAIT:
             return None
-        self._health.may_take = _LONG_STEPS.get(action, self._policy.step)
+        self._health.iteration_timeout = _STEP_TIMEOUTS.get(action, self._policy.step_timeout)
         try:
-            self._do(action)
+            self._execute(action)
         except Exception as error:
-            return self._understood(error)
+            return self._classify(error)
         finally:
-            self._health.turned_at = time.monotonic()
-            self._health.may_take = self._policy.step
+            self._health.last_iteration_at = time.monotonic()
+            self._health.iteration_timeout = self._policy.step_timeout
         return None
 
-    def _look(self) -> Observation:
-        if self._jvm.why_ended is not None:
-            raise DriverMustExit(self._jvm.why_ended)
-        runtime = self._runtime
-        failure = runtime.look_for_failure()
-        wanted, requested = runtime.wanted, runtime.requested
-        ready, cores = runtime.registered()
-        activity = runtime.activity()
-        self._see_commits()
-        return Observation(
-            now=time.monotonic(),
-            failure=failure,
-            partitions=runtime.partitions,
-            cores_wanted=wanted.cores if wanted else 0,
-            cores_requested=requested.cores if requested else 0,
-            executors=ready,
-            cores=cores,
-            session=runtime.has_session,
-            query=runtime.has_query,
-            epoch=runtime.epoch(),
-            planned=runtime.planned(),
-            tasks=activity.tasks,
-            idle=activity.idle,
-            busy=activity.busy,
-            flowing=activity.flowing,
-            completed=runtime.completed,
-            away=runtime.away,
-            outgrown=runtime.outgrown,
-        )
-
-    def _see_commits(self) -> None:
-        for commit, offset_range in self._runtime.news():
-            self._metrics.committed(commit, offset_range)
+    def _observe(self) -> Observation:
+        if self._jvm.exit_failure is not None:
+            raise DriverMustExit(self._jvm.exit_failure)
+        observation = self._runtime.observe()
+        for commit, offset_range in self._runtime.progress.new_commits():
+            self._metrics.observe_commit(commit, offset_range)
         offsets = self._runtime.offsets()
         if offsets is not None:
-            self._metrics.offsets(*offsets)
+            self._metrics.set_offsets(*offsets)
+        return observation
 
-    def _do(self, action: Action) -> None:
-        say("next step", step=action.name.lower())
+    def _execute(self, action: Action) -> None:
+        log_event("next step", step=action.name.lower())
         runtime = self._runtime
         match action:
             case Action.DISCOVER:
-                runtime.discover()
+                runtime.discover_partitions()
             case Action.START_SESSION:
                 runtime.start_session()
             case Action.CHECK_QUERY:
                 runtime.check_query()
-                notice = runtime.take_notice()
-                if notice is not None:
-                    self._account.note(notice)
+                warning = runtime.take_warning()
+                if warning is not None:
+                    self._reports.record_failure(warning)
             case Action.REQUEST_EXECUTORS:
                 runtime.request_executors()
             case Action.START_QUERY:
@@ -174,45 +150,44 @@ class Loop:
             case Action.STOP_QUERY:
                 runtime.stop_query()
             case Action.STOP_SESSION:
-                runtime.forget_partitions()
-                runtime.let_go()
+                runtime.reset_partitions()
+                runtime.stop_session()
             case Action.EXIT_PROCESS:
                 assert self._state.failure is not None
                 raise DriverMustExit(self._state.failure)
             case Action.WAIT:
                 pass
 
-    def _understood(self, error: Exception) -> Failure:
-        """The trouble behind an exception; a JVM that is gone ends the process instead."""
+    def _classify(self, error: Exception) -> Failure:
+        """The failure behind an exception; raises DriverMustExit if the JVM is gone."""
         if isinstance(error, DriverMustExit):
             raise error
-        if ended(self._jvm, error):
-            assert self._jvm.why_ended is not None
-            raise DriverMustExit(self._jvm.why_ended) from error
+        if is_jvm_gone(self._jvm, error):
+            assert self._jvm.exit_failure is not None
+            raise DriverMustExit(self._jvm.exit_failure) from error
         return classify_exception(error)
 
-    def _report(self, observation: Observation) -> None:
-        self._health.ready = is_ready(self._state, observation, self._policy)
-        self._tell(*describe(self._state, observation, self._policy), observation)
-
-    def _tell(self, state: QueryState, message: str, observation: Observation) -> None:
-        runtime, offsets = self._runtime, self._runtime.offsets()
-        behind = lag(*offsets) if offsets else None
-        report = self._account.report(
-            state, message, self._state, observation, runtime.requested, behind
+    def _report(self, state: QueryState, message: str, observation: Observation) -> None:
+        report = self._reports.build(
+            state,
+            message,
+            self._state,
+            observation,
+            self._runtime.requested_size,
+            self._runtime.offsets(),
         )
-        self._metrics.show(report)
+        self._metrics.set_report(report)
         self._publish(report)
 
     def _stop(self) -> None:
-        """Everything in order: first the query, then its executors, then the JVM."""
-        say("stopping")
+        """Stops the query, then the session and its executors. The caller ends the JVM."""
+        log_event("stopping")
         commits = self._health.ready
         self._health.ready = False
-        self._health.may_take = self._policy.step
-        self._tell(QueryState.STOPPING, "", self._observation)
+        self._health.iteration_timeout = self._policy.step_timeout
+        self._report(QueryState.STOPPING, "", self._observation)
         interval = self._policy.interval
-        if commits and interval <= _LONGEST_WAIT_FOR_A_COMMIT:
-            self._runtime.await_commit(interval + _COMMIT_SECONDS)
-        self._runtime.let_go()
-        say("stopped", epoch=self._runtime.epoch())
+        if commits and interval <= _MAX_COMMIT_WAIT_SECONDS:
+            self._runtime.wait_for_commit(interval + _COMMIT_SECONDS)
+        self._runtime.stop_session()
+        log_event("stopped", epoch=self._runtime.progress.committed_epoch())

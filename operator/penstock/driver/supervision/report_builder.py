@@ -1,4 +1,4 @@
-"""The driver's account of its query: what went wrong, what was mended, how things stand."""
+"""Builds the driver's reports, and logs and counts the events that they mention."""
 
 from __future__ import annotations
 
@@ -11,37 +11,42 @@ from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.contract.sizing import Size
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import Failure
-from penstock.driver.logs import say
+from penstock.driver.kafka.offsets import Offsets, lag
+from penstock.driver.logs import log_event
 from penstock.driver.reporting.metrics import Metrics
-from penstock.driver.reporting.report import last_repair
+from penstock.driver.reporting.report import committed_offsets, last_repair
 from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.state import Observation, State
 from penstock.driver.supervision.supervisor import Action
 
 
-class Account:
-    """Remembers what reports tell besides the moment's sight; logs and counts it as it comes."""
+class ReportBuilder:
+    """Remembers what reports contain beyond the current observation."""
 
     def __init__(self, spec_hash: str, metrics: Metrics) -> None:
         self._spec_hash = spec_hash
         self._metrics = metrics
         self._failure: LastFailure | None = None
-        self._next_retry: datetime | None = None
+        self._next_retry_time: datetime | None = None
         self._repairs = 0
         self._last_repair: LastRepair | None = None
 
-    def note(self, failure: Failure, *, again: bool = False) -> None:
-        """Remembers and logs a failure; one that a halted stream still has is no news."""
-        reported = failure.at(_now())
+    def record_failure(self, failure: Failure, *, repeated: bool = False) -> None:
+        """Remembers and logs a failure.
+
+        `repeated`: a recheck of a permanent failure found this one. If it is the same failure
+        again, it is neither logged nor given a new time.
+        """
+        reported = failure.to_status(_now())
         known = self._failure
         if (
-            again
+            repeated
             and known is not None
             and known == reported.model_copy(update={"time": known.time})
         ):
             return
         self._failure = reported
-        say(
+        log_event(
             "failure",
             logging.ERROR if failure.permanent else logging.WARNING,
             reason=failure.reason,
@@ -49,52 +54,61 @@ class Account:
             permanent=failure.permanent,
         )
 
-    def changed(self, before: State, after: State, action: Action) -> None:
-        """What the supervisor has made of the last sight."""
+    def record_transition(self, before: State, after: State, action: Action) -> None:
+        """Logs and counts what one decision of the supervisor changed."""
         if after.failure is not None and after.failure is not before.failure:
-            self.note(after.failure, again=before.halted)
-            self._metrics.failed(after.failure)
-            if after.failure.reason in stall_detection.FOUND:
-                self._metrics.watchdog_acted(after.failure.reason, action.name.lower())
+            self.record_failure(after.failure, repeated=before.failed_permanently)
+            self._metrics.count_failure(after.failure)
+            if after.failure.reason in stall_detection.DETECTED:
+                self._metrics.count_watchdog_action(after.failure.reason, action.name.lower())
         if after.restarts > before.restarts and after.failure is not None:
-            self._metrics.restarted(after.failure.reason)
+            self._metrics.count_restart(after.failure.reason)
         if after.retry_at != before.retry_at:
-            self._next_retry = None
+            self._next_retry_time = None
             if after.retry_at is not None:
-                self._next_retry = _now() + timedelta(seconds=after.retry_at - time.monotonic())
+                self._next_retry_time = _now() + timedelta(
+                    seconds=after.retry_at - time.monotonic()
+                )
 
-    def repaired(self, repair: RepairPlan) -> None:
-        """The checkpoint was put right."""
+    def record_repair(self, repair: RepairPlan) -> None:
+        """Remembers and counts a repair of the checkpoint."""
         for each in repair.repairs:
-            self._metrics.repaired(each.kind)
+            self._metrics.count_repair(each.kind)
         self._repairs += len(repair.repairs)
         self._last_repair = last_repair(repair, _now())
 
-    def report(
+    def build(
         self,
-        state: QueryState,
+        query_state: QueryState,
         message: str,
-        known: State,
+        state: State,
         observation: Observation,
-        size: Size | None,
-        lag: int | None,
+        requested: Size | None,
+        offsets: tuple[Offsets, Offsets] | None,
     ) -> DriverReport:
-        """How things stand; `size` is what was asked for."""
+        """The report for this moment.
+
+        `requested` is the size that Spark was asked for, `offsets` the committed and the newest
+        offsets of a Kafka source.
+        """
+        committed, omitted = committed_offsets(offsets[0]) if offsets else (None, None)
         return DriverReport(
             spec_hash=self._spec_hash,
-            state=state,
+            state=query_state,
             message=message,
             partitions=observation.partitions,
-            executors=size.executors if size else None,
-            registered_executors=observation.executors if observation.session else None,
-            cores=observation.cores_wanted if observation.session else None,
-            registered_cores=observation.cores if observation.session else None,
+            executors=requested.executors if requested else None,
+            registered_executors=observation.executors if observation.has_session else None,
+            cores=observation.cores_wanted if observation.has_session else None,
+            registered_cores=observation.cores if observation.has_session else None,
             epoch=observation.epoch,
-            committed=known.committed and state is not QueryState.STOPPING,
-            lag=lag if observation.query else None,
-            query_restarts=known.restarts,
+            committed=state.committed and query_state is not QueryState.STOPPING,
+            lag=lag(*offsets) if offsets and observation.has_query else None,
+            committed_offsets=committed,
+            committed_offsets_omitted=omitted,
+            query_restarts=state.restarts,
             last_failure=self._failure,
-            next_retry=self._next_retry,
+            next_retry_time=self._next_retry_time,
             checkpoint_repairs=self._repairs,
             last_repair=self._last_repair,
         )

@@ -1,4 +1,4 @@
-"""The effects on Spark and Kafka that the supervisor asks for, one method each, bounded in time."""
+"""The query's session, source and checkpoint: one method for each action, each bounded in time."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from penstock.contract.sizing import Size, TooFewExecutorsAllowed, size
 from penstock.driver import kubernetes_api
 from penstock.driver.checkpoint import start_position
 from penstock.driver.checkpoint.folder import CheckpointFolder
-from penstock.driver.checkpoint.progress import Commit, OffsetRange, ProgressReader
+from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.engine import Engine, engine_of
-from penstock.driver.environment import Environment, Kubernetes, Local
+from penstock.driver.environment import Environment, LocalEnvironment, PodEnvironment
 from penstock.driver.failures import DriverError, Failure, classify
 from penstock.driver.java_exceptions import read_chain
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.kafka.security import check_secrets
 from penstock.driver.kafka.sink_topic import SinkTopic
-from penstock.driver.kafka.source_watch import SourceWatch, open_source
-from penstock.driver.logs import say
+from penstock.driver.kafka.source_monitor import SourceMonitor, source_monitor
+from penstock.driver.logs import log_event
 from penstock.driver.spark import activity, batch_metrics, executors, query, session, user_python
 from penstock.driver.spark.activity import Activity
-from penstock.driver.spark.batch_metrics import BatchFigures
+from penstock.driver.spark.batch_metrics import BatchMetrics
+from penstock.driver.supervision.state import Observation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class QueryRuntime:
-    """One stream's Spark: the JVM it is given, and what is up in it."""
+    """One stream's session and query in a given JVM."""
 
     def __init__(
         self,
@@ -48,16 +49,16 @@ class QueryRuntime:
         self._jvm = jvm
         self._api = api
         self._checkpoint = CheckpointFolder(environment.checkpoint)
-        self._progress = ProgressReader(environment.checkpoint)
         self._pool = concurrent.futures.ThreadPoolExecutor(1, "cluster")
-        # While the JVM starts: it takes about as long.
+        # Runs while the JVM starts, which takes about as long.
         self._cluster: concurrent.futures.Future[None] | None = self._pool.submit(
             self._prepare_cluster
         )
-        self._source: SourceWatch | None = None
+        self._source: SourceMonitor | None = None
         self._sink = SinkTopic(jvm, stream.spec.sink, environment.secrets)
-        self._notice: Failure | None = None
-        self._reading: Mapping[str, Sequence[int]] | None = None
+        self._warning: Failure | None = None
+        self._query_partitions: Mapping[str, Sequence[int]] | None = None
+        """The partitions that a continuous query was planned with."""
         self._session: SparkSession | None = None
         self._size: Size | None = None
         self._frame: DataFrame | None = None
@@ -65,117 +66,109 @@ class QueryRuntime:
         self._completed = False
         self._repair_plans: list[RepairPlan] = []
 
-    # What is seen.
+    # Observe.
+
+    def observe(self) -> Observation:
+        """The query and everything that it depends on, now.
+
+        Raises TooFewExecutorsAllowed if the partitions need more executors than the spec allows.
+        """
+        failure = self._find_failure()
+        desired = self._desired_size()
+        ready, cores = self._registered()
+        seen = self._activity()
+        source, has_query = self._source, self._query is not None
+        return Observation(
+            now=time.monotonic(),
+            failure=failure,
+            partitions=self._partition_count,
+            cores_wanted=desired.cores if desired else 0,
+            cores_requested=self._size.cores if self._size else 0,
+            executors=ready,
+            cores=cores,
+            has_session=self.has_session,
+            has_query=has_query,
+            epoch=self.progress.committed_epoch(),
+            planned_epoch=self.progress.planned_epoch(),
+            active_tasks=seen.active_tasks,
+            idle=seen.idle,
+            batch_running=seen.batch_running,
+            confirmed_running=seen.confirmed_running,
+            completed=self._completed,
+            source_outage=source.outage if source is not None and has_query else None,
+            partitions_added=self._are_partitions_added(),
+        )
 
     @property
-    def partitions(self) -> int | None:
-        """Partitions of the source; None before they were asked for."""
-        return None if self._source is None else self._source.partitions
+    def progress(self) -> ProgressReader:
+        """The commits and offsets in the checkpoint."""
+        return self._checkpoint.progress
 
     @property
-    def wanted(self) -> Size | None:
-        """The size that the partitions call for; raises if the stream's own maximum forbids it."""
-        if self.partitions is None:
-            return None
-        wanted = size(self.partitions, self._stream.spec)
-        if isinstance(wanted, TooFewExecutorsAllowed):
-            raise DriverError(Failure("TooFewExecutorsAllowed", str(wanted), permanent=True))
-        return wanted
-
-    @property
-    def requested(self) -> Size | None:
-        """The size that was last asked for; None without a session."""
+    def requested_size(self) -> Size | None:
+        """The size that Spark was last asked for; None without a session."""
         return self._size
 
     @property
     def has_session(self) -> bool:
-        """Whether Spark is up."""
+        """Whether Spark runs."""
         return self._session is not None
 
     @property
     def session(self) -> SparkSession | None:
-        """Spark itself, while it is up."""
+        """The Spark session, if one runs."""
         return self._session
 
     @property
     def has_query(self) -> bool:
-        """Whether a query was started and has not been seen to end."""
+        """Whether a query was started and is not known to have ended."""
         return self._query is not None
 
     @property
-    def completed(self) -> bool:
-        """Whether a query that was to end has ended, with all its work done."""
-        return self._completed
-
-    def activity(self) -> Activity:
-        """Signs of life beside the commits."""
-        if self._query is None or self._session is None:
-            return activity.NONE
-        context = self._session.sparkContext
-        return activity.observe_activity(
-            self._query, context, engine_of(self._stream.spec), self.partitions or 0
-        )
-
-    def registered(self) -> tuple[int, int]:
-        """Executors ready for tasks, and their cores."""
-        if self._session is None or self._size is None:
-            return 0, 0
-        if isinstance(self._environment, Local):
-            return self._size.executors, self._size.cores
-        ready = executors.registered(self._session.sparkContext)
-        return ready, ready * self._size.cores_per_executor
-
-    def epoch(self) -> int | None:
-        """The newest committed epoch."""
-        return self._checkpoint.epoch()
-
-    def planned(self) -> int | None:
-        """The newest epoch whose offsets are in the checkpoint, committed or not."""
-        return self._checkpoint.planned()
-
-    def news(self) -> list[tuple[Commit, OffsetRange | None]]:
-        """What has been committed since the last look."""
-        return self._progress.news()
-
-    @property
     def offset_range(self) -> OffsetRange | None:
-        """The records of the newest commit, where they are known."""
-        return self._progress.offset_range
+        """The records of the newest commit; None where they are unknown."""
+        return self.progress.offset_range
 
-    def last_batch(self) -> BatchFigures | None:
-        """Spark's own figures of the last batch, in the modes that have batches."""
+    def last_batch(self) -> BatchMetrics | None:
+        """Spark's metrics of the last batch; None in continuous mode."""
         return None if self._query is None else batch_metrics.last_batch(self._query)
 
     def offsets(self) -> tuple[Offsets, Offsets] | None:
-        """The committed and the newest offsets, if the source has such."""
-        newest = None if self._source is None else self._source.newest
-        commit = self._progress.newest
+        """The committed and the newest offsets; None if the source has no offsets."""
+        newest = None if self._source is None else self._source.newest_offsets
+        commit = self.progress.newest
         if newest is None or commit is None or commit.offsets is None:
             return None
         return commit.offsets, newest
 
-    @property
-    def away(self) -> Failure | None:
-        """Why the source does not answer while a query reads it, which goes on when it does."""
-        return None if self._source is None or self._query is None else self._source.away
+    def take_warning(self) -> Failure | None:
+        """The warning of the last `check_query`, once: a failure that does not stop the query."""
+        warning, self._warning = self._warning, None
+        return warning
+
+    def take_repair_plans(self) -> list[RepairPlan]:
+        """The repairs of the checkpoint since the last call."""
+        repairs, self._repair_plans = self._repair_plans, []
+        return repairs
 
     @property
-    def outgrown(self) -> bool:
-        """Whether the query reads other partitions than there are, and will not see it itself."""
-        if self._source is None or self._query is None or self._reading is None:
-            return False
-        return self._source.numbers not in (None, self._reading)
+    def _partition_count(self) -> int | None:
+        return None if self._source is None else self._source.partition_count
 
-    def take_notice(self) -> Failure | None:
-        """What should be told though nothing has failed; once."""
-        notice, self._notice = self._notice, None
-        return notice
+    def _desired_size(self) -> Size | None:
+        partitions = self._partition_count
+        if partitions is None:
+            return None
+        desired = size(partitions, self._stream.spec)
+        if isinstance(desired, TooFewExecutorsAllowed):
+            raise DriverError(Failure("TooFewExecutorsAllowed", str(desired), permanent=True))
+        return desired
 
-    def look_for_failure(self) -> Failure | None:
-        """What has ended by itself since the last look."""
+    def _find_failure(self) -> Failure | None:
+        """Why the session or the query has ended by itself."""
         if self._session is not None and executors.is_stopped(self._session.sparkContext):
             self._query = self._frame = self._session = self._size = None
-            return Failure("SessionStopped", "Spark has stopped the application by itself")
+            return Failure("SessionStopped", "Spark stopped the application by itself.")
         if self._query is None:
             return None
         if self._query.isActive:
@@ -186,75 +179,95 @@ class QueryRuntime:
             if self._stream.spec.trigger.available_now is not None:
                 self._completed = True
                 return None
-            return Failure("QueryEnded", "the query has ended by itself, without an exception")
+            return Failure("QueryEnded", "The query ended by itself, without an exception.")
         return classify(read_chain(exception.get()))
 
-    def take_repair_plans(self) -> list[RepairPlan]:
-        """What was mended in the checkpoint since the last time this was asked."""
-        repairs, self._repair_plans = self._repair_plans, []
-        return repairs
+    def _registered(self) -> tuple[int, int]:
+        """Executors that are ready for tasks, and their cores."""
+        if self._session is None or self._size is None:
+            return 0, 0
+        if isinstance(self._environment, LocalEnvironment):
+            return self._size.executors, self._size.cores
+        ready = executors.registered(self._session.sparkContext)
+        return ready, ready * self._size.cores_per_executor
 
-    # What is done.
+    def _activity(self) -> Activity:
+        if self._query is None or self._session is None:
+            return activity.NONE
+        context = self._session.sparkContext
+        return activity.observe_activity(
+            self._query, context, engine_of(self._stream.spec), self._partition_count or 0
+        )
 
-    def discover(self) -> None:
-        """Asks the source for its partitions, and keeps watching them."""
+    def _are_partitions_added(self) -> bool:
+        """Whether a continuous query does not read the source's current partitions."""
+        if self._source is None or self._query is None or self._query_partitions is None:
+            return False
+        return self._source.partitions_by_topic not in (None, self._query_partitions)
+
+    # Act.
+
+    def discover_partitions(self) -> None:
+        """Asks the source for its partitions, and starts to monitor it."""
         spec, environment = self._stream.spec, self._environment
         check_secrets(spec, environment.secrets)
         user_python.check_text(spec.transform.python, environment.python)
         if self._source is None:
-            self._source = open_source(self._jvm, spec, environment.secrets)
-        self._source.look()
-        self._sink.look()
+            self._source = source_monitor(self._jvm, spec, environment.secrets)
+        self._source.poll()
+        self._sink.check()
 
     def start_session(self) -> None:
-        """Starts Spark with the executors that are wanted, once those of earlier times are gone."""
-        wanted = self.wanted
-        assert wanted is not None
+        """Starts Spark with the desired executors, after those of an earlier process are gone."""
+        desired = self._desired_size()
+        assert desired is not None
         prepared, self._cluster = self._cluster, None
         (prepared or self._pool.submit(self._prepare_cluster)).result()
-        conf = session.spark_conf(self._stream, self._environment, wanted)
+        conf = session.spark_conf(self._stream, self._environment, desired)
         self._session = session.start(self._jvm.gateway, conf)
-        self._size = wanted
+        self._size = desired
 
     def check_query(self) -> None:
-        """Mends the checkpoint and plans the query; raises if Spark will refuse it."""
+        """Repairs the checkpoint and plans the query; raises if Spark refuses the query."""
         assert self._session is not None
         assert self._source is not None
         spec, folder, source = self._stream.spec, self._checkpoint, self._source
-        self._sink.look_again()
+        self._sink.check_before_start()
         repair = folder.repair(spec)
         if repair.repairs:
             self._repair_plans.append(repair)
-            say(
-                "the checkpoint was mended",
+            log_event(
+                "the checkpoint was repaired",
                 repairs=[f"{each.kind} {each.path}" for each in repair.repairs],
                 deleted=list(repair.delete),
                 written=list(repair.write),
                 epoch=repair.epoch,
             )
-        self._notice = start_position.check_for_loss(spec, folder, source, repair.epoch)
+        self._warning = start_position.check_for_data_loss(spec, folder, source, repair.epoch)
         starting = (
-            start_position.first_start(spec, folder, source) if repair.epoch is None else None
+            start_position.first_starting_offsets(spec, folder, source)
+            if repair.epoch is None
+            else None
         )
-        reading = source.numbers
-        frame = query.plan(self._session, spec, self._environment, starting, reading)
-        self._reading = reading if engine_of(spec) is Engine.CONTINUOUS else None
+        partitions = source.partitions_by_topic
+        frame = query.plan(self._session, spec, self._environment, starting, partitions)
+        self._query_partitions = partitions if engine_of(spec) is Engine.CONTINUOUS else None
         query.check(frame, spec)
         self._frame = frame
 
     def request_executors(self) -> None:
-        """Asks for more executors. One machine has none to give: there Spark starts anew."""
-        wanted = self.wanted
-        assert wanted is not None
+        """Asks for more executors. A local session stops instead, to start again with more cores."""
+        desired = self._desired_size()
+        assert desired is not None
         assert self._session is not None
-        if isinstance(self._environment, Local):
-            self.let_go()
+        if isinstance(self._environment, LocalEnvironment):
+            self.stop_session()
             return
-        executors.request(self._session.sparkContext, wanted.executors)
-        self._size = wanted
+        executors.request(self._session.sparkContext, desired.executors)
+        self._size = desired
 
     def start_query(self) -> None:
-        """Starts the query that was checked."""
+        """Starts the query that `check_query` has planned."""
         assert self._frame is not None
         self._query = query.start(
             self._frame,
@@ -265,37 +278,38 @@ class QueryRuntime:
         )
 
     def stop_query(self) -> None:
-        """Stops the query if one runs; the session stays unless the query does not end."""
+        """Stops the query if one runs. Stops the session too if the query does not end."""
         running, self._query, self._frame = self._query, None, None
         if running is None:
             return
         try:
             running.stop()
         except Exception:
-            self.let_go()
+            self.stop_session()
             raise
 
-    def await_commit(self, seconds: float) -> None:
-        """Waits, bounded, for the query's next commit: what it writes after that comes twice.
+    def wait_for_commit(self, seconds: float) -> None:
+        """Waits for the query's next commit: records written after it are written again later.
 
-        A query that has nothing to read commits nothing, and is not waited for.
+        Does not wait for an idle query, which commits nothing.
         """
-        if self.activity().idle:
+        if self._activity().idle:
             return
-        before, deadline = self.epoch(), time.monotonic() + seconds
-        while self._query is not None and self._query.isActive and self.epoch() == before:
+        epoch = self.progress.committed_epoch
+        before, deadline = epoch(), time.monotonic() + seconds
+        while self._query is not None and self._query.isActive and epoch() == before:
             if time.monotonic() > deadline:
                 return
             time.sleep(0.005)
 
-    def let_go(self) -> None:
-        """Stops query and session, and with them the executors."""
+    def stop_session(self) -> None:
+        """Stops the query and the session, which releases the executors."""
         running, self._query, self._frame = self._query, None, None
         up, self._session, self._size = self._session, None, None
         if up is None:
             return
-        # Async progress tracking's tasks may end as late as with the session.
-        with executors.quiet_about_killed_tasks(up.sparkContext, session_too=True):
+        # Tasks of async progress tracking may end only with the session.
+        with executors.without_stop_warnings(up.sparkContext, stops_session=True):
             try:
                 if running is not None:
                     running.stop()
@@ -303,26 +317,26 @@ class QueryRuntime:
             finally:
                 up.stop()
 
-    def forget_partitions(self) -> None:
-        """Makes the next look at a halted stream a fresh one."""
+    def reset_partitions(self) -> None:
+        """Discards the known partitions, so that the next start discovers them again."""
         if self._source is not None:
-            self._source.forget()
+            self._source.reset()
 
     def _prepare_cluster(self) -> None:
-        if self._api is None or not isinstance(self._environment, Kubernetes):
+        if self._api is None or not isinstance(self._environment, PodEnvironment):
             return
         pod_name = self._environment.pod_name
         session.write_executor_template(pod_name, self._api.uid(pod_name), self._stream)
         removed = kubernetes_api.remove_executors(self._api, self._stream.metadata.name)
         if removed:
-            say("executors of an earlier incarnation were removed", pods=removed)
+            log_event("executors of an earlier driver process were removed", pods=removed)
 
 
-def ended(jvm: Jvm, error: BaseException) -> bool:
-    """Whether an error means that the JVM is gone: Py4J then loses its connection."""
+def is_jvm_gone(jvm: Jvm, error: BaseException) -> bool:
+    """Whether an error means that the JVM has exited: Py4J then loses its connection."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
-    lost: tuple[type[BaseException], ...] = (Py4JError, ConnectionError)
-    if isinstance(error, Py4JJavaError) or not isinstance(error, lost):
+    lost_connection: tuple[type[BaseException], ...] = (Py4JError, ConnectionError)
+    if isinstance(error, Py4JJavaError) or not isinstance(error, lost_connection):
         return jvm.exit_code is not None
-    return jvm.wait_a_little_for_exit(5.0) is not None
+    return jvm.wait_for_exit(5.0) is not None

@@ -1,6 +1,6 @@
-"""What the supervisor knows: its times, what it sees at a moment, what it remembers. Plain values.
+"""The values that the supervisor decides on: what it observes, and what it remembers.
 
-Times are in seconds, moments on the monotonic clock.
+Durations are in seconds; times are on the monotonic clock.
 """
 
 from __future__ import annotations
@@ -12,76 +12,77 @@ from penstock.driver.failures import Failure
 
 @dataclass(frozen=True)
 class Observation:
-    """What the loop sees at one moment."""
+    """The query, its session and its source at one moment."""
 
     now: float
     failure: Failure | None = None
-    """What has gone wrong since the last look."""
+    """The failure since the last observation."""
     partitions: int | None = None
-    """None: not asked yet, or forgotten."""
+    """Partitions of the source; None before they were discovered, and after a reset."""
     cores_wanted: int = 0
     cores_requested: int = 0
     cores: int = 0
-    """Registered and ready for tasks."""
+    """Cores that are registered and ready for tasks."""
     executors: int = 0
-    session: bool = False
-    query: bool = False
+    has_session: bool = False
+    has_query: bool = False
     """A query runs."""
     epoch: int | None = None
-    """The newest commit in the checkpoint."""
-    planned: int | None = None
-    """The newest offsets in the checkpoint."""
-    tasks: int | None = None
-    """Tasks that run, in a mode where each partition should always have one."""
+    """The newest epoch, or batch, with a commit in the checkpoint."""
+    planned_epoch: int | None = None
+    """The newest epoch, or batch, with offsets in the checkpoint."""
+    active_tasks: int | None = None
+    """Running tasks, in a mode where each partition always has one; else None."""
     idle: bool = False
-    busy: bool = False
-    flowing: bool = False
-    """Signs of life between commits: pulse.Pulse."""
+    batch_running: bool = False
+    confirmed_running: bool = False
+    """Activity between commits: see activity.Activity."""
     completed: bool = False
-    """The query was to end, and has ended with its work done."""
-    away: Failure | None = None
-    """Why the source does not answer while the query runs on; Spark itself is silent about it."""
-    outgrown: bool = False
-    """There are partitions that the running query does not read."""
+    """An availableNow query has ended with its work done."""
+    source_outage: Failure | None = None
+    """Why the source does not answer. The query keeps running, and Spark reports nothing."""
+    partitions_added: bool = False
+    """The source has partitions that the running query does not read."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What the supervisor remembers."""
+    """What the supervisor remembers between observations."""
 
     failure: Failure | None = None
-    """The last failure, also when it is over."""
-    halted: bool = False
-    """That failure is permanent: nothing runs until the spec changes or its cause vanishes."""
-    look_at: float | None = None
-    """When a halted stream is looked at again."""
+    """The last failure, kept after the query has recovered."""
+    failed_permanently: bool = False
+    """The last failure is permanent: nothing runs until the spec changes or the cause is gone."""
+    recheck_at: float | None = None
+    """When to check whether the cause of a permanent failure is gone; None: never."""
     retry_at: float | None = None
+    """When the back-off ends."""
     attempts: int = 0
-    """Failures since the query was last healthy for a while."""
-    stuck: int = 0
-    """Restarts by the watchdog since the last commit."""
+    """Failures in a row: since the query was last healthy for `stable_after`."""
+    stalls: int = 0
+    """Stalls in a row: since the last commit."""
     poison_failures: int = 0
-    """Suspect failures since the last commit."""
+    """Failures since the last commit that one record may have caused."""
     restarts: int = 0
     """Starts of the query after a failure."""
-    owed: bool = False
+    restart_pending: bool = False
     """A failure has happened since the query was last started."""
-    checked: bool = False
+    query_checked: bool = False
     committed: bool = False
-    """The running query has committed an epoch, or has shown that all is well without."""
+    """The running query has committed an epoch, or its activity has shown that it works."""
     completed: bool = False
     epoch: int | None = None
-    """The newest commit that was seen."""
-    commit_at: float = 0.0
-    """When the query last committed, had nothing to commit, worked on a batch, or was started."""
-    pace: float = 0.0
-    """Seconds from commit to commit, smoothed; 0 where that says nothing."""
-    cores_at: float = 0.0
-    """When the query last was short of cores, or was started."""
-    tasks_at: float = 0.0
+    """The newest commit that was observed."""
+    last_progress_at: float = 0.0
+    """When the query last committed, was idle, ran a batch, or was started."""
+    commit_interval: float = 0.0
+    """Smoothed time between commits; 0 while it is unknown."""
+    cores_complete_at: float = 0.0
+    """When the query last lacked cores, or was started: all cores have been there since."""
+    tasks_complete_at: float = 0.0
     """When each partition last had a task, or the query was started."""
     healthy_since: float | None = None
-    away: bool = False
-    """The source has stopped answering the running query."""
-    cores_had: int = 0
-    """The most cores that the running query has had."""
+    source_outage: bool = False
+    """The source does not answer the running query."""
+    previous_cores: int = 0
+    """The cores of the running query at the previous observation."""

@@ -83,7 +83,7 @@ def test_spark_goes_on_from_where_the_table_says(
         assert running.repair.epoch == (
             newest(run.files) - outcome.back if outcome.commits else None
         )
-        running.wait("all", lambda: running.folder.committed_offsets() == run.end)
+        running.wait("all", lambda: running.folder.progress.committed_offsets() == run.end)
     # Of what was lost with all commits, the batch that was planned last runs again.
     onward = newest(run.files) - (outcome.back if outcome.commits else 1)
     offsets = kafka_offsets((tmp_path / "offsets" / str(onward)).read_bytes())

@@ -26,8 +26,10 @@ def test_offsets_that_were_never_committed_are_not_believed(
     topics.send(source, range(10))
     folder = CheckpointFolder(tmp_path)
     with running(flow, jvm, tmp_path) as driver:
-        driver.wait("ten committed", lambda _: folder.committed_offsets() == {source: {0: 10}})
-    epoch = folder.epoch()
+        driver.wait(
+            "ten committed", lambda _: folder.progress.committed_offsets() == {source: {0: 10}}
+        )
+    epoch = folder.progress.committed_epoch()
     assert epoch is not None
     planted = tmp_path / "offsets" / str(epoch + 1)
     planted.write_text(f"v1\n\n{json.dumps({source: {'0': 20}})}")
@@ -43,15 +45,19 @@ def test_a_torn_tail_is_mended(topics: Topics, jvm: Jvm, tmp_path: Path) -> None
     topics.send(source, range(10))
     folder = CheckpointFolder(tmp_path)
     with running(flow, jvm, tmp_path) as driver:
-        driver.wait("ten committed", lambda _: folder.committed_offsets() == {source: {0: 10}})
+        driver.wait(
+            "ten committed", lambda _: folder.progress.committed_offsets() == {source: {0: 10}}
+        )
         assert driver.last.last_repair is None
-    epoch = folder.epoch()
+    epoch = folder.progress.committed_epoch()
     assert epoch is not None
     offsets = tmp_path / "offsets" / str(epoch)
     offsets.write_bytes(offsets.read_bytes()[:-3])
     topics.send(source, range(10, 20))
     with running(flow, jvm, tmp_path) as driver:
-        driver.wait("twenty committed", lambda _: folder.committed_offsets() == {source: {0: 20}})
+        driver.wait(
+            "twenty committed", lambda _: folder.progress.committed_offsets() == {source: {0: 20}}
+        )
         report = driver.wait("reported", lambda report: report.last_repair is not None)
         assert report.query_restarts == 0
     repair = report.last_repair

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.checkpoint.engine_switch import plan
 from penstock.driver.checkpoint.files import Files, kafka_offsets
-from penstock.driver.checkpoint.folder import group
+from penstock.driver.checkpoint.folder import deletion_group
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.kafka.offsets import Offsets
 from testkit.driver.bare_query import QUICKLY, Run, bare, newest
@@ -114,7 +114,7 @@ def check_mending(
     again = plan(after, written.spec)
     assert (again.delete, again.epoch, again.write) == ((), repair.epoch, {})
     half = dict(files)
-    for number, (_, paths) in enumerate(groupby(repair.delete, key=group)):
+    for number, (_, paths) in enumerate(groupby(repair.delete, key=deletion_group)):
         stopped = number > 0 and rng.random() < 0.5
         if stopped:
             break

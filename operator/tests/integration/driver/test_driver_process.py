@@ -83,7 +83,7 @@ def test_a_driver_waits_until_the_one_before_it_is_gone(class_path: str, tmp_pat
             first.process.kill()
             first.process.wait()
             with pytest.raises(DriverError, match="another driver"):
-                lock.hold(tmp_path / "checkpoint", 0)
+                lock.acquire(tmp_path / "checkpoint", 0)
             assert second.children == []
             os.kill(jvm, signal.SIGKILL)
             second.wait_ready()

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.contract.driver_report import QueryState
 from penstock.contract.naming import stream_labels
-from penstock.driver.environment import Kubernetes
+from penstock.driver.environment import PodEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes_api import Api
 from testkit.driver.fake_kubelet import Kubelet
@@ -36,9 +36,9 @@ POLLING = {
 }
 
 
-def pod(kubelet: Kubelet, folder: Path) -> Kubernetes:
+def pod(kubelet: Kubelet, folder: Path) -> PodEnvironment:
     """The pod of the driver."""
-    return Kubernetes(
+    return PodEnvironment(
         "numbers-driver-0", "127.0.0.1", "payments", "hash",
         checkpoint=folder / "checkpoint", api_server=kubelet.url,
     )  # fmt: skip

@@ -12,10 +12,10 @@ from prometheus_client import generate_latest
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import QueryState
-from penstock.driver.environment import Local
+from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.reporting.report import as_annotation
-from penstock.driver.supervision.restart_policy import Policy
+from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.in_process_driver import running
 from testkit.kafka.secure_broker import (
     CA,
@@ -80,7 +80,7 @@ def test_records_flow_and_the_secrets_show_nowhere(
     secured.grant(source, AclOperation.READ)
     secured.grant(sink, AclOperation.WRITE)
     secret_flow = flow(bootstrap, source, sink, client, trigger)
-    environment = Local(tmp_path, secrets=secured.secrets)
+    environment = LocalEnvironment(tmp_path, secrets=secured.secrets)
     with running(secret_flow, jvm, environment) as driver:
         topics.send(source, range(50))
         topics.wait_received(sink, range(50))
@@ -105,11 +105,11 @@ def test_a_wrong_password_is_told_without_it(
     secrets = tmp_path / "secrets"
     (secrets / CA).mkdir(parents=True)
     (secrets / CA / "ca.crt").write_text((secured.secrets / CA / "ca.crt").read_text())
-    environment = Local(tmp_path / "checkpoint", secrets=secrets)
+    environment = LocalEnvironment(tmp_path / "checkpoint", secrets=secrets)
     secured.grant(source, AclOperation.READ)
     secured.grant(sink, AclOperation.WRITE)
     wrong = flow(secured.sasl, source, sink, SASL, CONTINUOUS)
-    with running(wrong, jvm, environment, Policy(1.0, look_again=0.3)) as driver:
+    with running(wrong, jvm, environment, RestartPolicy(1.0, recheck_interval=0.3)) as driver:
         report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
         assert report.last_failure is not None
         assert report.last_failure.reason == "SecretMissing"
@@ -155,8 +155,8 @@ def test_a_missing_right_is_named_and_waited_for(
         for operation in operations:
             secured.grant(each, operation)
     it = flow(secured.sasl, source, sink, SASL, trigger)
-    environment = Local(tmp_path, secrets=secured.secrets)
-    with running(it, jvm, environment, Policy(1.0, look_again=0.3)) as driver:
+    environment = LocalEnvironment(tmp_path, secrets=secured.secrets)
+    with running(it, jvm, environment, RestartPolicy(1.0, recheck_interval=0.3)) as driver:
         report = driver.wait("refused", lambda report: report.state is QueryState.FAILED)
         assert report.last_failure is not None
         assert report.last_failure.reason == "KafkaAuthorization"
@@ -177,5 +177,5 @@ def test_the_example(secured: SecureBroker, jvm: Jvm, tmp_path: Path) -> None:
     here = {"bootstrapServers": secured.mutual}
     stream = example("kafka-mtls", {**here, "topics": [source]}, {**here, "topic": sink})
     topics.send(source, range(20))
-    with running(stream, jvm, Local(tmp_path / "checkpoint", secrets=secrets)):
+    with running(stream, jvm, LocalEnvironment(tmp_path / "checkpoint", secrets=secrets)):
         topics.wait_received(sink, range(20))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.driver.jvm import Jvm
-from penstock.driver.reporting.sampler import Measurer
+from penstock.driver.reporting.sampler import Sampler
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH
@@ -25,7 +25,7 @@ def test_numbers(topics: Topics, jvm: Jvm, tmp_path: Path, trigger: dict[str, An
     flow = number_flow(topics, source, sink, trigger)
     began = time.time()
     with running(flow, jvm, tmp_path) as driver:
-        measurer = Measurer(driver.runtime, jvm, flow.spec, tmp_path, driver.metrics, beat=0.2)
+        measurer = Sampler(driver.runtime, jvm, flow.spec, tmp_path, driver.metrics, beat=0.2)
         topics.send(source, range(10))
         driver.wait("the first", lambda _: numbers(driver.metrics)["epoch"] >= 0)
         sent = 10

@@ -106,7 +106,7 @@ def test_asynchronous_progress_off_on_an_idle_topic(
 
 def _has_gap(folder: CheckpointFolder) -> bool:
     """Whether the newest offsets have no predecessor."""
-    newest = folder.planned() or 0
+    newest = folder.progress.planned_epoch() or 0
     return newest > 0 and not (folder.path / "offsets" / str(newest - 1)).exists()
 
 
@@ -129,7 +129,12 @@ def crashed(shared: Topics, class_path: str, tmp_path_factory: pytest.TempPathFa
     flow = number_flow(shared, source, sink, ASYNC)
     with traffic(shared, source) as sent, driver(flow, folder, class_path) as process:
         process.wait_ready()
-        process.kill(lambda: (checkpoint.planned() or 0) > (checkpoint.epoch() or 0))
+        process.kill(
+            lambda: (
+                (checkpoint.progress.planned_epoch() or 0)
+                > (checkpoint.progress.committed_epoch() or 0)
+            )
+        )
     return Crashed(checkpoint.path, source, sent[0], set(shared.received(sink)))
 
 
@@ -156,7 +161,7 @@ def test_an_idle_micro_batch_query_is_ready(topics: Topics, jvm: Jvm, tmp_path: 
     with running(idle, jvm, tmp_path) as driver:
         again = driver.wait_ready()
         assert (again.state, again.epoch) == (QueryState.RUNNING, epoch)
-        assert driver.runtime.activity().busy is False
+        assert driver.runtime.observe().batch_running is False
 
 
 def test_available_now_completes_and_holds_nothing(

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.contract.driver_report import QueryState
 from penstock.driver.jvm import Jvm
-from penstock.driver.supervision.restart_policy import Policy
+from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import RATE, kafka_sink, kafka_source, stream
@@ -60,7 +60,7 @@ def test_a_missing_topic_is_waited_for(topics: Topics, jvm: Jvm, tmp_path: Path)
         kafka_source(topics.bootstrap, topics=[missing], startingOffsets="earliest"),
         kafka_sink(topics.bootstrap, topic=sink),
     )
-    with running(flow, jvm, tmp_path, Policy(1.0, look_again=0.5)) as driver:
+    with running(flow, jvm, tmp_path, RestartPolicy(1.0, recheck_interval=0.5)) as driver:
         failed = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
         assert failed.last_failure is not None
         assert failed.last_failure.reason == "TopicMissing"
@@ -135,7 +135,7 @@ def test_a_record_that_cannot_be_processed_is_not_shown(
         kafka_sink(topics.bootstrap, topic=sink),
         transform={"sql": sql},
     )
-    policy = Policy(1.0, backoff_base=0.01, backoff_cap=0.1, max_poison_failures=2)
+    policy = RestartPolicy(1.0, backoff_base=0.01, backoff_cap=0.1, max_poison_failures=2)
     with running(flow, jvm, tmp_path, policy) as driver:
         driver.wait_ready()
         topics.send(source, range(10))

@@ -38,7 +38,7 @@ def test_a_swallowed_commit_failure_is_found_and_mended(
         assert report.last_failure is not None
         assert report.last_failure.reason == COMMITS_STUCK
         topics.send(source, range(50, 100))
-        it.wait("all", lambda _: folder.committed_offsets() == {source: {0: 100}})
+        it.wait("all", lambda _: folder.progress.committed_offsets() == {source: {0: 100}})
         assert it.runtime.has_session
     assert set(topics.received(sink)) == set(range(100))
     assert json.dumps(COMMITS_STUCK) in report.model_dump_json()
@@ -49,8 +49,8 @@ HURRIED = """
 import sys
 from dataclasses import replace
 from penstock.driver import main
-of_spec = main.Policy.of
-main.Policy.of = lambda spec: replace(of_spec(spec), step=5.0)
+of_spec = main.RestartPolicy.from_spec
+main.RestartPolicy.from_spec = lambda spec: replace(of_spec(spec), step=5.0)
 sys.exit(main.main())
 """
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.driver.failures import Link, classify
+from penstock.driver.failures import ExceptionInfo, classify
 from penstock.driver.java_exceptions import classify_exception
 
 EXCEPTION = ("java.lang.Exception", "java.lang.Throwable", "java.lang.Object")
@@ -18,32 +18,34 @@ RETRIABLE = ("org.apache.kafka.common.errors.RetriableException", *API)
 ANALYSIS = ("org.apache.spark.sql.AnalysisException", *EXCEPTION)
 SPARK = ("org.apache.spark.SparkException", *EXCEPTION)
 
-WRAPPER = Link(
+WRAPPER = ExceptionInfo(
     ("org.apache.spark.sql.streaming.StreamingQueryException", *EXCEPTION),
     "[STREAM_FAILED] Query terminated", "STREAM_FAILED",
 )  # fmt: skip
-EXECUTION = Link(("java.util.concurrent.ExecutionException", *EXCEPTION), "wrapped")
-ABORTED = Link(SPARK, "Job aborted due to stage failure: Task 0 failed 1 times\nDriver stacktrace:")
+EXECUTION = ExceptionInfo(("java.util.concurrent.ExecutionException", *EXCEPTION), "wrapped")
+ABORTED = ExceptionInfo(
+    SPARK, "Job aborted due to stage failure: Task 0 failed 1 times\nDriver stacktrace:"
+)
 
 
-def kafka_error(name: str, parents: tuple[str, ...]) -> Link:
-    return Link((f"org.apache.kafka.common.errors.{name}", *parents), "what Kafka says")
+def kafka_error(name: str, parents: tuple[str, ...]) -> ExceptionInfo:
+    return ExceptionInfo((f"org.apache.kafka.common.errors.{name}", *parents), "what Kafka says")
 
 
 @pytest.mark.parametrize(
     ("chain", "reason", "permanent", "recoverable"),
     [
         (
-            [Link(ANALYSIS, "no Aggregate", "_LEGACY_ERROR_TEMP_3102")],
+            [ExceptionInfo(ANALYSIS, "no Aggregate", "_LEGACY_ERROR_TEMP_3102")],
             "UnsupportedOperation", True, False,
         ),
         (
-            [Link(("org.apache.spark.sql.catalyst.parser.ParseException", *ANALYSIS), "bad",
+            [ExceptionInfo(("org.apache.spark.sql.catalyst.parser.ParseException", *ANALYSIS), "bad",
                   "PARSE_SYNTAX_ERROR")],
             "ParseSyntaxError", True, False,
         ),
         (
-            [Link(("x.ExtendedAnalysisException", *ANALYSIS), "no column",
+            [ExceptionInfo(("x.ExtendedAnalysisException", *ANALYSIS), "no column",
                   "UNRESOLVED_COLUMN.WITH_SUGGESTION")],
             "UnresolvedColumn", True, False,
         ),
@@ -69,34 +71,36 @@ def kafka_error(name: str, parents: tuple[str, ...]) -> Link:
         ),
         ([WRAPPER, ABORTED, kafka_error("DisconnectException", RETRIABLE)],
          "BrokerUnreachable", False, False),
-        ([Link(("java.util.concurrent.TimeoutException", *EXCEPTION), "")],
+        ([ExceptionInfo(("java.util.concurrent.TimeoutException", *EXCEPTION), "")],
          "BrokerUnreachable", False, False),
         ([WRAPPER, ABORTED], "TaskFailed", False, False),
         (
-            [WRAPPER, ABORTED, Link(("x.KafkaIllegalStateException", *RUNTIME), "lost",
+            [WRAPPER, ABORTED, ExceptionInfo(("x.KafkaIllegalStateException", *RUNTIME), "lost",
                                     "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE")],
             "DataLoss", True, False,
         ),
         (
-            [WRAPPER, Link(("org.apache.spark.SparkRuntimeException", *RUNTIME), "other state",
+            [WRAPPER, ExceptionInfo(("org.apache.spark.SparkRuntimeException", *RUNTIME), "other state",
                            "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA")],
             "StateOfAnotherQuery", True, False,
         ),
         # Not yet known whether records are gone: the next start finds out.
         (
-            [WRAPPER, ABORTED, Link(
+            [WRAPPER, ABORTED, ExceptionInfo(
                 ("org.apache.kafka.clients.consumer.OffsetOutOfRangeException",
                  "org.apache.kafka.clients.consumer.InvalidOffsetException", *KAFKA), "in-0: 7")],
             "OffsetOutOfRange", False, False,
         ),
-        ([WRAPPER, Link(("java.io.FileNotFoundException", *EXCEPTION), "/x")],
+        ([WRAPPER, ExceptionInfo(("java.io.FileNotFoundException", *EXCEPTION), "/x")],
          "FileNotFound", False, False),
-        ([Link(("java.lang.OutOfMemoryError", "java.lang.Error"), "Java heap space")],
+        ([ExceptionInfo(("java.lang.OutOfMemoryError", "java.lang.Error"), "Java heap space")],
          "OutOfMemory", False, False),
         ([], "Unknown", False, False),
     ],
 )  # fmt: skip
-def test_reasons(chain: list[Link], reason: str, permanent: bool, recoverable: bool) -> None:
+def test_reasons(
+    chain: list[ExceptionInfo], reason: str, permanent: bool, recoverable: bool
+) -> None:
     failure = classify(chain)
     assert (failure.reason, failure.permanent, failure.recoverable) == (
         reason,
@@ -107,7 +111,7 @@ def test_reasons(chain: list[Link], reason: str, permanent: bool, recoverable: b
 
 def test_the_operation_is_named() -> None:
     message = "Continuous processing does not support Aggregate operations.;\nAggregate [...]"
-    failure = classify([Link(ANALYSIS, message, "_LEGACY_ERROR_TEMP_3102")])
+    failure = classify([ExceptionInfo(ANALYSIS, message, "_LEGACY_ERROR_TEMP_3102")])
     assert "Aggregate" in failure.message
     assert "\n" not in failure.message
 
@@ -115,7 +119,7 @@ def test_the_operation_is_named() -> None:
 def test_a_records_contents_are_never_repeated() -> None:
     """An ANSI cast error quotes the value that it could not cast."""
     classes = ("org.apache.spark.SparkNumberFormatException", *RUNTIME)
-    link = Link(classes, "The value 'card 4111' of the type STRING", "CAST_INVALID_INPUT")
+    link = ExceptionInfo(classes, "The value 'card 4111' of the type STRING", "CAST_INVALID_INPUT")
     failure = classify([WRAPPER, ABORTED, link])
     assert failure.reason == "CastInvalidInput"
     assert "4111" not in failure.message
@@ -132,8 +136,10 @@ def test_an_exception_of_our_own_making() -> None:
 NAMES = st.from_regex(r"[A-Za-z_$.0-9]{1,40}", fullmatch=True)
 
 
-@given(st.lists(st.builds(Link, st.tuples(NAMES), st.text(), st.none() | NAMES), max_size=5))
-def test_whatever_is_thrown_can_be_reported(chain: list[Link]) -> None:
-    failure = classify(chain).at(datetime.now(UTC))
+@given(
+    st.lists(st.builds(ExceptionInfo, st.tuples(NAMES), st.text(), st.none() | NAMES), max_size=5)
+)
+def test_whatever_is_thrown_can_be_reported(chain: list[ExceptionInfo]) -> None:
+    failure = classify(chain).to_status(datetime.now(UTC))
     assert re.fullmatch(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", failure.reason)
     assert len(failure.message) < 2000

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.driver import jvm
-from penstock.driver.environment import Kubernetes, pod_environment
+from penstock.driver.environment import PodEnvironment, pod_environment
 from testkit.streams.streams import stream
 
 
@@ -21,8 +21,8 @@ def test_command() -> None:
 
 
 def test_a_driver_that_only_coordinates_starts_quickly_with_the_users_collector() -> None:
-    assert jvm.quick_start([]) == ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-    assert "-XX:+UseSerialGC" not in jvm.quick_start(["-XX:+UseZGC"])
+    assert jvm.fast_start_options([]) == ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    assert "-XX:+UseSerialGC" not in jvm.fast_start_options(["-XX:+UseZGC"])
 
 
 def test_a_numeric_user_gets_a_name() -> None:
@@ -36,13 +36,13 @@ def test_a_numeric_user_gets_a_name() -> None:
     ("code", "reason", "words"),
     [
         (-9, "DriverKilled", "137"),
-        (3, "DriverOutOfMemory", "spec.driver.memory"),
+        (3, "DriverOutOfMemory", "spec.driver.resources.limits.memory"),
         (-6, "DriverCrashed", "SIGABRT"),
         (1, "DriverExited", "exit code 1"),
     ],
 )
 def test_why_it_ended(code: int, reason: str, words: str) -> None:
-    failure = jvm.why_it_ended(code)
+    failure = jvm.failure_of_exit(code)
     assert failure.reason == reason
     assert words in failure.message
 
@@ -55,6 +55,6 @@ def test_environment_variables_say_where_the_driver_runs() -> None:
         "PENSTOCK_SPEC_HASH": "abc",
     }
     environment = pod_environment(variables, stream())
-    assert environment == Kubernetes("numbers-driver-0", "10.1.2.3", "payments", "abc")
+    assert environment == PodEnvironment("numbers-driver-0", "10.1.2.3", "payments", "abc")
     assert environment is not None
     assert str(environment.checkpoint) == "/var/lib/penstock/checkpoint/generation-0"

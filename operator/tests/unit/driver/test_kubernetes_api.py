@@ -15,7 +15,7 @@ import pytest
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.kubernetes_api import Api, remove_executors
-from penstock.driver.reporting.publisher import Reporter
+from penstock.driver.reporting.publisher import ReportPublisher
 from penstock.driver.reporting.report import as_annotation
 
 
@@ -122,7 +122,7 @@ def test_the_report_is_published_though_the_api_fails_at_first(
     api.add("numbers-driver-0", "driver")
     api.failures = 2
     report = DriverReport(spec_hash="hash", state=QueryState.RUNNING, epoch=3)
-    Reporter(api.door(), "numbers-driver-0").publish(report)
+    ReportPublisher(api.door(), "numbers-driver-0").publish(report)
     assert api.patched.wait(30)
     annotation = api.pods["numbers-driver-0"]["annotations"][naming.ANNOTATION_REPORT]
     assert annotation == as_annotation(report)

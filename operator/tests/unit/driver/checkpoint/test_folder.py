@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.checkpoint import folder as folder_module
+from penstock.driver.checkpoint import durable_files
 from penstock.driver.checkpoint.files import Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
@@ -75,7 +75,7 @@ def crash_at(step: int, torn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         return act
 
     for name in STEPS:
-        monkeypatch.setattr(folder_module, name, bounded(name, getattr(folder_module, name)))
+        monkeypatch.setattr(durable_files, name, bounded(name, getattr(durable_files, name)))
 
 
 @pytest.mark.parametrize("torn", [False, True], ids=["between", "within"])
@@ -116,16 +116,16 @@ def test_the_folder_is_mended_as_planned(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "offsets").iterdir()) == [
         ".0.crc", ".1.crc", ".2.crc", "0", "1", "2"
     ]  # fmt: skip
-    assert folder.epoch() == 2
-    assert folder.committed_offsets() == {"in": {0: 20, 1: 14}}
+    assert folder.progress.committed_epoch() == 2
+    assert folder.progress.committed_offsets() == {"in": {0: 20, 1: 14}}
     assert folder.repair(stream().spec) == RepairPlan((), 2)
 
 
 def test_an_empty_folder_is_a_first_start(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path / "not-yet")
     assert folder.repair(stream().spec) == RepairPlan((), None)
-    assert folder.epoch() is None
-    assert folder.committed_offsets() is None
+    assert folder.progress.committed_epoch() is None
+    assert folder.progress.committed_offsets() is None
     assert folder.first_offsets() is None
 
 
@@ -151,17 +151,17 @@ def test_a_full_volume_is_said_in_words(tmp_path: Path, monkeypatch: pytest.Monk
     def full(_: Path, __: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(folder_module, "write_draft", full)
+    monkeypatch.setattr(durable_files, "write_draft", full)
     folder = CheckpointFolder(tmp_path)
     with pytest.raises(DriverError) as repairing:
         folder.repair(stream().spec)
     with pytest.raises(DriverError) as beginning:
-        folder.keep_first_offsets({})
+        folder.save_first_offsets({})
     for raised in (repairing, beginning):
         assert raised.value.failure.reason == "CheckpointFull"
 
 
 def test_where_a_stream_first_began_is_remembered(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path)
-    folder.keep_first_offsets({"in": {0: 5, 1: 7}})
+    folder.save_first_offsets({"in": {0: 5, 1: 7}})
     assert CheckpointFolder(tmp_path).first_offsets() == {"in": {0: 5, 1: 7}}

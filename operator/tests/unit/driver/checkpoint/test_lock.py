@@ -11,18 +11,18 @@ from penstock.driver.failures import DriverError
 
 
 def test_a_second_one_is_told_what_holds_it_up(tmp_path: Path) -> None:
-    first = lock.hold(tmp_path, 0)
+    first = lock.acquire(tmp_path, 0)
     assert first is not None
     with pytest.raises(DriverError) as raised:
-        lock.hold(tmp_path, 0)
+        lock.acquire(tmp_path, 0)
     assert raised.value.failure.reason == "CheckpointInUse"
     assert not raised.value.failure.permanent
-    lock.let_go(first)
-    second = lock.hold(tmp_path, 0)
+    lock.release(first)
+    second = lock.acquire(tmp_path, 0)
     assert second is not None
-    lock.let_go(second)
+    lock.release(second)
 
 
 def test_what_cannot_be_locked_is_left_to_the_look_at_the_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert lock.hold(tmp_path / "file", 0) is None
+    assert lock.acquire(tmp_path / "file", 0) is None

@@ -21,41 +21,41 @@ def write(folder: Path, epoch: int, offset: int | None, planned: float, committe
 
 def test_commits_are_told_once_and_in_order(tmp_path: Path) -> None:
     reader = ProgressReader(tmp_path)
-    assert reader.news() == []
+    assert reader.new_commits() == []
     for epoch in (3, 4):
         write(tmp_path, epoch, epoch * 10, 100.0 + epoch, 100.5 + epoch)
-    ((first, unknown),) = reader.news()  # what was before this process is not counted
+    ((first, unknown),) = reader.new_commits()  # what was before this process is not counted
     assert (first.epoch, first.at, first.took, first.offsets) == (4, 104.5, 0.5, {"in": {0: 40}})
     assert unknown is None
     for epoch in (5, 6):
         write(tmp_path, epoch, epoch * 10, 100.0 + epoch, 100.5 + epoch)
-    assert [(commit.epoch, offset_range) for commit, offset_range in reader.news()] == [
+    assert [(commit.epoch, offset_range) for commit, offset_range in reader.new_commits()] == [
         (5, OffsetRange({"in": {0: 40}}, {"in": {0: 50}}, 105.5)),
         (6, OffsetRange({"in": {0: 50}}, {"in": {0: 60}}, 106.5)),
     ]
-    assert reader.news() == []
+    assert reader.new_commits() == []
 
 
 def test_a_commit_that_was_taken_back_is_told_again(tmp_path: Path) -> None:
     reader = ProgressReader(tmp_path)
     for epoch in (3, 4):
         write(tmp_path, epoch, epoch * 10, 100.0, 100.5)
-    reader.news()
+    reader.new_commits()
     (tmp_path / "commits" / "4").unlink()
-    assert [commit.epoch for commit, _ in reader.news()] == [3]
+    assert [commit.epoch for commit, _ in reader.new_commits()] == [3]
     write(tmp_path, 4, 44, 200.0, 200.5)
-    assert [commit.offsets for commit, _ in reader.news()] == [{"in": {0: 44}}]
+    assert [commit.offsets for commit, _ in reader.new_commits()] == [{"in": {0: 44}}]
 
 
 def test_a_source_that_is_not_kafka_has_no_records_to_count(tmp_path: Path) -> None:
     reader = ProgressReader(tmp_path)
     for epoch in (0, 1):
         write(tmp_path, epoch, None, 100.0, 100.5)
-        ((commit, offset_range),) = reader.news()
+        ((commit, offset_range),) = reader.new_commits()
         assert (commit.epoch, commit.offsets, offset_range) == (epoch, None, None)
     (tmp_path / "offsets" / "1").unlink()
     write(tmp_path, 2, 5, 100.0, 100.5)
-    assert [offset_range for _, offset_range in reader.news()] == [None]
+    assert [offset_range for _, offset_range in reader.new_commits()] == [None]
 
 
 def test_records_are_drawn_within_the_epoch() -> None:

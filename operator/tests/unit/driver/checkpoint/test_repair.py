@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.driver.checkpoint.files import Files, checksum_path, is_metadata, kafka_offsets
-from penstock.driver.checkpoint.folder import group
+from penstock.driver.checkpoint.folder import deletion_group
 from penstock.driver.checkpoint.repair import RepairPlan, plan_repair
 from penstock.driver.engine import Engine
 from penstock.driver.failures import DriverError
@@ -84,7 +84,7 @@ def test_a_torn_checksum_alone_costs_no_epoch() -> None:
     files["commits/.4.crc"] = files["commits/.4.crc"][:5]
     repair = plan_repair(files)
     assert (repair.delete, repair.epoch) == (("commits/.4.crc",), 4)
-    assert kinds(repair) == ["StrayChecksum"]
+    assert kinds(repair) == ["LeftoverChecksum"]
 
 
 def test_temporary_files_and_broken_metadata_go() -> None:
@@ -181,7 +181,7 @@ def test_where_a_batch_engine_began_is_noted_anew(found: bytes) -> None:
     assert plan_repair(files, Engine.MICRO_BATCH) == RepairPlan((), None)
     repair = plan_repair(files | {"sources/0/0": found}, Engine.MICRO_BATCH)
     assert (repair.delete, kinds(repair)) == (
-        ("sources/0/0", "sources/0/.0.crc"), ["BrokenBeginning"]
+        ("sources/0/0", "sources/0/.0.crc"), ["BrokenInitialOffsets"]
     )  # fmt: skip
     del files["sources/0/0"]
     assert plan_repair(files, Engine.MICRO_BATCH).delete == ("sources/0/.0.crc",)
@@ -254,7 +254,7 @@ def test_a_repair_cut_anywhere_is_finished_by_the_next(
     _, files = crash
     repair = plan_repair(files)
     whole = apply_plan(files, repair)
-    groups = [list(names) for _, names in groupby(repair.delete, key=group)]
+    groups = [list(names) for _, names in groupby(repair.delete, key=deletion_group)]
     reached = rng.randrange(len(groups) + 1)
     for names in groups[:reached]:
         for path in names:

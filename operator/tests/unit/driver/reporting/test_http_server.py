@@ -38,7 +38,7 @@ Served = tuple[Health, Metrics, http.client.HTTPConnection]
 def test_live_while_the_loop_turns(served: Served) -> None:
     health, _, connection = served
     assert get(connection, "/livez")[0] == 200
-    health.turned_at = time.monotonic() - health.may_take - 1
+    health.last_iteration_at = time.monotonic() - health.iteration_timeout - 1
     assert get(connection, "/livez")[0] == 503
 
 
@@ -47,13 +47,13 @@ def test_ready_only_when_said_and_alive(served: Served) -> None:
     assert get(connection, "/readyz")[0] == 503
     health.ready = True
     assert get(connection, "/readyz")[0] == 200
-    health.turned_at = time.monotonic() - health.may_take - 1
+    health.last_iteration_at = time.monotonic() - health.iteration_timeout - 1
     assert get(connection, "/readyz")[0] == 503
 
 
 def test_metrics(served: Served) -> None:
     _, metrics, connection = served
-    metrics.show(DriverReport(spec_hash="", state=QueryState.RUNNING))
+    metrics.set_report(DriverReport(spec_hash="", state=QueryState.RUNNING))
     lines = get(connection, "/metrics")[1].splitlines()
     assert 'penstock_driver_state{state="Running"} 1.0' in lines
 

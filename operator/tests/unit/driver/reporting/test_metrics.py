@@ -11,11 +11,11 @@ from penstock.driver.checkpoint.progress import Commit, OffsetRange
 from penstock.driver.failures import Failure
 from penstock.driver.reporting.metrics import MOST_PARTITIONS, MOST_REASONS, OTHER, PREFIX, Metrics
 from penstock.driver.spark import batch_metrics
-from penstock.driver.spark.executor_metrics import ExecutorFigures
+from penstock.driver.spark.executor_metrics import ExecutorMetrics
 
 COMMIT = Commit(epoch=7, at=1_700_000_000.5, took=0.2, offsets={"in": {0: 30, 1: 5}})
-STRETCH = OffsetRange({"in": {0: 10, 1: 5}}, {"in": {0: 30, 1: 5, 2: 9}}, COMMIT.at)
-FIGURES = ExecutorFigures("1", 2, 2, 0, heap_peak=5 << 20, off_heap_peak=0, storage_used=0)
+OFFSET_RANGE = OffsetRange({"in": {0: 10, 1: 5}}, {"in": {0: 30, 1: 5, 2: 9}}, COMMIT.at)
+FIGURES = ExecutorMetrics("1", 2, 2, 0, heap_peak=5 << 20, off_heap_peak=0, storage_used=0)
 
 
 def numbers(metrics: Metrics) -> dict[str, float]:
@@ -32,7 +32,7 @@ def numbers(metrics: Metrics) -> dict[str, float]:
 
 def test_a_report() -> None:
     metrics = Metrics()
-    metrics.show(
+    metrics.set_report(
         DriverReport(
             spec_hash="",
             state=QueryState.RUNNING,
@@ -53,9 +53,9 @@ def test_a_report() -> None:
 
 def test_commits() -> None:
     metrics = Metrics()
-    metrics.committed(COMMIT, None)
-    metrics.committed(COMMIT, STRETCH)
-    metrics.latency(0.7)
+    metrics.observe_commit(COMMIT, None)
+    metrics.observe_commit(COMMIT, OFFSET_RANGE)
+    metrics.observe_latency(0.7)
     found = numbers(metrics)
     assert found["epoch"] == 7
     assert found["last_epoch_commit_timestamp_seconds"] == COMMIT.at
@@ -67,11 +67,11 @@ def test_commits() -> None:
 
 def test_what_went_wrong() -> None:
     metrics = Metrics()
-    metrics.restarted("TaskFailed")
-    metrics.failed(Failure("TaskFailed", "an executor was lost"))
-    metrics.failed(Failure("TopicMissing", "in", permanent=True))
-    metrics.watchdog_acted("NoProgress", "stop_query")
-    metrics.repaired(RepairKind.TORN_COMMIT)
+    metrics.count_restart("TaskFailed")
+    metrics.count_failure(Failure("TaskFailed", "an executor was lost"))
+    metrics.count_failure(Failure("TopicMissing", "in", permanent=True))
+    metrics.count_watchdog_action("NoProgress", "stop_query")
+    metrics.count_repair(RepairKind.TORN_COMMIT)
     found = numbers(metrics)
     assert found["restarts_total{level=query,reason=TaskFailed}"] == 1
     assert found["failures_total{permanent=false,reason=TaskFailed}"] == 1
@@ -82,15 +82,15 @@ def test_what_went_wrong() -> None:
 
 def test_partitions_and_executors_come_and_go() -> None:
     metrics = Metrics()
-    metrics.offsets({"in": {0: 30}}, {"in": {0: 35, 1: 4}})
-    metrics.executors([FIGURES])
+    metrics.set_offsets({"in": {0: 30}}, {"in": {0: 35, 1: 4}})
+    metrics.set_executors([FIGURES])
     found = numbers(metrics)
     assert found["committed_offset{partition=0,topic=in}"] == 30
     assert "committed_offset{partition=1,topic=in}" not in found
     assert found["partition_lag_records{partition=0,topic=in}"] == 5
     assert found["partition_lag_records{partition=1,topic=in}"] == 4
     assert found["executor_heap_peak_bytes{executor=1}"] == 5 << 20
-    metrics.executors([])
+    metrics.set_executors([])
     assert not any(name.startswith("executor_heap") for name in numbers(metrics))
 
 
@@ -102,23 +102,23 @@ PROGRESS = """{"batchId": 3, "inputRowsPerSecond": 12.5, "processedRowsPerSecond
 def test_a_batch() -> None:
     metrics = Metrics()
     assert not any(name.startswith("batch") for name in numbers(metrics))
-    metrics.batch(batch_metrics.read(PROGRESS))
+    metrics.set_batch(batch_metrics.read(PROGRESS))
     found = numbers(metrics)
     assert found["batch_rows_per_second{kind=input}"] == 12.5
     assert found["batch_rows_per_second{kind=processed}"] == 0
     assert found["state_rows"] == 7
     assert found["state_memory_bytes"] == 100
     assert found["watermark_timestamp_seconds"] == 1767225610
-    metrics.batch(batch_metrics.read("{}"))
+    metrics.set_batch(batch_metrics.read("{}"))
     assert "watermark_timestamp_seconds" not in numbers(metrics)
 
 
 def test_series_are_bounded() -> None:
     metrics = Metrics()
     wide = {"in": dict.fromkeys(range(MOST_PARTITIONS + 1), 1)}
-    metrics.offsets(wide, wide)
+    metrics.set_offsets(wide, wide)
     for n in range(2 * MOST_REASONS):
-        metrics.failed(Failure(f"Reason{n}", ""))
+        metrics.count_failure(Failure(f"Reason{n}", ""))
     found = numbers(metrics)
     assert not any("partition=" in name for name in found)
     assert found[f"failures_total{{permanent=false,reason={OTHER}}}"] == MOST_REASONS

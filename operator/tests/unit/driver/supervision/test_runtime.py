@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from penstock.driver.environment import Local
+from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.supervision.runtime import QueryRuntime
 from testkit.streams.streams import stream
@@ -30,10 +30,10 @@ class Query:
         return self._active
 
 
-def runtime_with(query: Query, folder: Path) -> QueryRuntime:
+def runtime_with(has_query: Query, folder: Path) -> QueryRuntime:
     """An engine that believes in a query, which has committed epoch 7."""
-    runtime = QueryRuntime(stream(), Local(folder), cast(Jvm, None))
-    runtime._query = query  # type: ignore[assignment]
+    runtime = QueryRuntime(stream(), LocalEnvironment(folder), cast(Jvm, None))
+    runtime._query = has_query  # type: ignore[assignment]
     (folder / "commits").mkdir()
     (folder / "commits" / "7").touch()
     return runtime
@@ -42,12 +42,12 @@ def runtime_with(query: Query, folder: Path) -> QueryRuntime:
 def test_a_stop_waits_for_the_next_commit(tmp_path: Path) -> None:
     """What is written after a commit comes twice: right after it, that is next to nothing."""
     runtime = runtime_with(Query(tmp_path / "commits"), tmp_path)
-    runtime.await_commit(FOR_EVER)
-    assert runtime.epoch() == 8
+    runtime.wait_for_commit(FOR_EVER)
+    assert runtime.progress.committed_epoch() == 8
 
 
 @pytest.mark.parametrize(("active", "seconds"), [(True, 0.0), (False, FOR_EVER)])
 def test_a_stop_does_not_wait_for_a_commit_that_will_not_come(
     active: bool, seconds: float, tmp_path: Path
 ) -> None:
-    runtime_with(Query(None, active), tmp_path).await_commit(seconds)
+    runtime_with(Query(None, active), tmp_path).wait_for_commit(seconds)

@@ -12,7 +12,7 @@ from penstock.driver.supervision.stall_detection import (
     COMMITS_STUCK,
     EXECUTOR_LOST,
     NO_PROGRESS,
-    STUCK,
+    STALLS,
     TASKS_MISSING,
 )
 from penstock.driver.supervision.state import Observation, State
@@ -22,7 +22,9 @@ from testkit.driver.observations import PASSING, POLICY, UP, action, after, runn
 
 def test_no_commit_short_of_cores_is_not_stuck() -> None:
     state, observation = running(epoch=3)
-    late = replace(observation, now=100.0 + POLICY.patience + 1, cores_wanted=6, cores_requested=6)
+    late = replace(
+        observation, now=100.0 + POLICY.commit_timeout + 1, cores_wanted=6, cores_requested=6
+    )
     assert action(state, late) is Action.WAIT
     # The clock of its patience begins when the cores are there.
     state = after(state, late)
@@ -35,34 +37,36 @@ def test_a_query_short_of_cores_is_not_ready_for_long_and_starts_anew_in_the_end
     state = after(state, replace(observation, epoch=4))
     short = replace(observation, epoch=4, cores_wanted=6, cores_requested=6)
     assert is_ready(after(state, short), short, POLICY)
-    late = replace(short, now=100.0 + POLICY.patience + 1)
+    late = replace(short, now=100.0 + POLICY.commit_timeout + 1)
     assert not is_ready(after(state, late), late, POLICY)
     state, what = decide(state, replace(short, now=401.0), POLICY, 0.5)
     assert what is Action.STOP_SESSION
-    assert not state.halted
+    assert not state.failed_permanently
     assert state.retry_at is not None
 
 
 def test_a_query_that_commits_nothing_is_started_again() -> None:
     state, observation = running(epoch=3)
-    stuck = replace(observation, now=100.0 + POLICY.patience + 1)
-    state, what = decide(state, stuck, POLICY, 0.5)
+    stalls = replace(observation, now=100.0 + POLICY.commit_timeout + 1)
+    state, what = decide(state, stalls, POLICY, 0.5)
     assert what is Action.STOP_QUERY
     assert state.failure is not None
     assert state.failure.reason == NO_PROGRESS
     assert state.retry_at is not None
 
 
-@pytest.mark.parametrize("reason", sorted(STUCK))
+@pytest.mark.parametrize("reason", sorted(STALLS))
 def test_a_process_that_stays_stuck_is_given_up(reason: str) -> None:
-    state = replace(State(), stuck=POLICY.stuck_at_most - 1)
+    state = replace(State(), stalls=POLICY.max_stalls - 1)
     assert action(state, replace(UP, failure=Failure(reason, ""))) is Action.EXIT_PROCESS
 
 
 def continuous(epoch: int) -> tuple[State, Observation]:
     """A continuous query that has committed once since it was started."""
     state, observation = running(epoch=epoch)
-    observation = replace(observation, epoch=epoch + 1, planned=epoch + 1, tasks=4, now=101.0)
+    observation = replace(
+        observation, epoch=epoch + 1, planned_epoch=epoch + 1, active_tasks=4, now=101.0
+    )
     return watched(state, observation)[0], observation
 
 
@@ -73,24 +77,24 @@ def watched(state: State, observation: Observation) -> tuple[State, Action]:
 def test_offsets_that_move_while_commits_do_not() -> None:
     """Sooner than mere silence is stuck, and only where it is no ordinary delay."""
     state, observation = continuous(3)
-    late = replace(observation, now=101.0 + POLICY.patience_with_commits + 1)
-    assert watched(state, replace(late, planned=6))[1] is Action.WAIT
-    state, what = watched(state, replace(late, planned=7))
+    late = replace(observation, now=101.0 + POLICY.stuck_commits_timeout + 1)
+    assert watched(state, replace(late, planned_epoch=6))[1] is Action.WAIT
+    state, what = watched(state, replace(late, planned_epoch=7))
     assert what is Action.STOP_QUERY
     assert state.failure is not None
     assert state.failure.reason == COMMITS_STUCK
     # Asynchronous tracking plans and commits beside the batches.
     state, observation = running(epoch=3)
-    assert action(state, replace(observation, now=late.now, planned=9)) is Action.WAIT
+    assert action(state, replace(observation, now=late.now, planned_epoch=9)) is Action.WAIT
 
 
 def test_a_partition_without_a_task() -> None:
     state, observation = continuous(3)
-    starving = replace(observation, tasks=3, now=102.0)
+    starving = replace(observation, active_tasks=3, now=102.0)
     state, what = watched(state, starving)
     assert what is Action.WAIT
-    late = replace(starving, now=101.0 + POLICY.patience_for_tasks + 1)
-    assert watched(state, replace(late, tasks=4))[1] is Action.WAIT
+    late = replace(starving, now=101.0 + POLICY.missing_tasks_timeout + 1)
+    assert watched(state, replace(late, active_tasks=4))[1] is Action.WAIT
     state, what = watched(state, late)
     assert what is Action.STOP_QUERY
     assert state.failure is not None
@@ -102,14 +106,14 @@ def test_epochs_that_fall_behind_are_said_and_not_restarted() -> None:
     state, observation = continuous(3)
     policy = replace(POLICY, continuous=True)
     for n in range(1, 12):
-        observation = replace(observation, epoch=4 + n, planned=4 + n, now=101.0 + 5 * n)
+        observation = replace(observation, epoch=4 + n, planned_epoch=4 + n, now=101.0 + 5 * n)
         state, what = watched(state, observation)
         assert what is Action.WAIT
     behind = describe(state, observation, policy)
     assert behind[0] is QueryState.RUNNING
     assert "checkpoint interval" in behind[1]
     for n in range(1, 12):
-        observation = replace(observation, epoch=15 + n, planned=15 + n, now=156.0 + n)
+        observation = replace(observation, epoch=15 + n, planned_epoch=15 + n, now=156.0 + n)
         state, what = watched(state, observation)
     in_time = describe(state, observation, policy)
     assert in_time == (QueryState.RUNNING, "")
@@ -117,7 +121,7 @@ def test_epochs_that_fall_behind_are_said_and_not_restarted() -> None:
 
 def test_a_failed_task_short_of_cores_is_a_lost_executor() -> None:
     state, observation = running(epoch=3)
-    lost = after(state, replace(observation, failure=PASSING, cores=3, query=False)).failure
+    lost = after(state, replace(observation, failure=PASSING, cores=3, has_query=False)).failure
     assert lost is not None
     assert lost.reason == EXECUTOR_LOST
 
@@ -147,7 +151,7 @@ def test_cores_that_a_grown_query_has_lost_again_stop_it_too() -> None:
 def test_nothing_to_commit_is_not_being_stuck() -> None:
     """A micro-batch query without new records, and one in the middle of a long batch."""
     state, observation = running(epoch=3)
-    late = replace(observation, now=100.0 + 10 * POLICY.patience)
+    late = replace(observation, now=100.0 + 10 * POLICY.commit_timeout)
     assert action(state, replace(late, idle=True)) is Action.WAIT
-    assert action(state, replace(late, busy=True)) is Action.WAIT
+    assert action(state, replace(late, batch_running=True)) is Action.WAIT
     assert action(state, late) is Action.STOP_QUERY

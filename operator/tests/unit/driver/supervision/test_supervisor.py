@@ -7,8 +7,8 @@ from pathlib import Path
 
 from penstock.contract.driver_report import QueryState
 from penstock.driver.failures import Failure
-from penstock.driver.supervision.failure_count import Attempts
-from penstock.driver.supervision.restart_policy import Policy
+from penstock.driver.supervision.failure_count import FailureCount
+from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.state import Observation, State
 from penstock.driver.supervision.supervisor import Action, decide, describe, first_state, is_ready
 from testkit.driver.observations import (
@@ -30,13 +30,13 @@ def test_the_way_to_a_query() -> None:
     assert action(State(), nothing) is Action.DISCOVER
     assert action(State(), replace(nothing, partitions=4)) is Action.START_SESSION
     assert action(State(), replace(UP, cores=0)) is Action.CHECK_QUERY
-    assert action(State(checked=True), replace(UP, cores=3)) is Action.WAIT
-    assert action(State(checked=True), UP) is Action.START_QUERY
+    assert action(State(query_checked=True), replace(UP, cores=3)) is Action.WAIT
+    assert action(State(query_checked=True), UP) is Action.START_QUERY
 
 
 def test_a_query_is_never_started_short_of_cores() -> None:
     """One core for two partitions would starve one of them without a word."""
-    state, observation = State(checked=True), replace(UP, cores=1)
+    state, observation = State(query_checked=True), replace(UP, cores=1)
     assert action(state, observation) is Action.WAIT
     assert describe(state, observation, POLICY) == (QueryState.WAITING_FOR_CORES, "1 of 4 cores")
 
@@ -56,7 +56,7 @@ def test_an_end_for_people_who_want_one() -> None:
         state, what = decide(state, observation, policy, 0.5)
         actions.append(what)
     assert actions == [Action.STOP_QUERY, Action.STOP_QUERY, Action.STOP_SESSION]
-    assert state.halted
+    assert state.failed_permanently
     assert state.failure is not None
     assert "restart.maxAttempts is 3" in state.failure.message
     assert decide(state, replace(UP, now=1e6), policy, 0.5)[1] is Action.WAIT
@@ -65,19 +65,19 @@ def test_an_end_for_people_who_want_one() -> None:
 def test_an_end_across_processes(tmp_path: Path) -> None:
     """A JVM that dies takes the supervisor's memory with it."""
     policy = replace(POLICY, max_attempts=3)
-    kept = Attempts(tmp_path, "hash")
+    kept = FailureCount(tmp_path, "hash")
     assert first_state(kept.read(), policy) == State()
     kept.write(0)  # this process ends without a word,
     state = first_state(kept.read(), policy)
-    assert (state.attempts, state.halted) == (1, False)
+    assert (state.attempts, state.failed_permanently) == (1, False)
     kept.write(2)  # the next one after two failures,
     state = first_state(kept.read(), policy)
-    assert state.halted
+    assert state.failed_permanently
     assert describe(state, Observation(now=0.0), policy)[0] is QueryState.FAILED
     assert action(state, Observation(now=0.0)) is Action.WAIT
     # A new spec begins anew, and so does a start after a stop in good order.
-    assert Attempts(tmp_path, "another").read() == 0
-    kept.forget()
+    assert FailureCount(tmp_path, "another").read() == 0
+    kept.reset()
     assert kept.read() == 0
     (tmp_path / "penstock" / "attempts.json").write_text("{")
     assert kept.read() == 0
@@ -85,10 +85,10 @@ def test_an_end_across_processes(tmp_path: Path) -> None:
 
 def test_the_policy_is_the_specs() -> None:
     spec = stream(restart={"maxAttempts": 5, "stableAfter": "5m"}).spec
-    policy = Policy.of(spec)
+    policy = RestartPolicy.from_spec(spec)
     assert (policy.max_attempts, policy.stable_after, policy.interval) == (5, 300.0, 1.0)
     assert policy.continuous
-    assert not Policy.of(stream(trigger=MICRO_BATCH).spec).continuous
+    assert not RestartPolicy.from_spec(stream(trigger=MICRO_BATCH).spec).continuous
 
 
 def test_ready_means_committed_by_this_query() -> None:
@@ -99,7 +99,7 @@ def test_ready_means_committed_by_this_query() -> None:
     state = after(state, committed)
     assert is_ready(state, committed, POLICY)
     assert describe(state, committed, POLICY)[0] is QueryState.RUNNING
-    assert not is_ready(state, replace(committed, now=101.0 + POLICY.patience + 1), POLICY)
+    assert not is_ready(state, replace(committed, now=101.0 + POLICY.commit_timeout + 1), POLICY)
 
 
 def test_a_failed_query_is_not_ready_until_it_commits_again() -> None:
@@ -115,7 +115,7 @@ def test_a_failed_query_is_not_ready_until_it_commits_again() -> None:
     state, what = decide(state, replace(UP, now=100.7, epoch=4), POLICY, 0.5)
     assert what is Action.START_QUERY
     assert state.restarts == 1
-    again = replace(UP, now=100.8, epoch=4, query=True)
+    again = replace(UP, now=100.8, epoch=4, has_query=True)
     assert not is_ready(after(state, again), again, POLICY)
     again = replace(again, epoch=5)
     assert is_ready(after(state, again), again, POLICY)
@@ -132,11 +132,11 @@ def test_a_permanent_failure_holds_nothing_and_tries_nothing() -> None:
 def test_a_cause_that_vanishes_is_looked_for_at_a_slow_pace() -> None:
     state, _ = decide(State(), Observation(now=100.0, failure=RECOVERABLE), POLICY, 0.5)
     assert action(state, Observation(now=101.0)) is Action.WAIT
-    later = Observation(now=101.0 + POLICY.look_again)
+    later = Observation(now=101.0 + POLICY.recheck_interval)
     state, what = decide(state, later, POLICY, 0.5)
     assert what is Action.DISCOVER
     state = after(state, replace(later, partitions=4))
-    assert not state.halted
+    assert not state.failed_permanently
     assert action(state, replace(later, partitions=4)) is Action.START_SESSION
 
 
@@ -157,8 +157,8 @@ def test_a_commit_clears_a_suspicion() -> None:
 
 
 def test_back_off_grows_to_a_cap_and_begins_anew_after_health() -> None:
-    assert [POLICY.delay(n, 0.999999) < POLICY.backoff_cap for n in (1, 50, 5000)] == [True] * 3
-    assert POLICY.delay(3, 0.5) == 2.0
+    assert [POLICY.backoff(n, 0.999999) < POLICY.backoff_cap for n in (1, 50, 5000)] == [True] * 3
+    assert POLICY.backoff(3, 0.5) == 2.0
     state, observation = running(epoch=3)
     state = replace(state, attempts=7)
     state = after(state, replace(observation, epoch=4))
@@ -169,9 +169,9 @@ def test_back_off_grows_to_a_cap_and_begins_anew_after_health() -> None:
 
 def test_a_query_that_has_looked_and_found_nothing_is_ready() -> None:
     state, observation = running(epoch=3)
-    busy = replace(observation, busy=True)
-    assert not is_ready(after(state, busy), busy, POLICY)
-    idle = replace(observation, idle=True, flowing=True)
+    batch_running = replace(observation, batch_running=True)
+    assert not is_ready(after(state, batch_running), batch_running, POLICY)
+    idle = replace(observation, idle=True, confirmed_running=True)
     state = after(state, idle)
     assert is_ready(state, idle, POLICY)
     assert describe(state, idle, POLICY)[0] is QueryState.RUNNING
@@ -179,7 +179,7 @@ def test_a_query_that_has_looked_and_found_nothing_is_ready() -> None:
 
 def test_what_was_to_end_is_completed_and_lets_go_once() -> None:
     state, observation = running(epoch=3)
-    ended = replace(observation, query=False, completed=True)
+    ended = replace(observation, has_query=False, completed=True)
     state, what = decide(state, ended, POLICY, 0.5)
     assert what is Action.STOP_SESSION
     gone = Observation(now=500.0, completed=True)
@@ -190,19 +190,19 @@ def test_what_was_to_end_is_completed_and_lets_go_once() -> None:
 
 def test_a_source_that_is_away_is_said_and_waited_for() -> None:
     """Spark goes on by itself when it is back, and says nothing of it meanwhile."""
-    away = Failure("BrokerUnreachable", "no answer")
+    source_outage = Failure("BrokerUnreachable", "no answer")
     state, observation = running()
     state = after(state, replace(observation, epoch=0))
-    gone = replace(observation, now=101.0, epoch=0, away=away)
+    gone = replace(observation, now=101.0, epoch=0, source_outage=source_outage)
     state, what = decide(state, gone, POLICY, 0.5)
     assert what is Action.WAIT
-    assert state.failure is away
+    assert state.failure is source_outage
     assert describe(state, gone, POLICY) == (
         QueryState.RESTARTING,
         "waiting for the source: BrokerUnreachable",
     )
     assert not is_ready(state, gone, POLICY)
-    back = replace(gone, now=102.0, away=None)
+    back = replace(gone, now=102.0, source_outage=None)
     state = after(state, back)
     assert describe(state, back, POLICY)[0] is QueryState.RUNNING
     assert is_ready(state, back, POLICY)
@@ -211,23 +211,25 @@ def test_a_source_that_is_away_is_said_and_waited_for() -> None:
 
 def test_a_query_that_hangs_because_its_source_is_away_says_so() -> None:
     state, observation = running()
-    away = Failure("BrokerUnreachable", "no answer")
-    late = replace(observation, now=observation.now + POLICY.patience + 1, away=away)
+    source_outage = Failure("BrokerUnreachable", "no answer")
+    late = replace(
+        observation, now=observation.now + POLICY.commit_timeout + 1, source_outage=source_outage
+    )
     state, what = decide(state, late, POLICY, 0.5)
     assert what is Action.STOP_QUERY
-    assert state.failure == away
+    assert state.failure == source_outage
 
 
 def test_a_query_that_its_source_has_outgrown_is_started_anew_once_there_are_cores() -> None:
     """It is no failure, and not counted as one."""
     state, observation = running()
-    grown = replace(observation, partitions=5, cores_wanted=5, outgrown=True)
+    grown = replace(observation, partitions=5, cores_wanted=5, partitions_added=True)
     assert action(state, grown) is Action.REQUEST_EXECUTORS
     asked = replace(grown, cores_requested=5)
     assert action(state, asked) is Action.WAIT
     state, what = decide(state, replace(asked, cores=5), POLICY, 0.5)
     assert what is Action.STOP_QUERY
-    stopped = replace(asked, cores=5, query=False, outgrown=False)
+    stopped = replace(asked, cores=5, has_query=False, partitions_added=False)
     state, what = decide(state, stopped, POLICY, 0.5)
     assert what is Action.CHECK_QUERY
     state, what = decide(state, stopped, POLICY, 0.5)

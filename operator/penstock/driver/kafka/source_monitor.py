@@ -1,0 +1,228 @@
+"""Monitors the source: its partitions, their newest offsets, and whether it answers."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from penstock.api.v1alpha1 import KafkaSource, StreamSpec
+from penstock.contract.sizing import stated_partitions
+from penstock.driver.failures import TOPIC_MISSING, Failure
+from penstock.driver.java_exceptions import classify_exception
+from penstock.driver.jvm import Jvm
+from penstock.driver.kafka.admin import Admin, partitions_of
+from penstock.driver.kafka.data_loss import KafkaSnapshot
+from penstock.driver.kafka.offsets import Offsets, Partitions
+
+# Spark itself looks for partitions at each epoch, and a query that finds a new one commits nothing
+# until there is a core for it. So executors should not be requested much later than that.
+POLL_INTERVAL_SECONDS = 10.0
+# A broker that has just started does not know all topics yet, so a topic counts as missing only
+# after two polls in a row.
+_RETRY_INTERVAL_SECONDS = 2.0
+TOPIC_RECREATED = "TopicRecreated"
+
+
+class SourceMonitor(Protocol):
+    """The state of a source."""
+
+    @property
+    def partition_count(self) -> int | None:
+        """The number of partitions at the last poll; None before the first."""
+
+    @property
+    def partitions_by_topic(self) -> Mapping[str, Sequence[int]] | None:
+        """The partition numbers by topic; None also if the source has no topics."""
+
+    @property
+    def newest_offsets(self) -> Offsets | None:
+        """The end of each partition at the last poll; None if the source has no offsets."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """A failure that must end the running query; Spark itself does not report it."""
+
+    @property
+    def outage(self) -> Failure | None:
+        """Why the source does not answer. A query resumes by itself when it answers again."""
+
+    def poll(self) -> None:
+        """Asks the source now; raises the source's own exceptions."""
+
+    def snapshot(self) -> KafkaSnapshot | None:
+        """The topics and their offsets at this moment; None if the source has no offsets."""
+
+    def fetch_newest_offsets(self) -> Offsets:
+        """The end of each partition at this moment."""
+
+    def reset(self) -> None:
+        """Discards what earlier polls found."""
+
+
+class FixedSourceMonitor:
+    """A source whose number of partitions follows from the spec."""
+
+    partitions_by_topic: Mapping[str, Sequence[int]] | None = None
+    newest_offsets: Offsets | None = None
+    failure: Failure | None = None
+    outage: Failure | None = None
+
+    def __init__(self, partitions: int) -> None:
+        self._stated = partitions
+        self.partition_count: int | None = None
+
+    def poll(self) -> None:
+        """Takes the number of partitions from the spec."""
+        self.partition_count = self._stated
+
+    def snapshot(self) -> KafkaSnapshot | None:
+        """None: this source has no offsets."""
+        return None
+
+    def fetch_newest_offsets(self) -> Offsets:
+        """Empty: this source has no offsets."""
+        return {}
+
+    def reset(self) -> None:
+        """Discards the number of partitions until the next poll."""
+        self.partition_count = None
+
+
+class KafkaSourceMonitor:
+    """Polls Kafka in a thread of its own, so that an unreachable broker blocks nothing else."""
+
+    def __init__(self, jvm: Jvm, source: KafkaSource, secrets: Path) -> None:
+        self._jvm = jvm
+        self._source = source
+        self._secrets = secrets
+        self._admin: Admin | None = None
+        self._partitions: Partitions | None = None
+        self._newest_offsets: Offsets | None = None
+        self._failure: Failure | None = None
+        self._outage: Failure | None = None
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def partition_count(self) -> int | None:
+        """The number of partitions at the last poll."""
+        partitions = self._partitions
+        return None if partitions is None else partitions.total
+
+    @property
+    def partitions_by_topic(self) -> Mapping[str, Sequence[int]] | None:
+        """The partition numbers by topic at the last poll."""
+        partitions = self._partitions
+        return None if partitions is None else partitions.numbers
+
+    @property
+    def newest_offsets(self) -> Offsets | None:
+        """The end of each partition at the last poll."""
+        return self._newest_offsets
+
+    @property
+    def failure(self) -> Failure | None:
+        """A topic is missing in two polls in a row, or was deleted and created again."""
+        return self._failure
+
+    @property
+    def outage(self) -> Failure | None:
+        """Why the last poll failed, for any other reason than a missing topic."""
+        return self._outage
+
+    def poll(self) -> None:
+        """Asks for the partitions now. The first call starts the polling thread."""
+        with self._lock, self._client() as admin:
+            self._succeeded(partitions_of(admin, self._source))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._keep_polling, name="kafka", daemon=True)
+            self._thread.start()
+
+    def fetch_newest_offsets(self) -> Offsets:
+        """Asks for the end of each partition now."""
+        with self._lock, self._client() as admin:
+            assert self._partitions is not None
+            return admin.newest(self._partitions)
+
+    def snapshot(self) -> KafkaSnapshot:
+        """Asks for topic ids and offsets now."""
+        with self._lock, self._client() as admin:
+            partitions = partitions_of(admin, self._source)
+            snapshot = KafkaSnapshot(
+                partitions.ids, admin.earliest(partitions), admin.newest(partitions)
+            )
+            self._succeeded(partitions)
+            return snapshot
+
+    def reset(self) -> None:
+        """Discards what was found; the thread finds nothing either until the next `poll`."""
+        with self._lock:
+            self._partitions = self._newest_offsets = self._failure = self._outage = None
+
+    def _keep_polling(self) -> None:
+        before: Failure | None = None
+        while self._jvm.exit_code is None:
+            failure: Failure | None = None
+            try:
+                self._refresh()
+            except Exception as error:  # an unreachable broker must not end the polling
+                failure = classify_exception(error)
+                repeated = before is not None and before.reason == failure.reason
+                self._failed(failure, repeated=repeated)
+            before = failure
+            time.sleep(_RETRY_INTERVAL_SECONDS if failure is not None else POLL_INTERVAL_SECONDS)
+
+    def _refresh(self) -> None:
+        with self._lock:
+            before = self._partitions
+            if before is None:
+                return
+            with self._client() as admin:
+                partitions = partitions_of(admin, self._source)
+                self._newest_offsets = admin.newest(partitions)
+            recreated = [t for t, id_ in before.ids.items() if partitions.ids.get(t, id_) != id_]
+            self._succeeded(partitions)
+            if recreated:
+                self._failure = _topic_recreated(recreated[0])
+
+    def _succeeded(self, partitions: Partitions) -> None:
+        self._partitions, self._failure, self._outage = partitions, None, None
+
+    def _failed(self, failure: Failure, *, repeated: bool) -> None:
+        if failure.reason != TOPIC_MISSING:
+            self._outage = failure
+        elif repeated:
+            self._failure = failure
+
+    @contextlib.contextmanager
+    def _client(self) -> Iterator[Admin]:
+        """The admin client. A failure replaces it with one that reads its credentials again."""
+        if self._admin is None:
+            self._admin = Admin(self._jvm.gateway, self._source, self._secrets)
+        try:
+            yield self._admin
+        except Exception:
+            failed, self._admin = self._admin, None
+            if self._jvm.exit_code is None:
+                with contextlib.suppress(Exception):  # the first failure is the one to report
+                    failed.close()
+            raise
+
+
+def _topic_recreated(topic: str) -> Failure:
+    """Passing: the next start finds out what it means for the checkpoint."""
+    return Failure(
+        TOPIC_RECREATED,
+        f"The topic {topic} was deleted and created again while the query was reading it.",
+    )
+
+
+def source_monitor(jvm: Jvm, spec: StreamSpec, secrets: Path) -> SourceMonitor:
+    """The monitor for the spec's source."""
+    if spec.source.kafka is not None:
+        return KafkaSourceMonitor(jvm, spec.source.kafka, secrets)
+    return FixedSourceMonitor(stated_partitions(spec.source, spec.spark_conf))

@@ -13,13 +13,21 @@ from penstock.api.v1alpha1.status import StreamStatus
 
 _FILE_HEAD = "# Generated from operator/penstock/api; `make generate` renews it.\n"
 
+_READY = '.status.conditions[?(@.type=="Ready")]'
 _PRINTER_COLUMNS = (
+    ("Ready", "string", f"{_READY}.status", "Whether the query runs"),
+    ("Reason", "string", f"{_READY}.reason", "Why it runs or does not"),
+    ("Mode", "string", ".status.mode", "How Spark runs the query"),
+    ("Lag", "integer", ".status.lag", "Records between the committed and the newest offsets"),
+    ("Age", "date", ".metadata.creationTimestamp", None),
+)
+_WIDE_PRINTER_COLUMNS = (
     ("State", "string", ".status.state", "The stream in one word"),
     ("Partitions", "integer", ".status.partitions", "Partitions of the source"),
-    ("Cores", "string", ".status.cores", "Cores registered of cores wanted"),
+    ("Executors", "integer", ".status.executors", "Executors registered with the driver"),
     ("Epoch", "integer", ".status.epoch", "The last committed epoch"),
-    ("Restarts", "integer", ".status.restarts.total", "Restarts at every level"),
-    ("Age", "date", ".metadata.creationTimestamp", None),
+    ("Restarts", "integer", ".status.restarts.total", "Restarts at all levels"),
+    ("Image", "string", ".status.effective.image", "The image that runs"),
 )
 
 
@@ -46,7 +54,10 @@ def crd() -> dict[str, Any]:
                     "served": True,
                     "storage": True,
                     "subresources": {"status": {}},
-                    "additionalPrinterColumns": [_column(*each) for each in _PRINTER_COLUMNS],
+                    "additionalPrinterColumns": [
+                        *(_column(*each) for each in _PRINTER_COLUMNS),
+                        *({**_column(*each), "priority": 1} for each in _WIDE_PRINTER_COLUMNS),
+                    ],
                     "schema": {"openAPIV3Schema": _root_schema()},
                 }
             ],
@@ -56,10 +67,10 @@ def crd() -> dict[str, Any]:
 
 def to_yaml() -> str:
     """The file under crds/."""
-    return _FILE_HEAD + yaml.safe_dump(crd(), sort_keys=False, width=100)
+    return _FILE_HEAD + yaml.safe_dump(crd(), sort_keys=False, width=1000, default_flow_style=None)
 
 
-def _column(name: str, kind: str, path: str, description: str | None) -> dict[str, str]:
+def _column(name: str, kind: str, path: str, description: str | None) -> dict[str, Any]:
     column = {"name": name, "type": kind, "jsonPath": path}
     return column if description is None else {**column, "description": description}
 

@@ -18,19 +18,19 @@ from penstock.controller.objects import Key, Manifest
 from penstock.controller.observed.driver_pod import DriverPod
 from penstock.controller.reconciler import Reconciler
 from testkit.controller import samples
-from testkit.controller.fake_api import Clock, FakeCluster
+from testkit.controller.fake_kubernetes_api import Clock, FakeKubernetesApi
 
 KEY = Key("default", samples.NAME)
 # Far more turns than anything here needs: a stream that has not settled by then never will.
 _MANY = 30
 
 
-class World:
+class FakeCluster:
     """One stream in a cluster in memory; the operator can be restarted, or away, at any time."""
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.cluster = FakeCluster(self.clock)
+        self.api = FakeKubernetesApi(self.clock)
         self.metrics = Metrics()
         self.drivers_started: list[str] = []
         # Whether the StatefulSet controller leaves a pod alone that never got ready.
@@ -41,26 +41,26 @@ class World:
 
     def apply(self, **spec: Any) -> None:
         """kubectl apply."""
-        wanted = samples.stream(**spec)
-        there = self.cluster.objects.get((group_version.KIND, KEY.namespace, KEY.name))
+        desired = samples.stream(**spec)
+        there = self.api.objects.get((group_version.KIND, KEY.namespace, KEY.name))
         if there is not None:
-            wanted = {**copy.deepcopy(there), "spec": wanted["spec"]}
-        self.cluster.put(wanted)
+            desired = {**copy.deepcopy(there), "spec": desired["spec"]}
+        self.api.put(desired)
 
     def delete(self) -> None:
         """kubectl delete."""
-        self.cluster.remove(self.stream)
+        self.api.remove(self.stream)
 
     # What the operator does.
 
     def restart_operator(self) -> None:
-        self.reconciler = Reconciler(self.cluster, self.metrics, samples.IMAGE, self.clock)
+        self.reconciler = Reconciler(self.api, self.metrics, samples.IMAGE, self.clock)
 
     def reconcile(self) -> list[str]:
         """One look at the stream; the result is what was written."""
-        before = len(self.cluster.writes)
+        before = len(self.api.writes)
         asyncio.run(self.reconciler.reconcile(KEY))
-        return self.cluster.writes[before:]
+        return self.api.writes[before:]
 
     def settle(self) -> None:
         """Operator and cluster take turns until neither changes anything."""
@@ -69,26 +69,26 @@ class World:
             wrote, moved = self.reconcile(), self.turn()
             if not wrote and not moved:
                 return
-        raise AssertionError(f"never settles: {self.cluster.writes[-20:]}")
+        raise AssertionError(f"never settles: {self.api.writes[-20:]}")
 
     # What the cluster does.
 
     def turn(self) -> bool:
         """One turn of all controllers and of the kubelet; whether anything changed."""
-        before = copy.deepcopy(self.cluster.objects)
+        before = copy.deepcopy(self.api.objects)
         self.collect_garbage()
-        for each in self.cluster.of_kind(objects.STATEFUL_SET):
+        for each in self.api.of_kind(objects.STATEFUL_SET):
             self._stateful_set(each)
-        for pod in self.cluster.of_kind(objects.POD):
+        for pod in self.api.of_kind(objects.POD):
             self._kubelet_and_driver(pod)
-        return self.cluster.objects != before
+        return self.api.objects != before
 
     def collect_garbage(self) -> None:
-        uids = {each["metadata"]["uid"] for each in self.cluster.objects.values()}
-        for each in list(self.cluster.objects.values()):
+        uids = {each["metadata"]["uid"] for each in self.api.objects.values()}
+        for each in list(self.api.objects.values()):
             owners = objects.owners_of(each)
             if owners and all(owner["uid"] not in uids for owner in owners):
-                self.cluster.remove(each)
+                self.api.remove(each)
 
     def _stateful_set(self, owner: Manifest) -> None:
         """One pod of the newest revision; another revision's is gone before it is made."""
@@ -99,14 +99,14 @@ class World:
             "observedGeneration": owner["metadata"]["generation"],
             "updateRevision": revision,
         }
-        self.cluster.put({**owner, "status": status})
+        self.api.put({**owner, "status": status})
         pod = self.pod
         if pod is None:
             self._make_pod(owner, template, revision)
         elif objects.labels_of(pod)["controller-revision-hash"] != revision and not (
             self.spares_unready_pods and not DriverPod(pod).ready
         ):
-            self.cluster.remove(pod)
+            self.api.remove(pod)
 
     def _make_pod(self, owner: Manifest, template: Manifest, revision: str) -> None:
         meta = copy.deepcopy(template["metadata"])
@@ -117,7 +117,7 @@ class World:
             "ownerReferences": [{"kind": "StatefulSet", "uid": owner["metadata"]["uid"]}],
         }
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
-        self.cluster.put(pod)
+        self.api.put(pod)
         self.drivers_started.append(meta["annotations"][naming.ANNOTATION_SPEC_HASH])
 
     def _kubelet_and_driver(self, pod: Manifest) -> None:
@@ -130,9 +130,9 @@ class World:
     def _mounts_exist(self, pod: Manifest) -> bool:
         for volume in pod["spec"]["volumes"]:
             config, claim = volume.get("configMap"), volume.get("persistentVolumeClaim")
-            if config and not self.cluster.has(objects.CONFIG_MAP, config["name"]):
+            if config and not self.api.has(objects.CONFIG_MAP, config["name"]):
                 return False
-            if claim and not self.cluster.has(objects.CLAIM, claim["claimName"]):
+            if claim and not self.api.has(objects.CLAIM, claim["claimName"]):
                 return False
         return True
 
@@ -146,7 +146,7 @@ class World:
             annotations |= objects.annotations_of(like)
             annotations[naming.ANNOTATION_SPEC_HASH] = said.spec_hash
         meta = {**pod["metadata"], "annotations": annotations}
-        self.cluster.put({**pod, "metadata": meta, "status": like["status"]})
+        self.api.put({**pod, "metadata": meta, "status": like["status"]})
 
     def report(self, **fields: Any) -> None:
         """The driver says something new."""
@@ -158,7 +158,7 @@ class World:
 
     @property
     def stream(self) -> Manifest:
-        return self.cluster.one(objects.STREAM, KEY.name)
+        return self.api.one(objects.STREAM, KEY.name)
 
     @property
     def status(self) -> StreamStatus:
@@ -174,7 +174,7 @@ class World:
     @property
     def pod(self) -> Manifest | None:
         name = naming.driver_pod_name(KEY.name)
-        return self.cluster.one(objects.POD, name) if self.cluster.has(objects.POD, name) else None
+        return self.api.one(objects.POD, name) if self.api.has(objects.POD, name) else None
 
     @property
     def running_hash(self) -> str:
@@ -185,6 +185,6 @@ class World:
         """Everything there is beside the stream."""
         return {
             f"{each['kind']} {each['metadata']['name']}"
-            for each in self.cluster.objects.values()
+            for each in self.api.objects.values()
             if each["kind"] != group_version.KIND
         }

@@ -12,8 +12,9 @@ from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.controller import objects
 from penstock.controller.children import desired_stream
-from penstock.controller.children.desired_stream import Wanted
+from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.objects import Manifest
+from penstock.controller.observed.stream import ObservedStream, parse_stream
 from testkit.streams.specs import KAFKA_TO_KAFKA
 
 NAME = "flags"
@@ -38,14 +39,21 @@ def stored(**spec: Any) -> Manifest:
     return raw
 
 
-def wanted(**spec: Any) -> Wanted:
+def observed(**spec: Any) -> ObservedStream:
+    """A stream as the reconciler parses it."""
+    return parse_stream(stored(**spec), IMAGE)
+
+
+def desired(**spec: Any) -> DesiredStream:
     """A stream that was read and found good."""
     return desired_stream.resolve(
         ContinuousStream.model_validate(stream(**spec)), "stream-1", IMAGE
     )
 
 
-AGGREGATE = {"transform": {"sql": "SELECT count(*) AS value FROM source GROUP BY key"}}
+AGGREGATE: dict[str, Any] = {
+    "transform": {"sql": "SELECT count(*) AS value FROM source GROUP BY key"}
+}
 
 
 def report(spec_hash: str, **fields: Any) -> DriverReport:

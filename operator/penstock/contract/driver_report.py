@@ -7,7 +7,14 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from penstock.api.v1alpha1.status import LastFailure, LastRepair, Message, Report
+from penstock.api.v1alpha1.status import (
+    MAX_COMMITTED_OFFSETS,
+    CommittedOffset,
+    LastFailure,
+    LastRepair,
+    Message,
+    Report,
+)
 
 
 class QueryState(StrEnum):
@@ -38,9 +45,17 @@ class DriverReport(Report):
         False, description="Whether this incarnation's query has committed an epoch since it began."
     )
     lag: int | None = Field(None, description="Records between committed and newest offsets.")
+    committed_offsets: list[CommittedOffset] | None = Field(
+        None,
+        max_length=MAX_COMMITTED_OFFSETS,
+        description="The first partitions by topic and number; None for a source without offsets.",
+    )
+    committed_offsets_omitted: int | None = Field(
+        None, description="How many partitions `committed_offsets` leaves out."
+    )
     query_restarts: int = Field(0, description="Restarts of the query by this driver process.")
     last_failure: LastFailure | None = None
-    next_retry: datetime | None = None
+    next_retry_time: datetime | None = None
     checkpoint_repairs: int = Field(
         0, description="What this driver process has put right in the checkpoint."
     )

@@ -1,1 +1,1 @@
-"""The operator: desired state and observed state in, changes and status out."""
+"""The operator: it reads desired and observed state, and writes changes and status."""

@@ -1,209 +1,195 @@
-"""The decision: from a stream and what is there, what to change. No I/O and no clock."""
+"""The decision: from a stream and its observed children to what to change. No I/O, no clock."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from pydantic import ValidationError
-
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import StreamStatus
-from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
 from penstock.controller import objects
-from penstock.controller.children import (
-    checkpoint_claim,
-    config_map,
-    desired_stream,
-    rbac,
-)
-from penstock.controller.children.desired_stream import Wanted
-from penstock.controller.children.diff import stamped, up_to_date
-from penstock.controller.children.stateful_set import driver_set
+from penstock.controller.children import checkpoint_claim, config_map, rbac
+from penstock.controller.children.desired_stream import DesiredStream
+from penstock.controller.children.diff import up_to_date, with_applied_hash
+from penstock.controller.children.stateful_set import driver_stateful_set
 from penstock.controller.objects import Manifest, Ref
-from penstock.controller.observed.state import Observed
-from penstock.controller.status import assessment
-from penstock.controller.status.assessment import Verdict
-from penstock.controller.status.events import Notice, checkpoint_found, notices
-from penstock.controller.status.stream_status import as_manifest, stand, status_before
-from penstock.validation import problems
-from penstock.validation.problems import Problem
+from penstock.controller.observed.children import ObservedChildren
+from penstock.controller.observed.stream import ObservedStream
+from penstock.controller.status.assessment import (
+    Assessment,
+    assess_driver,
+    assess_invalid_spec,
+    assess_missing_checkpoint,
+    assess_previous_objects,
+    assess_refused_object,
+)
+from penstock.controller.status.events import StreamEvent, checkpoint_found, stream_events
+from penstock.controller.status.stream_status import plan_status, status_manifest
 
-# Watches tell of every change; looking again by the clock only guards against one that is missed.
-_SETTLED = timedelta(minutes=5)
-_MOVING = timedelta(seconds=30)
+# Watches report every change. These requeues only guard against a missed one.
+_REQUEUE_SETTLED = timedelta(minutes=5)
+_REQUEUE_CHANGING = timedelta(seconds=30)
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What to change, in this order: apply, delete, write the status, tell of it."""
+    """What to change, in this order: apply, delete, write the status, send events."""
 
     apply: tuple[Manifest, ...] = ()
     delete: tuple[Ref, ...] = ()
-    status: Manifest | None = None
-    notices: tuple[Notice, ...] = ()
-    look_again_after: timedelta | None = None
-    standing: StreamStatus | None = None
+    status_manifest: Manifest | None = None
+    """The status to write; None if it is unchanged."""
+    events: tuple[StreamEvent, ...] = ()
+    requeue_after: timedelta | None = None
+    status: StreamStatus | None = None
+    """The status that holds after this decision, changed or not."""
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether carrying it out writes nothing at all."""
-        return not (self.apply or self.delete or self.status or self.notices)
+        """Whether carrying it out writes nothing."""
+        return not (self.apply or self.delete or self.status_manifest or self.events)
 
 
-def reconcile(raw: Manifest, observed: Observed, now: datetime, default_image: str) -> Decision:
-    """One level-triggered step for every cause: an edit, a death, a report, or the clock."""
-    if objects.is_going(raw):
-        return Decision()  # the rest goes by its owner references
-    leftovers = _leftovers(observed, raw["metadata"]["uid"])
-    if leftovers:
-        # A driver that still runs is another stream's, and its progress is not this one's.
-        observed = replace(observed, stateful_set=None, pods=())
-    wanted = read(raw, default_image)
-    if not isinstance(wanted, Wanted):
-        return _decide(raw, observed, assessment.of_problems(wanted, observed), now)
-    if leftovers:
-        return _decide(raw, observed, assessment.of_leftovers(leftovers), now)
-    before = status_before(raw)
-    if observed.claim is None and before.epoch is not None:
-        return _decide(raw, observed, assessment.of_missing_checkpoint(wanted.name), now)
-    judged = assessment.of_driver(
-        wanted.name, wanted.spec_hash, observed, restarting=before.driver is not None
+def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime) -> Decision:
+    """One level-triggered step for every cause: an edit, a failure, a report or a timer."""
+    if stream.terminating:
+        return Decision()  # Kubernetes deletes the children through their owner references
+    previous = _previous_objects(children, stream.uid)
+    if previous:
+        # A driver that still runs belongs to the previous stream, and so does its progress.
+        children = replace(children, stateful_set=None, pods=())
+    desired = stream.desired
+    if desired is None:
+        return _decide(stream, children, assess_invalid_spec(stream.problems, children), now)
+    if previous:
+        return _decide(stream, children, assess_previous_objects(previous), now)
+    if children.claim is None and stream.status.epoch is not None:
+        return _decide(stream, children, assess_missing_checkpoint(stream.name), now)
+    assessment = assess_driver(
+        stream.name,
+        desired.spec_hash,
+        children,
+        restarting=stream.status.internal is not None,
     )
-    to_apply = _to_apply(wanted, observed)
-    to_delete = _to_delete(wanted, observed, settled=not to_apply)
-    decision = _decide(raw, observed, judged, now, apply=to_apply, delete=to_delete)
-    if observed.claim is not None and raw.get("status") is None:
-        found = checkpoint_found(observed.claim["metadata"]["name"])
-        return replace(decision, notices=(found, *decision.notices))
+    to_apply = _to_apply(desired, children)
+    to_delete = _to_delete(desired, children, applied=not to_apply)
+    decision = _decide(stream, children, assessment, now, apply=to_apply, delete=to_delete)
+    if children.claim is not None and not stream.has_status:
+        found = checkpoint_found(children.claim["metadata"]["name"])
+        return replace(decision, events=(found, *decision.events))
     return decision
 
 
-def refused(raw: Manifest, observed: Observed, message: str, now: datetime) -> Decision:
-    """The decision after the API server refused one of the objects: to say so."""
-    return _decide(raw, observed, assessment.of_refusal(message), now)
-
-
-def read(raw: Manifest, default_image: str) -> Wanted | list[Problem]:
-    """The stream as it should run, or what keeps it from running."""
-    try:
-        stream = ContinuousStream.model_validate(raw)
-    except ValidationError as error:
-        return problems.of_error(error)
-    found = problems.of_spec(stream.spec)
-    return found or desired_stream.resolve(stream, raw["metadata"]["uid"], default_image)
-
-
-def _warnings(raw: Manifest) -> list[Problem]:
-    """What is worth a warning in a spec that can be read."""
-    try:
-        return problems.warnings_of(ContinuousStream.model_validate(raw).spec)
-    except ValidationError:
-        return []
+def refused(
+    stream: ObservedStream, children: ObservedChildren, message: str, now: datetime
+) -> Decision:
+    """The decision after the API server refused an object: to report that."""
+    return _decide(stream, children, assess_refused_object(message), now)
 
 
 def _decide(
-    raw: Manifest,
-    observed: Observed,
-    judged: Verdict,
+    stream: ObservedStream,
+    children: ObservedChildren,
+    assessment: Assessment,
     now: datetime,
     *,
     apply: tuple[Manifest, ...] = (),
     delete: tuple[Ref, ...] = (),
 ) -> Decision:
-    before = status_before(raw)
-    standing = stand(raw, judged, observed.driver_pod, now, _warnings(raw))
-    changed = standing.status != before
-    look_again = _SETTLED if judged.ready or judged.stalled else _MOVING
+    update = plan_status(stream, assessment, children.driver_pod, now)
+    changed = update.status != stream.status
+    requeue = _REQUEUE_SETTLED if assessment.ready or assessment.stalled else _REQUEUE_CHANGING
     return Decision(
         apply=apply,
         delete=delete,
-        status=as_manifest(raw, standing.status) if changed else None,
-        notices=notices(before, standing.status) if changed else (),
-        look_again_after=min(standing.due or look_again, look_again),
-        standing=standing.status,
+        status_manifest=status_manifest(stream, update.status) if changed else None,
+        events=stream_events(stream.status, update.status) if changed else (),
+        requeue_after=min(update.numbers_due_in or requeue, requeue),
+        status=update.status,
     )
 
 
-def _to_apply(wanted: Wanted, observed: Observed) -> tuple[Manifest, ...]:
-    """What is not there yet as wanted, in an order in which each finds what it names."""
-    account = rbac.service_account(wanted)
+def _to_apply(desired: DesiredStream, children: ObservedChildren) -> tuple[Manifest, ...]:
+    """The objects that differ from what is desired, each after those that it refers to."""
+    account = rbac.service_account(desired)
     before_driver = (
         *([account] if account is not None else []),
-        rbac.role_binding(wanted),
-        config_map.config_map(wanted),
+        rbac.role_binding(desired),
+        config_map.config_map(desired),
     )
-    asked = stamped(checkpoint_claim.claim(wanted))
-    claim = checkpoint_claim.claim_as_allowed(asked, observed.claim)
-    driver = stamped(driver_set(wanted))
-    # A claim that exists comes last: that it may not grow must not hold up anything else.
-    last = (claim, driver) if observed.claim is None else (driver, claim)
-    everything = (*map(stamped, before_driver), *last)
+    asked = with_applied_hash(checkpoint_claim.claim(desired))
+    claim = checkpoint_claim.claim_as_allowed(asked, children.claim)
+    driver = with_applied_hash(driver_stateful_set(desired))
+    # An existing claim comes last, because a refused expansion must not delay anything else.
+    last = (claim, driver) if children.claim is None else (driver, claim)
+    manifests = (*map(with_applied_hash, before_driver), *last)
     return tuple(
         each
-        for each in everything
-        if not up_to_date(each, found := observed.find(each))
-        and not (found is not None and objects.is_going(found))
+        for each in manifests
+        if not up_to_date(each, found := children.find(each))
+        and not (found is not None and objects.is_terminating(found))
     )
 
 
-def _to_delete(wanted: Wanted, observed: Observed, *, settled: bool) -> tuple[Ref, ...]:
-    """What a rollout left behind; nothing while the rollout itself is still to be applied."""
-    if not settled:
+def _to_delete(
+    desired: DesiredStream, children: ObservedChildren, *, applied: bool
+) -> tuple[Ref, ...]:
+    """The objects that a rollout no longer needs; none before the rollout itself is applied."""
+    if not applied:
         return ()
-    stuck = _stuck_pod(wanted, observed)
-    return (*_old_documents(wanted, observed), *([stuck] if stuck else []))
+    stuck = _stuck_pod(desired, children)
+    return (*_unused_config_maps(desired, children), *([stuck] if stuck else []))
 
 
-def _old_documents(wanted: Wanted, observed: Observed) -> tuple[Ref, ...]:
-    """ConfigMaps that no pod reads any more."""
-    hashes = {wanted.spec_hash}
-    if observed.driver_pod is not None:
-        hashes.add(observed.driver_pod.spec_hash)
-    kept = {naming.config_name(wanted.name, each) for each in hashes}
+def _unused_config_maps(desired: DesiredStream, children: ObservedChildren) -> tuple[Ref, ...]:
+    """The ConfigMaps that no pod reads any more."""
+    hashes = {desired.spec_hash}
+    if children.driver_pod is not None:
+        hashes.add(children.driver_pod.spec_hash)
+    used = {naming.config_name(desired.name, each) for each in hashes}
     return tuple(
         objects.ref_to(each)
-        for each in observed.config_maps
-        if each["metadata"]["name"] not in kept
-        and not objects.is_going(each)
-        and any(owner["uid"] == wanted.uid for owner in objects.owners_of(each))
+        for each in children.config_maps
+        if each["metadata"]["name"] not in used
+        and not objects.is_terminating(each)
+        and any(owner["uid"] == desired.uid for owner in objects.owners_of(each))
     )
 
 
-def _stuck_pod(wanted: Wanted, observed: Observed) -> Ref | None:
-    """A pod of an older revision that is not ready and that nobody replaces.
+def _stuck_pod(desired: DesiredStream, children: ObservedChildren) -> Ref | None:
+    """A pod of an older revision that is not ready and that nothing replaces.
 
-    The StatefulSet controller replaces it itself, except in some releases when it counts a pod
-    that was never ready as the one that may be unavailable. Deleting it, this incarnation and in
-    its own grace, leaves it to the StatefulSet that there is never a second one.
+    The StatefulSet controller replaces it itself, except in some releases, which count a pod that
+    was never ready as the one that may be unavailable. The operator deletes this pod by UID and
+    with its own grace period, so the StatefulSet still guarantees that there is only one.
     """
-    pod, owner = observed.driver_pod, observed.stateful_set
-    if pod is None or owner is None or pod.going or pod.ready:
+    pod, owner = children.driver_pod, children.stateful_set
+    if pod is None or owner is None or pod.terminating or pod.ready:
         return None
-    seen = owner.get("status") or {}
-    if seen.get("observedGeneration") != owner["metadata"]["generation"]:
+    status = owner.get("status") or {}
+    if status.get("observedGeneration") != owner["metadata"]["generation"]:
         return None
-    if pod.spec_hash == wanted.spec_hash or pod.revision == seen.get("updateRevision"):
+    if pod.spec_hash == desired.spec_hash or pod.revision == status.get("updateRevision"):
         return None
     return objects.ref_to(pod.manifest)
 
 
-def _leftovers(observed: Observed, uid: str) -> list[str]:
-    """Objects of an earlier stream of this name, which Kubernetes is about to remove.
+def _previous_objects(children: ObservedChildren, uid: str) -> list[str]:
+    """The objects of a deleted stream of the same name that Kubernetes has yet to remove.
 
-    Taking them over instead would race with the garbage collector, and under Delete bring back a
-    checkpoint that was meant to go.
+    To take them over would race with the garbage collector. Under the reclaim policy Delete it
+    would also keep a checkpoint that was meant to be deleted.
     """
-    claim = observed.claim
-    left = [
+    claim = children.claim
+    previous = [
         each
-        for each in observed.children()
+        for each in children.applied()
         if any(
             owner["kind"] == group_version.KIND and owner["uid"] != uid
             for owner in objects.owners_of(each)
         )
     ]
-    if observed.stateful_set is None and claim is not None and objects.is_going(claim):
-        left.append(claim)
-    return sorted({f"{each['kind']} {each['metadata']['name']}" for each in left})
+    if children.stateful_set is None and claim is not None and objects.is_terminating(claim):
+        previous.append(claim)
+    return sorted({f"{each['kind']} {each['metadata']['name']}" for each in previous})

@@ -1,9 +1,10 @@
-"""The only module that knows kopf: its watches, turned into keys to look at.
+"""The only module that uses kopf. It watches streams and their children, and queues their keys.
 
-Only raw events are handled. Kopf then keeps no state on the resources: no finalizer, so that a
-stream can be deleted while no operator runs; no annotation, so that a GitOps tool sees no drift;
-no progress record, so that nothing is patched but the status. A daemon for each stream would hold
-a finalizer, and one that failed for good would stay dead until the operator's restart.
+It handles raw events only, because kopf then keeps no state on the resources: no finalizer, so
+users can delete a stream while no operator runs; no annotation, so a GitOps tool sees no drift;
+no progress record, so the operator patches nothing but the status. A daemon for each stream would
+need a finalizer, and a daemon that failed permanently would only return with the operator's
+restart.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from penstock.controller.objects import Key
 
 
 async def watch(
-    changed: Callable[[Key], None],
+    enqueue: Callable[[Key], None],
     *,
     configuration: Configuration,
     namespaces: Collection[str],
@@ -30,9 +31,9 @@ async def watch(
     ready: asyncio.Event | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Watches streams and their children, and names the stream of each event. Until stopped."""
+    """Enqueues the stream of each event on a stream or a child, until `stop` is set."""
     await kopf.operator(
-        registry=_registry(changed, configuration),
+        registry=_registry(enqueue, configuration),
         settings=_settings(),
         standalone=True,
         clusterwide=not namespaces,
@@ -43,7 +44,7 @@ async def watch(
     )
 
 
-def _registry(changed: Callable[[Key], None], configuration: Configuration) -> Any:
+def _registry(enqueue: Callable[[Key], None], configuration: Configuration) -> Any:
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
@@ -54,10 +55,10 @@ def _registry(changed: Callable[[Key], None], configuration: Configuration) -> A
         objects.STREAM.group, objects.STREAM.version, objects.STREAM.plural, registry=registry
     )
     async def stream_changed(namespace: str | None, name: str, **_: Any) -> None:
-        changed(Key(namespace or "", name))
+        enqueue(Key(namespace or "", name))
 
     async def child_changed(namespace: str | None, labels: Any, **_: Any) -> None:
-        changed(Key(namespace or "", labels[naming.LABEL_STREAM]))
+        enqueue(Key(namespace or "", labels[naming.LABEL_STREAM]))
 
     for kind in objects.CHILDREN:
         kopf.on.event(
@@ -71,13 +72,13 @@ def _registry(changed: Callable[[Key], None], configuration: Configuration) -> A
 
 
 async def _connection(configuration: Configuration) -> kopf.ConnectionInfo:
-    """The client's own credentials, read again each time: a service account's token expires."""
+    """The client's own credentials. They are read each time, because tokens expire."""
     header = await configuration.get_api_key_with_prefix("BearerToken")
     return kopf.ConnectionInfo(
         server=configuration.host,
         ca_path=configuration.ssl_ca_cert,
         insecure=not configuration.verify_ssl,
-        # The client writes the scheme as "bearer" in a pod, and as "Bearer" from a kubeconfig.
+        # The client spells the scheme "bearer" in a pod, and "Bearer" from a kubeconfig.
         token=header.rpartition(" ")[2] if header else None,
         certificate_path=configuration.cert_file,
         private_key_path=configuration.key_file,
@@ -86,11 +87,11 @@ async def _connection(configuration: Configuration) -> kopf.ConnectionInfo:
 
 def _settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
-    settings.posting.enabled = False  # events are ours to word
-    settings.scanning.disabled = True  # no right to watch CustomResourceDefinitions is needed
+    settings.posting.enabled = False  # the operator creates its own events
+    settings.scanning.disabled = True  # so kopf needs no right to watch CustomResourceDefinitions
     settings.persistence.finalizer = f"{group_version.GROUP}/unused"
     for kind in objects.CHILDREN:
-        # The server sends only what is ours; else all pods of the cluster would come.
+        # Without this the API server would send the events of all pods in the cluster.
         settings.watching.label_selectors[kind.group, kind.version, kind.plural] = (
             naming.LABEL_STREAM
         )

@@ -1,4 +1,4 @@
-"""The only door to the Kubernetes API: plain dicts in, plain dicts out."""
+"""The only access to the Kubernetes API. It takes and returns plain dicts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubernetes.aio.client.exceptions import ApiException
 from penstock.contract import naming
 from penstock.controller.objects import STREAM, Kind, Manifest, Ref, kind_of
 
-# A request that takes longer is tried again; the API server gives up on its own after 60 s.
+# A slower request is retried; the API server itself gives up after 60 s.
 _TIMEOUT_SECONDS = 30
 
 
@@ -30,40 +30,40 @@ class ApiError(Exception):
 
     @property
     def refused(self) -> bool:
-        """Whether the request itself is at fault, so that only a change of something mends it."""
+        """Whether the request itself is at fault, so a retry alone does not help."""
         return self.code in (400, 403, 404, 405, 413, 415, 422)
 
 
-class Cluster(Protocol):
-    """What the operator asks of a cluster; tests have one in memory."""
+class KubernetesApi(Protocol):
+    """The operator's requests to the API server. Tests have one in memory."""
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
-        """One object, or None."""
+        """Returns an object, or None if there is none."""
         ...
 
     async def list(self, kind: Kind, namespace: str, labels: Mapping[str, str]) -> list[Manifest]:
-        """The objects in a namespace that carry all the labels."""
+        """Returns the objects in a namespace that have all of these labels."""
         ...
 
     async def apply(self, manifest: Manifest) -> Manifest:
-        """Makes the object what the manifest says, creating it if need be."""
+        """Applies a manifest, and creates the object if there is none."""
         ...
 
     async def apply_status(self, manifest: Manifest) -> Manifest:
-        """Makes a stream's status what the manifest says, if it is still the same stream."""
+        """Applies a stream's status; error 409 if the stream has changed since it was read."""
         ...
 
     async def delete(self, ref: Ref) -> None:
-        """Deletes this incarnation of an object; it is no error if it is gone."""
+        """Deletes an object by its UID. It is no error if the object is gone."""
         ...
 
     async def create_event(self, event: Manifest) -> None:
-        """Records an event; one of the same name already there is the same event."""
+        """Creates an event. It is no error if one of that name exists: it is the same event."""
         ...
 
 
 async def load_configuration() -> Configuration:
-    """Where the API server is and who we are: the pod's service account, or a kubeconfig."""
+    """Loads the address and credentials from the pod's service account, or else a kubeconfig."""
     configuration = Configuration()
     try:
         config.load_incluster_config(client_configuration=configuration)
@@ -72,20 +72,20 @@ async def load_configuration() -> Configuration:
     return configuration
 
 
-class KubernetesCluster:
-    """A real cluster. Use it as an async context manager: it keeps connections open."""
+class KubernetesApiClient:
+    """The real API server. Use it as an async context manager, because it keeps connections."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._client = ApiClient(configuration)
 
-    async def __aenter__(self) -> KubernetesCluster:
+    async def __aenter__(self) -> KubernetesApiClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._client.close()
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
-        """One object, or None."""
+        """Returns an object, or None if there is none."""
         try:
             return await self._send("GET", _path(kind, namespace, name))
         except ApiError as error:
@@ -94,15 +94,15 @@ class KubernetesCluster:
             raise
 
     async def list(self, kind: Kind, namespace: str, labels: Mapping[str, str]) -> list[Manifest]:
-        """The objects in a namespace that carry all the labels."""
+        """Returns the objects in a namespace that have all of these labels."""
         selector = ",".join(f"{name}={value}" for name, value in labels.items())
         answer = await self._send("GET", _path(kind, namespace), query={"labelSelector": selector})
-        # The items of a list do not say what they are.
+        # The items of a list have no apiVersion and kind of their own.
         of_kind = {"apiVersion": kind.api_version, "kind": kind.kind}
         return [{**of_kind, **item} for item in answer["items"]]
 
     async def apply(self, manifest: Manifest) -> Manifest:
-        """Server-side apply, taking over fields that others have set."""
+        """Server-side apply, which takes over fields that others have set."""
         return await self._apply(manifest)
 
     async def apply_status(self, manifest: Manifest) -> Manifest:
@@ -110,16 +110,16 @@ class KubernetesCluster:
         return await self._apply(manifest, "status")
 
     async def delete(self, ref: Ref) -> None:
-        """Deletes this incarnation of an object; it is no error if it is gone."""
+        """Deletes an object by its UID. It is no error if the object is gone."""
         options = {"preconditions": {"uid": ref.uid}, "propagationPolicy": "Background"}
         try:
             await self._send("DELETE", _path(ref.kind, ref.namespace, ref.name), body=options)
         except ApiError as error:
-            if error.code not in (404, 409):  # gone, or another incarnation
+            if error.code not in (404, 409):  # gone, or another object of that name
                 raise
 
     async def create_event(self, event: Manifest) -> None:
-        """Records an event; one of the same name already there is the same event."""
+        """Creates an event. It is no error if one of that name exists: it is the same event."""
         namespace = event["metadata"]["namespace"]
         try:
             await self._send("POST", _path(kind_of(event), namespace), body=event)
@@ -156,7 +156,7 @@ class KubernetesCluster:
         body: Mapping[str, Any] | None = None,
         content: str = "application/json",
     ) -> Manifest:
-        """One request. The client's typed methods are not used: they drop unknown fields."""
+        """Sends one request. The client's typed methods would drop unknown fields."""
         try:
             request = await self._client.param_serialize(
                 method,
@@ -184,7 +184,7 @@ def _path(kind: Kind, namespace: str, *rest: str) -> str:
 
 
 def _refusal(code: int, reason: str | None, body: str | bytes | None) -> ApiError:
-    """The API server's own words, from the Status object it answers with."""
+    """The error from the Status object in the API server's response."""
     try:
         status = json.loads(body or "")
         return ApiError(code, status.get("reason") or str(reason), status.get("message") or "")

@@ -12,10 +12,10 @@ from kubernetes.aio.client import Configuration
 from prometheus_client import start_http_server
 
 from penstock.controller import handlers
-from penstock.controller.kubernetes_api import ApiError, KubernetesCluster, load_configuration
+from penstock.controller.kubernetes_api import ApiError, KubernetesApiClient, load_configuration
 from penstock.controller.metrics import Metrics
 from penstock.controller.reconciler import Reconciler
-from penstock.controller.work_queue import Queue
+from penstock.controller.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +29,9 @@ def run(
     health_port: int | None = 8080,
     metrics_port: int | None = 9090,
 ) -> None:
-    """Runs until SIGTERM or SIGINT. Without namespaces all are watched; a port of None is shut."""
+    """Runs until SIGTERM or SIGINT. No namespaces: all of them. A port of None is not opened."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    # Kopf tells of each event it sees; what is done about it is logged here.
+    # Kopf logs every event that it receives. The reconciler logs what changes.
     logging.getLogger("kopf").setLevel(logging.WARNING)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)  # the kubelet's probes
     metrics = Metrics()
@@ -66,15 +66,15 @@ async def operate(
     health_port: int | None = None,
     ready: asyncio.Event | None = None,
 ) -> None:
-    """The whole operator in this event loop, until told to stop or until a part of it dies."""
-    queue = Queue()
-    async with KubernetesCluster(configuration) as cluster:
-        await _wait_for_crd(cluster, stop)
+    """Runs the whole operator in this event loop, until `stop` is set or a part of it fails."""
+    queue = WorkQueue()
+    async with KubernetesApiClient(configuration) as api:
+        await _wait_for_crd(api, stop)
         if stop.is_set():
             return
-        reconciler = Reconciler(cluster, metrics, default_image)
-        # The workers begin before kopf does: it waits in vain for tasks that began after it.
-        async with queue.working(reconciler.reconcile, _WORKERS):
+        reconciler = Reconciler(api, metrics, default_image)
+        # The workers start before kopf: on its way out, kopf waits for tasks that started after it.
+        async with queue.run_workers(reconciler.reconcile, _WORKERS):
             await handlers.watch(
                 queue.add,
                 configuration=configuration,
@@ -85,13 +85,13 @@ async def operate(
             )
 
 
-async def _wait_for_crd(cluster: KubernetesCluster, stop: asyncio.Event) -> None:
-    """Watching what is not served yet would wait for ever, as it is looked up only once."""
+async def _wait_for_crd(api: KubernetesApiClient, stop: asyncio.Event) -> None:
+    """Waits for the CustomResourceDefinition, because kopf looks it up only once, at its start."""
     while not stop.is_set():
         try:
-            if await cluster.serves_streams():
+            if await api.serves_streams():
                 return
-            log.warning("the CustomResourceDefinition of ContinuousStream is not installed yet")
+            log.warning("waiting for the CustomResourceDefinition of ContinuousStream: install it")
         except ApiError as error:
             log.warning("waiting for the API server: %s", error)
         with contextlib.suppress(TimeoutError):

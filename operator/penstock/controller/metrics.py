@@ -1,4 +1,4 @@
-"""What the operator tells Prometheus, in a registry of its own."""
+"""The operator's Prometheus metrics, in their own registry."""
 
 from __future__ import annotations
 
@@ -18,54 +18,54 @@ _STREAM = ["namespace", "name"]
 
 
 @dataclass
-class Result:
-    """How one reconcile went."""
+class ReconcileResult:
+    """The result of one reconcile."""
 
     changed: bool = False
 
 
 class Metrics:
-    """The operator's own metrics, and one set for each stream that exists."""
+    """Metrics of the operator itself, and of each existing stream."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._reconciles = Counter(
             "penstock_operator_reconcile",
-            "Reconciles by what came of them: changed, unchanged or error.",
+            "Reconciles by result: changed, unchanged or error.",
             ["result"],
             registry=self.registry,
         )
         self._seconds = Histogram(
             "penstock_operator_reconcile_duration_seconds",
-            "How long one reconcile took.",
+            "Duration of one reconcile.",
             registry=self.registry,
         )
         self._streams = _Streams()
         self.registry.register(self._streams)
 
     @contextmanager
-    def reconciling(self) -> Iterator[Result]:
+    def reconciling(self) -> Iterator[ReconcileResult]:
         """Measures one reconcile."""
-        result, begun = Result(), time.perf_counter()
+        result, started = ReconcileResult(), time.perf_counter()
         outcome = "error"
         try:
             yield result
             outcome = "changed" if result.changed else "unchanged"
         finally:
             self._reconciles.labels(outcome).inc()
-            self._seconds.observe(time.perf_counter() - begun)
+            self._seconds.observe(time.perf_counter() - started)
 
     def show(self, key: Key, status: StreamStatus) -> None:
-        """Shows a stream as its status says it is."""
+        """Exports the metrics of a stream from its status."""
         self._streams.shown[key] = status
 
     def forget(self, key: Key) -> None:
-        """Shows a stream no more."""
+        """Stops exporting the metrics of a stream."""
         self._streams.shown.pop(key, None)
 
 
 class _Streams(Collector):
-    """Makes the streams' metrics when asked, so that a stream that is gone leaves none behind."""
+    """Builds the streams' metrics at each scrape, so a deleted stream leaves none."""
 
     def __init__(self) -> None:
         self.shown: dict[Key, StreamStatus] = {}
@@ -77,8 +77,11 @@ class _Streams(Collector):
         for field, text in (
             ("partitions", "Partitions of the source."),
             ("executors", "Executors registered with the driver."),
-            ("epoch", "The last committed epoch in the stream's status."),
-            ("lag", "Records between committed and newest offsets in the stream's status."),
+            ("epoch", "The last committed epoch, from the stream's status."),
+            (
+                "lag",
+                "Records between committed and newest offsets, from the stream's status.",
+            ),
         ):
             gauge = GaugeMetricFamily(f"penstock_stream_{field}", text, labels=_STREAM)
             for key, status in shown:
@@ -90,18 +93,20 @@ class _Streams(Collector):
 
 def _states(shown: list[tuple[Key, StreamStatus]]) -> Metric:
     gauge = GaugeMetricFamily(
-        "penstock_stream_state", "1 for the state the stream is in.", labels=[*_STREAM, "state"]
+        "penstock_stream_state",
+        "1 for the current state of the stream.",
+        labels=[*_STREAM, "state"],
     )
     for key, status in shown:
         for state in StreamState:
-            gauge.add_metric([key.namespace, key.name, state], float(status.state is state))
+            gauge.add_metric([key.namespace, key.name, state], float(status.state == state))
     return gauge
 
 
 def _restarts(shown: list[tuple[Key, StreamStatus]]) -> Metric:
     counter = CounterMetricFamily(
         "penstock_stream_restarts",
-        "Restarts by the level of the ladder that caught the failure.",
+        "Restarts by the level of the recovery ladder that caught the failure.",
         labels=[*_STREAM, "level"],
     )
     for key, status in shown:

@@ -1,4 +1,4 @@
-"""The kinds of objects the operator meets, and how one of them is referred to."""
+"""The kinds of objects that the operator uses, and references to them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.api import group_version
 
-# A Kubernetes object as the API gives and takes it.
+# A Kubernetes object in the form that the API reads and writes.
 Manifest = dict[str, Any]
 
 
@@ -22,7 +22,7 @@ class Kind:
 
     @property
     def group(self) -> str:
-        """The API group; the core group's name is empty."""
+        """The API group; empty for the core group."""
         return self.api_version.rpartition("/")[0]
 
     @property
@@ -40,7 +40,7 @@ STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
 ROLE_BINDING = Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
 EVENT = Kind("events.k8s.io/v1", "Event", "events")
 
-# What belongs to a stream and is watched for its sake.
+# The kinds that belong to a stream; the operator watches them.
 CHILDREN = (SERVICE_ACCOUNT, ROLE_BINDING, CONFIG_MAP, CLAIM, STATEFUL_SET, POD)
 
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in (STREAM, *CHILDREN, EVENT)}
@@ -48,7 +48,7 @@ _BY_NAME = {(kind.api_version, kind.kind): kind for kind in (STREAM, *CHILDREN, 
 
 @dataclass(frozen=True, order=True)
 class Key:
-    """The namespace and name of a stream: what the work queue holds."""
+    """The namespace and name of a stream: the key in the work queue."""
 
     namespace: str
     name: str
@@ -59,7 +59,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Ref:
-    """One object, this incarnation of it and no later one of the same name."""
+    """One object by its UID, so not a later one of the same name."""
 
     kind: Kind
     namespace: str
@@ -68,7 +68,7 @@ class Ref:
 
 
 def kind_of(manifest: Manifest) -> Kind:
-    """The kind a manifest says it is."""
+    """The kind of a manifest."""
     return _BY_NAME[(manifest["apiVersion"], manifest["kind"])]
 
 
@@ -79,12 +79,12 @@ def ref_to(manifest: Manifest) -> Ref:
 
 
 def labels_of(manifest: Mapping[str, Any]) -> Mapping[str, str]:
-    """An object's labels; none is an empty mapping."""
+    """An object's labels; empty if it has none."""
     return manifest["metadata"].get("labels") or {}
 
 
 def annotations_of(manifest: Mapping[str, Any]) -> Mapping[str, str]:
-    """An object's annotations; none is an empty mapping."""
+    """An object's annotations; empty if it has none."""
     return manifest["metadata"].get("annotations") or {}
 
 
@@ -93,6 +93,6 @@ def owners_of(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return manifest["metadata"].get("ownerReferences") or []
 
 
-def is_going(manifest: Mapping[str, Any]) -> bool:
-    """Whether its deletion has begun."""
+def is_terminating(manifest: Mapping[str, Any]) -> bool:
+    """Whether Kubernetes is deleting the object."""
     return manifest["metadata"].get("deletionTimestamp") is not None

@@ -1,4 +1,4 @@
-"""Carries decisions out: observe, decide, act; one stream at a time, and nothing remembered."""
+"""Reconciles one stream at a time: observes, decides and acts, and keeps no state."""
 
 from __future__ import annotations
 
@@ -8,77 +8,80 @@ from datetime import UTC, datetime, timedelta
 
 from penstock.controller import objects
 from penstock.controller.decision import Decision, reconcile, refused
-from penstock.controller.kubernetes_api import ApiError, Cluster
+from penstock.controller.kubernetes_api import ApiError, KubernetesApi
 from penstock.controller.metrics import Metrics
 from penstock.controller.objects import Key, Manifest
-from penstock.controller.observed.state import Observed, observe
-from penstock.controller.status.events import as_event
+from penstock.controller.observed.children import ObservedChildren, observe_children
+from penstock.controller.observed.stream import ObservedStream, parse_stream
+from penstock.controller.status.events import event_manifest
 
 log = logging.getLogger(__name__)
 
-_AFTER_REFUSAL = timedelta(seconds=30)
+_REQUEUE_AFTER_REFUSAL = timedelta(seconds=30)
 
 
 def utc_now() -> datetime:
-    """The time to the second, which is what Kubernetes' own timestamps hold."""
+    """The time in whole seconds, as Kubernetes' own timestamps have it."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
 class Reconciler:
-    """Reconciles streams. All that matters is in the cluster: it may be killed at any point."""
+    """Reconciles streams. All state is in the cluster: the process may be killed at any point."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        api: KubernetesApi,
         metrics: Metrics,
         default_image: str,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
-        self._cluster = cluster
+        self._api = api
         self._metrics = metrics
         self._default_image = default_image
         self._now = now
 
     async def reconcile(self, key: Key) -> timedelta | None:
-        """One look at a stream; the result is when to look again."""
+        """Reconciles one stream once and returns when to do it again."""
         with self._metrics.reconciling() as result:
-            raw = await self._cluster.get(objects.STREAM, key.namespace, key.name)
+            raw = await self._api.get(objects.STREAM, key.namespace, key.name)
             if raw is None:
                 self._metrics.forget(key)
                 return None
-            observed = await observe(self._cluster, key)
-            decision = reconcile(raw, observed, self._now(), self._default_image)
+            stream = parse_stream(raw, self._default_image)
+            children = await observe_children(self._api, key)
+            decision = reconcile(stream, children, self._now())
             result.changed = not decision.changes_nothing
-            return await self._act(key, raw, observed, decision)
+            return await self._act(key, stream, children, decision)
 
     async def _act(
-        self, key: Key, raw: Manifest, observed: Observed, decision: Decision
+        self, key: Key, stream: ObservedStream, children: ObservedChildren, decision: Decision
     ) -> timedelta | None:
-        """Children first, status next, events last: a crash in between is made up for later."""
-        again = decision.look_again_after
+        """Writes the children, then the status, then events, so that a later reconcile can
+        complete what a crash interrupts."""
+        requeue_after = decision.requeue_after
         try:
             await self._apply(key, decision)
         except ApiError as error:
             if not error.refused:
                 raise
             log.warning("%s: %s", key, error)
-            decision = refused(raw, observed, error.message, self._now())
-            again = _AFTER_REFUSAL
-        if decision.status is not None and not await self._write(decision.status):
+            decision = refused(stream, children, error.message, self._now())
+            requeue_after = _REQUEUE_AFTER_REFUSAL
+        if decision.status_manifest is not None and not await self._write(decision.status_manifest):
             return timedelta(0)
-        if decision.standing is not None:
-            self._metrics.show(key, decision.standing)
-        for notice in decision.notices:
-            log.info("%s: %s: %s", key, notice.reason, notice.note)
-            await self._cluster.create_event(as_event(notice, raw, self._now()))
-        return again
+        if decision.status is not None:
+            self._metrics.show(key, decision.status)
+        for event in decision.events:
+            log.info("%s: %s: %s", key, event.reason, event.note)
+            await self._api.create_event(event_manifest(event, stream, self._now()))
+        return requeue_after
 
     async def _write(self, status: Manifest) -> bool:
-        """Writes the status, unless the stream is no longer the one it was judged from."""
+        """Writes the status, unless the stream has changed since it was read."""
         try:
-            await self._cluster.apply_status(status)
+            await self._api.apply_status(status)
         except ApiError as error:
-            if error.code not in (404, 409):  # deleted, or changed: look again
+            if error.code not in (404, 409):  # deleted or changed: reconcile again
                 raise
             return False
         return True
@@ -86,7 +89,7 @@ class Reconciler:
     async def _apply(self, key: Key, decision: Decision) -> None:
         for manifest in decision.apply:
             log.info("%s: apply %s %s", key, manifest["kind"], manifest["metadata"]["name"])
-            await self._cluster.apply(manifest)
+            await self._api.apply(manifest)
         for ref in decision.delete:
             log.info("%s: delete %s %s", key, ref.kind.kind, ref.name)
-            await self._cluster.delete(ref)
+            await self._api.delete(ref)

@@ -1,10 +1,10 @@
-"""What is reported: by the driver about its query, and by the operator about the stream."""
+"""What the driver reports about its query, and what the operator reports about the stream."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
@@ -13,9 +13,16 @@ from pydantic.alias_generators import to_camel
 Reason = Annotated[str, StringConstraints(pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
 Message = Annotated[str, StringConstraints(max_length=32768)]
 
+MAX_COMMITTED_OFFSETS = 64
+
+
+def _map_list(*keys: str) -> dict[str, Any]:
+    """A list whose entries Kubernetes merges and compares by these keys."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
+
 
 class Report(BaseModel):
-    """A value that is reported; unknown fields of a newer writer are dropped when it is read."""
+    """A value that is reported. Readers drop unknown fields, which a newer writer may add."""
 
     model_config = ConfigDict(
         extra="ignore", frozen=True, alias_generator=to_camel, populate_by_name=True
@@ -23,32 +30,45 @@ class Report(BaseModel):
 
 
 class LastFailure(Report):
-    """Why the query, or the driver, last failed: the root cause, not its wrapper."""
+    """Why the query or the driver last failed: the root cause, not the exception around it."""
 
-    reason: Reason = Field(description="A CamelCase word for the kind of failure.")
+    reason: Reason = Field(description="The kind of failure, in CamelCase.")
     message: Message = Field(description="What happened and what to do about it.")
     permanent: bool = Field(
-        description="Whether trying again is pointless until the spec or the cause changes."
+        description="Whether a retry is pointless until the spec or the cause changes."
     )
     time: datetime = Field(description="When it happened.")
 
 
-class LastRepair(Report):
-    """What was put right in the checkpoint before the last start that found something."""
+class Cause(StrEnum):
+    """Why a checkpoint needed a repair, the least severe cause first."""
 
-    reason: Reason = Field(description="The gravest kind of mending (docs/checkpoints.md).")
+    CRASH = "Crash"
+    """What any crash leaves; nothing is wrong."""
+    SWITCH = "Switch"
+    """The trigger was changed, and Spark's other engine writes differently."""
+    DAMAGE = "Damage"
+    """Records of progress were broken or lost. Spark does not do that: check the volume."""
+
+
+class LastRepair(Report):
+    """What the driver repaired in the checkpoint before a start."""
+
+    reason: Reason = Field(
+        description="The most severe kind of repair; docs/checkpoints.md lists them."
+    )
     cause: Cause = Field(
         description=(
-            "Crash: what any crash leaves. Switch: what another trigger wrote in its own way. "
-            "Damage: records of progress were broken or lost, so look at the volume."
+            "Crash: what any crash leaves. Switch: the trigger was changed. Damage: records of "
+            "progress were broken or lost, so check the volume."
         )
     )
-    message: Message = Field(description="What was mended, and where the stream goes on from.")
-    time: datetime = Field(description="When it was done.")
+    message: Message = Field(description="What was repaired, and from where the stream continues.")
+    time: datetime = Field(description="When it was repaired.")
 
 
 class StreamState(StrEnum):
-    """The stream in one word, for people."""
+    """The states that this version of the operator reports."""
 
     PENDING = "Pending"
     STARTING = "Starting"
@@ -60,72 +80,138 @@ class StreamState(StrEnum):
 
 
 class Condition(Report):
-    """metav1.Condition, in the sense of kstatus, which ignores the type Warning."""
+    """One condition, as metav1.Condition and kstatus define it."""
 
-    type: Literal["Ready", "Reconciling", "Stalled", "Warning"] = Field(
-        description="Which condition."
+    type: Annotated[str, StringConstraints(max_length=316)] = Field(
+        description="Ready, Reconciling, Stalled or Warning. Later versions may add types. "
+        "kstatus reads the first three."
     )
     status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
-    observed_generation: int = Field(description="The generation it was judged for.")
-    last_transition_time: datetime = Field(description="When status last changed.")
-    reason: Reason = Field(description="A CamelCase word for machines.")
+    observed_generation: int = Field(description="The generation of the spec that it is about.")
+    last_transition_time: datetime = Field(description="When `status` last changed.")
+    reason: Reason = Field(description="Why, in CamelCase, for programs.")
     message: Message = Field(description="What it means and what to do about it.")
 
 
+class Cores(Report):
+    """The executors' cores. The query starts when all desired cores are registered."""
+
+    registered: int = Field(description="Cores that have registered with the driver.")
+    desired: int = Field(description="Cores that the query needs: one for each partition.")
+
+
+class CommittedOffset(Report):
+    """How far the query has committed one partition of a Kafka topic."""
+
+    topic: str = Field(description="The topic.")
+    partition: int = Field(description="The partition's number.")
+    offset: int = Field(description="The offset of the next record to read.")
+
+
 class Restarts(Report):
-    """Restarts so far, by the level of the ladder that caught the failure."""
+    """Restarts so far, by the level of the recovery ladder that caught the failure."""
 
-    total: int = Field(0, description="All of them.")
-    query: int = Field(0, description="Of the query, inside its Spark session.")
-    process: int = Field(0, description="Of the driver's container.")
-    pod: int = Field(0, description="Of the driver's pod, other than for a change of the spec.")
+    total: int = Field(0, description="Restarts at all levels.")
+    query: int = Field(0, description="Restarts of the query inside its Spark session.")
+    process: int = Field(0, description="Restarts of the driver's container.")
+    pod: int = Field(
+        0, description="Replacements of the driver's pod, except for a change of the spec."
+    )
 
 
-class DriverSeen(Report):
-    """The operator's bookmark in the driver's counters: what is already in `restarts`."""
+class EffectiveDriver(Report):
+    """The driver's resources."""
 
-    pod_uid: str = Field(description="UID of the driver pod last seen.")
-    spec_hash: str = Field(description="naming.ANNOTATION_SPEC_HASH of that pod.")
+    cpu: str | None = Field(None, description="CPU request.")
+    memory: str | None = Field(None, description="Memory limit of the container.")
+    heap: str | None = Field(None, description="The part of it that is JVM heap.")
+
+
+class EffectiveExecutor(Report):
+    """The resources of one executor."""
+
+    cores: int | None = Field(None, description="Task slots.")
+    cpu: str | None = Field(None, description="CPU request.")
+    memory: str | None = Field(None, description="Memory limit of the container.")
+    heap: str | None = Field(None, description="The part of it that is JVM heap.")
+
+
+class Effective(Report):
+    """The settings that run, with all defaults filled in."""
+
+    image: str | None = Field(None, description="The image of driver and executors.")
+    revision: str | None = Field(
+        None, description="The hash of the spec that runs. It changes when the driver restarts."
+    )
+    output_mode: str | None = Field(None, description="Which rows are written.")
+    driver: EffectiveDriver | None = Field(None, description="The driver's resources.")
+    executor: EffectiveExecutor | None = Field(None, description="The resources of one executor.")
+
+
+class Internal(Report):
+    """The operator's bookkeeping: which of the driver's own counters `restarts` includes."""
+
+    driver_pod_uid: str = Field(description="UID of the driver pod that was last observed.")
+    spec_hash: str = Field(description="The hash of the spec of that pod.")
     container_restarts: int = Field(0, description="Its container restarts already counted.")
     query_restarts: int = Field(0, description="Its query restarts already counted.")
 
 
 class StreamStatus(Report):
-    """What the operator says of a stream. Numbers that move fast are in Prometheus only."""
+    """What the operator reports about a stream. Prometheus has the numbers sooner."""
 
     observed_generation: int | None = Field(
-        None, description="The generation of the spec that this status speaks of."
+        None, description="The generation of the spec that this status is about."
     )
-    state: StreamState | None = Field(None, description="The stream in one word, for people.")
+    state: str | None = Field(
+        None,
+        description=(
+            "The stream in one word: Pending, Starting, WaitingForCores, Running, Restarting, "
+            "Stalled or Completed. Later versions may add states; programs read the conditions."
+        ),
+    )
     conditions: list[Condition] = Field(
         [],
-        description="Ready, Reconciling, Stalled, and Warning where something is amiss.",
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+        description="Ready, Reconciling, Stalled and Warning. All four are always present.",
+        json_schema_extra=_map_list("type"),
+    )
+    mode: str | None = Field(
+        None,
+        description="How Spark runs the query: Continuous, MicroBatch, AsyncMicroBatch, RealTime "
+        "or AvailableNow.",
     )
     partitions: int | None = Field(None, description="Partitions of the source.")
     executors: int | None = Field(None, description="Executors registered with the driver.")
-    cores: str | None = Field(None, description="Cores registered of cores wanted, such as 4/4.")
-    epoch: int | None = Field(None, description="The last committed epoch the driver reported.")
+    cores: Cores | None = Field(None, description="The executors' cores.")
+    epoch: int | None = Field(None, description="The last committed epoch or batch.")
     lag: int | None = Field(
-        None, description="Records between committed and newest offsets, at a slow beat."
+        None,
+        description="Records between the committed and the newest offsets, at most every ten "
+        "seconds.",
+    )
+    committed_offsets: list[CommittedOffset] | None = Field(
+        None,
+        max_length=MAX_COMMITTED_OFFSETS,
+        description="How far each partition of a Kafka source is committed, at most every ten "
+        f"seconds: the first {MAX_COMMITTED_OFFSETS} by topic and partition.",
+        json_schema_extra=_map_list("topic", "partition"),
+    )
+    committed_offsets_omitted: int | None = Field(
+        None,
+        description="How many partitions `committedOffsets` leaves out; absent if none. "
+        "Prometheus has them all.",
     )
     restarts: Restarts | None = Field(None, description="Restarts so far, by level.")
     last_failure: LastFailure | None = Field(None, description="The last failure and its cause.")
-    next_retry: datetime | None = Field(
-        None, description="When a failed query is tried again, if it is waiting."
+    next_retry_time: datetime | None = Field(
+        None, description="When the driver retries the failed query, if it waits for that."
     )
     last_repair: LastRepair | None = Field(
-        None, description="What was last put right in the checkpoint, and why."
+        None, description="The last repair of the checkpoint, and why it was needed."
     )
-    driver: DriverSeen | None = Field(None, description="Bookkeeping of the operator.")
-
-
-class Cause(StrEnum):
-    """Why a checkpoint was not as the next start needs it, in rising gravity."""
-
-    CRASH = "Crash"
-    """What any crash leaves: nothing is amiss."""
-    SWITCH = "Switch"
-    """What another of Spark's engines writes in its own way: the trigger was changed."""
-    DAMAGE = "Damage"
-    """Records of progress were broken or lost. Spark does not do that: look at the volume."""
+    effective: Effective | None = Field(
+        None, description="The settings that run, with all defaults filled in."
+    )
+    internal: Internal | None = Field(
+        None, description="The operator's bookkeeping. It may change in any version."
+    )

@@ -1,1 +1,1 @@
-"""The objects that the operator makes for a stream: pure builders and their comparison."""
+"""Pure builders of the objects of a stream, and their comparison with the observed ones."""

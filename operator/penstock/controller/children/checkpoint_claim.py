@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from penstock.api import quantities
 from penstock.contract import naming
 from penstock.controller import objects
-from penstock.controller.children.desired_stream import Wanted
-from penstock.controller.children.diff import amount
-from penstock.controller.children.metadata import _object
+from penstock.controller.children.desired_stream import DesiredStream
+from penstock.controller.children.metadata import build_object
 from penstock.controller.objects import Manifest
 
 
-def claim(wanted: Wanted) -> Manifest:
-    """The checkpoint's volume: the stream's own under Delete, nobody's under Retain."""
-    volume = wanted.stream.spec.checkpoint.volume
-    manifest = _object(objects.CLAIM, wanted, naming.checkpoint_claim_name(wanted.name))
+def claim(desired: DesiredStream) -> Manifest:
+    """The claim of the checkpoint's volume. The stream owns it under Delete, not under Retain."""
+    volume = desired.stream.spec.checkpoint.volume
+    manifest = build_object(objects.CLAIM, desired, naming.checkpoint_claim_name(desired.name))
     if volume.reclaim_policy == "Retain":
         del manifest["metadata"]["ownerReferences"]
     manifest["spec"] = {
@@ -26,15 +26,15 @@ def claim(wanted: Wanted) -> Manifest:
 
 
 def claim_as_allowed(asked: Manifest, found: Manifest | None) -> Manifest:
-    """What of a claim may be asked once it exists: that it grows, and nothing else.
+    """The claim to apply: of an existing claim only the size may change, and only grow.
 
-    The rest of a claim's spec never changes, and server-side apply would try to take away what
-    it once gave, so what is there is asked for again.
+    The rest of an existing claim's spec is immutable. Server-side apply would try to remove a
+    field that it once set, so the manifest repeats what the claim has.
     """
     if found is None:
         return asked
     kept = ("accessModes", "storageClassName")
     spec: Manifest = {field: found["spec"][field] for field in kept if field in found["spec"]}
     sizes = [each["spec"]["resources"]["requests"]["storage"] for each in (found, asked)]
-    spec["resources"] = {"requests": {"storage": max(sizes, key=amount)}}
+    spec["resources"] = {"requests": {"storage": max(sizes, key=quantities.amount)}}
     return {**asked, "spec": spec}

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from penstock.contract import naming
 from penstock.controller import objects
-from penstock.controller.children.desired_stream import Wanted
-from penstock.controller.children.metadata import _object
+from penstock.controller.children.desired_stream import DesiredStream
+from penstock.controller.children.metadata import build_object
 from penstock.controller.objects import Manifest
 
 
-def config_map(wanted: Wanted) -> Manifest:
-    """The resolved spec, under a name that carries its hash, and never changed.
+def config_map(desired: DesiredStream) -> Manifest:
+    """An immutable ConfigMap with the resolved spec and the spec's hash in its name.
 
-    A pod of one revision can therefore never read the document of another, whenever the kubelet
-    gets round to refreshing its volumes.
+    So a pod of one revision never reads the spec of another, however late the kubelet refreshes
+    its volumes.
     """
     return {
-        **_object(objects.CONFIG_MAP, wanted, naming.config_name(wanted.name, wanted.spec_hash)),
+        **build_object(
+            objects.CONFIG_MAP, desired, naming.config_name(desired.name, desired.spec_hash)
+        ),
         "immutable": True,
-        "data": {naming.SPEC_FILE: wanted.document},
+        "data": {naming.SPEC_FILE: desired.document},
     }

@@ -1,4 +1,4 @@
-"""A stream whose spec was found good, and the document that its driver reads."""
+"""A stream with a valid spec, and the resolved spec that its driver reads."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from penstock.contract import naming
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A stream whose spec was found good: what people wrote, and what its driver will read."""
+class DesiredStream:
+    """A stream with a valid spec, and the resolved spec that its driver reads."""
 
     stream: ContinuousStream
     uid: str
@@ -37,20 +37,20 @@ class Wanted:
         return image
 
     @property
-    def account(self) -> str:
-        """The service account of driver and executors: the user's own, or one of the stream's."""
+    def service_account(self) -> str:
+        """The service account of driver and executors: the user's, or the stream's own."""
         return self.stream.spec.service_account_name or naming.driver_name(self.name)
 
 
-def resolve(stream: ContinuousStream, uid: str, default_image: str) -> Wanted:
-    """Fills in what the spec leaves to the operator, and hashes what the driver reads.
+def resolve(stream: ContinuousStream, uid: str, default_image: str) -> DesiredStream:
+    """Fills in the operator's defaults, and hashes what the driver reads.
 
-    The volume is the operator's business alone: it is left out of the document, so that a larger
-    volume or another reclaim policy does not restart the query.
+    The document leaves out the volume, which only the operator uses. So a larger volume or another
+    reclaim policy does not restart the query.
     """
     spec = stream.spec.model_copy(update={"image": stream.spec.image or default_image})
     resolved = stream.model_copy(update={"spec": spec})
     for_driver = spec.model_copy(update={"checkpoint": Checkpoint(volume=CheckpointVolume())})
     document = resolved.model_copy(update={"spec": for_driver}).to_yaml()
     digest = hashlib.sha256(document.encode()).hexdigest()[:10]
-    return Wanted(resolved, uid, document, digest)
+    return DesiredStream(resolved, uid, document, digest)

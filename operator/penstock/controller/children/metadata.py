@@ -1,4 +1,4 @@
-"""Builders of the objects that make up a stream, except the driver's StatefulSet. Pure."""
+"""The metadata that all objects of a stream share. Pure."""
 
 from __future__ import annotations
 
@@ -7,36 +7,37 @@ from typing import Any
 from penstock.api import group_version
 from penstock.contract import naming
 from penstock.controller import objects
-from penstock.controller.children.desired_stream import Wanted
+from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.objects import Manifest
 
 
-def owner_reference(wanted: Wanted) -> dict[str, Any]:
-    """What makes Kubernetes delete an object with its stream, also while no operator runs."""
+def owner_reference(desired: DesiredStream) -> dict[str, Any]:
+    """Makes Kubernetes delete an object with its stream, even while no operator runs."""
     return {
         "apiVersion": group_version.API_VERSION,
         "kind": group_version.KIND,
-        "name": wanted.name,
-        "uid": wanted.uid,
+        "name": desired.name,
+        "uid": desired.uid,
         "controller": True,
-        # True would need the right to update finalizers, and buys nothing here.
+        # True would need the right to update finalizers, and has no use here.
         "blockOwnerDeletion": False,
     }
 
 
-def metadata(wanted: Wanted, name: str) -> Manifest:
-    """The metadata of an object of the stream; nothing of the stream's own is copied to it."""
+def metadata(desired: DesiredStream, name: str) -> Manifest:
+    """The metadata of an object of the stream. The stream's own labels are not copied to it."""
     return {
         "name": name,
-        "namespace": wanted.namespace,
-        "labels": naming.stream_labels(wanted.name, naming.COMPONENT_DRIVER),
-        "ownerReferences": [owner_reference(wanted)],
+        "namespace": desired.namespace,
+        "labels": naming.stream_labels(desired.name, naming.COMPONENT_DRIVER),
+        "ownerReferences": [owner_reference(desired)],
     }
 
 
-def _object(kind: objects.Kind, wanted: Wanted, name: str) -> Manifest:
+def build_object(kind: objects.Kind, desired: DesiredStream, name: str) -> Manifest:
+    """An object of the stream with its metadata and no content."""
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
-        "metadata": metadata(wanted, name),
+        "metadata": metadata(desired, name),
     }

@@ -1,35 +1,40 @@
-"""Who the driver is to the API server, and what it may do. Pure."""
+"""The driver's service account and its rights. Pure."""
 
 from __future__ import annotations
 
 from penstock.contract import naming
 from penstock.controller import objects
-from penstock.controller.children.desired_stream import Wanted
-from penstock.controller.children.metadata import _object
+from penstock.controller.children.desired_stream import DesiredStream
+from penstock.controller.children.metadata import build_object
 from penstock.controller.objects import Manifest
 
 
-def service_account(wanted: Wanted) -> Manifest | None:
-    """Who the driver is to the API server, and whose rights the stream's SQL runs with.
+def service_account(desired: DesiredStream) -> Manifest | None:
+    """The account of the driver, with whose rights the stream's SQL runs.
 
-    None is made where the user has one; one that was made before goes with its stream.
+    None if the spec names an account of the user. One that was created before is deleted with the
+    stream.
     """
-    if wanted.stream.spec.service_account_name is not None:
+    if desired.stream.spec.service_account_name is not None:
         return None
-    return _object(objects.SERVICE_ACCOUNT, wanted, wanted.account)
+    return build_object(objects.SERVICE_ACCOUNT, desired, desired.service_account)
 
 
-def role_binding(wanted: Wanted) -> Manifest:
-    """Lets the driver make and remove executor pods in its own namespace."""
-    name = naming.driver_name(wanted.name)
+def role_binding(desired: DesiredStream) -> Manifest:
+    """Lets the driver create and delete executor pods in its own namespace."""
+    name = naming.driver_name(desired.name)
     return {
-        **_object(objects.ROLE_BINDING, wanted, name),
+        **build_object(objects.ROLE_BINDING, desired, name),
         "roleRef": {
             "apiGroup": objects.ROLE_BINDING.group,
             "kind": "ClusterRole",
             "name": naming.DRIVER_CLUSTER_ROLE,
         },
         "subjects": [
-            {"kind": "ServiceAccount", "name": wanted.account, "namespace": wanted.namespace}
+            {
+                "kind": "ServiceAccount",
+                "name": desired.service_account,
+                "namespace": desired.namespace,
+            }
         ],
     }

@@ -4,63 +4,62 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.api.quantities import mebibytes
-from penstock.contract import naming
+from penstock.contract import naming, sizing
 from penstock.contract.pod_merge import laid_under
 from penstock.contract.secrets import secret_mounts, secret_volumes
 from penstock.controller import objects
-from penstock.controller.children.desired_stream import Wanted
+from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.metadata import metadata
 from penstock.controller.objects import Manifest
 
-# Long enough to stop a query cleanly: commit the epoch, let the executors go.
+# Enough to stop a query cleanly: to commit the epoch and to release the executors.
 _GRACE_SECONDS = 60
 
 
-def driver_set(wanted: Wanted) -> Manifest:
-    """At most one driver for a checkpoint, also across the loss of a node.
+def driver_stateful_set(desired: DesiredStream) -> Manifest:
+    """The StatefulSet that runs at most one driver, even if a node is lost.
 
-    Parallel, because under OrderedReady the StatefulSet controller waits for a broken pod to get
-    ready before it replaces it with a corrected one, which is for ever.
+    Under the policy OrderedReady the StatefulSet controller would wait for a broken pod to become
+    ready before it replaces it, which is forever. Hence Parallel.
     """
-    name = naming.driver_name(wanted.name)
+    name = naming.driver_name(desired.name)
     return {
         "apiVersion": objects.STATEFUL_SET.api_version,
         "kind": objects.STATEFUL_SET.kind,
-        "metadata": metadata(wanted, name),
+        "metadata": metadata(desired, name),
         "spec": {
             "replicas": 1,
             "serviceName": name,
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"type": "RollingUpdate"},
             "revisionHistoryLimit": 2,
-            "selector": {"matchLabels": _labels(wanted)},
-            "template": laid_under(wanted.stream.spec.driver.pod_template, _pod(wanted)),
+            "selector": {"matchLabels": _labels(desired)},
+            "template": laid_under(desired.stream.spec.driver.pod_template, _pod(desired)),
         },
     }
 
 
-def _pod(wanted: Wanted) -> Manifest:
+def _pod(desired: DesiredStream) -> Manifest:
     return {
         "metadata": {
-            "labels": _labels(wanted),
-            "annotations": {naming.ANNOTATION_SPEC_HASH: wanted.spec_hash},
+            "labels": _labels(desired),
+            "annotations": {naming.ANNOTATION_SPEC_HASH: desired.spec_hash},
         },
-        "spec": _pod_spec(wanted),
+        "spec": _pod_spec(desired),
     }
 
 
-def _labels(wanted: Wanted) -> dict[str, str]:
-    return naming.stream_labels(wanted.name, naming.COMPONENT_DRIVER)
+def _labels(desired: DesiredStream) -> dict[str, str]:
+    return naming.stream_labels(desired.name, naming.COMPONENT_DRIVER)
 
 
-def _pod_spec(wanted: Wanted) -> Manifest:
-    spec = wanted.stream.spec
+def _pod_spec(desired: DesiredStream) -> Manifest:
+    spec = desired.stream.spec
     pull_secrets = [{"name": each.name} for each in spec.image_pull_secrets]
     return {
         **({"imagePullSecrets": pull_secrets} if pull_secrets else {}),
-        "serviceAccountName": wanted.account,
-        # A service's variables in the environment could be taken for Spark's or Kafka's own.
+        "serviceAccountName": desired.service_account,
+        # Spark or Kafka could mistake the variables of a service for their own.
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
         "securityContext": {
@@ -68,31 +67,31 @@ def _pod_spec(wanted: Wanted) -> Manifest:
             "runAsUser": naming.RUN_AS_USER,
             "runAsGroup": naming.RUN_AS_USER,
             "fsGroup": naming.RUN_AS_USER,
-            # Walking a large checkpoint at each start would take longer than the start.
+            # To walk through a large checkpoint would take longer than the rest of the start.
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(wanted)],
+        "containers": [_container(desired)],
         "volumes": [
             {
                 "name": "spec",
-                "configMap": {"name": naming.config_name(wanted.name, wanted.spec_hash)},
+                "configMap": {"name": naming.config_name(desired.name, desired.spec_hash)},
             },
             {
                 "name": "checkpoint",
-                "persistentVolumeClaim": {"claimName": naming.checkpoint_claim_name(wanted.name)},
+                "persistentVolumeClaim": {"claimName": naming.checkpoint_claim_name(desired.name)},
             },
             {"name": "tmp", "emptyDir": {}},
             {"name": "work", "emptyDir": {}},
             *secret_volumes(spec),
-            *_python_volumes(wanted),
+            *_python_volumes(desired),
         ],
     }
 
 
-def _python_volumes(wanted: Wanted) -> list[Manifest]:
-    """The text of a Python transform; the driver says so if it is not there."""
-    python = wanted.stream.spec.transform.python
+def _python_volumes(desired: DesiredStream) -> list[Manifest]:
+    """The code of a Python transform; optional, so the driver can report a missing one."""
+    python = desired.stream.spec.transform.python
     if python is None or python.config_map is None:
         return []
     ref = python.config_map
@@ -101,36 +100,31 @@ def _python_volumes(wanted: Wanted) -> list[Manifest]:
     return [{"name": "python", "configMap": config_map}]
 
 
-def _python_mounts(wanted: Wanted) -> list[Manifest]:
-    python = wanted.stream.spec.transform.python
+def _python_mounts(desired: DesiredStream) -> list[Manifest]:
+    python = desired.stream.spec.transform.python
     if python is None or python.config_map is None:
         return []
     path = f"{naming.PYTHON_DIR}/{python.config_map.name}"
     return [{"name": "python", "mountPath": path, "readOnly": True}]
 
 
-def _container(wanted: Wanted) -> Manifest:
-    driver = wanted.stream.spec.driver
-    memory = f"{mebibytes(driver.memory) + mebibytes(driver.memory_overhead)}Mi"
+def _container(desired: DesiredStream) -> Manifest:
     return {
         "name": naming.DRIVER_CONTAINER,
-        "image": wanted.image,
+        "image": desired.image,
         "args": ["driver"],
         "env": [
             _from_field(naming.ENV_POD_NAME, "metadata.name"),
             _from_field(naming.ENV_POD_IP, "status.podIP"),
-            {"name": naming.ENV_SPEC_HASH, "value": wanted.spec_hash},
+            {"name": naming.ENV_SPEC_HASH, "value": desired.spec_hash},
         ],
         "ports": [
             _port("http", naming.HTTP_PORT),
             _port("driver", naming.DRIVER_PORT),
             _port("blocks", naming.BLOCK_MANAGER_PORT),
         ],
-        "resources": {
-            "requests": {"cpu": driver.core_request, "memory": memory},
-            "limits": {"memory": memory},
-        },
-        # A JVM on a busy machine takes a minute and more to answer its first request.
+        "resources": _resources(desired),
+        # A JVM on a busy machine can take more than a minute to answer its first request.
         "startupProbe": _probe("/livez", period=3, failures=100),
         "livenessProbe": _probe("/livez", period=10, failures=6),
         "readinessProbe": _probe("/readyz", period=2, failures=2),
@@ -145,10 +139,19 @@ def _container(wanted: Wanted) -> Manifest:
             {"name": "checkpoint", "mountPath": naming.CHECKPOINT_DIR},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a volume of the pod's own
             {"name": "work", "mountPath": naming.WORK_DIR},
-            *secret_mounts(wanted.stream.spec),
-            *_python_mounts(wanted),
+            *secret_mounts(desired.stream.spec),
+            *_python_mounts(desired),
         ],
     }
+
+
+def _resources(desired: DesiredStream) -> Manifest:
+    spec = desired.stream.spec
+    cpu, memory = sizing.driver_cpu(spec), sizing.driver_memory(spec)
+    limits = {"memory": f"{memory.limit}Mi"}
+    if cpu.limit is not None:
+        limits["cpu"] = cpu.limit
+    return {"requests": {"cpu": cpu.request, "memory": f"{memory.request}Mi"}, "limits": limits}
 
 
 def _from_field(name: str, path: str) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""What the cluster holds for a stream: read by one module, interpreted by the other."""
+"""What the API server holds: the stream, its children and the driver pod, each as one value."""

@@ -1,4 +1,4 @@
-"""What a pod's object says, in the few words the operator decides by. Pure."""
+"""The facts about the driver's pod that the operator decides by. Pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from penstock.contract.driver_report import DriverReport
 from penstock.controller import objects
 from penstock.controller.objects import Manifest
 
-# The kubelet's words for a container that has not been started for no fault of its own.
+# The kubelet's reasons for a container that simply has not started yet.
 _ORDINARY_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 
 @dataclass(frozen=True)
-class Obstacle:
-    """What keeps a pod from running, in the words of the scheduler or the kubelet."""
+class WaitingReason:
+    """Why a pod does not run, as reported by the scheduler or the kubelet."""
 
     reason: str
     message: str
@@ -35,37 +35,37 @@ class DriverPod:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the pod."""
         return str(self.manifest["metadata"]["name"])
 
     @property
     def uid(self) -> str:
-        """Its incarnation."""
+        """The UID of the pod."""
         return str(self.manifest["metadata"]["uid"])
 
     @property
     def spec_hash(self) -> str:
-        """The hash of the document it was made for."""
+        """The hash of the resolved spec that it was created for."""
         return objects.annotations_of(self.manifest).get(naming.ANNOTATION_SPEC_HASH, "")
 
     @property
     def revision(self) -> str:
-        """The StatefulSet's revision it was made from."""
+        """The StatefulSet's revision that it was created from."""
         return objects.labels_of(self.manifest).get("controller-revision-hash", "")
 
     @property
-    def going(self) -> bool:
-        """Whether its deletion has begun."""
-        return objects.is_going(self.manifest)
+    def terminating(self) -> bool:
+        """Whether Kubernetes is deleting the pod."""
+        return objects.is_terminating(self.manifest)
 
     @property
     def created(self) -> datetime:
-        """When it was made."""
+        """When it was created."""
         return _time(self.manifest["metadata"]["creationTimestamp"])
 
     @property
     def ready(self) -> bool:
-        """Whether its readiness probe succeeds."""
+        """Whether the pod is ready, by its readiness probe."""
         return _condition(self.manifest, "Ready").get("status") == "True"
 
     @property
@@ -75,12 +75,12 @@ class DriverPod:
 
     @property
     def container_restarts(self) -> int:
-        """How often the kubelet started the driver's container anew."""
+        """How often the kubelet restarted the driver's container."""
         return int(self._container.get("restartCount", 0))
 
     @property
     def report(self) -> DriverReport | None:
-        """The driver's own account; None until there is one that can be read."""
+        """The driver's report; None if there is none that can be read."""
         text = objects.annotations_of(self.manifest).get(naming.ANNOTATION_REPORT)
         if text is None:
             return None
@@ -91,16 +91,19 @@ class DriverPod:
 
     @property
     def failure(self) -> LastFailure | None:
-        """Why the driver's container, or the whole pod, last ended."""
-        if self.manifest.get("status", {}).get("phase") == "Failed" and self._lost is not None:
-            return self._lost
-        ends = [_failure_of(end) for end in self._ends()]
-        return max((each for each in ends if each is not None), key=_when, default=None)
+        """Why the driver's container, or the whole pod, last failed."""
+        if (
+            self.manifest.get("status", {}).get("phase") == "Failed"
+            and self._node_failure is not None
+        ):
+            return self._node_failure
+        failures = [_failure_of(exit_state) for exit_state in self._exits()]
+        return max((each for each in failures if each is not None), key=_when, default=None)
 
     @property
-    def obstacle(self) -> Obstacle | None:
-        """What keeps it from running."""
-        return obstacle(self.manifest)
+    def waiting_reason(self) -> WaitingReason | None:
+        """Why the pod does not run; None if Kubernetes reports no reason."""
+        return waiting_reason(self.manifest)
 
     @property
     def _container(self) -> Mapping[str, Any]:
@@ -108,34 +111,34 @@ class DriverPod:
         return next((each for each in statuses if each["name"] == naming.DRIVER_CONTAINER), {})
 
     @property
-    def _lost(self) -> LastFailure | None:
+    def _node_failure(self) -> LastFailure | None:
         """The failure of a pod that was evicted, or whose node shut down."""
         status = self.manifest["status"]
         if not status.get("reason"):
             return None
         return LastFailure(
             reason=status["reason"],
-            message=status.get("message") or "The driver's pod was ended by its node",
+            message=status.get("message") or "The node ended the driver's pod",
             permanent=False,
             time=self.created,
         )
 
-    def _ends(self) -> Iterator[Mapping[str, Any]]:
+    def _exits(self) -> Iterator[Mapping[str, Any]]:
         for state in ("lastState", "state"):
-            end = (self._container.get(state) or {}).get("terminated")
-            if end is not None:
-                yield end
+            exit_state = (self._container.get(state) or {}).get("terminated")
+            if exit_state is not None:
+                yield exit_state
 
 
-def obstacle(pod: Manifest) -> Obstacle | None:
-    """What keeps any pod from running; None when nothing does that Kubernetes speaks of."""
+def waiting_reason(pod: Manifest) -> WaitingReason | None:
+    """Why a pod does not run; None if Kubernetes reports no reason."""
     scheduled = _condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
-        return Obstacle(scheduled.get("reason", "Unschedulable"), scheduled.get("message", ""))
+        return WaitingReason(scheduled.get("reason", "Unschedulable"), scheduled.get("message", ""))
     for container in pod.get("status", {}).get("containerStatuses") or []:
         waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason", "") not in _ORDINARY_WAITS:
-            return Obstacle(waiting["reason"], waiting.get("message", ""))
+            return WaitingReason(waiting["reason"], waiting.get("message", ""))
     return None
 
 
@@ -144,29 +147,29 @@ def _condition(pod: Manifest, kind: str) -> Mapping[str, Any]:
     return next((each for each in conditions if each["type"] == kind), {})
 
 
-def _failure_of(end: Mapping[str, Any]) -> LastFailure | None:
-    """A container's end as a failure; a clean one is none.
+def _failure_of(exit_state: Mapping[str, Any]) -> LastFailure | None:
+    """The failure behind a container's exit; None for exit code 0.
 
-    Only the driver's own JSON is taken from the termination message: the other thing it can hold
-    is the end of the log, and logs do not belong in a status.
+    Of the termination message only the driver's own JSON is used. Otherwise it holds the end of
+    the log, which does not belong in a status.
     """
-    code = int(end.get("exitCode", 0))
+    code = int(exit_state.get("exitCode", 0))
     if code == 0:
         return None
     try:
-        return LastFailure.model_validate_json(end.get("message") or "")
+        return LastFailure.model_validate_json(exit_state.get("message") or "")
     except ValidationError:
         pass
-    reason = end.get("reason") or "Error"
+    reason = exit_state.get("reason") or "Error"
     if reason == "OOMKilled":
         message = (
-            "The driver's container was killed for want of memory: raise spec.driver.memory or "
-            "spec.driver.memoryOverhead"
+            "The driver's container used more memory than its limit and was killed: raise "
+            "spec.driver.resources.limits.memory and spec.driver.memoryOverhead"
         )
     else:
-        message = f"The driver's container ended with {_code(code)}: see kubectl logs --previous"
+        message = f"The driver's container exited with {_code(code)}: see kubectl logs --previous"
     return LastFailure(
-        reason=reason, message=message, permanent=False, time=_time(end["finishedAt"])
+        reason=reason, message=message, permanent=False, time=_time(exit_state["finishedAt"])
     )
 
 

@@ -1,1 +1,1 @@
-"""A stream's status: its state, conditions, restart counts and events. Pure."""
+"""A stream's status: its state, conditions, restart counts, effective settings and events. Pure."""

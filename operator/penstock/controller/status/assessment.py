@@ -1,4 +1,4 @@
-"""What state a stream is in, and why: one verdict from what is wanted and what is there. Pure."""
+"""The state of a stream and its reason, from what is desired and what is observed. Pure."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from penstock.api.v1alpha1.status import LastFailure, StreamState
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.controller.observed.driver_pod import DriverPod, obstacle
-from penstock.controller.observed.state import Observed
+from penstock.controller.observed.children import ObservedChildren
+from penstock.controller.observed.driver_pod import DriverPod, waiting_reason
 from penstock.validation.problems import Problem
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The stream in one word, with the reason and the message of its leading condition."""
+class Assessment:
+    """The stream's state, and the reason and message of the condition that matters most."""
 
     state: StreamState
     reason: str
@@ -23,165 +23,168 @@ class Verdict:
 
     @property
     def ready(self) -> bool:
-        """Whether the query of the spec as it stands really runs, or has done all it had to do."""
+        """Whether the query of the current spec runs, or has finished its work."""
         return self.state in (StreamState.RUNNING, StreamState.COMPLETED)
 
     @property
     def stalled(self) -> bool:
-        """Whether it stays as it is until someone does something."""
+        """Whether the stream makes no progress until someone acts."""
         return self.state is StreamState.STALLED
 
 
-def of_problems(problems: Sequence[Problem], observed: Observed) -> Verdict:
-    """The spec cannot run. What ran before goes on: a bad edit must not stop a good stream."""
-    words = "; ".join(each.message for each in problems)
-    if observed.stateful_set is not None:
-        words += ". The last valid spec goes on running"
-    return Verdict(StreamState.STALLED, problems[0].reason, words)
+def assess_invalid_spec(problems: Sequence[Problem], children: ObservedChildren) -> Assessment:
+    """The spec cannot run. A stream that ran before keeps running: an edit must not stop it."""
+    message = "; ".join(each.message for each in problems)
+    if children.stateful_set is not None:
+        message += ". The last valid spec keeps running"
+    return Assessment(StreamState.STALLED, problems[0].reason, message)
 
 
-def of_missing_checkpoint(name: str) -> Verdict:
-    """Progress was made, and the volume that held it is gone."""
+def assess_missing_checkpoint(name: str) -> Assessment:
+    """Epochs were committed, and the volume that held them is gone."""
     claim = naming.checkpoint_claim_name(name)
-    return Verdict(
+    return Assessment(
         StreamState.STALLED,
         "CheckpointMissing",
         f"The PersistentVolumeClaim {claim} with the stream's checkpoint is gone. Restore it "
-        f"under that name, or delete the stream and apply it anew to begin from startingOffsets",
+        f"under that name, or delete the stream and apply it again to start from startingOffsets",
     )
 
 
-def of_leftovers(names: Sequence[str]) -> Verdict:
-    """A stream of the same name was deleted, and Kubernetes has not removed all of it yet."""
-    return Verdict(
+def assess_previous_objects(names: Sequence[str]) -> Assessment:
+    """Kubernetes still removes the objects of a deleted stream of the same name."""
+    return Assessment(
         StreamState.PENDING,
         "WaitingForDeletion",
-        f"Objects of a deleted stream of this name are still being removed: {', '.join(names)}",
+        f"Kubernetes still removes objects of a deleted stream of this name: {', '.join(names)}",
     )
 
 
-def of_refusal(message: str) -> Verdict:
-    """The API server would not take one of the stream's objects: a quota, a policy, a limit."""
-    return Verdict(
+def assess_refused_object(message: str) -> Assessment:
+    """The API server refused one of the stream's objects: a quota, a policy or a limit."""
+    return Assessment(
         StreamState.STALLED,
         "ApplyRefused",
-        f"The API server refuses an object of the stream; it is asked again now and then, and "
-        f"what ran before goes on: {message}",
+        f"The API server refused an object of the stream. The operator retries, and what ran "
+        f"before keeps running: {message}",
     )
 
 
-def of_driver(name: str, spec_hash: str, observed: Observed, *, restarting: bool) -> Verdict:
-    """The stream's state from its driver, if the spec is good."""
-    pod = observed.driver_pod
+def assess_driver(
+    name: str, spec_hash: str, children: ObservedChildren, *, restarting: bool
+) -> Assessment:
+    """The state of a stream with a valid spec, from its driver."""
+    pod = children.driver_pod
     if pod is None:
-        return Verdict(
+        return Assessment(
             StreamState.RESTARTING if restarting else StreamState.PENDING,
             "NoDriverPod",
-            f"The StatefulSet {naming.driver_name(name)} has no pod yet; if this lasts, "
-            f"`kubectl describe` it",
+            f"The StatefulSet {naming.driver_name(name)} has no pod yet. If this lasts, run "
+            f"`kubectl describe` on it",
         )
     if pod.spec_hash != spec_hash:
-        return Verdict(
+        return Assessment(
             StreamState.STARTING,
             "RollingOut",
-            f"The pod {pod.name} still has the previous spec and is being replaced",
+            f"The pod {pod.name} has the previous spec and is being replaced",
         )
-    if pod.going:
-        return Verdict(
+    if pod.terminating:
+        return Assessment(
             StreamState.RESTARTING, "DriverStopping", f"The pod {pod.name} is being replaced"
         )
     if not pod.started:
         return _not_started(pod)
     report = pod.report
     if report is None or report.spec_hash != spec_hash:
-        return Verdict(StreamState.STARTING, "DriverStarting", "The driver is starting")
-    return _running(pod, report, observed)
+        return Assessment(StreamState.STARTING, "DriverStarting", "The driver is starting")
+    return _started(pod, report, children)
 
 
-def _not_started(pod: DriverPod) -> Verdict:
-    """The driver's container is not running: yet, or any more."""
-    failure, hurdle = pod.failure, pod.obstacle
+def _not_started(pod: DriverPod) -> Assessment:
+    """The driver's container does not run: not yet, or not any more."""
+    failure, waiting = pod.failure, pod.waiting_reason
     if failure is not None and failure.permanent:
         return _stalled(failure)
     if failure is not None:
-        return Verdict(
+        return Assessment(
             StreamState.RESTARTING,
-            hurdle.reason if hurdle else "DriverRestarting",
-            f"The driver ended and is started again: {failure.message}",
+            waiting.reason if waiting else "DriverRestarting",
+            f"The driver exited and Kubernetes restarts it: {failure.message}",
         )
-    if hurdle is not None:
-        return Verdict(StreamState.PENDING, hurdle.reason, f"Pod {pod.name}: {hurdle.message}")
-    return Verdict(StreamState.PENDING, "DriverStarting", f"The pod {pod.name} is starting")
+    if waiting is not None:
+        return Assessment(StreamState.PENDING, waiting.reason, f"Pod {pod.name}: {waiting.message}")
+    return Assessment(StreamState.PENDING, "DriverStarting", f"The pod {pod.name} is starting")
 
 
-def _running(pod: DriverPod, report: DriverReport, observed: Observed) -> Verdict:
-    """The driver's container runs and the driver speaks for itself."""
+def _started(pod: DriverPod, report: DriverReport, children: ObservedChildren) -> Assessment:
+    """The driver's container runs, and its report is about the current spec."""
     failure = report.last_failure
     match report.state:
         case QueryState.FAILED:
             return _stalled(failure)
         case QueryState.RESTARTING:
-            words = failure.message if failure else report.message
-            # A query that has failed has to commit anew; one that was left running has committed.
+            cause = failure.message if failure else report.message
+            # A failed query has to commit again. One that was left running has committed.
             what = (
-                "The query waits for its source and goes on by itself"
+                "The query waits for its source and continues without a restart"
                 if report.committed
                 else "The query failed and is restarted from its checkpoint"
             )
-            return Verdict(
+            return Assessment(
                 StreamState.RESTARTING,
                 failure.reason if failure else "QueryRestarting",
-                f"{what}: {words}",
+                f"{what}: {cause}",
             )
         case QueryState.STOPPING:
-            return Verdict(StreamState.RESTARTING, "DriverStopping", "The driver is stopping")
+            return Assessment(StreamState.RESTARTING, "DriverStopping", "The driver is stopping")
         case QueryState.WAITING_FOR_CORES:
-            return _waiting_for_cores(report, observed)
+            return _waiting_for_cores(report, children)
         case QueryState.STARTING:
             message = report.message or "The query is starting"
-            return Verdict(StreamState.STARTING, "QueryStarting", message)
+            return Assessment(StreamState.STARTING, "QueryStarting", message)
         case QueryState.RUNNING:
-            return _after_start(pod, report)
+            return _running(pod, report)
         case QueryState.COMPLETED:
             return _completed(pod)
 
 
-def _after_start(pod: DriverPod, report: DriverReport) -> Verdict:
+def _running(pod: DriverPod, report: DriverReport) -> Assessment:
     if not report.committed:
         message = report.message or "The query runs and has not committed its first epoch yet"
-        return Verdict(StreamState.STARTING, "WaitingForFirstEpoch", message)
+        return Assessment(StreamState.STARTING, "WaitingForFirstEpoch", message)
     if not pod.ready:
-        message = report.message or f"The pod {pod.name} does not answer as ready"
-        return Verdict(StreamState.STARTING, "DriverNotReady", message)
+        message = report.message or f"The pod {pod.name} is not ready"
+        return Assessment(StreamState.STARTING, "DriverNotReady", message)
     message = report.message or "The query runs and commits epochs"
-    return Verdict(StreamState.RUNNING, "Running", message)
+    return Assessment(StreamState.RUNNING, "Running", message)
 
 
-def _completed(pod: DriverPod) -> Verdict:
+def _completed(pod: DriverPod) -> Assessment:
     if not pod.ready:
-        message = f"The pod {pod.name} does not answer as ready"
-        return Verdict(StreamState.STARTING, "DriverNotReady", message)
-    return Verdict(
+        message = f"The pod {pod.name} is not ready"
+        return Assessment(StreamState.STARTING, "DriverNotReady", message)
+    return Assessment(
         StreamState.COMPLETED,
         "Completed",
-        "All there was has been read. Delete the stream, or give it another trigger to go on",
+        "The query has read all records. Delete the stream, or change its trigger to continue",
     )
 
 
-def _waiting_for_cores(report: DriverReport, observed: Observed) -> Verdict:
-    """Short of cores, with the scheduler's or the kubelet's own words if it has any."""
-    words = [report.message or "The query needs a core for each partition"]
-    for pod in observed.executor_pods:
-        hurdle = obstacle(pod)
-        if hurdle is not None:
-            words.append(f"pod {pod['metadata']['name']}: {hurdle.reason}: {hurdle.message}")
-            break  # the others say the same
-    return Verdict(StreamState.WAITING_FOR_CORES, "WaitingForCores", "; ".join(words))
+def _waiting_for_cores(report: DriverReport, children: ObservedChildren) -> Assessment:
+    """Cores are missing; the message quotes the scheduler or the kubelet where they say why."""
+    message = report.message or "The query needs a core for each partition"
+    for pod in children.executor_pods:
+        waiting = waiting_reason(pod)
+        if waiting is not None:
+            name = pod["metadata"]["name"]
+            message += f"; pod {name}: {waiting.reason}: {waiting.message}"
+            break  # the other pods say the same
+    return Assessment(StreamState.WAITING_FOR_CORES, "WaitingForCores", message)
 
 
-def _stalled(failure: LastFailure | None) -> Verdict:
+def _stalled(failure: LastFailure | None) -> Assessment:
     if failure is None:
-        return Verdict(
-            StreamState.STALLED, "QueryFailed", "The driver gave up: see its log for the cause"
+        return Assessment(
+            StreamState.STALLED, "QueryFailed", "The query failed: see the driver's log"
         )
-    return Verdict(StreamState.STALLED, failure.reason, failure.message)
+    return Assessment(StreamState.STALLED, failure.reason, failure.message)

@@ -2,77 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
-from penstock.api.v1alpha1.status import Condition, StreamStatus
-from penstock.controller.objects import Manifest
-from penstock.controller.status.assessment import Verdict
+from penstock.api.v1alpha1.status import Condition
+from penstock.controller.observed.stream import ObservedStream
+from penstock.controller.status.assessment import Assessment
 from penstock.validation.problems import Problem
 
-# API objects take 32768 bytes in a condition's message; nobody reads that many.
-_MAX_MESSAGE = 4096
+# The API accepts 32768 bytes in a condition's message, which is more than anyone reads.
+_MAX_MESSAGE_CHARACTERS = 4096
+
+_Status = Literal["True", "False", "Unknown"]
 
 
-def _conditions(
-    raw: Manifest, before: StreamStatus, verdict: Verdict, now: datetime
+def build_conditions(
+    stream: ObservedStream, assessment: Assessment, now: datetime
 ) -> list[Condition]:
-    """Ready, Reconciling and Stalled in the sense of kstatus: of the last two at most one."""
-    reconciling = not verdict.ready and not verdict.stalled
-    message = verdict.message[:_MAX_MESSAGE]
-    told = {
-        "Ready": (verdict.ready, verdict.reason, message),
-        "Reconciling": (True, verdict.reason, message)
-        if reconciling
-        else (False, "NothingToDo", "Nothing is being changed"),
-        "Stalled": (True, verdict.reason, message)
-        if verdict.stalled
-        else (False, "NotStalled", "Nothing needs your help"),
-    }
-    generation = raw["metadata"]["generation"]
+    """Ready, Reconciling and Stalled in the sense of kstatus, which ignores Warning.
+
+    At most one of Reconciling and Stalled is True.
+    """
     return [
-        _condition(kind, holds, reason, words, generation, before, now)
-        for kind, (holds, reason, words) in _typed(told)
+        _condition(stream, now, kind, *content)
+        for kind, content in {
+            "Ready": _ready(assessment),
+            "Reconciling": _reconciling(assessment),
+            "Stalled": _stalled(assessment),
+            "Warning": _warning(stream.warnings),
+        }.items()
     ]
 
 
-def _warning(
-    raw: Manifest, before: StreamStatus, warnings: Sequence[Problem], now: datetime
-) -> Condition:
-    """What runs, but hardly as it was meant; without anything of the kind there is no such type."""
-    words = "; ".join(each.message for each in warnings)[:_MAX_MESSAGE]
-    generation = raw["metadata"]["generation"]
-    return _condition("Warning", True, warnings[0].reason, words, generation, before, now)
+def _ready(assessment: Assessment) -> tuple[_Status, str, str]:
+    return ("True" if assessment.ready else "False"), assessment.reason, assessment.message
 
 
-ConditionType = Literal["Ready", "Reconciling", "Stalled", "Warning"]
+def _reconciling(assessment: Assessment) -> tuple[_Status, str, str]:
+    if assessment.ready:
+        return "False", "UpToDate", "The stream runs as its spec says"
+    if assessment.stalled:
+        return "False", "Stalled", "The stream is stalled: the condition Stalled says why"
+    return "True", assessment.reason, assessment.message
 
 
-_TYPES: tuple[ConditionType, ...] = ("Ready", "Reconciling", "Stalled")
+def _stalled(assessment: Assessment) -> tuple[_Status, str, str]:
+    if assessment.stalled:
+        return "True", assessment.reason, assessment.message
+    return "False", "NotStalled", "The stream needs no action from you"
 
 
-def _typed(told: Mapping[str, Any]) -> list[tuple[ConditionType, Any]]:
-    return [(kind, told[kind]) for kind in _TYPES]
+def _warning(warnings: tuple[Problem, ...] | None) -> tuple[_Status, str, str]:
+    """What runs, but probably not as intended."""
+    if warnings is None:
+        return "Unknown", "InvalidSpec", "The spec cannot be read, so it was not checked"
+    if not warnings:
+        return "False", "NoWarnings", "Nothing in the spec calls for a warning"
+    return "True", warnings[0].reason, "; ".join(each.message for each in warnings)
 
 
 def _condition(
-    kind: ConditionType,
-    holds: bool,
-    reason: str,
-    message: str,
-    generation: int,
-    before: StreamStatus,
-    now: datetime,
+    stream: ObservedStream, now: datetime, kind: str, status: _Status, reason: str, message: str
 ) -> Condition:
-    status: Literal["True", "False"] = "True" if holds else "False"
-    last = next((each for each in before.conditions if each.type == kind), None)
+    last = next((each for each in stream.status.conditions if each.type == kind), None)
     changed = last is None or last.status != status
     return Condition(
         type=kind,
         status=status,
-        observed_generation=generation,
+        observed_generation=stream.generation,
         last_transition_time=now if last is None or changed else last.last_transition_time,
         reason=reason,
-        message=message,
+        message=message[:_MAX_MESSAGE_CHARACTERS],
     )

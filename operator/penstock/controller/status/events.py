@@ -1,4 +1,4 @@
-"""What is worth an event: a status's changes that people care about. Pure."""
+"""Which changes of a status become Kubernetes events. Pure."""
 
 from __future__ import annotations
 
@@ -11,73 +11,70 @@ from penstock.api import group_version
 from penstock.api.v1alpha1.status import Cause, Condition, StreamStatus
 from penstock.contract import naming
 from penstock.controller.objects import EVENT, Manifest
+from penstock.controller.observed.stream import ObservedStream
 
-# The API takes 1024 bytes.
-_MAX_NOTE = 1000
+# The API accepts 1024 bytes.
+_MAX_NOTE_CHARACTERS = 1000
 
 
 @dataclass(frozen=True)
-class Notice:
-    """An event in the making."""
+class StreamEvent:
+    """The content of an event about a stream."""
 
     type: Literal["Normal", "Warning"]
     reason: str
     note: str
 
 
-def notices(before: StreamStatus, after: StreamStatus) -> tuple[Notice, ...]:
-    """What happened between two statuses."""
+def stream_events(before: StreamStatus, after: StreamStatus) -> tuple[StreamEvent, ...]:
+    """The events for the change from one status to another."""
     found = _restarts(before, after)
-    ready, was_ready = _get(after, "Ready"), _get(before, "Ready")
-    stalled, was_stalled = _get(after, "Stalled"), _get(before, "Stalled")
-    if stalled is not None and _holds(stalled):
-        if not _holds(was_stalled) or _reason(stalled) != _reason(was_stalled):
-            found.append(Notice("Warning", stalled.reason, stalled.message))
-    elif ready is not None and _holds(ready) != _holds(was_ready) and not found:
-        found.append(Notice("Normal", ready.reason, ready.message))
-    warning = _get(after, "Warning")
-    if warning is not None and _reason(warning) != _reason(_get(before, "Warning")):
-        found.append(Notice("Warning", warning.reason, warning.message))
+    if _holds(after, "Stalled"):
+        if _is_new(before, after, "Stalled"):
+            found.append(_from_condition("Warning", after, "Stalled"))
+    elif _holds(after, "Ready") != _holds(before, "Ready") and not found:
+        found.append(_from_condition("Normal", after, "Ready"))
+    if _is_new(before, after, "Warning"):
+        found.append(_from_condition("Warning", after, "Warning"))
     return (*found, *_repaired(before, after))
 
 
-def checkpoint_found(claim: str) -> Notice:
-    """A new stream found the volume that an earlier one of its name left behind."""
-    return Notice(
+def checkpoint_found(claim: str) -> StreamEvent:
+    """The event for a new stream that uses the volume of an earlier stream of its name."""
+    return StreamEvent(
         "Normal",
         "CheckpointFound",
-        f"The stream goes on from the checkpoint in the PersistentVolumeClaim {claim}",
+        f"The stream continues from the checkpoint in the PersistentVolumeClaim {claim}",
     )
 
 
-def as_event(notice: Notice, stream: Manifest, now: datetime) -> Manifest:
-    """The Event object; its name follows from what it says, so that saying it twice is once."""
-    meta = stream["metadata"]
-    text = "/".join((meta["uid"], notice.reason, notice.note, now.isoformat()))
+def event_manifest(event: StreamEvent, stream: ObservedStream, now: datetime) -> Manifest:
+    """The Event object. Its name is a hash of its content, so the same event is created once."""
+    text = "/".join((stream.uid, event.reason, event.note, now.isoformat()))
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return {
         "apiVersion": EVENT.api_version,
         "kind": EVENT.kind,
-        "metadata": {"name": f"{meta['name']}.{digest}", "namespace": meta["namespace"]},
+        "metadata": {"name": f"{stream.name}.{digest}", "namespace": stream.namespace},
         "eventTime": now.isoformat(timespec="microseconds").replace("+00:00", "Z"),
-        "type": notice.type,
-        "reason": notice.reason,
-        "note": notice.note[:_MAX_NOTE],
+        "type": event.type,
+        "reason": event.reason,
+        "note": event.note[:_MAX_NOTE_CHARACTERS],
         "action": "Reconcile",
         "reportingController": f"{group_version.GROUP}/operator",
         "reportingInstance": naming.FIELD_MANAGER,
         "regarding": {
             "apiVersion": group_version.API_VERSION,
             "kind": group_version.KIND,
-            "name": meta["name"],
-            "namespace": meta["namespace"],
-            "uid": meta["uid"],
+            "name": stream.name,
+            "namespace": stream.namespace,
+            "uid": stream.uid,
         },
     }
 
 
-def _restarts(before: StreamStatus, after: StreamStatus) -> list[Notice]:
-    found: list[Notice] = []
+def _restarts(before: StreamStatus, after: StreamStatus) -> list[StreamEvent]:
+    found: list[StreamEvent] = []
     why = f": {after.last_failure.message}" if after.last_failure else ""
     for level, reason, what in (
         ("query", "QueryRestarted", "The query was restarted from its checkpoint"),
@@ -85,30 +82,43 @@ def _restarts(before: StreamStatus, after: StreamStatus) -> list[Notice]:
         ("pod", "DriverPodReplaced", "The driver's pod was replaced"),
     ):
         if _count(after, level) > _count(before, level):
-            found.append(Notice("Warning", reason, f"{what}{why}"))
+            found.append(StreamEvent("Warning", reason, f"{what}{why}"))
     return found
 
 
-def _repaired(before: StreamStatus, after: StreamStatus) -> list[Notice]:
-    """What any crash leaves behind comes with the notice of the restart, and needs none itself."""
+def _repaired(before: StreamStatus, after: StreamStatus) -> list[StreamEvent]:
+    """A repair after a crash gets no event of its own, because the restart already has one."""
     repair = after.last_repair
     if repair is None or repair == before.last_repair or repair.cause is Cause.CRASH:
         return []
     kind: Literal["Normal", "Warning"] = "Warning" if repair.cause is Cause.DAMAGE else "Normal"
-    return [Notice(kind, "CheckpointRepaired", f"{repair.cause}: {repair.message}")]
+    return [StreamEvent(kind, "CheckpointRepaired", f"{repair.cause}: {repair.message}")]
 
 
 def _count(status: StreamStatus, level: str) -> int:
     return int(getattr(status.restarts, level)) if status.restarts else 0
 
 
-def _get(status: StreamStatus, kind: str) -> Condition | None:
-    return next((each for each in status.conditions if each.type == kind), None)
+def _from_condition(
+    event_type: Literal["Normal", "Warning"], status: StreamStatus, kind: str
+) -> StreamEvent:
+    condition = _condition(status, kind)
+    assert condition is not None, "the operator always sets all conditions"
+    return StreamEvent(event_type, condition.reason, condition.message)
 
 
-def _holds(condition: Condition | None) -> bool:
+def _is_new(before: StreamStatus, after: StreamStatus, kind: str) -> bool:
+    """Whether a condition holds now, and did not hold before for the same reason."""
+    then, now = _condition(before, kind), _condition(after, kind)
+    if now is None or now.status != "True":
+        return False
+    return then is None or (then.status, then.reason) != (now.status, now.reason)
+
+
+def _holds(status: StreamStatus, kind: str) -> bool:
+    condition = _condition(status, kind)
     return condition is not None and condition.status == "True"
 
 
-def _reason(condition: Condition | None) -> str:
-    return condition.reason if condition else ""
+def _condition(status: StreamStatus, kind: str) -> Condition | None:
+    return next((each for each in status.conditions if each.type == kind), None)

@@ -1,60 +1,64 @@
-"""How often a stream was restarted, by which level of the ladder, and what failed last. Pure.
+"""How often a stream was restarted, at which level of the ladder, and its last failure. Pure.
 
-The counts live in the status and nowhere else. `DriverSeen` says which of the driver's own
-counters are already in them, so that an operator that was away, or looks twice, counts each once.
+The counts are in the status and nowhere else. The bookkeeping next to them says which of the
+driver's own counters they include, so the operator counts each restart once, even if it was away
+or looks twice.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.api.v1alpha1.status import DriverSeen, LastFailure, Restarts, StreamStatus
+from penstock.api.v1alpha1.status import Internal, LastFailure, Restarts, StreamStatus
 from penstock.contract.driver_report import DriverReport
 from penstock.controller.observed.driver_pod import DriverPod
 
 
 @dataclass(frozen=True)
-class History:
-    """What the status remembers."""
+class RestartHistory:
+    """The part of the status that accumulates."""
 
     restarts: Restarts
-    seen: DriverSeen | None
+    internal: Internal | None
     last_failure: LastFailure | None
 
 
-def advance(before: StreamStatus, pod: DriverPod | None) -> History:
-    """The history with what the driver's pod says added to it."""
-    restarts, seen = before.restarts or Restarts(), before.driver
+def update_history(before: StreamStatus, pod: DriverPod | None) -> RestartHistory:
+    """The history of the status, with what the driver's pod shows added to it."""
+    restarts, counted = before.restarts or Restarts(), before.internal
     if pod is None:
-        return History(restarts, seen, before.last_failure)
-    replaced = seen is not None and seen.pod_uid != pod.uid and seen.spec_hash == pod.spec_hash
-    if seen is None or seen.pod_uid != pod.uid:
-        seen = DriverSeen(pod_uid=pod.uid, spec_hash=pod.spec_hash)
+        return RestartHistory(restarts, counted, before.last_failure)
+    new_pod = counted is None or counted.driver_pod_uid != pod.uid
+    replaced = new_pod and counted is not None and counted.spec_hash == pod.spec_hash
+    if counted is None or new_pod:
+        counted = Internal(driver_pod_uid=pod.uid, spec_hash=pod.spec_hash)
     report = report_of(pod)
-    query = report.query_restarts if report else seen.query_restarts
-    counted = _add(
-        restarts,
-        query=_more(seen.query_restarts, query),
-        process=max(0, pod.container_restarts - seen.container_restarts),
-        pod=int(replaced),
+    query_restarts = report.query_restarts if report else counted.query_restarts
+    return RestartHistory(
+        restarts=_add(
+            restarts,
+            query=_increase(counted.query_restarts, query_restarts),
+            process=max(0, pod.container_restarts - counted.container_restarts),
+            pod=int(replaced),
+        ),
+        internal=counted.model_copy(
+            update={
+                "container_restarts": max(pod.container_restarts, counted.container_restarts),
+                "query_restarts": query_restarts,
+            }
+        ),
+        last_failure=_last_failure(before, pod, report, replaced=replaced),
     )
-    now_seen = seen.model_copy(
-        update={
-            "container_restarts": max(pod.container_restarts, seen.container_restarts),
-            "query_restarts": query,
-        }
-    )
-    return History(counted, now_seen, _newest(before, pod, report, replaced=replaced))
 
 
 def report_of(pod: DriverPod) -> DriverReport | None:
-    """The driver's report, if it is about the spec that its pod was made for."""
+    """The driver's report, if it is about the spec that its pod was created for."""
     report = pod.report
     return report if report is not None and report.spec_hash == pod.spec_hash else None
 
 
-def _more(counted: int, reported: int) -> int:
-    """How many are new; a driver that started anew counts from nought again."""
+def _increase(counted: int, reported: int) -> int:
+    """How many restarts are new. A new driver process counts from zero again."""
     return reported - counted if reported >= counted else reported
 
 
@@ -67,16 +71,16 @@ def _add(before: Restarts, *, query: int, process: int, pod: int) -> Restarts:
     )
 
 
-def _newest(
+def _last_failure(
     before: StreamStatus, pod: DriverPod, report: DriverReport | None, *, replaced: bool
 ) -> LastFailure | None:
-    """The failure that happened last; of two at one time the one that is known already."""
+    """The latest failure; of two with the same time, the one that was known before."""
     known = [before.last_failure, report.last_failure if report else None, pod.failure]
     if replaced:
         known.append(
             LastFailure(
                 reason="DriverPodReplaced",
-                message="The driver's pod was deleted, evicted or lost with its node",
+                message="The driver's pod was deleted or evicted, or its node was lost",
                 permanent=False,
                 time=pod.created,
             )

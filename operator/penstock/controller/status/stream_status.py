@@ -1,124 +1,116 @@
-"""A stream's status from a verdict, its history and the driver's numbers. Pure."""
+"""A stream's status from its assessment, its history and the driver's numbers. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from pydantic import ValidationError
-
 from penstock.api import group_version
-from penstock.api.v1alpha1.status import StreamState, StreamStatus
-from penstock.contract import naming
+from penstock.api.v1alpha1.status import CommittedOffset, Cores, StreamState, StreamStatus
 from penstock.contract.driver_report import DriverReport
 from penstock.controller.objects import Manifest
 from penstock.controller.observed.driver_pod import DriverPod
-from penstock.controller.status import restarts
-from penstock.controller.status.assessment import Verdict
-from penstock.controller.status.conditions import _conditions, _warning
-from penstock.validation.problems import Problem
+from penstock.controller.observed.stream import ObservedStream
+from penstock.controller.status import effective, restarts
+from penstock.controller.status.assessment import Assessment
+from penstock.controller.status.conditions import build_conditions
 
-# Numbers that move all the time are written at most this often; Prometheus has them faster.
-NUMBERS_BEAT = timedelta(seconds=10)
+_NUMBERS = ("epoch", "lag", "committed_offsets", "committed_offsets_omitted")
+# A change of numbers alone is written at most this often. Prometheus has them sooner.
+NUMBERS_INTERVAL = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
-class Standing:
-    """The status a stream should have, and when held-back numbers are due."""
+class StatusUpdate:
+    """The status that a stream should have."""
 
     status: StreamStatus
-    due: timedelta | None = None
+    numbers_due_in: timedelta | None = None
+    """How long newer numbers are held back; None if the status has them."""
 
 
-def status_before(raw: Manifest) -> StreamStatus:
-    """The status as it stands; one that cannot be read is as good as none."""
-    try:
-        return StreamStatus.model_validate(raw.get("status") or {})
-    except ValidationError:
-        return StreamStatus()
+def plan_status(
+    stream: ObservedStream, assessment: Assessment, pod: DriverPod | None, now: datetime
+) -> StatusUpdate:
+    """The status that follows from the assessment; unchanged where only numbers moved just now."""
+    before = stream.status
+    status = _status(stream, assessment, pod, now)
+    same_numbers = status.model_copy(update={name: getattr(before, name) for name in _NUMBERS})
+    wait = _until_numbers(stream, now)
+    if same_numbers == before and status != before and wait > timedelta(0):
+        return StatusUpdate(before, numbers_due_in=wait)
+    return StatusUpdate(status)
 
 
-def stand(
-    raw: Manifest,
-    verdict: Verdict,
-    pod: DriverPod | None,
-    now: datetime,
-    warnings: Sequence[Problem] = (),
-) -> Standing:
-    """The status that follows from the verdict, with as little change as the truth allows."""
-    before = status_before(raw)
-    status = _status(raw, before, verdict, pod, now)
-    if warnings:
-        warning = _warning(raw, before, warnings, now)
-        status = status.model_copy(update={"conditions": [*status.conditions, warning]})
-    still = status.model_copy(update={"epoch": before.epoch, "lag": before.lag})
-    wait = _until_beat(raw, now)
-    if still == before and status != before and wait > timedelta(0):
-        return Standing(before, due=wait)
-    return Standing(status)
-
-
-def as_manifest(raw: Manifest, status: StreamStatus) -> Manifest:
-    """What is applied: refused by the API server if the stream is not the one that was read."""
-    meta = raw["metadata"]
+def status_manifest(stream: ObservedStream, status: StreamStatus) -> Manifest:
+    """The manifest to apply. The API server refuses it if the stream has changed meanwhile."""
     return {
         "apiVersion": group_version.API_VERSION,
         "kind": group_version.KIND,
         "metadata": {
-            "name": meta["name"],
-            "namespace": meta["namespace"],
-            "uid": meta["uid"],
-            "resourceVersion": meta["resourceVersion"],
+            "name": stream.name,
+            "namespace": stream.namespace,
+            "uid": stream.uid,
+            "resourceVersion": stream.resource_version,
         },
         "status": status.model_dump(mode="json", by_alias=True, exclude_none=True),
     }
 
 
 def _status(
-    raw: Manifest,
-    before: StreamStatus,
-    verdict: Verdict,
-    pod: DriverPod | None,
-    now: datetime,
+    stream: ObservedStream, assessment: Assessment, pod: DriverPod | None, now: datetime
 ) -> StreamStatus:
-    past = restarts.advance(before, pod)
+    before = stream.status
+    history = restarts.update_history(before, pod)
     report = restarts.report_of(pod) if pod is not None and pod.started else None
-    restarting = verdict.state is StreamState.RESTARTING
+    committed, omitted = _committed_offsets(stream, report)
+    restarting = assessment.state is StreamState.RESTARTING
     return StreamStatus(
-        observed_generation=raw["metadata"]["generation"],
-        state=verdict.state,
-        conditions=_conditions(raw, before, verdict, now),
-        partitions=report.partitions
-        if report and report.partitions is not None
-        else before.partitions,
+        observed_generation=stream.generation,
+        state=assessment.state,
+        conditions=build_conditions(stream, assessment, now),
+        mode=effective.mode(before, stream.desired),
+        partitions=_latest(report.partitions if report else None, before.partitions),
         executors=report.registered_executors if report else None,
         cores=_cores(report),
-        epoch=report.epoch if report and report.epoch is not None else before.epoch,
+        epoch=_latest(report.epoch if report else None, before.epoch),
         lag=report.lag if report else None,
-        restarts=past.restarts,
-        last_failure=past.last_failure,
-        last_repair=report.last_repair if report and report.last_repair else before.last_repair,
-        next_retry=report.next_retry if report and restarting else None,
-        driver=past.seen,
+        committed_offsets=committed,
+        committed_offsets_omitted=omitted,
+        restarts=history.restarts,
+        last_failure=history.last_failure,
+        last_repair=(report.last_repair if report else None) or before.last_repair,
+        next_retry_time=report.next_retry_time if report and restarting else None,
+        effective=effective.effective(before, stream.desired, pod),
+        internal=history.internal,
     )
 
 
-def _cores(report: DriverReport | None) -> str | None:
+def _latest(reported: int | None, before: int | None) -> int | None:
+    return before if reported is None else reported
+
+
+def _committed_offsets(
+    stream: ObservedStream, report: DriverReport | None
+) -> tuple[list[CommittedOffset] | None, int | None]:
+    """The reported offsets; the last ones while the driver of a Kafka source reports none."""
+    if report is not None and report.committed_offsets is not None:
+        return report.committed_offsets, report.committed_offsets_omitted
+    if stream.desired is not None and stream.desired.stream.spec.source.kafka is None:
+        return None, None
+    return stream.status.committed_offsets, stream.status.committed_offsets_omitted
+
+
+def _cores(report: DriverReport | None) -> Cores | None:
     if report is None or report.cores is None:
         return None
-    return f"{report.registered_cores or 0}/{report.cores}"
+    return Cores(registered=report.registered_cores or 0, desired=report.cores)
 
 
-def _until_beat(raw: Manifest, now: datetime) -> timedelta:
-    """How long until numbers may be written again, going by when the status was last written."""
-    times = [
-        datetime.fromisoformat(entry["time"])
-        for entry in raw["metadata"].get("managedFields") or []
-        if entry.get("manager") == naming.FIELD_MANAGER
-        and entry.get("subresource") == "status"
-        and "time" in entry
-    ]
-    wait = max(times) + NUMBERS_BEAT - now if times else timedelta(0)
-    # Longer than the beat is only what clocks that disagree make of it.
-    return wait if wait <= NUMBERS_BEAT else timedelta(0)
+def _until_numbers(stream: ObservedStream, now: datetime) -> timedelta:
+    """How long until numbers may be written again, counted from the last write of the status."""
+    if stream.status_written is None:
+        return timedelta(0)
+    wait = stream.status_written + NUMBERS_INTERVAL - now
+    # Only clocks that disagree make it longer than the interval.
+    return wait if wait <= NUMBERS_INTERVAL else timedelta(0)

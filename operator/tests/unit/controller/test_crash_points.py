@@ -8,84 +8,86 @@ import pytest
 
 from penstock.api.v1alpha1.status import StreamState
 from testkit.controller import samples
-from testkit.controller.fake_api import Killed
-from testkit.controller.fake_cluster import World
+from testkit.controller.fake_cluster import FakeCluster
+from testkit.controller.fake_kubernetes_api import Killed
 
 
-def created(world: World) -> None:
+def created(cluster: FakeCluster) -> None:
     """A stream is applied for the first time."""
-    world.apply()
+    cluster.apply()
 
 
-def edited(world: World) -> None:
+def edited(cluster: FakeCluster) -> None:
     """A running stream gets another spec and a larger volume."""
-    world.apply()
-    world.settle()
-    world.apply(executor={"cores": 2}, checkpoint={"volume": {"size": "2Gi"}})
+    cluster.apply()
+    cluster.settle()
+    cluster.apply(executor={"cores": 2}, checkpoint={"volume": {"size": "2Gi"}})
 
 
-def applied_anew(world: World) -> None:
+def applied_anew(cluster: FakeCluster) -> None:
     """A stream is deleted and applied again before its objects are gone."""
-    edited(world)
-    world.settle()
-    world.delete()
-    world.apply()
+    edited(cluster)
+    cluster.settle()
+    cluster.delete()
+    cluster.apply()
 
 
-def corrected(world: World) -> None:
+def corrected(cluster: FakeCluster) -> None:
     """A running stream gets a spec that cannot run, and then a good one."""
-    edited(world)
-    world.settle()
-    world.apply(**samples.AGGREGATE)
-    world.settle()
-    world.apply()
+    edited(cluster)
+    cluster.settle()
+    cluster.apply(**samples.AGGREGATE)
+    cluster.settle()
+    cluster.apply()
 
 
 CAUSES = (created, edited, applied_anew, corrected)
 
 
-def writes_until_settled(cause: Callable[[World], None]) -> tuple[int, int, set[str]]:
+def writes_until_settled(cause: Callable[[FakeCluster], None]) -> tuple[int, int, set[str]]:
     """The numbers of the first and the last write after the cause, and what there is then."""
-    world = World()
-    cause(world)
-    first = len(world.cluster.writes) + 1
-    world.settle()
-    return first, len(world.cluster.writes), world.children()
+    cluster = FakeCluster()
+    cause(cluster)
+    first = len(cluster.api.writes) + 1
+    cluster.settle()
+    return first, len(cluster.api.writes), cluster.children()
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
 @pytest.mark.parametrize("cause", CAUSES)
-def test_a_crash_at_any_write_is_made_up_for(cause: Callable[[World], None], side: str) -> None:
+def test_a_crash_at_any_write_is_made_up_for(
+    cause: Callable[[FakeCluster], None], side: str
+) -> None:
     first, last, children = writes_until_settled(cause)
     assert last > first
     for number in range(first, last + 1):
-        world = World()
-        cause(world)
-        world.cluster.kill_at = (number, side)
+        cluster = FakeCluster()
+        cause(cluster)
+        cluster.api.kill_at = (number, side)
         with pytest.raises(Killed):
-            world.settle()
-        world.cluster.kill_at = None
-        world.restart_operator()
-        world.settle()
-        assert world.state == StreamState.RUNNING
-        assert world.children() == children
-        assert world.reconcile() == []
+            cluster.settle()
+        cluster.api.kill_at = None
+        cluster.restart_operator()
+        cluster.settle()
+        assert cluster.state == StreamState.RUNNING
+        assert cluster.children() == children
+        assert cluster.reconcile() == []
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_no_crash_makes_a_restart_count_twice(side: str) -> None:
     """The bookmark and the count are one write."""
     for number in range(1, 8):
-        world = World()
-        world.apply()
-        world.settle()
-        world.report(query_restarts=2)
-        world.cluster.kill_at = (len(world.cluster.writes) + number, side)
+        cluster = FakeCluster()
+        cluster.apply()
+        cluster.settle()
+        cluster.report(query_restarts=2)
+        cluster.api.kill_at = (len(cluster.api.writes) + number, side)
         try:
-            world.settle()
+            cluster.settle()
         except Killed:
-            world.cluster.kill_at = None
-            world.restart_operator()
-            world.settle()
-        assert world.status.restarts is not None
-        assert world.status.restarts.query == 2
+            cluster.api.kill_at = None
+            cluster.restart_operator()
+            cluster.settle()
+        assert cluster.status.restarts is not None
+        assert cluster.status.restarts.query == 2

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from kubernetes.aio.client import Configuration
 
@@ -12,16 +10,16 @@ from penstock.controller import handlers, objects
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer"])
-def test_kopf_is_the_same_account_as_the_client(scheme: str) -> None:
+async def test_kopf_is_the_same_account_as_the_client(scheme: str) -> None:
     """The client spells the scheme one way in a pod, another way from a kubeconfig."""
     configuration = Configuration(host="https://api:6443")
     configuration.api_key["BearerToken"] = f"{scheme} secret"
-    connection = asyncio.run(handlers._connection(configuration))
+    connection = await handlers._connection(configuration)
     assert connection.as_http_headers() == {"Authorization": "Bearer secret"}
     assert connection.server == "https://api:6443"
 
 
-def test_a_token_that_was_renewed_is_taken() -> None:
+async def test_a_token_that_was_renewed_is_taken() -> None:
     """A service account's token lasts an hour; kopf asks again when it is refused."""
     configuration = Configuration(host="https://api:6443")
     tokens = iter(["bearer old", "bearer new"])
@@ -30,7 +28,7 @@ def test_a_token_that_was_renewed_is_taken() -> None:
         each.api_key["BearerToken"] = next(tokens)
 
     configuration.refresh_api_key_hook = renew
-    seen = [asyncio.run(handlers._connection(configuration)).token for _ in range(2)]
+    seen = [(await handlers._connection(configuration)).token for _ in range(2)]
     assert seen == ["old", "new"]
 
 

@@ -13,14 +13,14 @@ from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller import objects
 from testkit.controller import samples
-from testkit.controller.fake_api import Killed
-from testkit.controller.fake_cluster import World
+from testkit.controller.fake_cluster import FakeCluster
+from testkit.controller.fake_kubernetes_api import Killed
 
 GOOD = st.sampled_from(
     [
         {},
         {"executor": {"cores": 2}},
-        {"driver": {"memory": "2Gi"}},
+        {"driver": {"resources": {"limits": {"memory": "2Gi"}}}},
         {"checkpoint": {"volume": {"size": "3Gi"}}},
         {"checkpoint": {"volume": {"reclaimPolicy": "Delete"}}},
         {"image": "another:image"},
@@ -37,83 +37,83 @@ class Histories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World()
+        self.cluster = FakeCluster()
         self.good = True
         self.seen = Restarts()
         self.uid = ""
 
     @initialize(spec=GOOD)
     def apply_first(self, spec: dict[str, Any]) -> None:
-        self.world.apply(**spec)
+        self.cluster.apply(**spec)
 
     @rule(spec=GOOD)
     def edit(self, spec: dict[str, Any]) -> None:
-        self.world.apply(**spec)
+        self.cluster.apply(**spec)
         self.good = True
 
     @rule(spec=BAD)
     def spoil(self, spec: dict[str, Any]) -> None:
-        self.world.apply(**spec)
+        self.cluster.apply(**spec)
         self.good = False
 
     @rule(spec=GOOD)
     def delete_and_apply_anew(self, spec: dict[str, Any]) -> None:
-        self.world.delete()
-        self.world.apply(**spec)
+        self.cluster.delete()
+        self.cluster.apply(**spec)
         self.good, self.seen = True, Restarts()
 
     @rule()
     def operator_looks(self) -> None:
         """Ready is only ever said of a pod that is there and has the spec as it stands."""
-        self.world.reconcile()
-        if self.world.condition("Ready").status == "True":
-            driver = self.world.cluster.one(objects.STATEFUL_SET, "flags-driver")
-            wanted = objects.annotations_of(driver["spec"]["template"])
+        self.cluster.reconcile()
+        if self.cluster.condition("Ready").status == "True":
+            driver = self.cluster.api.one(objects.STATEFUL_SET, "flags-driver")
+            desired = objects.annotations_of(driver["spec"]["template"])
             assert self.good
-            assert self.world.running_hash == wanted[naming.ANNOTATION_SPEC_HASH]
+            assert self.cluster.running_hash == desired[naming.ANNOTATION_SPEC_HASH]
 
     @rule(number=st.integers(1, 6), side=st.sampled_from(["before", "after"]))
     def operator_dies(self, number: int, side: str) -> None:
-        cluster = self.world.cluster
-        cluster.kill_at = (len(cluster.writes) + number, side)
+        api = self.cluster.api
+        api.kill_at = (len(api.writes) + number, side)
         try:
-            self.world.reconcile()
+            self.cluster.reconcile()
         except Killed:
-            self.world.restart_operator()
-        cluster.kill_at = None
+            self.cluster.restart_operator()
+        api.kill_at = None
 
     @rule(seconds=st.integers(0, 30))
     def time_passes(self, seconds: int) -> None:
-        self.world.clock.advance(seconds)
+        self.cluster.clock.advance(seconds)
 
     @rule()
     def cluster_turns(self) -> None:
-        self.world.turn()
+        self.cluster.turn()
 
     @rule()
-    @precondition(lambda self: self.world.pod is not None)
+    @precondition(lambda self: self.cluster.pod is not None)
     def pod_dies(self) -> None:
-        pod = self.world.pod
+        pod = self.cluster.pod
         assert pod is not None
-        self.world.cluster.remove(pod)
+        self.cluster.api.remove(pod)
 
     @rule(state=STATES, restarts=st.integers(0, 5), permanent=st.booleans())
-    @precondition(lambda self: self.world.pod is not None and "status" in self.world.pod)
+    @precondition(lambda self: self.cluster.pod is not None and "status" in self.cluster.pod)
     def driver_reports(self, state: QueryState, restarts: int, permanent: bool) -> None:
         failure = LastFailure(
-            reason="Boom", message="boom", permanent=permanent, time=self.world.clock.time
+            reason="Boom", message="boom", permanent=permanent, time=self.cluster.clock.time
         )
-        self.world.report(state=state, query_restarts=restarts, last_failure=failure)
+        self.cluster.report(state=state, query_restarts=restarts, last_failure=failure)
 
     @rule(times=st.integers(1, 3))
-    @precondition(lambda self: self.world.pod is not None and "status" in self.world.pod)
+    @precondition(lambda self: self.cluster.pod is not None and "status" in self.cluster.pod)
     def container_restarts(self, times: int) -> None:
         end = {
             "exitCode": 137,
             "reason": "OOMKilled",
-            "finishedAt": self.world.clock.text(),
+            "finishedAt": self.cluster.clock.text(),
         }
-        self.world.put_pod(
+        self.cluster.put_pod(
             containerStatuses=[
                 samples.container(
                     restartCount=times, state={"running": {}}, lastState={"terminated": end}
@@ -124,38 +124,38 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def everything_settles(self) -> None:
         """However it came about, a good stream converges, and then rests."""
-        self.world.settle()
-        assert self.world.reconcile() == []
+        self.cluster.settle()
+        assert self.cluster.reconcile() == []
         if not self.good:
-            assert self.world.state == StreamState.STALLED
-        assert (self.world.condition("Ready").status == "True") == (
-            self.world.state in (StreamState.RUNNING, StreamState.COMPLETED)
+            assert self.cluster.state == StreamState.STALLED
+        assert (self.cluster.condition("Ready").status == "True") == (
+            self.cluster.state in (StreamState.RUNNING, StreamState.COMPLETED)
         )
 
     def teardown(self) -> None:
         """Whatever happened, a good spec whose driver does its work ends up Ready."""
-        self.world.apply()
-        self.world.settle()
-        pod = self.world.pod
+        self.cluster.apply()
+        self.cluster.settle()
+        pod = self.cluster.pod
         if pod is not None:
-            self.world.cluster.remove(pod)
-        self.world.settle()
-        assert self.world.state == StreamState.RUNNING, self.world.status
+            self.cluster.api.remove(pod)
+        self.cluster.settle()
+        assert self.cluster.state == StreamState.RUNNING, self.cluster.status
 
     @invariant()
     def never_two_drivers(self) -> None:
-        sets = self.world.cluster.of_kind(objects.STATEFUL_SET)
+        sets = self.cluster.api.of_kind(objects.STATEFUL_SET)
         assert len(sets) <= 1
         assert all(each["spec"]["replicas"] == 1 for each in sets)
 
     @invariant()
     def restarts_never_go_back(self) -> None:
-        stream = self.world.stream
+        stream = self.cluster.stream
         if stream["metadata"]["uid"] != self.uid:
             self.uid, self.seen = stream["metadata"]["uid"], Restarts()
         if not stream.get("status"):
             return
-        now = self.world.status.restarts or Restarts()
+        now = self.cluster.status.restarts or Restarts()
         assert now.query >= self.seen.query
         assert now.process >= self.seen.process
         assert now.pod >= self.seen.pod
@@ -165,13 +165,11 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def a_pods_document_is_there_as_long_as_the_pod_is(self) -> None:
         """Unless its StatefulSet is gone, and it goes with it."""
-        pod, sets = self.world.pod, self.world.cluster.of_kind(objects.STATEFUL_SET)
+        pod, sets = self.cluster.pod, self.cluster.api.of_kind(objects.STATEFUL_SET)
         owners = {each["metadata"]["uid"] for each in sets}
         if pod is None or objects.owners_of(pod)[0]["uid"] not in owners:
             return
-        names = {
-            each["metadata"]["name"] for each in self.world.cluster.of_kind(objects.CONFIG_MAP)
-        }
+        names = {each["metadata"]["name"] for each in self.cluster.api.of_kind(objects.CONFIG_MAP)}
         (config,) = [each["configMap"] for each in pod["spec"]["volumes"] if "configMap" in each]
         assert config["name"] in names
 

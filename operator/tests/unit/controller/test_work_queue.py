@@ -1,9 +1,8 @@
-"""The queue: one at a time for a key, many keys at once, and nothing lost."""
+"""The work queue: one reconcile at a time for a key, many keys at once, and no event lost."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
@@ -12,151 +11,133 @@ from hypothesis import strategies as st
 
 from penstock.controller import work_queue
 from penstock.controller.objects import Key
-from penstock.controller.work_queue import Queue, retry_delay
+from penstock.controller.work_queue import WorkQueue, retry_delay
+
+# Each test ends when its last event has come; without that event it would never end.
+pytestmark = pytest.mark.timeout(20)
 
 A, B = Key("default", "a"), Key("default", "b")
 
 
-def run(scenario: Callable[[Queue], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(20):
-            await scenario(Queue())
+async def test_many_events_of_one_stream_cause_one_reconcile() -> None:
+    queue = WorkQueue()
+    keys: list[Key] = []
+    both = asyncio.Event()
 
-    asyncio.run(bounded())
+    async def reconcile(key: Key) -> None:
+        keys.append(key)
+        if B in keys:
+            both.set()
 
-
-def test_many_events_of_one_stream_are_one_look() -> None:
-    async def scenario(queue: Queue) -> None:
-        looks: list[Key] = []
-        both = asyncio.Event()
-
-        async def look(key: Key) -> None:
-            looks.append(key)
-            if B in looks:
-                both.set()
-
-        async with queue.working(look, 1):
-            for _ in range(100):
-                queue.add(A)
-            queue.add(B)
-            await both.wait()
-        assert looks == [A, B]
-
-    run(scenario)
-
-
-def test_an_event_during_a_look_is_followed_by_another_look_and_never_by_two_at_once() -> None:
-    async def scenario(queue: Queue) -> None:
-        begun, go_on, twice = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        in_hand, looks = 0, 0
-
-        async def look(_: Key) -> None:
-            nonlocal in_hand, looks
-            in_hand += 1
-            looks += 1
-            assert in_hand == 1
-            begun.set()
-            await go_on.wait()
-            in_hand -= 1
-            if looks == 2:
-                twice.set()
-
-        async with queue.working(look, 4):
+    async with queue.run_workers(reconcile, 1):
+        for _ in range(100):
             queue.add(A)
-            await begun.wait()
-            queue.add(A)
-            queue.add(A)
-            go_on.set()
-            await twice.wait()
-        assert looks == 2
-
-    run(scenario)
+        queue.add(B)
+        await both.wait()
+    assert keys == [A, B]
 
 
-def test_a_slow_stream_holds_up_no_other() -> None:
-    async def scenario(queue: Queue) -> None:
-        other = asyncio.Event()
+async def test_an_event_during_a_reconcile_causes_another_one_and_never_two_at_once() -> None:
+    queue = WorkQueue()
+    started, go_on, twice = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    running, total = 0, 0
 
-        async def look(key: Key) -> None:
-            if key == A:
-                await other.wait()
-            else:
-                other.set()
+    async def reconcile(_: Key) -> None:
+        nonlocal running, total
+        running += 1
+        total += 1
+        assert running == 1
+        started.set()
+        await go_on.wait()
+        running -= 1
+        if total == 2:
+            twice.set()
 
-        async with queue.working(look, 2):
-            queue.add(A)
-            queue.add(B)
+    async with queue.run_workers(reconcile, 4):
+        queue.add(A)
+        await started.wait()
+        queue.add(A)
+        queue.add(A)
+        go_on.set()
+        await twice.wait()
+    assert total == 2
+
+
+async def test_a_slow_stream_delays_no_other() -> None:
+    queue = WorkQueue()
+    other = asyncio.Event()
+
+    async def reconcile(key: Key) -> None:
+        if key == A:
             await other.wait()
+        else:
+            other.set()
 
-    run(scenario)
+    async with queue.run_workers(reconcile, 2):
+        queue.add(A)
+        queue.add(B)
+        await other.wait()
 
 
-def test_a_failed_look_is_tried_again_and_hurts_no_other(
+async def test_a_failed_reconcile_is_retried_and_affects_no_other_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(work_queue, "_FIRST_RETRY_SECONDS", 0.01)
+    queue = WorkQueue()
+    keys: list[Key] = []
+    succeeded = asyncio.Event()
 
-    async def scenario(queue: Queue) -> None:
-        looks: list[Key] = []
-        good = asyncio.Event()
+    async def reconcile(key: Key) -> None:
+        keys.append(key)
+        if keys.count(A) < 3 and key == A:
+            raise OSError("away")
+        if keys.count(A) >= 3:
+            succeeded.set()
 
-        async def look(key: Key) -> None:
-            looks.append(key)
-            if looks.count(A) < 3 and key == A:
-                raise OSError("away")
-            if looks.count(A) >= 3:
-                good.set()
-
-        async with queue.working(look, 1):
-            queue.add(A)
-            queue.add(B)
-            await good.wait()
-        assert looks.count(A) == 3
-        assert looks.count(B) == 1
-
-    run(scenario)
+    async with queue.run_workers(reconcile, 1):
+        queue.add(A)
+        queue.add(B)
+        await succeeded.wait()
+    assert keys.count(A) == 3
+    assert keys.count(B) == 1
 
 
-def test_a_look_may_ask_for_the_next_one() -> None:
-    async def scenario(queue: Queue) -> None:
-        looks = 0
-        enough = asyncio.Event()
+async def test_a_reconcile_may_ask_for_a_requeue() -> None:
+    queue = WorkQueue()
+    total = 0
+    enough = asyncio.Event()
 
-        async def look(_: Key) -> timedelta | None:
-            nonlocal looks
-            looks += 1
-            if looks == 3:
-                enough.set()
-                return None
-            return timedelta(milliseconds=1)
+    async def reconcile(_: Key) -> timedelta | None:
+        nonlocal total
+        total += 1
+        if total == 3:
+            enough.set()
+            return None
+        return timedelta(milliseconds=1)
 
-        async with queue.working(look, 1):
-            queue.add(A)
-            await enough.wait()
-
-    run(scenario)
+    async with queue.run_workers(reconcile, 1):
+        queue.add(A)
+        await enough.wait()
 
 
-def test_an_event_does_not_wait_for_a_later_timed_look() -> None:
-    async def scenario(queue: Queue) -> None:
-        looks = 0
-        first, second = asyncio.Event(), asyncio.Event()
+async def test_an_event_does_not_wait_for_a_later_requeue() -> None:
+    queue = WorkQueue()
+    total = 0
+    first, second = asyncio.Event(), asyncio.Event()
 
-        async def look(_: Key) -> timedelta:
-            nonlocal looks
-            looks += 1
-            (first if looks == 1 else second).set()
-            return timedelta(hours=1)
+    async def reconcile(_: Key) -> timedelta:
+        nonlocal total
+        total += 1
+        (first if total == 1 else second).set()
+        return timedelta(hours=1)
 
-        async with queue.working(look, 1):
-            queue.add(A)
-            await first.wait()
-            queue.add(A)
-            await second.wait()
-
-    run(scenario)
+    async with queue.run_workers(reconcile, 1):
+        queue.add(A)
+        await first.wait()
+        queue.add(A)
+        await second.wait()
 
 
 @given(st.integers(1, 1000))
-def test_back_off_grows_to_a_cap_and_is_never_nothing(failures: int) -> None:
+def test_the_back_off_is_above_zero_and_at_most_a_minute(failures: int) -> None:
     assert 0 < retry_delay(failures) <= 60

@@ -9,23 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.api import group_version
+from penstock.api.quantities import amount
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
 from penstock.controller.children import checkpoint_claim, config_map, rbac
-from penstock.controller.children.diff import amount
-from penstock.controller.children.stateful_set import driver_set
+from penstock.controller.children.stateful_set import driver_stateful_set
 from penstock.controller.objects import Manifest, annotations_of
 from testkit.controller import samples
 
 
 def container() -> Manifest:
-    found: Manifest = driver_set(samples.wanted())["spec"]["template"]["spec"]["containers"][0]
+    found: Manifest = driver_stateful_set(samples.desired())["spec"]["template"]["spec"][
+        "containers"
+    ][0]
     return found
 
 
 def test_the_document_is_the_resolved_resource() -> None:
     """With every default and the operator's image written out: the driver decides nothing."""
-    document = config_map.config_map(samples.wanted())["data"][naming.SPEC_FILE]
+    document = config_map.config_map(samples.desired())["data"][naming.SPEC_FILE]
     stream = ContinuousStream.from_yaml(document)
     assert stream.spec.image == samples.IMAGE
     assert stream.metadata.name == samples.NAME
@@ -33,7 +35,7 @@ def test_the_document_is_the_resolved_resource() -> None:
 
 
 def test_the_document_cannot_change_under_a_pod() -> None:
-    one, other = samples.wanted(), samples.wanted(executor={"cores": 2})
+    one, other = samples.desired(), samples.desired(executor={"cores": 2})
     assert one.spec_hash != other.spec_hash
     maps = [config_map.config_map(each) for each in (one, other)]
     assert maps[0]["metadata"]["name"] != maps[1]["metadata"]["name"]
@@ -42,28 +44,28 @@ def test_the_document_cannot_change_under_a_pod() -> None:
 
 @pytest.mark.parametrize("volume", [{"size": "9Gi"}, {"reclaimPolicy": "Delete"}])
 def test_the_volume_is_none_of_the_drivers_business(volume: dict[str, str]) -> None:
-    changed = samples.wanted(checkpoint={"volume": volume})
-    assert changed.document == samples.wanted().document
+    changed = samples.desired(checkpoint={"volume": volume})
+    assert changed.document == samples.desired().document
 
 
 def test_image_and_defaults_of_the_spec_come_before_the_operators() -> None:
-    assert samples.wanted(image="mine:1").image == "mine:1"
-    assert samples.wanted().image == samples.IMAGE
+    assert samples.desired(image="mine:1").image == "mine:1"
+    assert samples.desired().image == samples.IMAGE
 
 
 def test_hash_document_and_variable_are_of_one_spec() -> None:
-    wanted = samples.wanted()
-    template = driver_set(wanted)["spec"]["template"]
+    desired = samples.desired()
+    template = driver_stateful_set(desired)["spec"]["template"]
     env = {each["name"]: each.get("value") for each in container()["env"]}
-    assert annotations_of(template)[naming.ANNOTATION_SPEC_HASH] == wanted.spec_hash
-    assert env[naming.ENV_SPEC_HASH] == wanted.spec_hash
+    assert annotations_of(template)[naming.ANNOTATION_SPEC_HASH] == desired.spec_hash
+    assert env[naming.ENV_SPEC_HASH] == desired.spec_hash
     volumes = template["spec"]["volumes"]
     (config,) = [each["configMap"]["name"] for each in volumes if "configMap" in each]
-    assert config == config_map.config_map(wanted)["metadata"]["name"]
+    assert config == config_map.config_map(desired)["metadata"]["name"]
 
 
 def test_the_pod_meets_the_restricted_security_standard() -> None:
-    pod = driver_set(samples.wanted())["spec"]["template"]["spec"]
+    pod = driver_stateful_set(samples.desired())["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["runAsUser"] > 0
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -82,21 +84,23 @@ def test_memory_is_heap_and_overhead_and_cannot_be_exceeded() -> None:
 
 def test_a_broken_revision_can_be_replaced() -> None:
     """Under OrderedReady the StatefulSet controller waits for it to get ready first."""
-    assert driver_set(samples.wanted())["spec"]["podManagementPolicy"] == "Parallel"
+    assert driver_stateful_set(samples.desired())["spec"]["podManagementPolicy"] == "Parallel"
 
 
 @pytest.mark.parametrize("build", [
-    rbac.service_account, rbac.role_binding, config_map.config_map, driver_set,
+    rbac.service_account, rbac.role_binding, config_map.config_map, driver_stateful_set,
 ])  # fmt: skip
 def test_what_a_stream_owns_goes_with_it(build: Any) -> None:
-    (owner,) = build(samples.wanted())["metadata"]["ownerReferences"]
+    (owner,) = build(samples.desired())["metadata"]["ownerReferences"]
     assert owner["uid"] == "stream-1"
     assert owner["controller"] is True
 
 
 @pytest.mark.parametrize(("policy", "owned"), [("Retain", False), ("Delete", True)])
 def test_only_a_claim_under_delete_goes_with_its_stream(policy: str, owned: bool) -> None:
-    claim = checkpoint_claim.claim(samples.wanted(checkpoint={"volume": {"reclaimPolicy": policy}}))
+    claim = checkpoint_claim.claim(
+        samples.desired(checkpoint={"volume": {"reclaimPolicy": policy}})
+    )
     assert ("ownerReferences" in claim["metadata"]) == owned
 
 
@@ -111,7 +115,7 @@ def test_a_claim_that_exists_only_ever_grows(asked: int, there: int, storage: st
             **({"storageClassName": storage} if storage else {}),
         }
     }
-    claim = checkpoint_claim.claim(samples.wanted(checkpoint={"volume": volume}))
+    claim = checkpoint_claim.claim(samples.desired(checkpoint={"volume": volume}))
     allowed = checkpoint_claim.claim_as_allowed(claim, found)["spec"]
     assert allowed["accessModes"] == ["ReadWriteOncePod"]
     assert allowed.get("storageClassName") == storage
@@ -120,7 +124,7 @@ def test_a_claim_that_exists_only_ever_grows(asked: int, there: int, storage: st
 
 def test_a_new_claim_is_as_asked() -> None:
     volume = {"size": "2Gi", "storageClassName": "fast"}
-    claim = checkpoint_claim.claim(samples.wanted(checkpoint={"volume": volume}))
+    claim = checkpoint_claim.claim(samples.desired(checkpoint={"volume": volume}))
     assert checkpoint_claim.claim_as_allowed(claim, None) == claim
     assert claim["spec"] == {
         "accessModes": ["ReadWriteOnce"],

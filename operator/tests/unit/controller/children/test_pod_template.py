@@ -10,10 +10,10 @@ import pytest
 from penstock.contract import naming
 from penstock.contract.pod_merge import laid_under
 from penstock.controller.children import rbac
-from penstock.controller.children.stateful_set import driver_set
+from penstock.controller.children.stateful_set import driver_stateful_set
 from penstock.controller.objects import Manifest
 from testkit.controller import samples
-from testkit.controller.fake_cluster import World
+from testkit.controller.fake_cluster import FakeCluster
 
 SECURED: dict[str, Any] = {
     "kafka": {
@@ -34,7 +34,7 @@ SECURED: dict[str, Any] = {
 
 
 def template(**spec: Any) -> Manifest:
-    made: Manifest = driver_set(samples.wanted(**spec))["spec"]["template"]
+    made: Manifest = driver_stateful_set(samples.desired(**spec))["spec"]["template"]
     return made
 
 
@@ -138,14 +138,14 @@ def test_no_environment_holds_a_secret() -> None:
 
 
 def test_an_account_of_the_users_own() -> None:
-    wanted = samples.wanted(serviceAccountName="mine")
-    assert rbac.service_account(wanted) is None
-    assert rbac.role_binding(wanted)["subjects"][0]["name"] == "mine"
+    desired = samples.desired(serviceAccountName="mine")
+    assert rbac.service_account(desired) is None
+    assert rbac.role_binding(desired)["subjects"][0]["name"] == "mine"
     assert template(serviceAccountName="mine")["spec"]["serviceAccountName"] == "mine"
-    world = World()
-    world.apply(serviceAccountName="mine")
-    world.settle()
-    assert not [each for each in world.children() if each.startswith("ServiceAccount ")]
+    cluster = FakeCluster()
+    cluster.apply(serviceAccountName="mine")
+    cluster.settle()
+    assert not [each for each in cluster.children() if each.startswith("ServiceAccount ")]
 
 
 def test_the_text_of_a_python_transform_is_mounted() -> None:

@@ -9,9 +9,8 @@ import pytest
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.contract.driver_report import QueryState
 from penstock.controller.objects import Manifest
-from penstock.controller.observed.state import Observed
-from penstock.controller.status import assessment
-from penstock.controller.status.assessment import Verdict
+from penstock.controller.observed.children import ObservedChildren
+from penstock.controller.status.assessment import Assessment, assess_driver
 from testkit.controller import samples
 
 HASH = "0123456789"
@@ -32,10 +31,10 @@ UNSCHEDULABLE: dict[str, Any] = {
 }
 
 
-def judge(pod: Manifest | None, *executors: Manifest, restarting: bool = False) -> Verdict:
+def assess(pod: Manifest | None, *executors: Manifest, restarting: bool = False) -> Assessment:
     pods = (*executors, *([pod] if pod else []))
-    observed = Observed(stateful_set=samples.stateful_set(), pods=pods)
-    return assessment.of_driver(samples.NAME, HASH, observed, restarting=restarting)
+    children = ObservedChildren(stateful_set=samples.stateful_set(), pods=pods)
+    return assess_driver(samples.NAME, HASH, children, restarting=restarting)
 
 
 def pod(said: Any = None, **status: Any) -> Manifest:
@@ -98,62 +97,62 @@ BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}
 def test_each_situation_has_its_state_and_reason(
     there: Manifest | None, state: str, reason: str
 ) -> None:
-    judged = judge(there)
-    assert (judged.state, judged.reason) == (state, reason)
-    assert judged.message
-    assert judged.ready == (state in ("Running", "Completed"))
-    assert judged.stalled == (state == "Stalled")
+    assessment = assess(there)
+    assert (assessment.state, assessment.reason) == (state, reason)
+    assert assessment.message
+    assert assessment.ready == (state in ("Running", "Completed"))
+    assert assessment.stalled == (state == "Stalled")
 
 
 def test_a_stream_that_ran_before_restarts_when_its_pod_is_missing() -> None:
-    assert judge(None, restarting=True).state == "Restarting"
+    assert assess(None, restarting=True).state == "Restarting"
 
 
 def test_a_pod_on_its_way_out_is_not_ready_whatever_it_says() -> None:
-    going = pod(report())
-    going["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
-    assert judge(going).reason == "DriverStopping"
+    terminating = pod(report())
+    terminating["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
+    assert assess(terminating).reason == "DriverStopping"
 
 
 def test_a_pod_of_another_stateful_set_is_not_this_streams() -> None:
     other = pod(report())
     other["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "uid": "set-0"}]
-    assert judge(other).reason == "NoDriverPod"
+    assert assess(other).reason == "NoDriverPod"
 
 
 def test_the_schedulers_own_words_are_passed_on() -> None:
-    assert SCHEDULER in judge(pod(**UNSCHEDULABLE)).message
+    assert SCHEDULER in assess(pod(**UNSCHEDULABLE)).message
 
 
 def test_a_shortage_of_cores_says_why_the_executors_do_not_come() -> None:
     executors = (samples.executor_pod(1, **UNSCHEDULABLE), samples.executor_pod(2, **UNSCHEDULABLE))
-    judged = judge(pod(report(QueryState.WAITING_FOR_CORES, message="2/4 cores")), *executors)
-    assert judged.message.startswith("2/4 cores")
-    assert judged.message.count(SCHEDULER) == 1
+    assessment = assess(pod(report(QueryState.WAITING_FOR_CORES, message="2/4 cores")), *executors)
+    assert assessment.message.startswith("2/4 cores")
+    assert assessment.message.count(SCHEDULER) == 1
 
 
 def test_a_stream_that_falls_behind_is_ready_and_says_so() -> None:
-    judged = judge(pod(report(message="Epochs take more than three times the interval")))
-    assert judged.ready
-    assert judged.message.startswith("Epochs take")
+    assessment = assess(pod(report(message="Epochs take more than three times the interval")))
+    assert assessment.ready
+    assert assessment.message.startswith("Epochs take")
 
 
 def test_the_end_of_a_log_stays_out_of_the_status() -> None:
     """It is what the kubelet puts there when the driver wrote nothing; it may hold anything."""
-    judged = judge(pod(**ended(1, message="password=hunter2")))
-    assert "hunter2" not in judged.message
-    assert "exit code 1" in judged.message
+    assessment = assess(pod(**ended(1, message="password=hunter2")))
+    assert "hunter2" not in assessment.message
+    assert "exit code 1" in assessment.message
 
 
 @pytest.mark.parametrize(
     ("end", "words"), [((137, "OOMKilled"), "spec.driver.memory"), ((137, "Error"), "signal 9")]
 )
 def test_an_end_without_words_is_told_in_ours(end: tuple[int, str], words: str) -> None:
-    assert words in judge(pod(**ended(*end))).message
+    assert words in assess(pod(**ended(*end))).message
 
 
 def test_a_query_that_waits_for_its_source_is_not_said_to_be_restarted() -> None:
     left_running = report(QueryState.RESTARTING, last_failure=BROKER, committed=True)
     failed = report(QueryState.RESTARTING, last_failure=BROKER, committed=False)
-    assert "waits for its source" in judge(pod(left_running)).message
-    assert "restarted from its checkpoint" in judge(pod(failed)).message
+    assert "waits for its source" in assess(pod(left_running)).message
+    assert "restarted from its checkpoint" in assess(pod(failed)).message

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.api.v1alpha1.status import DriverSeen, LastFailure, Restarts, StreamStatus
+from penstock.api.v1alpha1.status import Internal, LastFailure, Restarts, StreamStatus
 from penstock.controller.observed.driver_pod import DriverPod
 from penstock.controller.status import restarts
 from testkit.controller import samples
@@ -30,9 +30,11 @@ def after(*pods: DriverPod | None) -> StreamStatus:
     """The status after the operator saw these, one after the other."""
     status = StreamStatus()
     for each in pods:
-        past = restarts.advance(status, each)
+        history = restarts.update_history(status, each)
         status = StreamStatus(
-            restarts=past.restarts, driver=past.seen, last_failure=past.last_failure
+            restarts=history.restarts,
+            internal=history.internal,
+            last_failure=history.last_failure,
         )
     return status
 
@@ -113,7 +115,7 @@ def test_a_report_that_cannot_be_read_is_none() -> None:
 
 def test_the_bookmark_names_the_pod_it_is_about() -> None:
     status = after(pod(restarts=1, query_restarts=2))
-    assert status.driver == DriverSeen(
-        pod_uid="pod-1", spec_hash=HASH, container_restarts=1, query_restarts=2
+    assert status.internal == Internal(
+        driver_pod_uid="pod-1", spec_hash=HASH, container_restarts=1, query_restarts=2
     )
     assert isinstance(status.restarts, Restarts)

@@ -1,4 +1,4 @@
-"""The status: written when something happened, and not otherwise."""
+"""The status of a stream: its content, and when it is written."""
 
 from __future__ import annotations
 
@@ -9,138 +9,311 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.api.v1alpha1.status import Cause, LastRepair, StreamState, StreamStatus
+from penstock.api.v1alpha1.status import (
+    MAX_COMMITTED_OFFSETS,
+    Cause,
+    CommittedOffset,
+    Cores,
+    LastRepair,
+    StreamState,
+    StreamStatus,
+)
 from penstock.contract import naming
+from penstock.contract.driver_report import QueryState
 from penstock.controller.objects import Manifest
 from penstock.controller.observed.driver_pod import DriverPod
-from penstock.controller.status.assessment import Verdict
-from penstock.controller.status.events import as_event, notices
-from penstock.controller.status.stream_status import Standing, as_manifest, stand, status_before
-from penstock.validation.problems import Problem
+from penstock.controller.observed.stream import ObservedStream, parse_stream
+from penstock.controller.status.assessment import Assessment
+from penstock.controller.status.events import event_manifest, stream_events
+from penstock.controller.status.stream_status import StatusUpdate, plan_status, status_manifest
 from testkit.controller import samples
 
-HASH = "0123456789"
 LATER = samples.T0 + timedelta(hours=1)
-RUNNING = Verdict(StreamState.RUNNING, "Running", "fine")
-BROKEN = Verdict(StreamState.STALLED, "Broken", "mend it")
-VERDICTS = [Verdict(state, "Why", "because") for state in StreamState]
+NEW = samples.observed()
+HASH = samples.desired().spec_hash
+RUNNING = Assessment(StreamState.RUNNING, "Running", "fine")
+BROKEN = Assessment(StreamState.STALLED, "Broken", "repair it")
+ASSESSMENTS = [Assessment(state, "Why", "because") for state in StreamState]
+SLOW_UDF: dict[str, Any] = {
+    "transform": {
+        "python": {
+            "function": "mine:clean",
+            "inline": "def clean(source):\n    return source.selectExpr('value')\n",
+        }
+    }
+}
 
 
-def pod(**said: Any) -> DriverPod:
-    return DriverPod(samples.driver_pod(HASH, samples.report(HASH, **said)))
+def pod(**report: Any) -> DriverPod:
+    return DriverPod(samples.driver_pod(HASH, samples.report(HASH, **report)))
 
 
-def with_status(standing: Standing, written: str | None = None) -> Manifest:
-    raw = samples.stored()
-    raw["status"] = as_manifest(raw, standing.status)["status"]
-    if written is not None:
+def stored(update: StatusUpdate, *, written: str = "", **spec: Any) -> ObservedStream:
+    """The stream as it is read back after its status was written."""
+    raw: Manifest = samples.stored(**spec)
+    raw["status"] = status_manifest(NEW, update.status)["status"]
+    if written:
         entry = {"manager": naming.FIELD_MANAGER, "subresource": "status", "time": written}
         raw["metadata"]["managedFields"] = [entry]
-    return raw
+    return parse_stream(raw, samples.IMAGE)
 
 
-@pytest.mark.parametrize("verdict", VERDICTS, ids=lambda each: each.state)
-def test_the_conditions_make_sense_to_kstatus(verdict: Verdict) -> None:
-    """At most one of the three holds: Ready, or on the way there, or in need of help."""
-    status = stand(samples.stored(), verdict, None, samples.T0).status
-    assert [each.type for each in status.conditions] == ["Ready", "Reconciling", "Stalled"]
+def conditions(status: StreamStatus) -> dict[str, tuple[str, str]]:
+    return {each.type: (each.status, each.reason) for each in status.conditions}
+
+
+@pytest.mark.parametrize("assessment", ASSESSMENTS, ids=lambda each: each.state)
+def test_conditions_follow_kstatus(assessment: Assessment) -> None:
+    """Exactly one of Ready, Reconciling and Stalled is True."""
+    status = plan_status(NEW, assessment, None, samples.T0).status
+    assert [each.type for each in status.conditions] == [
+        "Ready", "Reconciling", "Stalled", "Warning",
+    ]  # fmt: skip
     assert [each.status for each in status.conditions].count("True") == 1
     assert {each.observed_generation for each in status.conditions} == {1}
-    assert all(each.message for each in status.conditions)
+    assert all(each.message and each.reason for each in status.conditions)
 
 
-@given(st.sampled_from(VERDICTS), st.sampled_from(VERDICTS))
-def test_a_transition_time_moves_only_with_its_status(one: Verdict, other: Verdict) -> None:
-    before = stand(samples.stored(), one, None, samples.T0)
-    after = stand(with_status(before), other, None, LATER)
+def test_false_conditions_say_why() -> None:
+    running = plan_status(NEW, RUNNING, pod(), samples.T0).status
+    assert conditions(running) == {
+        "Ready": ("True", "Running"),
+        "Reconciling": ("False", "UpToDate"),
+        "Stalled": ("False", "NotStalled"),
+        "Warning": ("False", "NoWarnings"),
+    }
+    broken = plan_status(NEW, BROKEN, pod(), samples.T0).status
+    assert conditions(broken) == {
+        "Ready": ("False", "Broken"),
+        "Reconciling": ("False", "Stalled"),
+        "Stalled": ("True", "Broken"),
+        "Warning": ("False", "NoWarnings"),
+    }
+
+
+def test_warning_is_unknown_if_the_spec_cannot_be_read() -> None:
+    unreadable = samples.observed(trigger={"continuous": {"checkpointInterval": "soon"}})
+    status = plan_status(unreadable, BROKEN, None, samples.T0).status
+    assert conditions(status)["Warning"] == ("Unknown", "InvalidSpec")
+
+
+@given(st.sampled_from(ASSESSMENTS), st.sampled_from(ASSESSMENTS))
+def test_a_transition_time_changes_only_with_its_status(one: Assessment, other: Assessment) -> None:
+    before = plan_status(NEW, one, None, samples.T0)
+    after = plan_status(stored(before), other, None, LATER)
     for old, new in zip(before.status.conditions, after.status.conditions, strict=True):
-        moved = old.status != new.status
-        assert new.last_transition_time == (LATER if moved else samples.T0)
+        changed = old.status != new.status
+        assert new.last_transition_time == (LATER if changed else samples.T0)
 
 
-@pytest.mark.parametrize("verdict", VERDICTS, ids=lambda each: each.state)
-def test_the_same_again_is_the_same_status(verdict: Verdict) -> None:
-    """It survives the way through the API server unchanged."""
-    raw = with_status(stand(samples.stored(), verdict, pod(), samples.T0))
-    assert stand(raw, verdict, pod(), LATER).status == status_before(raw)
+@pytest.mark.parametrize("assessment", ASSESSMENTS, ids=lambda each: each.state)
+def test_the_same_input_gives_the_same_status(assessment: Assessment) -> None:
+    """Also after the status went through the API server."""
+    stream = stored(plan_status(NEW, assessment, offsets(1, 2), samples.T0))
+    assert plan_status(stream, assessment, offsets(1, 2), LATER).status == stream.status
 
 
-def test_numbers_wait_for_the_beat_and_everything_else_does_not() -> None:
-    raw = with_status(stand(samples.stored(), RUNNING, pod(), samples.T0), "2026-11-21T00:00:00Z")
+def offsets(*values: int, omitted: int | None = None, **report: Any) -> DriverPod:
+    committed = [
+        CommittedOffset(topic="flags", partition=number, offset=offset)
+        for number, offset in enumerate(values)
+    ]
+    return pod(committed_offsets=committed, committed_offsets_omitted=omitted, **report)
+
+
+@pytest.mark.parametrize("numbers", [{"epoch": 7}, {"lag": 9}, {}], ids=str)
+def test_numbers_wait_for_the_interval_and_nothing_else_does(numbers: dict[str, int]) -> None:
+    stream = stored(
+        plan_status(NEW, RUNNING, offsets(1), samples.T0), written="2026-11-21T00:00:00Z"
+    )
     soon = samples.T0 + timedelta(seconds=4)
-    held = stand(raw, RUNNING, pod(epoch=7, lag=9), soon)
-    assert held.status == status_before(raw)
-    assert held.due == timedelta(seconds=6)
-    assert stand(raw, BROKEN, pod(epoch=7), soon).status.epoch == 7
-    assert stand(raw, RUNNING, pod(epoch=7), LATER).status.epoch == 7
+    held = plan_status(stream, RUNNING, offsets(8, **numbers), soon)
+    assert held.status == stream.status
+    assert held.numbers_due_in == timedelta(seconds=6)
+    written = plan_status(stream, RUNNING, offsets(8, **numbers), LATER)
+    assert written.numbers_due_in is None
+    assert written.status.committed_offsets == [
+        CommittedOffset(topic="flags", partition=0, offset=8)
+    ]
+    for name, number in numbers.items():
+        assert getattr(written.status, name) == number
+    assert plan_status(stream, BROKEN, offsets(8, epoch=7), soon).status.epoch == 7
 
 
-def test_a_clock_that_is_far_behind_holds_nothing_back() -> None:
-    raw = with_status(stand(samples.stored(), RUNNING, pod(), samples.T0), "2026-11-22T00:00:00Z")
-    assert stand(raw, RUNNING, pod(epoch=7), samples.T0).status.epoch == 7
+def test_a_clock_that_is_far_behind_delays_nothing() -> None:
+    stream = stored(plan_status(NEW, RUNNING, pod(), samples.T0), written="2026-11-22T00:00:00Z")
+    assert plan_status(stream, RUNNING, pod(epoch=7), samples.T0).status.epoch == 7
 
 
-def test_without_a_driver_no_number_pretends_to_be_current() -> None:
-    """What was reached stays; what was measured goes."""
-    raw = with_status(stand(samples.stored(), RUNNING, pod(epoch=7), samples.T0))
-    status = stand(raw, VERDICTS[0], None, LATER).status
+def test_without_a_driver_the_status_keeps_progress_and_drops_measurements() -> None:
+    stream = stored(plan_status(NEW, RUNNING, offsets(3, epoch=7), samples.T0))
+    status = plan_status(stream, ASSESSMENTS[0], None, LATER).status
     assert (status.epoch, status.partitions) == (7, 4)
+    assert status.committed_offsets == [CommittedOffset(topic="flags", partition=0, offset=3)]
     assert (status.executors, status.cores, status.lag) == (None, None, None)
 
 
-def test_a_status_that_cannot_be_read_is_as_good_as_none() -> None:
-    assert status_before({"status": {"state": "Nonsense"}}) == StreamStatus()
+def test_committed_offsets_are_bounded_and_the_rest_is_counted() -> None:
+    many = offsets(*range(MAX_COMMITTED_OFFSETS), omitted=3)
+    status = plan_status(NEW, RUNNING, many, samples.T0).status
+    assert status.committed_offsets is not None
+    assert len(status.committed_offsets) == MAX_COMMITTED_OFFSETS
+    assert status.committed_offsets_omitted == 3
 
 
-def test_events_are_about_transitions_only() -> None:
-    none = StreamStatus()
-    running = stand(samples.stored(), RUNNING, pod(), samples.T0).status
-    broken = stand(samples.stored(), BROKEN, pod(), samples.T0).status
-    restarted = stand(with_status(Standing(running)), RUNNING, pod(query_restarts=1), LATER).status
-    assert [each.reason for each in notices(none, running)] == ["Running"]
-    assert [each.reason for each in notices(running, running)] == []
-    assert [each.reason for each in notices(running, broken)] == ["Broken"]
-    assert [each.reason for each in notices(broken, broken)] == []
-    assert [each.reason for each in notices(running, restarted)] == ["QueryRestarted"]
+def test_a_source_without_offsets_shows_none_of_an_earlier_source() -> None:
+    before = plan_status(NEW, RUNNING, offsets(3, omitted=1), samples.T0)
+    stream = stored(before, source={"rate": {}})
+    status = plan_status(stream, RUNNING, None, LATER).status
+    assert (status.committed_offsets, status.committed_offsets_omitted) == (None, None)
+
+
+def test_cores_are_two_integers() -> None:
+    status = plan_status(NEW, RUNNING, pod(registered_cores=3, cores=4), samples.T0).status
+    assert status.cores == Cores(registered=3, desired=4)
+    assert status_manifest(NEW, status)["status"]["cores"] == {"registered": 3, "desired": 4}
+
+
+def test_the_next_retry_time_is_reported_only_while_the_query_restarts() -> None:
+    waiting = pod(state=QueryState.RESTARTING, next_retry_time=LATER)
+    restarting = Assessment(StreamState.RESTARTING, "Why", "because")
+    assert plan_status(NEW, restarting, waiting, samples.T0).status.next_retry_time == LATER
+    assert plan_status(NEW, BROKEN, waiting, samples.T0).status.next_retry_time is None
+
+
+KAFKA_SINK = samples.stream()["spec"]["sink"]
 
 
 @pytest.mark.parametrize(
-    ("cause", "told"),
+    ("trigger", "mode"),
+    [
+        ({"continuous": {"checkpointInterval": "1s"}}, "Continuous"),
+        ({"microBatch": {}}, "MicroBatch"),
+        ({"microBatch": {"asyncProgress": {}}}, "AsyncMicroBatch"),
+        ({"realTime": {}}, "RealTime"),
+        ({"availableNow": {}}, "AvailableNow"),
+    ],
+)
+def test_the_mode_is_named(trigger: dict[str, Any], mode: str) -> None:
+    stream = samples.observed(trigger=trigger)
+    assert plan_status(stream, RUNNING, None, samples.T0).status.mode == mode
+
+
+def test_an_invalid_edit_keeps_the_mode_and_the_settings_that_run() -> None:
+    before = plan_status(NEW, RUNNING, pod(), samples.T0)
+    stream = stored(before, **samples.AGGREGATE)
+    status = plan_status(stream, BROKEN, pod(), LATER).status
+    assert status.mode == "Continuous"
+    assert status.effective == before.status.effective
+
+
+def test_effective_settings_are_those_of_the_driver_pod() -> None:
+    """During a rollout they are those of the previous revision."""
+    assert plan_status(NEW, RUNNING, None, samples.T0).status.effective is None
+    before = plan_status(NEW, RUNNING, pod(), samples.T0)
+    effective = before.status.effective
+    assert effective is not None
+    assert (effective.image, effective.revision) == (samples.IMAGE, HASH)
+    assert effective.output_mode == "append"
+    edited = stored(before, image="another:image")
+    assert plan_status(edited, ASSESSMENTS[1], pod(), LATER).status.effective == effective
+    desired = edited.desired
+    assert desired is not None
+    rolled_out = DriverPod(samples.driver_pod(desired.spec_hash))
+    changed = plan_status(edited, RUNNING, rolled_out, LATER).status.effective
+    assert changed is not None
+    assert (changed.image, changed.revision) == ("another:image", desired.spec_hash)
+
+
+def test_effective_settings_have_all_defaults() -> None:
+    effective = plan_status(NEW, RUNNING, pod(), samples.T0).status.effective
+    assert effective is not None
+    assert effective.driver is not None
+    assert effective.driver.model_dump() == {"cpu": "500m", "memory": "1536Mi", "heap": "1024Mi"}
+    assert effective.executor is not None
+    assert effective.executor.model_dump() == {
+        "cores": 1, "cpu": "1", "memory": "1408Mi", "heap": "1024Mi",
+    }  # fmt: skip
+
+
+def test_an_unreadable_status_counts_as_none() -> None:
+    raw = samples.stored()
+    raw["status"] = {"partitions": "many"}
+    assert parse_stream(raw, samples.IMAGE).status == StreamStatus()
+
+
+def test_states_and_condition_types_of_a_newer_operator_can_be_read() -> None:
+    raw = samples.stored()
+    raw["status"] = status_manifest(NEW, plan_status(NEW, RUNNING, None, samples.T0).status)[
+        "status"
+    ]
+    raw["status"]["state"] = "Draining"
+    raw["status"]["conditions"].append({**raw["status"]["conditions"][0], "type": "Paused"})
+    status = parse_stream(raw, samples.IMAGE).status
+    assert status.state == "Draining"
+    assert status.conditions[-1].type == "Paused"
+
+
+def test_events_are_created_for_transitions_only() -> None:
+    none = StreamStatus()
+    running = plan_status(NEW, RUNNING, pod(), samples.T0)
+    broken = plan_status(NEW, BROKEN, pod(), samples.T0).status
+    restarted = plan_status(stored(running), RUNNING, pod(query_restarts=1), LATER).status
+    for before, after, reasons in (
+        (none, running.status, ["Running"]),
+        (running.status, running.status, []),
+        (running.status, broken, ["Broken"]),
+        (broken, broken, []),
+        (running.status, restarted, ["QueryRestarted"]),
+    ):
+        assert [each.reason for each in stream_events(before, after)] == reasons
+
+
+@pytest.mark.parametrize(
+    ("cause", "types"),
     [(Cause.CRASH, []), (Cause.SWITCH, ["Normal"]), (Cause.DAMAGE, ["Warning"])],
 )
-def test_a_mended_checkpoint_is_an_event_where_more_than_a_crash_led_to_it(
-    cause: Cause, told: list[str]
+def test_a_repaired_checkpoint_gets_an_event_unless_a_crash_was_the_cause(
+    cause: Cause, types: list[str]
 ) -> None:
     repair = LastRepair(reason="Kind", cause=cause, message="what", time=samples.T0)
-    before = stand(samples.stored(), RUNNING, pod(), samples.T0)
-    after = stand(with_status(before), RUNNING, pod(last_repair=repair), LATER)
-    found = notices(before.status, after.status)
-    assert [each.type for each in found] == told
+    before = plan_status(NEW, RUNNING, pod(), samples.T0)
+    after = plan_status(stored(before), RUNNING, pod(last_repair=repair), LATER)
+    found = stream_events(before.status, after.status)
+    assert [each.type for each in found] == types
     assert {each.reason for each in found} <= {"CheckpointRepaired"}
-    # A driver that starts anew has nothing to say of it, and it stays; once told, it is told.
-    later = stand(with_status(after), RUNNING, pod(), LATER)
+    # A new driver process does not report the repair. The status keeps it, without a new event.
+    later = plan_status(stored(after), RUNNING, pod(), LATER)
     assert later.status.last_repair == repair
-    assert not notices(after.status, later.status)
+    assert not stream_events(after.status, later.status)
 
 
 def test_the_same_event_has_the_same_name() -> None:
-    """So that telling it again after a crash tells it once."""
-    (notice,) = notices(StreamStatus(), stand(samples.stored(), BROKEN, None, samples.T0).status)
-    events = [as_event(notice, samples.stored(), when) for when in (samples.T0, samples.T0, LATER)]
+    """So that a retry after a crash does not create it twice."""
+    (event,) = stream_events(StreamStatus(), plan_status(NEW, BROKEN, None, samples.T0).status)
+    events = [event_manifest(event, NEW, when) for when in (samples.T0, samples.T0, LATER)]
     names = [each["metadata"]["name"] for each in events]
     assert names[0] == names[1] != names[2]
     assert events[0]["eventTime"] == "2026-11-21T00:00:00.000000Z"
 
 
-def test_a_warning_is_a_condition_and_an_event_while_it_holds() -> None:
-    """kstatus and Argo CD ignore the type: the stream is as healthy as it was."""
-    warnings = [Problem("SlowFunction", "slow"), Problem("Other", "and more")]
-    plain = stand(samples.stored(), RUNNING, pod(), samples.T0)
-    warned = stand(with_status(plain), RUNNING, pod(), LATER, warnings)
-    warning = warned.status.conditions[-1]
-    assert (warning.type, warning.status, warning.reason) == ("Warning", "True", "SlowFunction")
-    assert warning.message == "slow; and more"
-    assert [each.reason for each in notices(plain.status, warned.status)] == ["SlowFunction"]
-    assert not notices(warned.status, warned.status)
-    cleared = stand(with_status(warned), RUNNING, pod(), LATER).status
-    assert [each.type for each in cleared.conditions] == ["Ready", "Reconciling", "Stalled"]
+def test_a_warning_is_a_condition_and_one_event_while_it_holds() -> None:
+    """kstatus and Argo CD ignore the type, so the stream stays healthy."""
+    before = plan_status(NEW, RUNNING, pod(), samples.T0)
+    warned = plan_status(stored(before, **SLOW_UDF), RUNNING, pod(), LATER)
+    assert conditions(warned.status)["Warning"] == ("True", "PythonInContinuousMode")
+    assert conditions(warned.status)["Ready"] == ("True", "Running")
+    reasons = [each.reason for each in stream_events(before.status, warned.status)]
+    assert reasons == ["PythonInContinuousMode"]
+    assert not stream_events(warned.status, warned.status)
+    cleared = plan_status(stored(warned), RUNNING, pod(), LATER).status
+    assert conditions(cleared)["Warning"] == ("False", "NoWarnings")
+    assert not stream_events(warned.status, cleared)
+
+
+def test_a_warning_lists_every_problem() -> None:
+    both = {**SLOW_UDF, "sparkConf": {"spark.my.password": "x"}}
+    status = plan_status(samples.observed(**both), RUNNING, None, samples.T0).status
+    message = status.conditions[-1].message
+    assert "526 ms" in message
+    assert "; spec.sparkConf: spark.my.password" in message

@@ -36,7 +36,7 @@ class Clock:
         return self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class FakeCluster:
+class FakeKubernetesApi:
     """What the API server does as far as the operator depends on it.
 
     An object is what others wrote with what the operator applied on top; a field that is no
@@ -77,11 +77,11 @@ class FakeCluster:
 
     async def apply_status(self, manifest: Manifest) -> Manifest:
         there = self.objects.get(_id(manifest))
-        wanted = manifest["metadata"]
+        desired = manifest["metadata"]
         if there is None:
             raise ApiError(404, "NotFound", "no such stream")
         for field in ("uid", "resourceVersion"):
-            if there["metadata"][field] != wanted[field]:
+            if there["metadata"][field] != desired[field]:
                 raise ApiError(409, "Conflict", f"{field} is another")
         return self._write("status", lambda: self._set_status(there, manifest["status"]))
 

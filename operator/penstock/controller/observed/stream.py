@@ -1,0 +1,93 @@
+"""A stream as the API server holds it, parsed once. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from penstock.api.v1alpha1.status import StreamStatus
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.contract import naming
+from penstock.controller import objects
+from penstock.controller.children import desired_stream
+from penstock.controller.children.desired_stream import DesiredStream
+from penstock.controller.objects import Manifest
+from penstock.validation import problems
+from penstock.validation.problems import Problem
+
+
+@dataclass(frozen=True)
+class ObservedStream:
+    """A stream's metadata, its status, and its spec or what is wrong with it."""
+
+    name: str
+    namespace: str
+    uid: str
+    resource_version: str
+    generation: int
+    terminating: bool
+    status: StreamStatus
+    has_status: bool
+    """Whether the operator has reconciled this stream before."""
+    status_written: datetime | None
+    """When the operator last wrote the status."""
+    desired: DesiredStream | None
+    """None if the spec is invalid; `problems` then says why."""
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] | None = None
+    """None if the spec cannot be read."""
+
+
+def parse_stream(raw: Manifest, default_image: str) -> ObservedStream:
+    """Parses a stream that was read from the API server."""
+    desired, found, warnings = _parse_spec(raw, default_image)
+    meta = raw["metadata"]
+    return ObservedStream(
+        name=meta["name"],
+        namespace=meta["namespace"],
+        uid=meta["uid"],
+        resource_version=meta["resourceVersion"],
+        generation=meta["generation"],
+        terminating=objects.is_terminating(raw),
+        status=_parse_status(raw),
+        has_status=raw.get("status") is not None,
+        status_written=_status_written(raw),
+        desired=desired,
+        problems=found,
+        warnings=warnings,
+    )
+
+
+def _parse_spec(
+    raw: Manifest, default_image: str
+) -> tuple[DesiredStream | None, tuple[Problem, ...], tuple[Problem, ...] | None]:
+    try:
+        stream = ContinuousStream.model_validate(raw)
+    except ValidationError as error:
+        return None, tuple(problems.describe_error(error)), None
+    found = tuple(problems.find_problems(stream.spec))
+    warnings = tuple(problems.find_warnings(stream.spec))
+    if found:
+        return None, found, warnings
+    return desired_stream.resolve(stream, raw["metadata"]["uid"], default_image), (), warnings
+
+
+def _parse_status(raw: Manifest) -> StreamStatus:
+    """The status; an empty one if it cannot be read."""
+    try:
+        return StreamStatus.model_validate(raw.get("status") or {})
+    except ValidationError:
+        return StreamStatus()
+
+
+def _status_written(raw: Manifest) -> datetime | None:
+    times = [
+        datetime.fromisoformat(entry["time"])
+        for entry in raw["metadata"].get("managedFields") or []
+        if entry.get("manager") == naming.FIELD_MANAGER
+        and entry.get("subresource") == "status"
+        and "time" in entry
+    ]
+    return max(times, default=None)

@@ -19,6 +19,9 @@ GOOD: dict[str, Any] = {
     "trigger": {"continuous": {"checkpointInterval": "1s"}},
 }
 REF = {"name": "credentials", "key": "k"}
+SHARED: dict[str, Any] = {"bootstrapServers": KAFKA}
+LOGIN: dict[str, Any] = {"mechanism": "PLAIN", "username": "u", "passwordSecret": REF}
+DRIVER_LIMITS = "driver.resources.limits"
 
 
 @dataclass(frozen=True)
@@ -89,9 +92,42 @@ RING_1 = (
         {"source.kafka.topics": ["not a topic"]}, "spec.source.kafka.topics", "should match",
     ),
     Bad({"sink.kafka.topic": "a/b"}, "spec.sink.kafka.topic", "should match"),
+    # The connection that source and sink share
     Bad(
-        {"source.kafka.bootstrapServers": ...}, "spec.source.kafka.bootstrapServers",
-        "this field is required", ring1="Required value",
+        {"source.kafka.bootstrapServers": ...}, "spec",
+        "spec.source.kafka has no brokers: set its bootstrapServers, or set spec.kafka",
+    ),
+    Bad({"sink.kafka.bootstrapServers": ...}, "spec", "spec.sink.kafka has no brokers: set"),
+    Bad(
+        {"kafka": {"tls": {}}}, "spec.kafka.bootstrapServers", "this field is required",
+        ring1="Required value",
+    ),
+    Bad(
+        {"kafka": SHARED, "source.kafka.bootstrapServers": ..., "source.kafka.tls": {}},
+        "spec.source.kafka", "need bootstrapServers beside them: set bootstrapServers here",
+    ),
+    Bad(
+        {"kafka": SHARED, "sink.kafka.bootstrapServers": ..., "sink.kafka.sasl": LOGIN},
+        "spec.sink.kafka", "need bootstrapServers beside them: set bootstrapServers here",
+    ),
+    Bad(
+        {
+            "kafka": SHARED, "sink.kafka.bootstrapServers": ...,
+            "sink.kafka.secretOptions": {"kafka.sasl.jaas.config": REF},
+        },
+        "spec.sink.kafka", "need bootstrapServers beside them: set bootstrapServers here",
+    ),
+    Bad(
+        {"kafka": {**SHARED, "options": {"maxOffsetsPerTrigger": "5"}}}, "spec.kafka",
+        "takes options of Kafka's clients only, with the prefix kafka.: put options of Spark's",
+    ),
+    Bad(
+        {"kafka": {**SHARED, "options": {"kafka.bootstrap.servers": "x:1"}}}, "spec.kafka",
+        "kafka.bootstrap.servers cannot be set here",
+    ),
+    Bad(
+        {"kafka": {**SHARED, "options": {"kafka.ssl.key.secret": "x"}}}, "spec.kafka",
+        "options cannot hold a credential in plain text: use secretOptions",
     ),
     Bad(
         {"source.kafka.startingOffsets": "newest"}, "spec.source.kafka.startingOffsets",
@@ -109,19 +145,19 @@ RING_1 = (
     Bad({"source.kafka.options": {"assign": "{}"}}, "spec.source.kafka", "use assign"),
     Bad(
         {"source.kafka.options": {"startingOffsets": "{}"}}, "spec.source.kafka",
-        "startingOffsets cannot be set here, a field says it: use startingOffsets",
+        "startingOffsets cannot be set here: use startingOffsets",
     ),
     Bad(
         {"source.kafka.options": {"failOnDataLoss": "false"}}, "spec.source.kafka",
-        "failOnDataLoss cannot be set here, a field says it: use failOnDataLoss",
+        "failOnDataLoss cannot be set here: use failOnDataLoss",
     ),
     Bad(
         {"source.kafka.options": {"kafka.security.protocol": "SSL"}}, "spec.source.kafka",
-        "kafka.security.protocol cannot be set here, a field says it: use tls and sasl",
+        "kafka.security.protocol cannot be set here: use tls and sasl",
     ),
     Bad(
         {"sink.kafka.options": {"kafka.sasl.jaas.config": "x"}}, "spec.sink.kafka",
-        "kafka.sasl.jaas.config cannot be set here, a field says it: use sasl, or secretOptions",
+        "kafka.sasl.jaas.config cannot be set here: use sasl, or secretOptions",
     ),
     Bad(
         {"sink.kafka.options": {"kafka.x.client.secret": "x"}}, "spec.sink.kafka",
@@ -130,7 +166,7 @@ RING_1 = (
     Bad({"sink.kafka.options": {"topic": "x"}}, "spec.sink.kafka", "use topic"),
     Bad(
         {"sink.kafka.options": {"checkpointLocation": "/x"}}, "spec.sink.kafka",
-        "checkpointLocation cannot be set here, a field says it: use spec.checkpoint",
+        "checkpointLocation cannot be set here: use spec.checkpoint",
     ),
     Bad(
         {"sink.kafka.options": {"asyncProgressTrackingEnabled": "true"}}, "spec.sink.kafka",
@@ -138,22 +174,53 @@ RING_1 = (
     ),
     Bad(
         {"sink.kafka.options": {"kafka.a": "1"}, "sink.kafka.secretOptions": {"kafka.a": REF}},
-        "spec.sink.kafka", "stands in options and in secretOptions: keep the one in secretOptions",
+        "spec.sink.kafka", "is in options and in secretOptions: keep the one in secretOptions",
     ),
     Bad(
         {
-            "sink.kafka.sasl": {"mechanism": "PLAIN", "username": "u", "passwordSecret": REF},
+            "sink.kafka.sasl": LOGIN,
             "sink.kafka.secretOptions": {"kafka.sasl.jaas.config": REF},
         },
         "spec.sink.kafka", "exclude each other: keep one",
     ),
+    # Authentication
     Bad(
         {"sink.kafka.sasl": {"mechanism": "SCRAM", "username": "u", "passwordSecret": REF}},
-        "spec.sink.kafka.sasl.mechanism", "SCRAM-SHA-256",
+        "spec.sink.kafka.sasl", "are for the mechanisms PLAIN, SCRAM-SHA-256, SCRAM-SHA-512: use",
     ),
     Bad(
-        {"sink.kafka.sasl": {"mechanism": "PLAIN", "username": "u"}},
-        "spec.sink.kafka.sasl.passwordSecret", "this field is required", ring1="Required value",
+        {"sink.kafka.sasl": {"mechanism": "scram", "username": "u", "passwordSecret": REF}},
+        "spec.sink.kafka.sasl.mechanism", "should match",
+    ),
+    Bad(
+        {"sink.kafka.sasl": {"mechanism": "PLAIN", "username": "u"}}, "spec.sink.kafka.sasl",
+        "takes exactly one of: passwordSecret (with username), jaasConfigSecret, jaasConfig",
+    ),
+    Bad(
+        {"sink.kafka.sasl": {"mechanism": "PLAIN", "passwordSecret": REF}}, "spec.sink.kafka.sasl",
+        "username and passwordSecret need each other: set both",
+    ),
+    Bad(
+        {"sink.kafka.sasl": {**LOGIN, "jaasConfigSecret": REF}}, "spec.sink.kafka.sasl",
+        "takes exactly one of: passwordSecret (with username), jaasConfigSecret, jaasConfig",
+    ),
+    Bad(
+        {"sink.kafka.sasl": {"mechanism": "OAUTHBEARER"}}, "spec.sink.kafka.sasl",
+        "takes exactly one of: passwordSecret (with username), jaasConfigSecret, jaasConfig",
+    ),
+    Bad(
+        {"sink.kafka.sasl": {"mechanism": "OAUTHBEARER",
+                             "jaasConfig": 'a.Login required clientId="i" clientSecret="x";'}},
+        "spec.sink.kafka.sasl",
+        "jaasConfig cannot hold a credential in plain text: put the whole text into a Secret",
+    ),
+    Bad(
+        {"sink.kafka.sasl": {"mechanism": "PLAIN", "jaasConfig": "a.B required Password = x;"}},
+        "spec.sink.kafka.sasl", "jaasConfig cannot hold a credential in plain text",
+    ),
+    Bad(
+        {"sink.kafka.sasl": {**LOGIN, "clientCallbackHandlerClass": "no class"}},
+        "spec.sink.kafka.sasl.clientCallbackHandlerClass", "should match",
     ),
     Bad(
         {"source.kafka.tls": {"caSecret": {"name": "own"}}}, "spec.source.kafka.tls.caSecret.key",
@@ -180,8 +247,17 @@ RING_1 = (
     # Transform
     Bad(
         {"transform": {"sql": "SELECT 1", "python": {"function": "m:f"}}}, "spec.transform",
-        "sql and python exclude each other",
+        "sql, python and java exclude each other",
     ),
+    Bad(
+        {"transform": {"sql": "SELECT 1", "java": {"className": "a.B"}}}, "spec.transform",
+        "sql, python and java exclude each other",
+    ),
+    Bad(
+        {"transform": {"java": {"className": "a-b"}}}, "spec.transform.java.className",
+        "should match",
+    ),
+    Bad({"queryName": "no name"}, "spec.queryName", "should match"),
     Bad(
         {"transform": {"python": {"function": "m:f", "inline": "x", "configMap": REF}}},
         "spec.transform.python", "inline and configMap exclude each other: keep one",
@@ -207,14 +283,52 @@ RING_1 = (
         "batchDuration must be at least 5s: Spark refuses shorter ones",
     ),
     Bad(
+        {"trigger": {"realTime": {"batchDuration": "4s 999ms"}}},
+        "spec.trigger.realTime.batchDuration",
+        "batchDuration must be at least 5s: Spark refuses shorter ones",
+    ),
+    Bad(
         {"trigger": {"microBatch": {"interval": "1 week"}}}, "spec.trigger.microBatch.interval",
         "not a duration: write for example 500ms, 1s or 5m",
     ),
-    Bad({"driver.memory": "lots"}, "spec.driver.memory", "write for example 512Mi or 2Gi"),
-    Bad({"driver.memory": "449Mi"}, "spec.driver", "memory must be at least 450Mi"),
-    Bad({"executor.memory": "256Mi"}, "spec.executor", "memory must be at least 450Mi"),
-    Bad({"executor.memoryOverhead": "1"}, "spec.executor.memoryOverhead", "for example 512Mi"),
-    Bad({"driver.coreRequest": "half"}, "spec.driver.coreRequest", "for example 500m or 2"),
+    Bad({f"{DRIVER_LIMITS}.memory": "lots"}, f"spec.{DRIVER_LIMITS}.memory", "for example 512Mi"),
+    Bad({f"{DRIVER_LIMITS}.memory": "1gb"}, f"spec.{DRIVER_LIMITS}.memory", "for example 512Mi"),
+    # Thousandths of a byte, where 512Mi was meant
+    Bad({f"{DRIVER_LIMITS}.memory": "512m"}, f"spec.{DRIVER_LIMITS}.memory", "1Mi or more"),
+    Bad({f"{DRIVER_LIMITS}.memory": "961Mi"}, "spec.driver", "heap must be at least 450Mi"),
+    Bad(
+        {f"{DRIVER_LIMITS}.memory": "2Gi", "driver.memoryOverhead": "1600Mi"}, "spec.driver",
+        "heap must be at least 450Mi",
+    ),
+    Bad({"driver.memoryOverhead": "3Gi"}, "spec.driver", "raise the memory or lower the overhead"),
+    Bad({"executor.resources.requests.memory": 833 * 2**20}, "spec.executor", "at least 450Mi"),
+    Bad({"executor.memoryOverhead": 1}, "spec.executor.memoryOverhead", "for example 512Mi"),
+    Bad(
+        {"driver.resources.requests.cpu": "half"}, "spec.driver.resources.requests.cpu",
+        "for example 500m or 2",
+    ),
+    Bad({f"{DRIVER_LIMITS}.cpu": -1}, f"spec.{DRIVER_LIMITS}.cpu", "for example 500m or 2"),
+    Bad(
+        {f"{DRIVER_LIMITS}.cpu": 1, "driver.resources.requests.cpu": "1001m"},
+        "spec.driver.resources",
+        "requests.cpu cannot be above limits.cpu: lower the request or raise the limit",
+    ),
+    Bad(
+        {f"{DRIVER_LIMITS}.memory": "2Gi", "driver.resources.requests.memory": "2148Mi"},
+        "spec.driver.resources", "requests.memory cannot be above limits.memory",
+    ),
+    Bad(
+        {"executor.resources": {"requests": {"memory": "1Gi"}, "limits": {"memory": "2Gi"}}},
+        "spec.executor", "Spark gives an executor one memory for both: remove one of them",
+    ),
+    Bad(
+        {"driver.resources": {"limits": {"ephemeral-storage": "1Gi"}}},
+        f"spec.{DRIVER_LIMITS}.ephemeral-storage", "there is no such field", ring1="unknown field",
+    ),
+    Bad({"driver.cores": 1}, "spec.driver.cores", "there is no such field", ring1="unknown field"),
+    Bad(
+        {"checkpoint": {"volume": {"size": "0Gi"}}}, "spec.checkpoint.volume.size", "1Mi or more",
+    ),
     Bad({"executor.cores": 0}, "spec.executor.cores", "greater than or equal to 1"),
     Bad(
         {"executor": {"minInstances": 3, "maxInstances": 2}}, "spec.executor",
@@ -222,7 +336,7 @@ RING_1 = (
     ),
     Bad(
         {"executor.javaOptions": ["-XX:+UseZGC", "-Xmx4g"]}, "spec.executor",
-        "javaOptions cannot set the heap (-Xmx, -Xms): use memory",
+        "javaOptions cannot set the heap (-Xmx, -Xms): use resources.limits.memory",
     ),
     Bad(
         {"checkpoint": {"volume": {"reclaimPolicy": "Recycle"}}},
@@ -272,10 +386,18 @@ RING_1 = (
 
 RING_2 = (
     Bad(
+        {
+            "kafka": {**SHARED, "options": {f"kafka.a.{i}": "" for i in range(70)}},
+            "source.kafka.bootstrapServers": ...,
+            "source.kafka.options": {f"kafka.b.{i}": "" for i in range(70)},
+        },
+        "spec", "options of spec.kafka and of a source or sink are more than 128 together", 2,
+    ),
+    Bad(
         {"source.kafka.startingOffsetsByPartition": {"a": {"first": 0}}},
         "spec.source.kafka.startingOffsetsByPartition", "'first' is not a partition's number", 2,
     ),
-    Bad({"trigger": BATCH, "sink": {"memory": {"queryName": "t"}}}, "spec.sink.memory",
+    Bad({"trigger": BATCH, "sink": {"memory": {}}}, "spec.sink.memory",
         "nobody in the cluster can read them: use sink.kafka", 2),
     Bad(
         {"source": {"rate": {"numPartitions": 4}}, "executor.maxInstances": 2}, "spec.executor.max",
@@ -283,15 +405,15 @@ RING_2 = (
     ),
     Bad(_template("driver", {"image": "x"}), "spec.driver.podTemplate", "use spec.image", 2),
     Bad(_template("executor", {"command": ["x"]}), "spec.executor.podTemplate",
-        "podTemplate cannot set command of the container executor: it is the image's own", 2),
+        "podTemplate cannot set command of the container executor: the image's own command", 2),
     Bad(_template("driver", restartPolicy="Never"), "spec.driver.podTemplate",
-        "podTemplate cannot set spec.restartPolicy: the pod is kept running by its owner", 2),
+        "podTemplate cannot set spec.restartPolicy: the pod's owner restarts it", 2),
     Bad(_template("executor", serviceAccountName="x"), "spec.executor.podTemplate",
         "use spec.serviceAccountName", 2),
     Bad(_template("driver", imagePullSecrets=[]), "spec.driver.podTemplate",
         "use spec.imagePullSecrets", 2),
     Bad(_template("executor", {"resources": {"limits": {"memory": "1Gi"}}}),
-        "spec.executor.podTemplate", "use memory and memoryOverhead", 2),
+        "spec.executor.podTemplate", "use spec.executor.resources.limits.memory", 2),
     Bad({"driver.podTemplate": {"nodeSelector": {}}}, "spec.driver.podTemplate",
         "podTemplate cannot set nodeSelector: it takes metadata and spec", 2),
     Bad({"transform": {"sql": "DROP TABLE x"}}, "spec.transform.sql", "takes one SELECT", 2),
@@ -300,7 +422,7 @@ RING_2 = (
     Bad({"transform": {"sql": "SELECT DISTINCT value FROM source"}, "trigger": REAL},
         "spec.transform.sql", "does not support Deduplicate", 2),
     Bad({"transform": {"sql": "SELECT value FROM source LIMIT 3"}, "trigger": ASYNC},
-        "spec.transform.sql", "asynchronous progress tracking takes stateless queries only", 2),
+        "spec.transform.sql", "asynchronous progress tracking supports stateless queries only", 2),
     Bad({"transform": {"sql": "SELECT key, max(offset) AS value FROM source GROUP BY key"},
          "trigger": {"availableNow": {}}},
         "spec.transform.sql", "use trigger.microBatch with outputMode update", 2),

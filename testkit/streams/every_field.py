@@ -5,17 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 REF = {"name": "credentials", "key": "k"}
-CLIENT: dict[str, Any] = {
+CONNECTION: dict[str, Any] = {
     "bootstrapServers": "kafka.kafka:9092",
     "tls": {"caSecret": REF, "clientSecret": {"name": "own"}},
     "sasl": {"mechanism": "SCRAM-SHA-512", "username": "u", "passwordSecret": REF},
     "secretOptions": {"kafka.ssl.truststore.password": REF},
-    "includeHeaders": True,
+}
+OPTIONS = {"options": {"kafka.client.dns.lookup": "use_all_dns_ips"}}
+CLIENT: dict[str, Any] = {**CONNECTION, "includeHeaders": True}
+BY_SECRET: dict[str, Any] = {
+    "sasl": {
+        "mechanism": "GSSAPI",
+        "jaasConfigSecret": REF,
+        "loginCallbackHandlerClass": "com.example.Login",
+        "clientCallbackHandlerClass": "com.example.Client",
+        "kerberosServiceName": "kafka",
+    }
+}
+BY_TEXT: dict[str, Any] = {
+    "sasl": {"mechanism": "AWS_MSK_IAM", "jaasConfig": "com.example.Module required;"}
 }
 POD: dict[str, Any] = {
-    "cores": 2,
-    "coreRequest": "1.5",
-    "memory": "1.5Gi",
+    "resources": {
+        "requests": {"cpu": "1.5", "memory": "1.5Gi"},
+        "limits": {"cpu": 2, "memory": 1536 * 2**20},
+    },
     "memoryOverhead": "512Mi",
     "javaOptions": ["-XX:+UseZGC"],
     "podTemplate": {
@@ -58,8 +72,8 @@ WIDE: tuple[dict[str, Any], ...] = (
             "volume": {"size": "2Gi", "storageClassName": "fast", "reclaimPolicy": "Delete"}
         },
         "driver": POD,
-        "executor": {**POD, "minInstances": 1, "maxInstances": 8},
-        "restart": {"maxAttempts": 5, "stableAfter": "5 minutes"},
+        "executor": {**POD, "cores": 2, "minInstances": 1, "maxInstances": 8},
+        "restart": {"maxAttempts": 5, "stableAfter": "1 minute 30 seconds"},
         "dependencies": {
             "jars": ["local:///opt/jars/netcat.jar"],
             "packages": ["org.apache.spark:spark-avro_2.13:4.2.0"],
@@ -76,14 +90,29 @@ WIDE: tuple[dict[str, Any], ...] = (
         "trigger": {"microBatch": {"interval": "0 seconds"}},
     },
     {
-        "source": {"kafka": {"bootstrapServers": "k:9092", "assign": {"a": [0, 1]}}},
+        "kafka": {**CONNECTION, **OPTIONS},
+        "source": {"kafka": {"assign": {"a": [0, 1]}, "options": {"kafka.fetch.min.bytes": "1"}}},
         "transform": {"python": {"function": "m:f", "configMap": REF}},
-        "sink": {"kafka": {"bootstrapServers": "k:9092", "topic": "out"}},
+        "sink": {"kafka": {"topic": "out"}},
         "trigger": {"microBatch": {"asyncProgress": {"checkpointInterval": "2s"}}},
     },
     {
+        "kafka": {**CONNECTION, **BY_SECRET},
+        "source": {"kafka": {**CLIENT, **BY_SECRET, "topics": ["a"]}},
+        "transform": {"java": {"className": "com.example.Payments"}},
+        "sink": {"kafka": {**CLIENT, **BY_SECRET}},
+        "trigger": {"continuous": {"checkpointInterval": "1s"}},
+    },
+    {
+        "kafka": {**CONNECTION, **BY_TEXT},
+        "source": {"kafka": {**CLIENT, **BY_TEXT, "topics": ["a"]}},
+        "sink": {"kafka": {**CLIENT, **BY_TEXT}},
+        "trigger": {"microBatch": {}},
+    },
+    {
         "source": {"kafka": {"bootstrapServers": "k:9092", "topics": ["a"]}},
-        "sink": {"memory": {"queryName": "t"}},
+        "queryName": "results",
+        "sink": {"memory": {}},
         "trigger": {"realTime": {"batchDuration": "1 minute"}},
     },
     {

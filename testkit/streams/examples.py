@@ -17,9 +17,13 @@ from testkit.paths import CHECKOUT
 FOLDER = CHECKOUT / "examples"
 
 
-def example(name: str, source: dict[str, Any], sink: dict[str, Any]) -> ContinuousStream:
-    """An example with some fields of its source and its sink exchanged."""
+def example(
+    name: str, source: dict[str, Any], sink: dict[str, Any], bootstrap: str | None = None
+) -> ContinuousStream:
+    """An example with some fields of its source and its sink, and its shared brokers, replaced."""
     document = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
+    if bootstrap is not None:
+        document["spec"]["kafka"]["bootstrapServers"] = bootstrap
     for part, given in (("source", source), ("sink", sink)):
         (fields,) = document["spec"][part].values()
         fields.update(given)

@@ -1,7 +1,7 @@
-"""Which keys of which Secrets a stream names, and the volumes that bring them into its pods.
+"""The Secrets' keys that a stream uses, and the volumes that mount them in its pods.
 
-The operator reads no Secret, and no value of one passes through a ConfigMap, a log or a status: the
-kubelet mounts them, and Kafka's own clients read the files.
+The operator reads no Secret, and no value of a Secret is in a ConfigMap, a log or a status: the
+kubelet mounts Secrets as files, and Kafka's clients read the files.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.base import KeyRef
-from penstock.api.v1alpha1.kafka import KafkaClient
+from penstock.api.v1alpha1.kafka import KafkaConnection
 from penstock.contract import naming
 
 # The keys of a Secret of the type kubernetes.io/tls.
@@ -21,19 +21,20 @@ TLS_KEY = "tls.key"
 
 
 def secret_keys(spec: StreamSpec) -> dict[str, tuple[str, ...]]:
-    """The keys that the spec uses, by Secret."""
+    """The keys that source and sink use, by Secret."""
     found: dict[str, set[str]] = {}
     for client in (spec.source.kafka, spec.sink.kafka):
-        for ref in _of_client(client) if client is not None else ():
+        for ref in _refs_of(client) if client is not None else ():
             found.setdefault(ref.name, set()).add(ref.key)
     return {name: tuple(sorted(keys)) for name, keys in sorted(found.items())}
 
 
 def secret_volumes(spec: StreamSpec) -> list[dict[str, Any]]:
-    """A volume for each Secret, with the keys that are used and no others.
+    """A volume for each Secret, with only the keys that are used.
 
-    Optional, so that a Secret that is missing is told by the driver, in the stream's status, and
-    not only by the kubelet in an event of the pod; the kubelet fills the folder in when it comes.
+    The volumes are optional. So the driver starts and reports a missing Secret in the stream's
+    status, where the kubelet alone would only write an event of the pod. The kubelet adds the
+    files once the Secret exists.
     """
     return [
         {
@@ -49,7 +50,7 @@ def secret_volumes(spec: StreamSpec) -> list[dict[str, Any]]:
 
 
 def secret_mounts(spec: StreamSpec) -> list[dict[str, Any]]:
-    """Where each of these volumes is mounted, in driver and executors alike."""
+    """Where these volumes are mounted, in driver and executors alike."""
     return [
         {
             "name": _volume_name(name),
@@ -60,7 +61,7 @@ def secret_mounts(spec: StreamSpec) -> list[dict[str, Any]]:
     ]
 
 
-def _of_client(client: KafkaClient) -> Iterator[KeyRef]:
+def _refs_of(client: KafkaConnection) -> Iterator[KeyRef]:
     if client.tls is not None:
         if client.tls.ca_secret is not None:
             yield client.tls.ca_secret
@@ -68,10 +69,12 @@ def _of_client(client: KafkaClient) -> Iterator[KeyRef]:
             for key in (TLS_CERTIFICATE, TLS_KEY):
                 yield KeyRef(name=client.tls.client_secret.name, key=key)
     if client.sasl is not None:
-        yield client.sasl.password_secret
+        for ref in (client.sasl.password_secret, client.sasl.jaas_config_secret):
+            if ref is not None:
+                yield ref
     yield from client.secret_options.values()
 
 
 def _volume_name(secret: str) -> str:
-    """A Secret's name may hold dots and 253 characters, a volume's neither."""
+    """A Secret's name may have dots and 253 characters, a volume's name at most 63 and no dots."""
     return f"secret-{hashlib.sha256(secret.encode()).hexdigest()[:10]}"

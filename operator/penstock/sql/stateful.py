@@ -1,4 +1,4 @@
-"""Whether a query keeps state between batches, which its executors write into the checkpoint."""
+"""Tells whether a query keeps state between batches; its executors write that to the checkpoint."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ _STATELESS = Trigger(micro_batch=MicroBatchTrigger(async_progress=AsyncProgress(
 
 
 def may_keep_state(spec: StreamSpec) -> bool:
-    """False only where it is certain: continuous and real-time mode, and SQL without state.
+    """False only where that is certain: in continuous and real-time mode, and for stateless SQL.
 
-    Asynchronous progress tracking takes stateless queries only, so what it would take is stateless.
+    SQL is stateless if asynchronous progress tracking, which allows no state, would support it.
     """
     if mode_of(spec) not in (Mode.MICRO_BATCH, Mode.AVAILABLE_NOW):
         return False
     transform = spec.transform
-    if transform.watermark is not None or transform.python is not None:
+    if (transform.watermark or transform.python or transform.java) is not None:
         return True
     if transform.sql is None:
         return False
-    from penstock.sql import refusals  # a parser: not for the start of a driver that needs none
+    from penstock.sql import refusals  # imports a parser, which most drivers do not need
 
     stateless = spec.model_copy(update={"trigger": _STATELESS, "output_mode": None})
-    return not refusals.is_readable(transform.sql) or bool(refusals.refusals(stateless))
+    return not refusals.is_parsable(transform.sql) or bool(refusals.find_refusals(stateless))

@@ -1,7 +1,7 @@
-"""What people write: the spec of a ContinuousStream.
+"""The models of a ContinuousStream in the version v1alpha1.
 
-Defaults live here and not in the CRD's schema, so that what is applied is what is stored and a
-GitOps tool sees no drift; each default stands in its field's description.
+Defaults are in these models and not in the CRD's schema. So what is applied is what is stored, and
+GitOps tools see no drift. Each field's description states its default.
 """
 
 from penstock.api.v1alpha1.base import SpecObject

@@ -63,6 +63,8 @@ Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0
 ObjectName = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)
 ]
+# A class of Java or Scala, fully qualified.
+ClassName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_$][A-Za-z0-9_.$]{0,511}$")]
 DataKey = Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z0-9]{1,253}$")]
 Option = Annotated[str, StringConstraints(max_length=4096)]
 Options = Annotated[dict[str, Option], Field(max_length=128)]

@@ -1,24 +1,36 @@
-"""What a Kafka source and a Kafka sink have in common: where the brokers are and how to get in."""
+"""The connection to Kafka: brokers, TLS, authentication, and options of Kafka's clients.
+
+`spec.kafka` is the connection that source and sink share. A source or sink that names its own
+`bootstrapServers` has its own whole connection and inherits nothing, so that credentials never go
+to another broker. A parsed StreamSpec holds complete clients only: it applies `with_connection`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, TypeVar
 
 from pydantic import Field, StringConstraints
 
 from penstock.api.rules import Rule, cel_string, not_among
-from penstock.api.v1alpha1.base import KeyRef, ObjectName, Option, Options, SpecObject
+from penstock.api.v1alpha1.base import ClassName, KeyRef, ObjectName, Options, SpecObject
 
 Topic = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
 
-# Options that a field says; and those whose values would be credentials in plain sight.
+# The prefix of Kafka's own options among Spark's ("Kafka Specific Configurations" in the Structured
+# Streaming + Kafka Integration Guide).
+CLIENT_PREFIX = "kafka."
+JAAS_OPTION = "kafka.sasl.jaas.config"
+# The mechanisms whose login modules take a user name and a password.
+PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+# Options that have a field, and options whose values would be credentials in plain text.
 COMMON_OPTIONS = {
     "kafka.bootstrap.servers": "use bootstrapServers",
     "kafka.security.protocol": "use tls and sasl",
     "kafka.sasl.mechanism": "use sasl.mechanism",
-    "kafka.sasl.jaas.config": "use sasl, or secretOptions",
+    JAAS_OPTION: "use sasl, or secretOptions",
     "kafka.ssl.truststore.password": "use tls.caSecret, or secretOptions",
     "kafka.ssl.keystore.password": "use tls.clientSecret, or secretOptions",
     "kafka.ssl.keystore.key": "use tls.clientSecret, or secretOptions",
@@ -26,9 +38,18 @@ COMMON_OPTIONS = {
     "checkpointLocation": "use spec.checkpoint",
 }
 
+MAX_OPTIONS = 128
+MAX_SECRET_OPTIONS = 32
+
 # Keys whose values are credentials, in the Kafka client's naming (sasl.jaas.config,
 # ssl.*.password, ssl.keystore.key, sasl.oauthbearer.client.credentials.client.secret...).
 _CREDENTIAL = r"(password|secret|jaas\.config|keystore\.key|private\.key)$"
+# An option of a JAAS login module with a credential as its value: password="x", clientSecret=x,
+# awsRoleSecretAccessKey="x". A reference that Kafka resolves itself, ${provider:path:key}, is none.
+_JAAS_CREDENTIAL = (
+    r"""(password|passwd|secret[a-z0-9_.]*|token|credentials?)["']?\s*=\s*["']?"""
+    r"""([^"'$\s]|\$[^{])"""
+)
 
 
 def _credentials(options: Mapping[str, str]) -> list[str]:
@@ -49,25 +70,62 @@ NO_PLAIN_CREDENTIALS = Rule(
         + ", ".join(_credentials(it.options))
     ),
 )
-NOT_SAID_TWICE = Rule(
+NO_OPTION_TWICE = Rule(
     cel="!has(self.options) || !has(self.secretOptions) || "
     "!self.options.exists(k, k in self.secretOptions)",
-    message="an option stands in options and in secretOptions: keep the one in secretOptions",
+    message="an option is in options and in secretOptions: keep the one in secretOptions",
     holds=lambda it: not set(it.options) & set(it.secret_options),
 )
-ONE_WAY_IN = Rule(
+ONE_AUTHENTICATION = Rule(
     cel="!has(self.sasl) || !has(self.secretOptions) || "
-    "!('kafka.sasl.jaas.config' in self.secretOptions)",
-    message="sasl and secretOptions kafka.sasl.jaas.config exclude each other: keep one",
-    holds=lambda it: it.sasl is None or "kafka.sasl.jaas.config" not in it.secret_options,
+    f"!({cel_string(JAAS_OPTION)} in self.secretOptions)",
+    message=f"sasl and secretOptions {JAAS_OPTION} exclude each other: keep one",
+    holds=lambda it: it.sasl is None or JAAS_OPTION not in it.secret_options,
 )
+CLIENT_OPTIONS_ONLY = Rule(
+    cel=" && ".join(
+        f"(!has(self.{each}) || self.{each}.all(k, k.startsWith({cel_string(CLIENT_PREFIX)})))"
+        for each in ("options", "secretOptions")
+    ),
+    message="spec.kafka takes options of Kafka's clients only, with the prefix kafka.: put options "
+    "of Spark's source into spec.source.kafka, and those of its sink into spec.sink.kafka",
+    holds=lambda it: all(
+        name.startswith(CLIENT_PREFIX) for name in (*it.options, *it.secret_options)
+    ),
+)
+OWN_BROKERS_FOR_OWN_CREDENTIALS = Rule(
+    cel="has(self.bootstrapServers) || !(has(self.tls) || has(self.sasl) || "
+    f"(has(self.secretOptions) && {cel_string(JAAS_OPTION)} in self.secretOptions))",
+    message=f"tls, sasl and secretOptions {JAAS_OPTION} need bootstrapServers beside them: set "
+    "bootstrapServers here, or move them to spec.kafka",
+    holds=lambda it: (
+        bool(it.bootstrap_servers)
+        or (it.tls is None and it.sasl is None and JAAS_OPTION not in it.secret_options)
+    ),
+)
+
+
+def _needs_brokers(end: str) -> Rule:
+    def holds(spec: object) -> bool:
+        client = getattr(spec, end).kafka
+        return spec.kafka is not None or client is None or bool(client.bootstrap_servers)  # type: ignore[attr-defined]
+
+    return Rule(
+        cel=f"has(self.kafka) || !has(self.{end}.kafka) || has(self.{end}.kafka.bootstrapServers)",
+        message=f"spec.{end}.kafka has no brokers: set its bootstrapServers, or set spec.kafka, "
+        "which source and sink share",
+        holds=holds,
+    )
+
+
+CONNECTION_RULES = (_needs_brokers("source"), _needs_brokers("sink"))
 
 
 class ClientCertificate(SpecObject):
     """A Secret of the type kubernetes.io/tls."""
 
     name: ObjectName = Field(
-        description="Name of the Secret; its keys are tls.crt and tls.key (PEM, PKCS #8)."
+        description="Name of the Secret. Its keys are tls.crt and tls.key (PEM, PKCS #8)."
     )
 
 
@@ -76,8 +134,8 @@ class Tls(SpecObject):
 
     ca_secret: KeyRef | None = Field(
         None,
-        description="PEM certificates of the authority that signed the brokers'. Default: those "
-        "the image's Java trusts.",
+        description="PEM certificates of the authority that signed the brokers' certificates. "
+        "Default: the authorities that the image's Java trusts.",
     )
     client_secret: ClientCertificate | None = Field(
         None, description="The client's own certificate and key, for mutual TLS."
@@ -85,35 +143,84 @@ class Tls(SpecObject):
 
 
 class Sasl(SpecObject):
-    """A user name and a password to the brokers."""
+    """Authentication to the brokers, by any mechanism that Kafka's client has or can load."""
 
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
-        description="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. PLAIN sends the password as it is: use "
-        "it with tls only."
+    rules = (
+        Rule(
+            cel="[has(self.passwordSecret), has(self.jaasConfigSecret), has(self.jaasConfig)]"
+            ".filter(x, x).size() == 1",
+            message="sasl takes exactly one of: passwordSecret (with username), jaasConfigSecret, "
+            "jaasConfig",
+            holds=lambda it: (
+                [it.password_secret, it.jaas_config_secret, it.jaas_config].count(None) == 2
+            ),
+        ),
+        Rule(
+            cel="has(self.username) == has(self.passwordSecret)",
+            message="username and passwordSecret need each other: set both, or use "
+            "jaasConfigSecret or jaasConfig",
+            holds=lambda it: (it.username is None) == (it.password_secret is None),
+        ),
+        Rule(
+            cel="!has(self.passwordSecret) || "
+            f"self.mechanism in [{', '.join(cel_string(each) for each in PASSWORD_MECHANISMS)}]",
+            message="username and passwordSecret are for the mechanisms "
+            f"{', '.join(PASSWORD_MECHANISMS)}: use jaasConfigSecret or jaasConfig for others",
+            holds=lambda it: it.password_secret is None or it.mechanism in PASSWORD_MECHANISMS,
+        ),
+        Rule(
+            cel="!has(self.jaasConfig) || "
+            f"!self.jaasConfig.lowerAscii().matches({cel_string(_JAAS_CREDENTIAL)})",
+            message="jaasConfig cannot hold a credential in plain text: put the whole text into a "
+            "Secret and use jaasConfigSecret",
+            holds=lambda it: (
+                it.jaas_config is None
+                or re.search(_JAAS_CREDENTIAL, it.jaas_config.lower()) is None
+            ),
+        ),
     )
-    username: Annotated[str, StringConstraints(pattern=r'^[^"\\\n]{1,256}$')] = Field(
-        description="The user's name."
+    mechanism: Annotated[str, StringConstraints(pattern=r"^[A-Z0-9_-]{1,64}$")] = Field(
+        description="The SASL mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI "
+        "(Kerberos), AWS_MSK_IAM, or another one whose classes are on the class path. PLAIN sends "
+        "the password unencrypted: use it with tls only.",
+        examples=["SCRAM-SHA-512"],
     )
-    password_secret: KeyRef = Field(description="The Secret's key that holds the password.")
-
-
-class KafkaClient(SpecObject):
-    """The fields of every Kafka client."""
-
-    bootstrap_servers: str = Field(
-        min_length=1,
-        max_length=4096,
-        description="Brokers to begin with, host:port separated by commas.",
-        examples=["kafka.kafka:9092"],
+    username: Annotated[str, StringConstraints(pattern=r'^[^"\\\n]{1,256}$')] | None = Field(
+        None, description="The user's name, for PLAIN and SCRAM. Needs passwordSecret."
     )
-    tls: Tls | None = Field(
-        None, description="TLS to the brokers; `tls: {}` trusts the usual authorities."
+    password_secret: KeyRef | None = Field(
+        None, description="The Secret's key that holds the password. Needs username."
     )
-    sasl: Sasl | None = Field(None, description="User name and password.")
-    secret_options: Annotated[dict[str, KeyRef], Field(max_length=32)] = Field(
-        {},
-        description="Options whose values are in Secrets, such as kafka.sasl.jaas.config. A value "
-        "is read in the pods, and stands in no ConfigMap, log or status.",
+    jaas_config_secret: KeyRef | None = Field(
+        None,
+        description="The Secret's key that holds the whole JAAS configuration: a login module's "
+        "class, `required`, its options, and a semicolon.",
+    )
+    jaas_config: Annotated[str, StringConstraints(min_length=1, max_length=4096)] | None = Field(
+        None,
+        description="The JAAS configuration as plain text, for login modules that need no "
+        "credential in it. A text with a credential is refused: use jaasConfigSecret.",
+        examples=["software.amazon.msk.auth.iam.IAMLoginModule required;"],
+    )
+    login_callback_handler_class: ClassName | None = Field(
+        None,
+        description="The class that gets the credentials at login "
+        "(sasl.login.callback.handler.class), such as the one that fetches OAUTHBEARER tokens.",
+        examples=["org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"],
+    )
+    client_callback_handler_class: ClassName | None = Field(
+        None,
+        description="The class that answers the mechanism's questions "
+        "(sasl.client.callback.handler.class).",
+        examples=["software.amazon.msk.auth.iam.IAMClientCallbackHandler"],
+    )
+    kerberos_service_name: (
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,256}$")] | None
+    ) = Field(
+        None,
+        description="For GSSAPI: the primary of the brokers' Kerberos principal "
+        "(sasl.kerberos.service.name).",
+        examples=["kafka"],
     )
 
 
@@ -121,23 +228,114 @@ def options_field(what: str, example: dict[str, str]) -> object:
     """The `options` of a client, with Spark's names."""
     return Field(
         {},
-        description=f"Further options of {what}, by Spark's own names; the Kafka client's take the "
-        "prefix kafka. as in Spark.",
+        description=f"Further options of {what}, by Spark's own names. Options of Kafka's client "
+        "have the prefix kafka., as in Spark.",
         examples=[example],
     )
 
 
 def client_rules(**more: str) -> tuple[Rule, ...]:
-    """What holds of every Kafka client; `more` are options that fields of this one say."""
+    """What holds of every connection; `more` are options that have a field here."""
     return (
         not_among("options", {**COMMON_OPTIONS, **more}),
         NO_PLAIN_CREDENTIALS,
-        NOT_SAID_TWICE,
-        ONE_WAY_IN,
+        NO_OPTION_TWICE,
+        ONE_AUTHENTICATION,
     )
 
 
-__all__ = [
-    "COMMON_OPTIONS", "ClientCertificate", "KafkaClient", "Option", "Options", "Sasl", "Tls",
-    "Topic", "client_rules", "options_field",
-]  # fmt: skip
+class KafkaConnection(SpecObject):
+    """A connection to Kafka that source and sink share."""
+
+    rules = (*client_rules(), CLIENT_OPTIONS_ONLY)
+    bootstrap_servers: str = Field(
+        min_length=1,
+        max_length=4096,
+        description="The brokers to connect to first, as host:port separated by commas.",
+        examples=["kafka.kafka:9092"],
+    )
+    tls: Tls | None = Field(
+        None,
+        description="TLS to the brokers. `tls: {}` trusts the authorities that the image's Java "
+        "trusts.",
+    )
+    sasl: Sasl | None = Field(None, description="Authentication by SASL.")
+    options: Options = Field(
+        {},
+        description="Further options of Kafka's clients, with the prefix kafka., as in Spark.",
+        examples=[{"kafka.client.dns.lookup": "use_all_dns_ips"}],
+    )
+    secret_options: Annotated[dict[str, KeyRef], Field(max_length=MAX_SECRET_OPTIONS)] = Field(
+        {},
+        description="Options whose values are in Secrets, such as kafka.sasl.jaas.config. The "
+        "values are read in the pods only: they are in no ConfigMap, log or status.",
+    )
+
+
+class KafkaClient(KafkaConnection):
+    """The connection of a source or sink: its own, or that of spec.kafka.
+
+    In a parsed StreamSpec it is complete: `bootstrap_servers` is never empty, and what comes from
+    spec.kafka is filled in.
+    """
+
+    bootstrap_servers: str = Field(
+        "",
+        min_length=1,
+        max_length=4096,
+        description="The brokers to connect to first, as host:port separated by commas. With it, "
+        "nothing of spec.kafka applies here. Default: the connection of spec.kafka.",
+        examples=["kafka.kafka:9092"],
+    )
+    tls: Tls | None = Field(
+        None, description="TLS to these brokers. Needs bootstrapServers beside it."
+    )
+    sasl: Sasl | None = Field(
+        None,
+        description="Authentication to these brokers by SASL. Needs bootstrapServers beside it.",
+    )
+    secret_options: Annotated[dict[str, KeyRef], Field(max_length=MAX_SECRET_OPTIONS)] = Field(
+        {},
+        description="Options whose values are in Secrets. The values are read in the pods only: "
+        "they are in no ConfigMap, log or status.",
+    )
+
+
+AnyClient = TypeVar("AnyClient", bound=KafkaClient)
+
+
+def with_connection(client: AnyClient, shared: KafkaConnection | None) -> AnyClient:
+    """The client with its whole connection: its own, or the shared one under its own options.
+
+    Raises ValueError if there are more options together than one client may have.
+    """
+    if shared is None or client.bootstrap_servers:
+        return client
+    own = {*client.options, *client.secret_options}
+    options = {**_without(own, shared.options), **client.options}
+    secret_options = {**_without(own, shared.secret_options), **client.secret_options}
+    for field, merged, most in (
+        ("options", options, MAX_OPTIONS),
+        ("secretOptions", secret_options, MAX_SECRET_OPTIONS),
+    ):
+        if len(merged) > most:
+            raise ValueError(
+                f"{field} of spec.kafka and of a source or sink are more than {most} together: "
+                "remove some"
+            )
+    return client.model_copy(
+        update={
+            "bootstrap_servers": shared.bootstrap_servers,
+            "tls": shared.tls,
+            "sasl": shared.sasl,
+            "options": options,
+            "secret_options": secret_options,
+        }
+    )
+
+
+_Value = TypeVar("_Value")
+
+
+def _without(names: Iterable[str], options: Mapping[str, _Value]) -> dict[str, _Value]:
+    return {name: value for name, value in options.items() if name not in names}

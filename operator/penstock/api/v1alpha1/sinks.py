@@ -5,10 +5,16 @@ from __future__ import annotations
 from pydantic import Field
 
 from penstock.api.rules import exactly_one_of, not_among
-from penstock.api.v1alpha1.base import Identifier, Options, SpecObject
-from penstock.api.v1alpha1.kafka import KafkaClient, Topic, client_rules, options_field
+from penstock.api.v1alpha1.base import Options, SpecObject
+from penstock.api.v1alpha1.kafka import (
+    OWN_BROKERS_FOR_OWN_CREDENTIALS,
+    KafkaClient,
+    Topic,
+    client_rules,
+    options_field,
+)
 
-# Options of Spark's writer that a field says.
+# Options of Spark's writer that have a field.
 _ASYNC = {
     "asyncProgressTrackingEnabled": "use spec.trigger.microBatch.asyncProgress",
     "asyncProgressTrackingCheckpointIntervalMs": "use spec.trigger.microBatch.asyncProgress",
@@ -16,11 +22,14 @@ _ASYNC = {
 
 
 class KafkaSink(KafkaClient):
-    """Writes to Kafka: the row's column `value`, and `key`, `headers`, `partition` if present."""
+    """Writes the row's column `value` to Kafka, and `key`, `headers` and `partition` if present."""
 
-    rules = client_rules(topic="use topic", includeHeaders="use includeHeaders", **_ASYNC)
+    rules = (
+        OWN_BROKERS_FOR_OWN_CREDENTIALS,
+        *client_rules(topic="use topic", includeHeaders="use includeHeaders", **_ASYNC),
+    )
     topic: Topic | None = Field(
-        None, description="The topic written to. Default: the row's own column `topic`."
+        None, description="The topic to write to. Default: the row's column `topic`."
     )
     include_headers: bool = Field(
         False, description="Whether the row's column `headers` is written. Default: false."
@@ -29,26 +38,27 @@ class KafkaSink(KafkaClient):
 
 
 class ConsoleSink(SpecObject):
-    """Prints rows to the driver's log, in continuous mode once each checkpoint interval."""
+    """Prints rows to the driver's log. In continuous mode, once per checkpoint interval."""
 
-    num_rows: int = Field(20, ge=1, le=100_000, description="Rows to print each time. Default: 20.")
+    num_rows: int = Field(20, ge=1, le=100_000, description="Rows to print at once. Default: 20.")
     truncate: bool = Field(
         True, description="Whether long cells are cut to 20 characters. Default: true."
     )
 
 
 class NoopSink(SpecObject):
-    """Throws records away: for measuring what comes before it."""
+    """Discards records. It is meant for measuring source and transform."""
 
 
 class MemorySink(SpecObject):
-    """Keeps rows in a table of the driver's memory: for `penstock run` and tests only."""
+    """Keeps rows in a table of the driver's memory, for `penstock run` and tests only.
 
-    query_name: Identifier = Field(description="The table's name.", examples=["results"])
+    The table has the query's name (spec.queryName), with _ for characters that SQL does not take.
+    """
 
 
 class CustomSink(SpecObject):
-    """Any data source on the class path that can be written to."""
+    """Any data source on the class path that Spark can write to."""
 
     rules = (not_among("options", {"checkpointLocation": "use spec.checkpoint", **_ASYNC}),)
     format: str = Field(min_length=1, max_length=253, description="The sink's short name or class.")
@@ -68,8 +78,10 @@ class Sink(SpecObject):
             custom="custom",
         ),
     )
-    kafka: KafkaSink | None = Field(None, description="Write to a Kafka topic.")
+    kafka: KafkaSink | None = Field(None, description="Write to Kafka.")
     console: ConsoleSink | None = Field(None, description="Print to the driver's log.")
-    noop: NoopSink | None = Field(None, description="Throw the records away.")
-    memory: MemorySink | None = Field(None, description="Keep them in memory, in local runs.")
+    noop: NoopSink | None = Field(None, description="Discard the records.")
+    memory: MemorySink | None = Field(
+        None, description="Keep the records in memory, in local runs."
+    )
     custom: CustomSink | None = Field(None, description="Any other data source.")

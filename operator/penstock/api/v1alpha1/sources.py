@@ -8,11 +8,17 @@ from pydantic import Field, field_validator
 
 from penstock.api.rules import Rule, exactly_one_of, not_among
 from penstock.api.v1alpha1.base import Duration, Options, SpecObject
-from penstock.api.v1alpha1.kafka import KafkaClient, Topic, client_rules, options_field
+from penstock.api.v1alpha1.kafka import (
+    OWN_BROKERS_FOR_OWN_CREDENTIALS,
+    KafkaClient,
+    Topic,
+    client_rules,
+    options_field,
+)
 
 
 class KafkaSource(KafkaClient):
-    """Reads Kafka topics: one long task for each partition."""
+    """Reads Kafka topics. In continuous mode each partition has one long-running task."""
 
     rules = (
         exactly_one_of(
@@ -24,10 +30,9 @@ class KafkaSource(KafkaClient):
         Rule(
             cel="!(has(self.startingOffsets) && has(self.startingOffsetsByPartition))",
             message="startingOffsets and startingOffsetsByPartition exclude each other: keep one",
-            holds=lambda it: (
-                not (it.starting_offsets_by_partition and "starting_offsets" in it.model_fields_set)
-            ),
+            holds=lambda it: not (it.starting_offsets_by_partition and it.starting_offsets),
         ),
+        OWN_BROKERS_FOR_OWN_CREDENTIALS,
         *client_rules(
             subscribe="use topics",
             subscribePattern="use topicPattern",
@@ -41,7 +46,7 @@ class KafkaSource(KafkaClient):
     @field_validator("starting_offsets_by_partition")
     @classmethod
     def _numbered(cls, offsets: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-        # Not in CEL: a map of maps is beyond the API server's cost budget.
+        # Not in CEL: a map of maps exceeds the API server's cost budget.
         for topic, partitions in offsets.items():
             for partition in partitions:
                 if not partition.isdecimal():
@@ -49,11 +54,12 @@ class KafkaSource(KafkaClient):
         return offsets
 
     topics: Annotated[list[Topic], Field(min_length=1, max_length=256)] | None = Field(
-        None, description="Topics to read.", examples=[["payments"]]
+        None, description="The topics to read.", examples=[["payments"]]
     )
     topic_pattern: Annotated[str, Field(min_length=1, max_length=1024)] | None = Field(
         None,
-        description="A Java regular expression; topics that match, also later ones, are read.",
+        description="A Java regular expression. The stream reads every topic whose whole name "
+        "matches it, also topics that are created later.",
         examples=["payments-.*"],
     )
     assign: (
@@ -64,22 +70,23 @@ class KafkaSource(KafkaClient):
         | None
     ) = Field(
         None,
-        description="Partitions by topic, when only some are to be read.",
+        description="The partitions to read, by topic.",
         examples=[{"payments": [0, 1]}],
     )
-    starting_offsets: Literal["earliest", "latest"] = Field(
-        "latest",
+    starting_offsets: Literal["earliest", "latest"] | None = Field(
+        None,
         description=(
-            "Where the first start begins: earliest or latest. Later starts go on from the "
-            "checkpoint, and new partitions always begin at the earliest. Default: latest."
+            "Where the first start begins to read: earliest or latest. Later starts continue from "
+            "the checkpoint. Partitions that are added later are always read from the earliest "
+            "record. Default: latest."
         ),
     )
     starting_offsets_by_partition: Annotated[dict[str, dict[str, int]], Field(max_length=256)] = (
         Field(
             {},
             description=(
-                "Where the first start begins, by topic and partition: an offset, -2 for the "
-                "earliest or -1 for the latest. Every partition must be named."
+                "Where the first start begins to read, by topic and partition: an offset, -2 for "
+                "the earliest or -1 for the latest. Every partition must be named."
             ),
             examples=[{"payments": {"0": 23, "1": -2}}],
         )
@@ -87,8 +94,8 @@ class KafkaSource(KafkaClient):
     fail_on_data_loss: bool = Field(
         True,
         description=(
-            "Whether the stream stops, and says so, when records it has not read are gone from "
-            "the topic. Default: true."
+            "Whether the stream stops and reports it when Kafka no longer has records that the "
+            "stream has not read. Default: true."
         ),
     )
     include_headers: bool = Field(
@@ -98,25 +105,25 @@ class KafkaSource(KafkaClient):
 
 
 class RateSource(SpecObject):
-    """Makes numbered rows (timestamp, value) at a steady rate: for trying things out."""
+    """Generates numbered rows (timestamp, value) at a steady rate. It is meant for trials."""
 
     rows_per_second: int = Field(
-        1, ge=1, le=1_000_000, description="Rows a second, over all partitions. Default: 1."
+        1, ge=1, le=1_000_000, description="Rows per second, over all partitions. Default: 1."
     )
     num_partitions: int = Field(
-        1, ge=1, le=1024, description="Partitions, each a task of its own. Default: 1."
+        1, ge=1, le=1024, description="Partitions. Each is a task of its own. Default: 1."
     )
     ramp_up_time: Duration | None = Field(
         None,
-        description="How long it takes to reach the rate; not in continuous mode. Default: 0s.",
+        description="The time to reach the rate. Not in continuous mode. Default: 0s.",
     )
 
 
 class SocketSource(SpecObject):
-    """Reads lines of text from a TCP socket: for trying things out, since it replays nothing."""
+    """Reads lines of text from a TCP socket. It cannot replay them, so it is meant for trials."""
 
-    host: str = Field(min_length=1, max_length=253, description="Where the server listens.")
-    port: int = Field(ge=1, le=65535, description="Its port.")
+    host: str = Field(min_length=1, max_length=253, description="The server's host name.")
+    port: int = Field(ge=1, le=65535, description="The server's port.")
     include_timestamp: bool = Field(
         False, description="Whether rows have the column `timestamp`. Default: false."
     )
@@ -129,7 +136,7 @@ class CustomSource(SpecObject):
     format: str = Field(
         min_length=1,
         max_length=253,
-        description="The source's short name or class.",
+        description="The source's short name or class; module:Class for one written in Python.",
         examples=["com.example.NetcatProvider"],
     )
     options: Options = Field({}, description="The source's options.")
@@ -138,15 +145,15 @@ class CustomSource(SpecObject):
         alias="schema",
         min_length=1,
         max_length=65536,
-        description="Its schema as DDL, where the source wants to be told.",
+        description="The schema as DDL, for sources that need one.",
         examples=["line STRING"],
     )
     num_partitions: int = Field(
         1,
         ge=1,
         le=1024,
-        description="How many partitions it has: Spark cannot be asked before it runs, and each "
-        "needs a core. Default: 1.",
+        description="How many partitions the source has. Each needs a core, and Spark reports "
+        "their number only once the query runs. Default: 1.",
     )
 
 
@@ -157,6 +164,6 @@ class Source(SpecObject):
         exactly_one_of("spec.source", kafka="kafka", rate="rate", socket="socket", custom="custom"),
     )
     kafka: KafkaSource | None = Field(None, description="Read Kafka topics.")
-    rate: RateSource | None = Field(None, description="Make numbered rows at a steady rate.")
+    rate: RateSource | None = Field(None, description="Generate numbered rows at a steady rate.")
     socket: SocketSource | None = Field(None, description="Read lines from a TCP socket.")
     custom: CustomSource | None = Field(None, description="Any other data source.")

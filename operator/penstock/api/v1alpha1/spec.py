@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from penstock.api.mode_rules import MODE_RULES
 from penstock.api.reserved_spark_conf import NO_OWNED_CONF
 from penstock.api.v1alpha1.base import ObjectName, Options, SpecObject
-from penstock.api.v1alpha1.checkpoint import Checkpoint
+from penstock.api.v1alpha1.checkpoint import UPDATE_RULES, Checkpoint
+from penstock.api.v1alpha1.kafka import CONNECTION_RULES, KafkaConnection, with_connection
 from penstock.api.v1alpha1.pods import Driver, Executor
 from penstock.api.v1alpha1.restart import Restart
 from penstock.api.v1alpha1.sinks import Sink
@@ -25,7 +26,7 @@ class ImagePullSecret(SpecObject):
 
 
 class Dependencies(SpecObject):
-    """What the query needs beyond the image."""
+    """Jars that the query needs and the image does not have."""
 
     jars: Annotated[
         list[
@@ -39,7 +40,7 @@ class Dependencies(SpecObject):
         Field(max_length=64),
     ] = Field(
         [],
-        description="Jars by URL; local:///path is a file of the image.",
+        description="Jars by URL. local:///path is a file in the image.",
         examples=[["local:///opt/jars/netcat.jar"]],
     )
     packages: Annotated[
@@ -54,46 +55,66 @@ class Dependencies(SpecObject):
         Field(max_length=64),
     ] = Field(
         [],
-        description="Maven coordinates, group:artifact:version, fetched at each start: an image "
-        "that holds them starts faster and without the repository.",
+        description="Maven coordinates, group:artifact:version. They are fetched at each start. An "
+        "image that holds the jars starts faster and does not need the repository.",
         examples=[["org.apache.spark:spark-avro_2.13:4.2.0"]],
     )
 
 
 class StreamSpec(SpecObject):
-    """A continuous Spark query: a source, a transform, a sink, and how it is kept running."""
+    """A Spark streaming query: a source, a transform, a sink, and how it is kept running.
 
-    rules = MODE_RULES
+    Use `model_validate`: a parsed spec holds a complete Kafka connection in `source.kafka` and
+    `sink.kafka`, whether it is their own or that of spec.kafka.
+    """
+
+    rules = (*MODE_RULES, *CONNECTION_RULES, *UPDATE_RULES)
     image: str | None = Field(
         None,
         min_length=1,
         max_length=1024,
-        description="Image of driver and executors. Default: the one the operator was installed "
-        "with.",
+        description="The image of driver and executors. Default: the image that the operator was "
+        "installed with.",
     )
     image_pull_secrets: Annotated[list[ImagePullSecret], Field(max_length=16)] = Field(
-        [], description="Secrets with the credentials of the image's registry."
+        [], description="Secrets with credentials for the image's registry."
     )
     service_account_name: ObjectName | None = Field(
         None,
-        description="A service account of your own; Penstock binds it to the role that drivers "
-        "need. Default: one made for the stream.",
+        description="An existing service account for the driver. Penstock binds it to the role "
+        "that drivers need. Default: Penstock creates one for the stream.",
     )
-    source: Source = Field(description="Where the records come from: exactly one source.")
+    query_name: (
+        Annotated[
+            str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$")
+        ]
+        | None
+    ) = Field(
+        None,
+        description="Spark's name for the query, in its logs and metrics. Default: metadata.name.",
+        examples=["fraud-flags"],
+    )
+    kafka: KafkaConnection | None = Field(
+        None,
+        description="The Kafka connection that source.kafka and sink.kafka share. One that sets "
+        "its own bootstrapServers inherits nothing of it, so that credentials never go to another "
+        "broker. Otherwise its own options are added to these and win over them.",
+    )
+    source: Source = Field(description="Where the records come from. Exactly one source.")
     transform: Transform = Field(Transform(), description="What happens to each record.")
-    sink: Sink = Field(description="Where the records go: exactly one sink.")
-    trigger: Trigger = Field(description="How the query runs: exactly one trigger.")
+    sink: Sink = Field(description="Where the records go. Exactly one sink.")
+    trigger: Trigger = Field(description="How the query runs. Exactly one trigger.")
     output_mode: Literal["append", "update", "complete"] | None = Field(
         None,
-        description="Which rows are written: append the new ones, update the changed ones, "
-        "complete all of them. Default: update in real-time mode, else append.",
+        description="Which rows are written: append writes new rows, update changed rows, complete "
+        "all rows. Default: update in real-time mode, append in the others.",
     )
-    checkpoint: Checkpoint = Field(Checkpoint(), description="Where progress is kept.")
-    restart: Restart = Field(Restart(), description="How failures are met.")
+    checkpoint: Checkpoint = Field(Checkpoint(), description="Where progress is stored.")
+    restart: Restart = Field(Restart(), description="How the stream restarts after failures.")
     driver: Driver = Field(Driver(), description="The driver's pod.")
     executor: Executor = Field(Executor(), description="The executors' pods.")
     dependencies: Dependencies = Field(
-        Dependencies(), description="What the query needs beyond the image."
+        Dependencies(), description="Jars that the query needs and the image does not have."
     )
     spark_conf: Options = Field(
         {},
@@ -109,3 +130,14 @@ class StreamSpec(SpecObject):
         if refusal is not None:
             raise ValueError(refusal)
         return conf
+
+    @model_validator(mode="after")
+    def _with_whole_connections(self) -> StreamSpec:
+        update: dict[str, object] = {}
+        if self.source.kafka is not None:
+            client = with_connection(self.source.kafka, self.kafka)
+            update["source"] = self.source.model_copy(update={"kafka": client})
+        if self.sink.kafka is not None:
+            writer = with_connection(self.sink.kafka, self.kafka)
+            update["sink"] = self.sink.model_copy(update={"kafka": writer})
+        return self.model_copy(update=update)

@@ -1,4 +1,4 @@
-"""The resource as a whole: what `kubectl apply` sends and what the driver reads."""
+"""The whole resource, as `kubectl apply` sends it and the driver reads it."""
 
 from typing import Annotated, Any, Literal
 
@@ -33,12 +33,12 @@ class ContinuousStream(SpecObject):
     status: Annotated[Any, Field(exclude=True)] = None
 
     def to_yaml(self) -> str:
-        """The resolved resource: every default written out, in a stable order."""
+        """The resource with every default and every connection written out, in a stable order."""
         return yaml.safe_dump(
             self.model_dump(mode="json", by_alias=True, exclude_none=True), sort_keys=True
         )
 
     @classmethod
     def from_yaml(cls, text: str) -> "ContinuousStream":
-        """Reads one document; pydantic's ValidationError names the field that is wrong."""
+        """Parses one document. Raises pydantic's ValidationError, which names the wrong field."""
         return cls.model_validate(yaml.safe_load(text))

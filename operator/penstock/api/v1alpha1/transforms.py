@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from penstock.api.rules import Rule
-from penstock.api.v1alpha1.base import Duration, Identifier, KeyRef, SpecObject
+from penstock.api.v1alpha1.base import ClassName, Duration, Identifier, KeyRef, SpecObject
 
 _BY_NAME = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 
@@ -17,29 +17,32 @@ class FunctionParameter(SpecObject):
 
     name: Identifier = Field(description="The parameter's name.", examples=["paymentId"])
     type: str = Field(
-        min_length=1, max_length=1024, description="Its Spark SQL type.", examples=["BIGINT"]
+        min_length=1,
+        max_length=1024,
+        description="The parameter's Spark SQL type.",
+        examples=["BIGINT"],
     )
 
 
 class SqlFunction(SpecObject):
-    """A Spark SQL function. Spark inlines it, so it runs at native speed in every mode."""
+    """A Spark SQL function. Spark inlines it, so that it runs at native speed in every mode."""
 
     name: Identifier = Field(
-        description="The name the SQL calls it by.", examples=["isPaymentFlagged"]
+        description="The function's name in SQL.", examples=["isPaymentFlagged"]
     )
     parameters: list[FunctionParameter] = Field(
-        [], max_length=64, description="Its parameters in order. Default: none."
+        [], max_length=64, description="The parameters, in order. Default: none."
     )
     returns: str = Field(
         min_length=1,
         max_length=1024,
-        description="The Spark SQL type of its result.",
+        description="The Spark SQL type of the result.",
         examples=["BOOLEAN"],
     )
     expression: str = Field(
         min_length=1,
         max_length=16384,
-        description="A Spark SQL expression over its parameters.",
+        description="A Spark SQL expression over the parameters.",
         examples=["paymentId % 100 = 7"],
     )
 
@@ -47,18 +50,16 @@ class SqlFunction(SpecObject):
 class JavaFunction(SpecObject):
     """A Java or Scala user-defined function (org.apache.spark.sql.api.java.UDF0 ... UDF22)."""
 
-    name: Identifier = Field(description="The name the SQL calls it by.")
-    class_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_$][A-Za-z0-9_.$]{0,511}$")] = (
-        Field(
-            description="Its class, in the image or in spec.dependencies.",
-            examples=["com.example.IsPaymentFlagged"],
-        )
+    name: Identifier = Field(description="The function's name in SQL.")
+    class_name: ClassName = Field(
+        description="The class, in the image or in spec.dependencies.",
+        examples=["com.example.IsPaymentFlagged"],
     )
     returns: str | None = Field(
         None,
         min_length=1,
         max_length=1024,
-        description="The Spark SQL type of its result. Default: what the class declares.",
+        description="The Spark SQL type of the result. Default: what the class declares.",
     )
 
 
@@ -76,38 +77,50 @@ class PythonTransform(SpecObject):
         str,
         StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,253}:[A-Za-z_][A-Za-z0-9_]{0,127}$"),
     ] = Field(
-        description="module:function. The module comes from the image unless inline or configMap "
-        "gives its text.",
+        description="module:function. The module is in the image, unless inline or configMap gives "
+        "its text.",
         examples=["transforms:clean"],
     )
     inline: str | None = Field(
-        None, min_length=1, max_length=65536, description="The module's text."
+        None, min_length=1, max_length=65536, description="The module's Python text."
     )
     config_map: KeyRef | None = Field(
-        None, description="A ConfigMap's key that holds the module's text."
+        None, description="The ConfigMap's key that holds the module's Python text."
     )
 
 
 class Watermark(SpecObject):
-    """How late records may be, so that Spark can close windows and forget state."""
+    """How late records may be. Spark closes windows and drops state after that time."""
 
     column: Annotated[str, Field(min_length=1, max_length=256)] = Field(
-        description="The event time: a timestamp column of `source`.", examples=["timestamp"]
+        description="The column of `source` that holds the event time, a timestamp.",
+        examples=["timestamp"],
     )
     delay: Duration = Field(
-        description="How late a record may be: a number and a unit.", examples=["3 seconds"]
+        description="How late a record may be, as a number and a unit.", examples=["3 seconds"]
+    )
+
+
+class JavaTransform(SpecObject):
+    """A Java or Scala class that maps the source's rows (Dataset<Row>) to others."""
+
+    class_name: ClassName = Field(
+        description="A public class, in the image or in spec.dependencies, that implements "
+        "java.util.function.Function<Dataset<Row>, Dataset<Row>> and has a public constructor "
+        "without arguments.",
+        examples=["com.example.Payments"],
     )
 
 
 class Transform(SpecObject):
-    """What happens to each record on its way."""
+    """What happens to each record."""
 
     rules = (
         Rule(
-            cel="!(has(self.sql) && has(self.python))",
-            message="sql and python exclude each other: call spark.sql in the Python function, or "
-            "keep one",
-            holds=lambda it: it.sql is None or it.python is None,
+            cel="[has(self.sql), has(self.python), has(self.java)].filter(x, x).size() <= 1",
+            message="sql, python and java exclude each other: keep one. A function in Python or "
+            "Java can call spark.sql",
+            holds=lambda it: [it.sql, it.python, it.java].count(None) >= 2,
         ),
     )
     sql: str | None = Field(
@@ -115,7 +128,7 @@ class Transform(SpecObject):
         min_length=1,
         max_length=65536,
         description=(
-            "One SELECT over the view `source`. In continuous mode only map-like operations: "
+            "One SELECT over the view `source`. Continuous mode takes map-like operations only: "
             "projections and filters. Default: records pass unchanged."
         ),
         examples=["SELECT key, value FROM source WHERE value IS NOT NULL"],
@@ -123,19 +136,25 @@ class Transform(SpecObject):
     functions: list[SqlFunction] = Field(
         [],
         max_length=64,
-        description="Spark SQL functions that `sql` may call.",
+        description="Spark SQL functions that `sql`, `python` and `java` can call.",
         json_schema_extra=_BY_NAME,  # type: ignore[arg-type]
     )
     java_functions: list[JavaFunction] = Field(
         [],
         max_length=64,
-        description="Java functions that `sql` may call, at native speed.",
+        description="Java functions that `sql`, `python` and `java` can call, at native speed.",
         json_schema_extra=_BY_NAME,  # type: ignore[arg-type]
     )
     python: PythonTransform | None = Field(
         None,
-        description="A Python function over DataFrames. What it builds of Spark's own expressions "
-        "runs at native speed; a Python UDF in it holds records until the epoch ends.",
+        description="A Python function that takes a DataFrame and returns one. What it builds of "
+        "Spark's own expressions runs at native speed. In continuous mode a Python UDF in it holds "
+        "records until the epoch ends.",
+    )
+    java: JavaTransform | None = Field(
+        None,
+        description="A Java or Scala class that takes a Dataset and returns one. It can call map, "
+        "flatMap and mapPartitions, which continuous mode takes as well.",
     )
     watermark: Watermark | None = Field(
         None,

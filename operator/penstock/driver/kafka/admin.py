@@ -1,7 +1,7 @@
-"""What Kafka says of topics, asked through the admin client in the driver's own JVM.
+"""Topics, partitions and offsets, from Kafka's admin client in the driver's own JVM.
 
-The same client library, network path and options as the query's own, so that what this finds the
-query finds too.
+It has the client library, the network path and the options of the query's own clients, so that both
+get the same answers.
 """
 
 from __future__ import annotations
@@ -13,24 +13,25 @@ from pathlib import Path
 from typing import Any
 
 from penstock.api.v1alpha1 import KafkaSource
-from penstock.api.v1alpha1.sinks import KafkaSink
+from penstock.api.v1alpha1.kafka import CLIENT_PREFIX, KafkaClient
 from penstock.driver.failures import KAFKA_AUTHORIZATION, TOPIC_MISSING, DriverError, Failure
 from penstock.driver.java_exceptions import classify_exception
-from penstock.driver.kafka.offsets import EARLIEST, LATEST, Offsets, Partitions, chosen
-from penstock.driver.kafka.security import PREFIX, security_options
+from penstock.driver.kafka.offsets import EARLIEST, LATEST, Offsets, Partitions, selected_partitions
+from penstock.driver.kafka.security import security_options
 
 REQUEST_TIMEOUT_MS = 5_000
 CALL_TIMEOUT_MS = 10_000
 
 
-def client_options(client: KafkaSource | KafkaSink, secrets: Path) -> dict[str, str]:
-    """Options for Kafka's own clients: the source's or sink's with the prefix, and without it."""
+def client_options(client: KafkaClient, secrets: Path) -> dict[str, str]:
+    """The source's or sink's options for Kafka's own clients, without the prefix `kafka.`."""
     given = {**client.options, **security_options(client, secrets)}
-    theirs = {
-        name.removeprefix(PREFIX): value for name, value in given.items() if name.startswith(PREFIX)
-    }
     return {
-        **theirs,
+        **{
+            name.removeprefix(CLIENT_PREFIX): value
+            for name, value in given.items()
+            if name.startswith(CLIENT_PREFIX)
+        },
         "bootstrap.servers": client.bootstrap_servers,
         "request.timeout.ms": str(REQUEST_TIMEOUT_MS),
         "default.api.timeout.ms": str(CALL_TIMEOUT_MS),
@@ -38,10 +39,10 @@ def client_options(client: KafkaSource | KafkaSink, secrets: Path) -> dict[str, 
 
 
 def require_a_known_broker(bootstrap_servers: str) -> None:
-    """Raises a passing failure if no broker's name resolves.
+    """Raises a transient failure if no broker's host name resolves.
 
-    Kafka's client calls that a wrong configuration, and it is the most ordinary thing when
-    everything is applied at once and the broker's Service comes a little later.
+    Kafka's client calls that a wrong configuration. But it happens often when everything is applied
+    at once and the broker's Service comes a little later.
     """
     hosts = [server.strip().rpartition(":")[0] for server in bootstrap_servers.split(",")]
     for host in hosts:
@@ -51,30 +52,32 @@ def require_a_known_broker(bootstrap_servers: str) -> None:
             continue
         return
     raise DriverError(
-        Failure("BrokerUnreachable", f"no address is known for {', '.join(hosts)}; trying again")
+        Failure(
+            "BrokerUnreachable", f"no host name resolves among {', '.join(hosts)}: trying again"
+        )
     )
 
 
-# Uuid.ZERO_UUID: brokers before 2.8 know no ids.
+# Uuid.ZERO_UUID: brokers before 2.8 have no topic ids.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 @dataclass(frozen=True)
 class Topic:
-    """One topic, as Kafka describes it."""
+    """A topic, as Kafka describes it."""
 
     id: str
-    """What tells it from an earlier one of the same name (KIP-516)."""
+    """Tells the topic from an earlier one of the same name (KIP-516)."""
     partitions: int
 
 
 class Admin:
-    """An admin client with one source's, or sink's, options. Each call is bounded in time.
+    """An admin client with the options of a source or sink. Each call is bounded in time.
 
-    Not for use by two threads. Kafka's exceptions come as they are; failures.py knows them.
+    It is not thread-safe. It raises Kafka's own exceptions; failures.py classifies them.
     """
 
-    def __init__(self, gateway: Any, client: KafkaSource | KafkaSink, secrets: Path) -> None:
+    def __init__(self, gateway: Any, client: KafkaClient, secrets: Path) -> None:
         require_a_known_broker(client.bootstrap_servers)
         self._jvm = gateway.jvm
         options = self._jvm.java.util.HashMap()
@@ -83,7 +86,7 @@ class Admin:
         self._client = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(options)
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic]:
-        """Topics by name; a missing one raises UnknownTopicOrPartitionException."""
+        """Topics by name. Raises UnknownTopicOrPartitionException if one is missing."""
         names = list(names)
         wanted = self._jvm.java.util.ArrayList()
         for name in names:
@@ -98,26 +101,26 @@ class Admin:
             failure = classify_exception(error)
             if failure.reason != KAFKA_AUTHORIZATION:
                 raise
-            # "Topic authorization failed.", says Kafka.
+            # Kafka's message is "Topic authorization failed.", without the topic.
             raise DriverError(replace(failure, message=f"{name}: {failure.message}")) from error
         return Topic(it.topicId().toString(), it.partitions().size())
 
     def matching(self, pattern: str) -> list[str]:
-        """The topics whose whole names match a Java regular expression, as Spark matches it."""
+        """The topics whose whole names match a Java regular expression, as Spark matches them."""
         compiled = self._jvm.java.util.regex.Pattern.compile(pattern)
         listed = self._result(self._client.listTopics().names())
         return sorted(str(name) for name in listed if compiled.matcher(name).matches())
 
     def newest(self, partitions: Partitions) -> Offsets:
-        """The offset that the next record of each partition will get."""
+        """The offset that each partition's next record will have."""
         return self._offsets(partitions, LATEST)
 
     def earliest(self, partitions: Partitions) -> Offsets:
-        """The offset of the first record that each partition still holds, or would get."""
+        """The offset of the first record that each partition still has, or of its next one."""
         return self._offsets(partitions, EARLIEST)
 
     def creates_topics(self) -> bool:
-        """Whether the brokers create a topic that a producer asks for."""
+        """Whether the brokers create a missing topic when a producer writes to it."""
         kinds = self._jvm.org.apache.kafka.common.config
         brokers = self._result(self._client.describeCluster().nodes())
         node = brokers.iterator().next().idString()
@@ -128,7 +131,7 @@ class Admin:
         return entry is None or str(entry.value()).lower() != "false"
 
     def close(self) -> None:
-        """Lets go of its connections."""
+        """Closes its connections."""
         self._client.close(self._jvm.java.time.Duration.ofMillis(0))
 
     def _offsets(self, partitions: Partitions, which: int) -> Offsets:
@@ -154,15 +157,15 @@ class Admin:
 
 
 def partitions_of(admin: Admin, source: KafkaSource) -> Partitions:
-    """The partitions to read; a missing topic raises Kafka's own exception."""
+    """The partitions to read. Raises Kafka's own exception if a topic is missing."""
     topics = admin.topics(_names(admin, source))
     counts = {name: topic.partitions for name, topic in topics.items()}
     ids = {name: topic.id for name, topic in topics.items() if topic.id != _NO_ID}
-    return Partitions(chosen(counts, source.assign), ids)
+    return Partitions(selected_partitions(counts, source.assign), ids)
 
 
 def _names(admin: Admin, source: KafkaSource) -> Sequence[str]:
-    """Topics by name, or those that match the pattern now."""
+    """The topics that the source names, or those that match its pattern now."""
     if source.topic_pattern is None:
         return sorted(source.topics or source.assign or ())
     found = admin.matching(source.topic_pattern)
@@ -170,8 +173,8 @@ def _names(admin: Admin, source: KafkaSource) -> Sequence[str]:
         raise DriverError(
             Failure(
                 TOPIC_MISSING,
-                f"no topic matches topicPattern {source.topic_pattern}. Create one, or correct "
-                "the pattern.",
+                f"no topic matches topicPattern {source.topic_pattern}: create one, or correct "
+                "the pattern",
                 permanent=True,
                 recoverable=True,
             )
@@ -180,9 +183,9 @@ def _names(admin: Admin, source: KafkaSource) -> Sequence[str]:
 
 
 def require_topic(admin: Admin, topic: str) -> None:
-    """Raises if a topic to be written to is not there, and the brokers will not create it.
+    """Raises DriverError if the output topic is missing and the brokers do not create topics.
 
-    Spark would not say so: a producer waits a minute for a topic's metadata, in real-time mode
+    Spark does not report it: a producer waits a minute for a topic's metadata, in real-time mode
     again and again.
     """
     try:
@@ -194,13 +197,13 @@ def require_topic(admin: Admin, topic: str) -> None:
     try:
         if admin.creates_topics():
             return
-    except Exception:  # most often the right to ask is missing: then they may
+    except Exception:  # most often for lack of rights: then the brokers may create it
         return
     raise DriverError(
         Failure(
             TOPIC_MISSING,
-            f"the output topic {topic} does not exist, and the brokers do not create topics by "
-            "themselves: create it, or correct spec.sink.kafka.topic",
+            f"the output topic {topic} does not exist, and the brokers do not create topics "
+            "automatically: create it, or correct spec.sink.kafka.topic",
             permanent=True,
             recoverable=True,
         )

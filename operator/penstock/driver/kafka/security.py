@@ -1,21 +1,20 @@
-"""How a Kafka client is told to get in: references to Secrets' files, never their contents.
+"""TLS and SASL options of Kafka's clients, with references to Secrets' files.
 
 Kafka's clients resolve `${provider:path:key}` in their own configuration, through the config
-providers that the configuration names (KIP-297; kafka-clients' AbstractConfig). So the options that
-pass through Spark, its plans and its logs hold paths only, and each client reads the mounted files
-itself, in the driver and in the executors alike. Spark hands data source options on as they are.
+providers that the configuration names (KIP-297; AbstractConfig of kafka-clients). So the options
+that pass through Spark, its plans and its logs hold paths only, and each client reads the mounted
+files itself, in the driver and in the executors. Spark passes data source options on unchanged.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.api.v1alpha1.kafka import KafkaClient, Sasl, Tls
+from penstock.api.v1alpha1.kafka import JAAS_OPTION, KafkaConnection, Sasl, Tls
 from penstock.contract.secrets import TLS_CERTIFICATE, TLS_KEY, secret_keys
 from penstock.driver.failures import DriverError, Failure
-
-PREFIX = "kafka."
 
 _PROVIDER = "secret"
 _PROVIDER_CLASS = "org.apache.kafka.common.config.provider.DirectoryConfigProvider"
@@ -24,10 +23,15 @@ _LOGIN_MODULES = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+# A login module, its control flag, its options and a semicolon: what Kafka's JaasConfig parses.
+# It repeats the second word in its message if that is no control flag, so the text is checked here.
+_JAAS_SHAPE = re.compile(
+    r"\s*[\w.$]+\s+(required|requisite|sufficient|optional)\b.*;\s*", re.IGNORECASE | re.DOTALL
+)
 
 
-def security_options(client: KafkaClient, secrets: Path) -> dict[str, str]:
-    """Spark's options for TLS, SASL and secretOptions; `secrets` is where they are mounted."""
+def security_options(client: KafkaConnection, secrets: Path) -> dict[str, str]:
+    """Spark's options for TLS, SASL and secretOptions; `secrets` is the Secrets' mount point."""
     options: dict[str, str] = {}
     if client.tls is not None or client.sasl is not None:
         options["kafka.security.protocol"] = _protocol(client)
@@ -43,15 +47,15 @@ def security_options(client: KafkaClient, secrets: Path) -> dict[str, str]:
 
 
 def check_secrets(spec: StreamSpec, secrets: Path) -> None:
-    """Raises, with the name of the Secret and the key, if one is not there or cannot be used."""
+    """Raises DriverError, which names Secret and key, if one is missing or cannot be used."""
     for name, keys in secret_keys(spec).items():
         for key in keys:
             if not (secrets / name / key).is_file():
                 raise DriverError(
                     Failure(
                         "SecretMissing",
-                        f"the Secret {name} with the key {key} is not there: create it in the "
-                        "stream's namespace; the stream starts by itself when it is",
+                        f"the Secret {name} has no key {key}, or does not exist: create it in the "
+                        "stream's namespace, and the stream starts by itself",
                         permanent=True,
                         recoverable=True,
                     )
@@ -59,21 +63,24 @@ def check_secrets(spec: StreamSpec, secrets: Path) -> None:
     for client in (spec.source.kafka, spec.sink.kafka):
         if client is not None and client.sasl is not None:
             _check_password(client.sasl, secrets)
+            _check_jaas(client.sasl, secrets)
 
 
 def _check_password(sasl: Sasl, secrets: Path) -> None:
-    """A password stands inside a quoted string of JAAS, which knows no way to quote a line's end.
+    """A password is in a quoted string of JAAS, which has no escape for a line break.
 
     (java.io.StreamTokenizer, "quote character": the string ends where the line does.)
     """
     ref = sasl.password_secret
+    if ref is None:
+        return
     text = (secrets / ref.name / ref.key).read_text(errors="replace")
     if not text or any(character in text for character in '"\\\r\n'):
         raise DriverError(
             Failure(
                 "SecretInvalid",
                 f"the key {ref.key} of the Secret {ref.name} cannot be used as a password: it is "
-                "empty, or holds a line break (often at its end: use printf or echo -n), a double "
+                "empty, or has a line break (often at its end: use printf or echo -n), a double "
                 "quote or a backslash",
                 permanent=True,
                 recoverable=True,
@@ -81,13 +88,33 @@ def _check_password(sasl: Sasl, secrets: Path) -> None:
         )
 
 
-def _protocol(client: KafkaClient) -> str:
+def _check_jaas(sasl: Sasl, secrets: Path) -> None:
+    ref = sasl.jaas_config_secret
+    if ref is None:
+        return
+    text = (secrets / ref.name / ref.key).read_text(errors="replace")
+    if _JAAS_SHAPE.fullmatch(text) is None:
+        raise DriverError(
+            Failure(
+                "SecretInvalid",
+                f"the key {ref.key} of the Secret {ref.name} is no JAAS configuration: write the "
+                "login module's class, `required`, its options as name=value, and a semicolon",
+                permanent=True,
+                recoverable=True,
+            )
+        )
+
+
+def _protocol(client: KafkaConnection) -> str:
     transport = "PLAINTEXT" if client.tls is None else "SSL"
     return transport if client.sasl is None else f"SASL_{transport}"
 
 
 def _tls(tls: Tls, secrets: Path) -> dict[str, str]:
-    """PEM, as Kubernetes has it (KIP-651); of a certificate authority the path says all."""
+    """Options for PEM files, as Kubernetes stores them (KIP-651).
+
+    An authority's certificates are no secret, so Kafka's client gets their path.
+    """
     options = {}
     if tls.ca_secret is not None:
         options["kafka.ssl.truststore.type"] = "PEM"
@@ -103,17 +130,29 @@ def _tls(tls: Tls, secrets: Path) -> dict[str, str]:
 
 
 def _sasl(sasl: Sasl, secrets: Path) -> dict[str, str]:
-    password = _reference(secrets, sasl.password_secret.name, sasl.password_secret.key)
-    return {
+    options = {
         "kafka.sasl.mechanism": sasl.mechanism,
-        "kafka.sasl.jaas.config": f"{_LOGIN_MODULES[sasl.mechanism]} required "
-        f'username="{sasl.username}" password="{password}";',
+        JAAS_OPTION: _jaas(sasl, secrets),
+        "kafka.sasl.login.callback.handler.class": sasl.login_callback_handler_class,
+        "kafka.sasl.client.callback.handler.class": sasl.client_callback_handler_class,
+        "kafka.sasl.kerberos.service.name": sasl.kerberos_service_name,
     }
+    return {name: value for name, value in options.items() if value is not None}
 
 
-def _provider(client: KafkaClient, secrets: Path) -> dict[str, str]:
-    """The provider that resolves our references, beside any that the user's options name."""
-    own = getattr(client, "options", {}).get("kafka.config.providers", "")
+def _jaas(sasl: Sasl, secrets: Path) -> str | None:
+    if sasl.password_secret is not None:
+        password = _reference(secrets, sasl.password_secret.name, sasl.password_secret.key)
+        module = _LOGIN_MODULES[sasl.mechanism]
+        return f'{module} required username="{sasl.username}" password="{password}";'
+    if sasl.jaas_config_secret is not None:
+        return _reference(secrets, sasl.jaas_config_secret.name, sasl.jaas_config_secret.key)
+    return sasl.jaas_config
+
+
+def _provider(client: KafkaConnection, secrets: Path) -> dict[str, str]:
+    """The provider that resolves our references, besides those that the user's options name."""
+    own = client.options.get("kafka.config.providers", "")
     return {
         "kafka.config.providers": ",".join(name for name in (own, _PROVIDER) if name),
         f"kafka.config.providers.{_PROVIDER}.class": _PROVIDER_CLASS,

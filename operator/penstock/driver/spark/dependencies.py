@@ -1,9 +1,8 @@
-"""What the query needs beyond the image, handed to the JVM when it starts.
+"""spec.dependencies as arguments of the JVM.
 
-Spark itself only passes `spark.jars` on to executors; that the driver has the classes too, and that
-Maven coordinates become jars, is spark-submit's work (SparkSubmit.prepareSubmitEnvironment). So a
-stream with dependencies has its JVM started through SparkSubmit's class, which takes a little
-longer, and others do not.
+Spark itself only passes `spark.jars` on to executors. SparkSubmit also adds the classes to the
+driver and resolves Maven coordinates (SparkSubmit.prepareSubmitEnvironment). So the JVM of a stream
+with dependencies is started through SparkSubmit's class, which takes a little longer.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ _PREFIX = "spark.jars"
 
 
 def submit_arguments(spec: StreamSpec, scratch: Path) -> list[str]:
-    """SparkSubmit's arguments; none if it is not needed."""
+    """SparkSubmit's arguments; empty if the stream has no dependencies."""
     wanted = spec.dependencies
     own = {name: value for name, value in spec.spark_conf.items() if name.startswith(_PREFIX)}
     if not (wanted.jars or wanted.packages or own):
         return []
-    # Ivy's folder is in the home directory otherwise, which a read-only container does not have.
+    # Ivy's default folder is in the home directory, which a read-only container does not have.
     conf = {"spark.jars.ivy": str(scratch / "ivy"), **own}
     arguments = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
     if wanted.jars:
@@ -33,6 +32,6 @@ def submit_arguments(spec: StreamSpec, scratch: Path) -> list[str]:
 
 
 def resolved_jars(gateway: Any) -> dict[str, str]:
-    """What SparkSubmit made of them, for the executors; nothing in a JVM that did without it."""
+    """The jars that SparkSubmit resolved, for the executors; empty in a JVM without SparkSubmit."""
     jars = gateway.jvm.java.lang.System.getProperty("spark.jars")
     return {"spark.jars": str(jars)} if jars else {}

@@ -1,4 +1,4 @@
-"""From the spec to a running query: source -> transform -> sink -> trigger."""
+"""Plans, checks and starts the query: source, transform, sink, trigger."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def plan(
     starting: str | None = None,
     partitions: Mapping[str, Sequence[int]] | None = None,
 ) -> DataFrame:
-    """The streaming DataFrame; raises AnalysisException if Spark does not understand it."""
+    """The streaming DataFrame. Raises AnalysisException if Spark cannot analyse it."""
     named, options = source_options(
         spec.source, environment.secrets, engine_of(spec), starting, partitions
     )
@@ -40,9 +40,9 @@ def plan(
 def check(frame: DataFrame, spec: StreamSpec) -> None:
     """Raises AnalysisException if the engine does not support the query.
 
-    The check that start() makes, made early: a query that will be refused should not wait for its
-    executors first. In append mode an aggregate fails for its output mode before the continuous
-    engine's check gets to naming it.
+    It is the check that start() makes, made early: a query that Spark refuses should not wait for
+    its executors first. In append mode an aggregate fails for its output mode before the
+    continuous engine's check names it.
     """
     from pyspark.errors import AnalysisException
 
@@ -68,13 +68,13 @@ def check(frame: DataFrame, spec: StreamSpec) -> None:
 
 
 def start(
-    frame: DataFrame, spec: StreamSpec, environment: Environment, name: str, location: str
+    frame: DataFrame, spec: StreamSpec, environment: Environment, stream: str, location: str
 ) -> StreamingQuery:
-    """Starts the query; what fails later is in the query's own exception."""
+    """Starts the query. Later failures are in the query's own exception."""
     named, options = sink_options(spec.sink, environment.secrets)
     return (
         frame.writeStream.format(_format(frame.sparkSession, named))
-        .queryName(_query_name(spec, name))
+        .queryName(query_name(spec, stream))
         .options(**options)
         .options(**trigger_options(spec))
         .option("checkpointLocation", location)
@@ -84,18 +84,20 @@ def start(
     )
 
 
-def _query_name(spec: StreamSpec, stream: str) -> str:
-    """The memory sink calls its table by it."""
-    if spec.sink.memory is not None:
-        return spec.sink.memory.query_name
-    return re.sub(r"[^A-Za-z0-9_]", "_", stream)
+def query_name(spec: StreamSpec, stream: str) -> str:
+    """Spark's name for the query: spec.queryName, or the stream's name.
+
+    The memory sink uses it as the name of its table, which SQL must be able to parse.
+    """
+    name = spec.query_name or stream
+    return name if spec.sink.memory is None else re.sub(r"[^A-Za-z0-9_]", "_", name)
 
 
 def _format(spark: SparkSession, named: str) -> str:
-    """The data source's name to Spark; `module:Class` is one written in Python.
+    """The data source's name in Spark; `module:Class` is a data source written in Python.
 
-    (pyspark.sql.datasource; a Java class has no colon in its name.) It is registered under the
-    name it gives itself, and its class is imported from the image by driver and executors.
+    (pyspark.sql.datasource; a Java class has no colon in its name.) A Python data source is
+    registered under the name that it returns. Driver and executors import its class from the image.
     """
     if ":" not in named:
         return named

@@ -1,4 +1,4 @@
-"""From the spec's sink to the options of Spark's data source."""
+"""The options of Spark's data source for the spec's sink."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from penstock.driver.kafka.security import security_options
 _KAFKA_DEFAULTS = {"kafka.linger.ms": "0"}
 
 # Columns that Spark's Kafka sink takes (Structured Streaming + Kafka Integration Guide). A row of
-# the Kafka source also has topic and partition: passed on, they would send the record back to
-# where it came from.
-_PASSED_ON = ("key", "value", "headers")
+# the Kafka source also has topic and partition, which would send the record back to its own topic.
+_PASSED_COLUMNS = ("key", "value", "headers")
 
 
 def sink_options(sink: Sink, secrets: Path) -> tuple[str, dict[str, str]]:
@@ -40,12 +39,12 @@ def sink_options(sink: Sink, secrets: Path) -> tuple[str, dict[str, str]]:
         return "memory", {}
     if sink.custom is not None:
         return sink.custom.format, dict(sink.custom.options)
-    raise ValueError("spec.sink names no sink")
+    raise ValueError("spec.sink has no sink")
 
 
-def passed_on(columns: Iterable[str], sink: Sink) -> list[str] | None:
-    """The columns a stream without SQL passes to its sink; None means all of them."""
+def passed_columns(columns: Iterable[str], sink: Sink) -> list[str] | None:
+    """The columns that a stream without a transform passes to its sink; None means all."""
     if sink.kafka is None:
         return None
-    kept = [column for column in columns if column in _PASSED_ON]
+    kept = [column for column in columns if column in _PASSED_COLUMNS]
     return kept or None

@@ -1,4 +1,4 @@
-"""From the spec's source to the options of Spark's data source."""
+"""The options of Spark's data source for the spec's source."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from penstock.api.v1alpha1 import KafkaSource, Source
 from penstock.driver.engine import Engine
 from penstock.driver.kafka.security import security_options
 
-# The continuous reader throws a request that waits at the broker away and asks anew, so that a
+# The continuous reader drops a fetch request that waits at the broker and sends a new one, so a
 # record waits for up to fetch.max.wait.ms: 4 ms at 2, 22 ms at 50 (measured; Kafka's default 500).
-# Micro-batches know the end of what they read before they ask, and never wait.
+# Micro-batches know the end of their offset range before they fetch, and never wait.
 _LOW_LATENCY = {"kafka.fetch.max.wait.ms": "2", "kafka.fetch.min.bytes": "1"}
 
 
@@ -26,10 +26,10 @@ def source_options(
 ) -> tuple[str, dict[str, str]]:
     """The source's format and options.
 
-    `starting` is Spark's startingOffsets, made explicit; `partitions` those that there are.
+    `starting` replaces the spec's startingOffsets; `partitions` are those that exist now.
     """
     if source.kafka is not None:
-        read = _what_is_read(source.kafka, engine, partitions)
+        read = _subscription(source.kafka, engine, partitions)
         return "kafka", {**_kafka(source.kafka, secrets, engine, starting), **read}
     if source.rate is not None:
         options = {
@@ -43,11 +43,11 @@ def source_options(
         return "socket", {
             "host": source.socket.host,
             "port": str(source.socket.port),
-            "includeTimestamp": _word(source.socket.include_timestamp),
+            "includeTimestamp": _boolean(source.socket.include_timestamp),
         }
     if source.custom is not None:
         return source.custom.format, dict(source.custom.options)
-    raise ValueError("spec.source names no source")
+    raise ValueError("spec.source has no source")
 
 
 def _kafka(
@@ -59,19 +59,20 @@ def _kafka(
         **kafka.options,
         **security_options(kafka, secrets),
         "startingOffsets": starting or _starting_offsets(kafka),
-        "failOnDataLoss": _word(kafka.fail_on_data_loss),
-        "includeHeaders": _word(kafka.include_headers),
+        "failOnDataLoss": _boolean(kafka.fail_on_data_loss),
+        "includeHeaders": _boolean(kafka.include_headers),
         "kafka.bootstrap.servers": kafka.bootstrap_servers,
     }
 
 
-def _what_is_read(
+def _subscription(
     kafka: KafkaSource, engine: Engine, partitions: Mapping[str, Sequence[int]] | None
 ) -> dict[str, str]:
-    """To the continuous engine by partition, so that it does not see when there are more.
+    """The option that names what is read. The continuous engine gets partitions, not topics.
 
-    It would plan itself anew in the middle of its run, over offsets that it has not committed, and
-    never overwrite them (repair.py): a crash within the next epoch could lose records.
+    So it does not see new partitions. It would plan itself again in the middle of its run, over
+    offsets that it has not committed, and would never overwrite them (repair.py): a crash within
+    the next epoch could lose records.
     """
     if engine is Engine.CONTINUOUS and partitions is not None:
         assigned = {topic: list(numbers) for topic, numbers in partitions.items()}
@@ -85,8 +86,10 @@ def _what_is_read(
 
 def _starting_offsets(kafka: KafkaSource) -> str:
     by_partition = kafka.starting_offsets_by_partition
-    return json.dumps(by_partition, sort_keys=True) if by_partition else kafka.starting_offsets
+    if by_partition:
+        return json.dumps(by_partition, sort_keys=True)
+    return kafka.starting_offsets or "latest"
 
 
-def _word(holds: bool) -> str:
+def _boolean(holds: bool) -> str:
     return str(holds).lower()

@@ -1,4 +1,4 @@
-"""What happens to each record: functions made known to the session, then SQL or Python."""
+"""The transform: functions registered with the session, then SQL, Python or Java."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from penstock.api.v1alpha1 import SqlFunction, StreamSpec
 from penstock.api.v1alpha1.transforms import PythonTransform, Transform
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.spark import user_python
-from penstock.driver.spark.sinks import passed_on
+from penstock.driver.spark.java_transform import apply_java
+from penstock.driver.spark.sinks import passed_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +20,7 @@ SOURCE_VIEW = "source"
 
 
 def create_function(function: SqlFunction) -> str:
-    """The statement that makes a function known to the session."""
+    """The statement that registers a function with the session."""
     parameters = ", ".join(f"{each.name} {each.type}" for each in function.parameters)
     return (
         f"CREATE OR REPLACE TEMPORARY FUNCTION {function.name}({parameters}) "
@@ -28,7 +29,7 @@ def create_function(function: SqlFunction) -> str:
 
 
 def transformed(spark: SparkSession, source: DataFrame, spec: StreamSpec, texts: Path) -> DataFrame:
-    """The source with the spec's transform applied; functions may be used by SQL and Python."""
+    """The source with the spec's transform applied. SQL, Python and Java can call the functions."""
     transform = spec.transform
     if transform.watermark is not None:
         delay = f"{milliseconds(transform.watermark.delay)} milliseconds"
@@ -39,7 +40,9 @@ def transformed(spark: SparkSession, source: DataFrame, spec: StreamSpec, texts:
         return spark.sql(transform.sql)
     if transform.python is not None:
         return _by_python(transform.python, source, texts)
-    kept = passed_on(source.columns, spec.sink)
+    if transform.java is not None:
+        return apply_java(transform.java, source)
+    kept = passed_columns(source.columns, spec.sink)
     return source if kept is None else source.select(*kept)
 
 
@@ -59,15 +62,15 @@ def _by_python(transform: PythonTransform, source: DataFrame, texts: Path) -> Da
     try:
         made: Any = function(source)
     except (CapturedException, Py4JError):
-        raise  # Spark's own judgement of what the function asked of it
+        raise  # Spark's own exception
     except Exception as error:
         raise user_python.failed(error, transform.function) from error
     if not isinstance(made, DataFrame) or not made.isStreaming:
         raise DriverError(
             Failure(
                 "PythonFailed",
-                f"{transform.function} must return a streaming DataFrame made of the one it is "
-                f"given, not {type(made).__name__}",
+                f"{transform.function} must return a streaming DataFrame made of the one that it "
+                f"gets, not {type(made).__name__}",
                 permanent=True,
             )
         )

@@ -1,4 +1,4 @@
-"""How a query runs: which of Spark's engines, how often it commits, what it writes."""
+"""Trigger and output mode, in Spark's terms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def trigger_arguments(spec: StreamSpec) -> dict[str, Any]:
 
 
 def trigger_options(spec: StreamSpec) -> dict[str, str]:
-    """What of the trigger Spark wants as options of the sink ("Asynchronous Progress Tracking")."""
+    """What Spark takes as options of the sink ("Asynchronous Progress Tracking")."""
     batch = spec.trigger.micro_batch
     if batch is None or batch.async_progress is None:
         return {}
@@ -34,10 +34,10 @@ def trigger_options(spec: StreamSpec) -> dict[str, str]:
 
 
 def output_mode(spec: StreamSpec) -> str:
-    """Which rows are written; real-time mode knows `update` only."""
+    """Which rows are written. Real-time mode takes `update` only."""
     return spec.output_mode or ("update" if engine_of(spec) is Engine.REAL_TIME else "append")
 
 
 def _spark_interval(duration: str) -> str:
-    """Kubernetes' spelling, 500ms, is not one that Spark reads."""
+    """Spark does not read Kubernetes' spelling, such as 500ms."""
     return f"{milliseconds(duration)} milliseconds"

@@ -1,4 +1,4 @@
-"""Python that a stream brings along: a transform's function, a data source's class."""
+"""Python code of a stream: a transform's function, a data source's class."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.driver.failures import DriverError, Failure
 
 
 def check_text(transform: PythonTransform | None, texts: Path) -> None:
-    """Raises if a ConfigMap that the transform names is not there."""
+    """Raises DriverError if a ConfigMap that the transform names is missing."""
     if transform is None or transform.config_map is None:
         return
     ref = transform.config_map
@@ -22,8 +22,8 @@ def check_text(transform: PythonTransform | None, texts: Path) -> None:
         raise DriverError(
             Failure(
                 "ConfigMapMissing",
-                f"the ConfigMap {ref.name} with the key {ref.key} is not there: create it in the "
-                "stream's namespace; the stream starts by itself when it is",
+                f"the ConfigMap {ref.name} has no key {ref.key}, or does not exist: create it in "
+                "the stream's namespace, and the stream starts by itself",
                 permanent=True,
                 recoverable=True,
             )
@@ -31,7 +31,7 @@ def check_text(transform: PythonTransform | None, texts: Path) -> None:
 
 
 def load_function(transform: PythonTransform, texts: Path) -> Any:
-    """The function that transforms the source's DataFrame; `texts` is where ConfigMaps are."""
+    """The function that transforms the source's DataFrame; `texts` is the ConfigMaps' folder."""
     module, _, name = transform.function.partition(":")
     if transform.inline is not None:
         return _member(_from_text(module, transform.inline, "inline"), name)
@@ -58,9 +58,10 @@ def load_member(path: str) -> Any:
 
 
 def failed(error: BaseException, what: str) -> DriverError:
-    """The user's Python has raised: the same text would raise the same again.
+    """The failure for an exception of the user's Python: the same code would raise it again.
 
-    It runs while the query is planned, before any record is read, so its words may be shown.
+    The code runs while the query is planned, before any record is read, so its message can be
+    shown.
     """
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
@@ -75,13 +76,13 @@ def failed(error: BaseException, what: str) -> DriverError:
 
 
 def _from_text(name: str, text: str, origin: str) -> types.ModuleType:
-    """A module made of a text, which no executor could import: what it holds goes by value."""
+    """A module made of a text. Executors cannot import it, so its members are pickled by value."""
     from pyspark import cloudpickle
 
     module = types.ModuleType(name)
     module.__file__ = origin
     try:
-        exec(compile(text, origin, "exec"), module.__dict__)  # noqa: S102 - that is the feature
+        exec(compile(text, origin, "exec"), module.__dict__)  # noqa: S102 - this is the feature
     except Exception as error:
         raise failed(error, f"the module {name}") from error
     sys.modules[name] = module

@@ -37,8 +37,7 @@ LARGE = set(PAYMENTS[101:])
 def kafka(topics: Topics, name: str) -> tuple[ContinuousStream, str, str]:
     """An example from Kafka to Kafka, and its topics."""
     source, sink = topics.make(), topics.make()
-    here = {"bootstrapServers": topics.bootstrap}
-    made = example(name, {**here, "topics": [source]}, {**here, "topic": sink})
+    made = example(name, {"topics": [source]}, {"topic": sink}, topics.bootstrap)
     return made, source, sink
 
 

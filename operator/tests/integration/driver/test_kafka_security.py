@@ -174,8 +174,7 @@ def test_the_example(secured: SecureBroker, jvm: Jvm, tmp_path: Path) -> None:
     secrets.mkdir()
     (secrets / "kafka-ca").symlink_to(secured.secrets / CA)
     (secrets / "kafka-client").symlink_to(secured.secrets / CLIENT)
-    here = {"bootstrapServers": secured.mutual}
-    stream = example("kafka-mtls", {**here, "topics": [source]}, {**here, "topic": sink})
+    stream = example("kafka-mtls", {"topics": [source]}, {"topic": sink}, secured.mutual)
     topics.send(source, range(20))
     with running(stream, jvm, LocalEnvironment(tmp_path / "checkpoint", secrets=secrets)):
         topics.wait_received(sink, range(20))

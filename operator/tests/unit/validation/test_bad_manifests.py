@@ -19,8 +19,8 @@ def refusals(it: dict[str, Any]) -> list[str]:
     try:
         stream = ContinuousStream.model_validate({"metadata": {"name": "bad"}, "spec": it})
     except ValidationError as error:
-        return [str(each) for each in problems.of_error(error)]
-    return [str(each) for each in problems.of_spec(stream.spec)]
+        return [str(each) for each in problems.describe_error(error)]
+    return [str(each) for each in problems.find_problems(stream.spec)]
 
 
 @pytest.mark.parametrize("bad", [*RING_1, *RING_2], ids=str)
@@ -47,9 +47,9 @@ def test_no_value_that_may_be_a_credential_is_repeated() -> None:
 
 def test_a_memory_sink_is_for_local_runs() -> None:
     """The same spec, judged for a laptop."""
-    it = spec(sink={"memory": {"queryName": "t"}})
-    assert problems.of_spec(it, local=True) == []
-    assert [each.reason for each in problems.of_spec(it)] == ["MemorySinkInCluster"]
+    it = spec(sink={"memory": {}})
+    assert problems.find_problems(it, local=True) == []
+    assert [each.reason for each in problems.find_problems(it)] == ["MemorySinkInCluster"]
 
 
 PYTHON = {"python": {"function": "m:f"}}
@@ -58,8 +58,8 @@ PYTHON = {"python": {"function": "m:f"}}
 def test_python_in_continuous_mode_is_a_warning_that_names_the_native_ways() -> None:
     """Not a refusal: what it builds of Spark's own expressions is native."""
     it = StreamSpec.model_validate(changed(GOOD, "transform", PYTHON))
-    assert problems.of_spec(it) == []
-    (warning,) = problems.warnings_of(it)
+    assert problems.find_problems(it) == []
+    (warning,) = problems.find_warnings(it)
     assert warning.reason == "PythonInContinuousMode"
     for part in (
         "spec.transform.python",
@@ -78,12 +78,12 @@ def test_python_in_continuous_mode_is_a_warning_that_names_the_native_ways() -> 
 def test_python_elsewhere_is_no_warning(trigger: dict[str, Any]) -> None:
     """Micro-batches wait anyway; real-time mode's verdict is Spark's."""
     it = StreamSpec.model_validate(changed(changed(GOOD, "transform", PYTHON), "trigger", trigger))
-    assert problems.of_spec(it) == problems.warnings_of(it) == []
+    assert problems.find_problems(it) == problems.find_warnings(it) == []
 
 
 def test_a_plain_credential_that_has_no_other_way_in_is_a_warning() -> None:
     """Named without its value."""
     it = spec(sparkConf={"spark.hadoop.fs.s3a.secret.key": "hunter2", "spark.sql.x": "1"})
-    (warning,) = problems.warnings_of(it)
+    (warning,) = problems.find_warnings(it)
     assert "spark.hadoop.fs.s3a.secret.key" in warning.message
     assert "hunter2" not in warning.message

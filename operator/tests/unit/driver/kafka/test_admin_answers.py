@@ -1,4 +1,4 @@
-"""What the admin client's answers are made into, without Kafka."""
+"""The admin client's options and the reading of its answers, without Kafka."""
 
 import json
 import socket
@@ -12,7 +12,7 @@ from penstock.driver.kafka import admin, offsets
 from testkit.streams.streams import kafka_source, stream
 
 
-def test_the_admin_client_gets_the_sources_own_options() -> None:
+def test_the_admin_client_has_the_sources_options() -> None:
     own = {"kafka.client.id": "mine", "minPartitions": "5"}
     source = stream(kafka_source(options=own)).spec.source.kafka
     assert source is not None
@@ -23,16 +23,16 @@ def test_the_admin_client_gets_the_sources_own_options() -> None:
     assert int(options["default.api.timeout.ms"]) <= 10_000
 
 
-def test_a_stream_without_a_commit_begins_where_it_first_began() -> None:
+def test_a_stream_without_a_commit_starts_at_its_first_offsets() -> None:
     first = {"in": {0: 5, 1: 7}}
     newest = {"in": {0: 50, 1: 7, 2: 3}}
     assert json.loads(offsets.starting_offsets(first, newest)) == {
-        # A partition that is new since then is read from its earliest record.
+        # A partition that was added since is read from its earliest record.
         "in": {"0": 5, "1": 7, "2": offsets.EARLIEST}
     }
 
 
-def test_a_topic_made_anew_is_read_from_its_earliest_record() -> None:
+def test_a_topic_that_was_created_again_is_read_from_its_earliest_record() -> None:
     assert json.loads(offsets.starting_offsets({"in": {0: 500}}, {"in": {0: 3}})) == {
         "in": {"0": offsets.EARLIEST}
     }
@@ -43,7 +43,7 @@ def test_lag() -> None:
     assert offsets.lag({"in": {0: 9}}, {"in": {0: 8}}) == 0
 
 
-def test_an_unknown_broker_is_a_passing_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_broker_is_a_transient_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(host: str, port: object) -> object:
         raise socket.gaierror(host)
 
@@ -65,7 +65,7 @@ def test_one_known_broker_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Brokers:
-    """Stands in for an Admin: what it says of topics, and of creating them."""
+    """Replaces an Admin: whether the topic exists, and whether brokers create topics."""
 
     def __init__(self, topics: Failure | None, creates: bool | Failure) -> None:
         self._topics = topics
@@ -89,11 +89,11 @@ NOT_ALLOWED = Failure("KafkaAuthorization", "")
 @pytest.mark.parametrize(
     ("topics", "creates", "reason"),
     [
-        pytest.param(None, False, None, id="it is there"),
+        pytest.param(None, False, None, id="it exists"),
         pytest.param(MISSING, True, None, id="it will be created"),
-        pytest.param(MISSING, NOT_ALLOWED, None, id="who knows"),
+        pytest.param(MISSING, NOT_ALLOWED, None, id="may not ask"),
         pytest.param(MISSING, False, "TopicMissing", id="it is missing"),
-        pytest.param(NOT_ALLOWED, True, "KafkaAuthorization", id="it may not be looked at"),
+        pytest.param(NOT_ALLOWED, True, "KafkaAuthorization", id="not authorized"),
     ],
 )
 def test_an_output_topic(

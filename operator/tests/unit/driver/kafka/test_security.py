@@ -1,4 +1,4 @@
-"""References in place of secrets, and what is checked before they are used."""
+"""TLS and SASL options with references to Secrets, and the checks of the Secrets' files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.security import check_secrets, security_options
+from penstock.validation import problems
 from testkit.streams.streams import kafka_source, stream
 
 SECRETS = Path("/etc/penstock-secrets")
@@ -35,13 +37,13 @@ def options(**client: Any) -> dict[str, str]:
         ({}, None),
     ],
 )
-def test_the_protocol_follows_from_what_there_is(
+def test_the_protocol_follows_from_tls_and_sasl(
     client: dict[str, Any], protocol: str | None
 ) -> None:
     assert options(**client).get("kafka.security.protocol") == protocol
 
 
-def test_a_password_is_a_reference() -> None:
+def test_the_password_is_a_reference() -> None:
     made = options(sasl=SASL)
     assert made["kafka.sasl.jaas.config"] == (
         "org.apache.kafka.common.security.plain.PlainLoginModule required "
@@ -49,6 +51,96 @@ def test_a_password_is_a_reference() -> None:
     )
     assert made["kafka.config.providers"] == "secret"
     assert made["kafka.config.providers.secret.param.allowed.paths"] == str(SECRETS)
+
+
+OAUTH = "org.apache.kafka.common.security.oauthbearer"
+
+
+@pytest.mark.parametrize(
+    ("sasl", "expected"),
+    [
+        pytest.param(
+            {
+                "mechanism": "OAUTHBEARER",
+                "jaasConfigSecret": {"name": "oauth", "key": "jaas"},
+                "loginCallbackHandlerClass": f"{OAUTH}.OAuthBearerLoginCallbackHandler",
+            },
+            {
+                "mechanism": "OAUTHBEARER",
+                "jaas.config": "${secret:/etc/penstock-secrets/oauth:jaas}",
+                "login.callback.handler.class": f"{OAUTH}.OAuthBearerLoginCallbackHandler",
+            },
+            id="OAUTHBEARER",
+        ),
+        pytest.param(
+            {
+                "mechanism": "GSSAPI",
+                "jaasConfig": "com.sun.security.auth.module.Krb5LoginModule required "
+                'useKeyTab=true storeKey=true keyTab="/keys/a.keytab" principal="a@EXAMPLE.ORG";',
+                "kerberosServiceName": "kafka",
+            },
+            {
+                "mechanism": "GSSAPI",
+                "jaas.config": "com.sun.security.auth.module.Krb5LoginModule required "
+                'useKeyTab=true storeKey=true keyTab="/keys/a.keytab" principal="a@EXAMPLE.ORG";',
+                "kerberos.service.name": "kafka",
+            },
+            id="GSSAPI",
+        ),
+        pytest.param(
+            {
+                "mechanism": "AWS_MSK_IAM",
+                "jaasConfig": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+                "clientCallbackHandlerClass": "software.amazon.msk.auth.iam."
+                "IAMClientCallbackHandler",
+            },
+            {
+                "mechanism": "AWS_MSK_IAM",
+                "jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+                "client.callback.handler.class": "software.amazon.msk.auth.iam."
+                "IAMClientCallbackHandler",
+            },
+            id="AWS_MSK_IAM",
+        ),
+    ],
+)
+def test_other_mechanisms_are_options_of_the_client(
+    sasl: dict[str, Any], expected: dict[str, str]
+) -> None:
+    made = options(tls={}, sasl=sasl)
+    prefix = "kafka.sasl."
+    assert made["kafka.security.protocol"] == "SASL_SSL"
+    assert {
+        name.removeprefix(prefix): value for name, value in made.items() if name.startswith(prefix)
+    } == expected
+    assert ("kafka.config.providers" in made) == ("jaasConfigSecret" in sasl)
+
+
+@pytest.mark.parametrize(
+    ("jaas", "taken"),
+    [
+        ("a.B required;", True),
+        ('a.B required username="u" useTicketCache=true storePass=true;', True),
+        ('a.B required password="${vault:path:key}";', True),
+        ('a.B required password="p";', False),
+        ("a.B required password = p;", False),
+        ("a.B required \"password\"='p';", False),
+        ("a.B required clientSecret=p;", False),
+        ('a.B required awsRoleSecretAccessKey="p";', False),
+        ('a.B required accessToken="p";', False),
+        ('a.B required password="$p";', False),
+    ],
+)
+def test_a_jaas_text_with_a_credential_is_refused_and_not_repeated(jaas: str, taken: bool) -> None:
+    document = kafka_source(sasl={"mechanism": "X", "jaasConfig": jaas})
+    if taken:
+        assert stream(document)
+        return
+    with pytest.raises(ValidationError) as refused:
+        stream(document)
+    (problem,) = problems.describe_error(refused.value)
+    assert "jaasConfigSecret" in problem.message
+    assert jaas not in problem.message
 
 
 def test_certificates() -> None:
@@ -63,36 +155,64 @@ def test_secret_options() -> None:
     assert made["kafka.sasl.jaas.config"] == "${secret:/etc/penstock-secrets/other:jaas}"
 
 
-def test_nothing_secret_needs_no_provider() -> None:
+def test_a_client_without_secrets_needs_no_provider() -> None:
     assert options() == {}
     assert "kafka.config.providers" not in options(tls=TLS)
 
 
-def failure(folder: Path, password: str | None) -> Failure | None:
-    if password is not None:
+def failure(folder: Path, secret: str | None, sasl: dict[str, Any] = SASL) -> Failure | None:
+    """What the driver says of this text in the Secret that the client uses."""
+    if secret is not None:
         (folder / "login").mkdir()
-        (folder / "login" / "password").write_text(password)
+        (folder / "login" / "password").write_text(secret)
     try:
-        check_secrets(stream(kafka_source(sasl=SASL)).spec, folder)
+        check_secrets(stream(kafka_source(sasl=sasl)).spec, folder)
     except DriverError as error:
         return error.failure
     return None
 
 
 @pytest.mark.parametrize("password", ["", "hunter2\n", 'hun"ter2', "hunter\\2"])
-def test_a_password_that_jaas_cannot_hold_is_refused_unseen(tmp_path: Path, password: str) -> None:
+def test_a_password_that_jaas_cannot_hold_is_refused_and_not_shown(
+    tmp_path: Path, password: str
+) -> None:
     found = failure(tmp_path, password)
     assert found is not None
     assert found.reason == "SecretInvalid"
     assert "hun" not in found.message
 
 
-def test_a_missing_secret_is_waited_for(tmp_path: Path) -> None:
+def test_a_missing_secret_is_recoverable(tmp_path: Path) -> None:
     found = failure(tmp_path, None)
     assert found is not None
     assert (found.reason, found.permanent, found.recoverable) == ("SecretMissing", True, True)
     assert "login" in found.message
 
 
-def test_any_other_password_is_fine(tmp_path: Path) -> None:
+def test_any_other_password_is_accepted(tmp_path: Path) -> None:
     assert failure(tmp_path, "p4$s{w}ord 'x' ;") is None
+
+
+BY_JAAS: dict[str, Any] = {
+    "mechanism": "PLAIN",
+    "jaasConfigSecret": {"name": "login", "key": "password"},
+}
+
+
+@pytest.mark.parametrize("text", ["", "hunter2", "hunter2 hunter2", "a.B hunter2;", "a.B required"])
+def test_a_secret_that_is_no_jaas_configuration_is_refused_and_not_shown(
+    tmp_path: Path, text: str
+) -> None:
+    """Kafka's own message would repeat the second word."""
+    found = failure(tmp_path, text, BY_JAAS)
+    assert found is not None
+    assert (found.reason, found.permanent, found.recoverable) == ("SecretInvalid", True, True)
+    assert "hunter2" not in found.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a.B required;\n", 'a.B REQUIRED\n  username="u"\n  password="p";', "a.B optional x=1;"],
+)
+def test_any_jaas_configuration_is_accepted(tmp_path: Path, text: str) -> None:
+    assert failure(tmp_path, text, BY_JAAS) is None

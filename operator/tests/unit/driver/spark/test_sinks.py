@@ -1,4 +1,4 @@
-"""The options of Spark's sinks, and the statements before them, without Spark."""
+"""The options of Spark's sinks, and the SQL functions' statements, without Spark."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.spark.sinks import passed_on, sink_options
+from penstock.driver.spark.sinks import passed_columns, sink_options
 from penstock.driver.spark.transforms import create_function
 from testkit.streams.streams import CONSOLE, kafka_sink, stream
 
 
-def test_kafka_does_not_linger_unless_told_otherwise() -> None:
+def test_kafka_does_not_linger_by_default() -> None:
     name, options = sink_options(stream(sink=kafka_sink()).spec.sink, Path())
     assert name == "kafka"
     assert options == {
@@ -35,7 +35,7 @@ def test_kafka_does_not_linger_unless_told_otherwise() -> None:
             ("console", {"numRows": "5", "truncate": "false"}),
         ),
         ({"noop": {}}, ("noop", {})),
-        ({"memory": {"queryName": "results"}}, ("memory", {})),
+        ({"memory": {}}, ("memory", {})),
         (
             {"custom": {"format": "my.module:Sink", "options": {"a": "b"}}},
             ("my.module:Sink", {"a": "b"}),
@@ -54,14 +54,14 @@ def test_a_topic_column_needs_no_topic() -> None:
 @pytest.mark.parametrize(
     ("sink", "passed"),
     [
-        # A passed-on `topic` or `partition` would send records back to where they came from.
+        # `topic` or `partition` would send records back to their own topic.
         (kafka_sink(), ["key", "value"]),
         (CONSOLE, None),
     ],
 )
-def test_pass_through(sink: dict[str, Any], passed: list[str] | None) -> None:
+def test_passed_columns(sink: dict[str, Any], passed: list[str] | None) -> None:
     columns = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
-    assert passed_on(columns, stream(sink=sink).spec.sink) == passed
+    assert passed_columns(columns, stream(sink=sink).spec.sink) == passed
 
 
 def test_functions_are_plain_sql() -> None:

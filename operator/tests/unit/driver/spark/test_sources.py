@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from penstock.contract.sizing import default_parallelism, stated_partitions
-from penstock.driver.checkpoint.start_position import begins_at_a_moment
+from penstock.driver.checkpoint.start_position import depends_on_start_time
 from penstock.driver.engine import Engine
 from penstock.driver.failures import DriverError
-from penstock.driver.kafka.offsets import chosen, first_offsets
+from penstock.driver.kafka.offsets import first_offsets, selected_partitions
 from penstock.driver.spark.sources import source_options
 from testkit.streams.streams import RATE, kafka_source, stream
 
@@ -29,13 +29,13 @@ def options(
 TRIGGER: dict[str, Any] = {"microBatch": {}}
 
 
-def test_kafka_is_read_with_low_latency_unless_told_otherwise() -> None:
-    """fetch.max.wait.ms is what a record waits at the broker for in continuous mode."""
+def test_kafka_is_read_with_low_latency_by_default() -> None:
+    """In continuous mode a record waits at the broker for up to fetch.max.wait.ms."""
     assert options(kafka_source())["kafka.fetch.max.wait.ms"] == "2"
     assert options(kafka_source(), Engine.REAL_TIME)["kafka.fetch.max.wait.ms"] == "2"
     own = kafka_source(options={"kafka.fetch.max.wait.ms": "50"})
     assert options(own)["kafka.fetch.max.wait.ms"] == "50"
-    # A micro-batch knows where it ends, and waits for nothing.
+    # A micro-batch knows where it ends and never waits.
     assert "kafka.fetch.max.wait.ms" not in options(kafka_source(), Engine.MICRO_BATCH)
 
 
@@ -47,7 +47,7 @@ def test_kafka_is_read_with_low_latency_unless_told_otherwise() -> None:
         ({"assign": {"b": [1], "a": [0, 2]}}, "assign", '{"a": [0, 2], "b": [1]}'),
     ],
 )
-def test_what_is_read(what: dict[str, Any], option: str, value: str) -> None:
+def test_the_subscription(what: dict[str, Any], option: str, value: str) -> None:
     given = options({"kafka": {"bootstrapServers": "kafka:9092", **what}})
     assert given[option] == value
     assert len({"subscribe", "subscribePattern", "assign"} & set(given)) == 1
@@ -73,7 +73,7 @@ def test_kafka_fields(field: dict[str, Any], option: str, value: str) -> None:
     assert options(kafka_source(**field))[option] == value
 
 
-def test_where_a_stream_first_began_comes_before_what_the_spec_says() -> None:
+def test_a_streams_first_offsets_win_over_the_spec() -> None:
     made = options(kafka_source(startingOffsets="latest"), starting='{"in": {"0": 5}}')
     assert made["startingOffsets"] == '{"in": {"0": 5}}'
 
@@ -101,12 +101,12 @@ def test_other_sources(source: dict[str, Any], made: tuple[str, dict[str, str]])
         (RATE, {}, 2),
         (CUSTOM, {}, 3),
         (SOCKET, {}, 1),
-        # As many as the session's default parallelism, which is therefore set.
+        # As many as the session's default parallelism, which Penstock therefore sets.
         (SOCKET, {"spark.default.parallelism": "4"}, 4),
         (SOCKET, {"spark.default.parallelism": "many"}, 1),
     ],
 )
-def test_partitions_of_a_source_that_is_not_asked(
+def test_partitions_of_a_source_that_states_them(
     source: dict[str, Any], conf: dict[str, str], partitions: int
 ) -> None:
     spec = stream(source).spec
@@ -115,7 +115,7 @@ def test_partitions_of_a_source_that_is_not_asked(
 
 
 @pytest.mark.parametrize(
-    ("more", "moment"),
+    ("more", "depends"),
     [
         ({}, True),
         ({"startingOffsets": "earliest"}, False),
@@ -123,15 +123,15 @@ def test_partitions_of_a_source_that_is_not_asked(
         ({"options": {"startingTimestamp": "1"}}, False),
     ],
 )
-def test_what_depends_on_the_moment_is_remembered(more: dict[str, Any], moment: bool) -> None:
-    assert begins_at_a_moment(stream(kafka_source(**more)).spec.source) is moment
-    assert not begins_at_a_moment(stream(RATE).spec.source)
+def test_a_start_that_depends_on_the_time_is_known(more: dict[str, Any], depends: bool) -> None:
+    assert depends_on_start_time(stream(kafka_source(**more)).spec.source) is depends
+    assert not depends_on_start_time(stream(RATE).spec.source)
 
 
 def test_first_offsets() -> None:
     newest = {"in": {0: 50, 1: 70}}
     assert first_offsets({}, newest) == newest
-    # -1 is the latest, at this moment; -2 the earliest, whenever it is asked.
+    # -1 is the latest offset now; -2 is the earliest offset at any time.
     assert first_offsets({"in": {"0": -1, "1": -2}}, newest) == {"in": {0: 50, 1: -2}}
 
 
@@ -143,8 +143,8 @@ def test_first_offsets() -> None:
         ({"in": {"0": 1, "1": 1}, "other": {"0": 1}}, "names other 0"),
     ],
 )
-def test_every_partition_and_no_other_is_named(asked: dict[str, Any], words: str) -> None:
-    """Spark would die of an assertion."""
+def test_offsets_must_name_every_partition_and_no_other(asked: dict[str, Any], words: str) -> None:
+    """Spark would fail with an assertion."""
     with pytest.raises(DriverError) as raised:
         first_offsets(asked, {"in": {0: 50, 1: 70}})
     assert words in raised.value.failure.message
@@ -152,21 +152,21 @@ def test_every_partition_and_no_other_is_named(asked: dict[str, Any], words: str
 
 
 def test_assigned_partitions() -> None:
-    assert chosen({"in": 3}, None) == {"in": [0, 1, 2]}
-    assert chosen({"in": 3}, {"in": [2, 0]}) == {"in": [0, 2]}
+    assert selected_partitions({"in": 3}, None) == {"in": [0, 1, 2]}
+    assert selected_partitions({"in": 3}, {"in": [2, 0]}) == {"in": [0, 2]}
     with pytest.raises(DriverError) as raised:
-        chosen({"in": 3}, {"in": [3]})
+        selected_partitions({"in": 3}, {"in": [3]})
     assert raised.value.failure.reason == "PartitionMissing"
     assert raised.value.failure.recoverable
 
 
-def test_assign_is_json_to_spark() -> None:
+def test_assign_is_json_in_spark() -> None:
     given = options({"kafka": {"bootstrapServers": "kafka:9092", "assign": {"in": [0]}}})
     assert json.loads(given["assign"]) == {"in": [0]}
 
 
-def test_the_continuous_engine_is_told_its_partitions() -> None:
-    """It would plan itself anew when it saw more, and could lose records in a crash after that."""
+def test_the_continuous_engine_gets_its_partitions() -> None:
+    """It would plan itself again when it saw more, and could lose records in a crash after that."""
     source, there = stream(kafka_source()).spec.source, {"in": [0, 1]}
     continuous = source_options(source, Path(), Engine.CONTINUOUS, None, there)[1]
     assert json.loads(continuous["assign"]) == there

@@ -1,4 +1,4 @@
-"""Triggers in Spark's words."""
+"""Trigger, output mode and query name, in Spark's terms."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ import pytest
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.engine import Engine, engine_of, is_asynchronous, trigger_interval_ms
+from penstock.driver.spark.query import query_name
 from penstock.driver.spark.triggers import output_mode, trigger_arguments, trigger_options
-from testkit.streams.streams import ASYNC, AVAILABLE_NOW, kafka_sink, kafka_source, stream
+from testkit.streams.streams import (
+    ASYNC,
+    AVAILABLE_NOW,
+    CONSOLE,
+    CONTINUOUS,
+    RATE,
+    kafka_sink,
+    kafka_source,
+    stream,
+)
 
 
 def spec(trigger: dict[str, Any], **more: Any) -> StreamSpec:
@@ -64,3 +74,18 @@ def test_output_mode() -> None:
     assert output_mode(spec({"microBatch": {}})) == "append"
     assert output_mode(spec({"microBatch": {}}, outputMode="complete")) == "complete"
     assert output_mode(spec({"realTime": {}})) == "update"
+
+
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        ({}, "fraud-flags"),
+        ({"queryName": "Flags.v2"}, "Flags.v2"),
+        # The memory sink's table has the query's name, so SQL must be able to parse it.
+        ({"sink": {"memory": {}}}, "fraud_flags"),
+        ({"sink": {"memory": {}}, "queryName": "rows.v2"}, "rows_v2"),
+    ],
+)
+def test_query_name(more: dict[str, Any], name: str) -> None:
+    it = StreamSpec.model_validate({"source": RATE, "sink": CONSOLE, "trigger": CONTINUOUS, **more})
+    assert query_name(it, "fraud-flags") == name

@@ -1,4 +1,4 @@
-"""Writes the files that are generated from the models; with --check only says which are stale."""
+"""Writes the generated files; with --check, only lists those that are out of date."""
 
 import sys
 from pathlib import Path
@@ -9,13 +9,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def generated() -> dict[Path, str]:
-    """Every generated file with its text."""
+    """All generated files and their contents."""
     text = crd.to_yaml()
     return {
         ROOT / "crds" / "penstock.dev_continuousstreams.yaml": text,
-        # `penstock crd` prints this one.
+        # Printed by `penstock crd`.
         ROOT / "operator" / "penstock" / "api" / "v1alpha1" / "crd.yaml": text,
-        # A chart can only read what lies inside it.
+        # A chart can only read files inside it.
         ROOT / "charts" / "penstock" / "files" / "continuousstreams.yaml": text,
         ROOT / "docs" / "reference.md": reference.reference(),
         ROOT / "docs" / "modes.md": reference.modes(),
@@ -23,7 +23,7 @@ def generated() -> dict[Path, str]:
 
 
 def main() -> int:
-    """The exit code: 1 where --check found a stale file."""
+    """Returns the exit code: 1 if --check found a file that is out of date."""
     stale = {
         path: text
         for path, text in generated().items()
@@ -31,7 +31,7 @@ def main() -> int:
     }
     if "--check" in sys.argv[1:]:
         for path in stale:
-            sys.stderr.write(f"{path.relative_to(ROOT)} is stale: run `make generate`\n")
+            sys.stderr.write(f"{path.relative_to(ROOT)} is out of date: run `make generate`\n")
         return 1 if stale else 0
     for path, text in stale.items():
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The reference documents, written from the schema and from the table of operations."""
+"""Generates docs/reference.md from the schema and docs/modes.md from the table of operations."""
 
 from __future__ import annotations
 
@@ -9,50 +9,58 @@ from penstock.api.modes import Execution, Mode
 from penstock.api.reserved_spark_conf import OWNED_CONFS
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.status import StreamStatus
-from penstock.sql.operations import NOT_GROUPED, OPERATIONS, Operation
+from penstock.sql.operations import COMPLETE_WITHOUT_AGGREGATE, OPERATIONS, Operation
 from scripts.codegen import crd
 
-# What does not fit into a table's cell has a table of its own.
-_LONGEST = 200
-_GENERATED = "<!-- Generated from operator/penstock/api; `make generate` renews it. -->\n"
+# Longer validation errors are left out of table cells.
+_MAX_ERROR_LENGTH = 200
+_GENERATED = "<!-- Generated from operator/penstock; run `make generate` to update. -->\n"
 
 _REFERENCE_HEAD = """\
-# Reference: every field of a ContinuousStream
+# API reference: ContinuousStream
 
-`kubectl explain cstream.spec --recursive` says the same in a cluster. A field in **bold** is
-required. Defaults are not written into what you applied: they stand in the descriptions. Under
-"refused", what the API server refuses at `kubectl apply`; what needs more than the schema (SQL, pod
-templates) is refused by the operator before anything is created, and by `penstock validate`.
+All fields of the resource. In a cluster, `kubectl explain cstream.spec --recursive` shows the same.
+
+- Fields in **bold** are required.
+- Defaults are part of the descriptions. They are not written into the resource.
+- "Validation errors" are those of the API server at `kubectl apply`. The operator checks what needs
+  more than the schema (SQL, pod templates) before it creates anything. `penstock validate` checks
+  both without a cluster.
 """
 
 _MODES_HEAD = """\
-# What each mode takes
+# Supported operations by mode
 
-SQL is judged by this table before a driver is started, in the operator and in `penstock validate`;
-each cell is the verdict of Spark 4.2, held by a test that asks Spark (`test_spark_verdicts.py`).
-What only Spark's analyser can tell is left to it, and stalls the stream with Spark's own words.
+The operator and `penstock validate` check SQL against this table before a driver starts. Each cell
+is the verdict of Spark 4.2; a test compares all of them with Spark (`test_spark_verdicts.py`). What
+only Spark's analyzer can detect is left to it: the stream is then `Stalled` with Spark's message.
 
-- **yes**: taken. **no**: refused, naming the operation, its place, the reason and the remedy.
-- **event time**: taken with `transform.watermark`, where the watermark's column or a window of it
-  is among the keys. **update**, **complete**: taken in that `outputMode`. `complete` is for
-  queries with an aggregate only.
-- `trigger.availableNow` takes what `trigger.microBatch` takes.
+- **yes**: supported.
+- **no**: refused. The message names the operation, its place, the reason and the remedy.
+- **event time**: supported with `transform.watermark`, if the watermark's column or a time window
+  over it is among the keys.
+- **append**, **update**, **complete**: supported in that `outputMode`. `complete` requires an
+  aggregate in the query.
+
+`trigger.availableNow` supports the same as `trigger.microBatch`.
 """
 
 _MODES_TAIL = """
-Native everywhere: projections, filters, casts, CASE, every scalar SQL function, functions over
-arrays and maps with lambdas, `from_json` and its kin, tumbling `window()` as a value, scalar and IN
-subqueries over tables (not over the stream), `transform.functions` and `transform.javaFunctions`.
+Supported in all modes: projections, filters, casts, `CASE`, all scalar SQL functions, functions
+over arrays and maps with lambdas, `from_json` and similar functions, tumbling `window()` values,
+scalar and `IN` subqueries over tables (not over the stream), `transform.functions` and
+`transform.javaFunctions`.
 
 ## Python in continuous mode
 
-A Python or pandas UDF is accepted in continuous mode, and the stream carries a condition of type
-`Warning`: the engine hands its results on when the epoch ends. Measured: 526 ms at epochs of 1 s
-and 160 ms at epochs of 200 ms, against 16 ms for native expressions; Arrow's batch size and Arrow
-off change nothing. Real-time mode refuses Python functions. What a Python *transform* builds of
-Spark's own expressions is native and not slowed. Native ways to the same: an expression in
-`transform.sql`, a SQL function (`transform.functions`), a Java function
-(`transform.javaFunctions`).
+Continuous mode accepts a Python or pandas UDF, and the stream gets the condition `Warning`: the
+engine forwards the results only at the end of the epoch. Measured latency: 526 ms with epochs of
+1 s and 160 ms with epochs of 200 ms, against 16 ms for native expressions. Neither Arrow's batch
+size nor turning Arrow off changes that. Real-time mode refuses Python functions.
+
+A Python *transform* that only combines Spark's own expressions is native and not slowed down.
+Native alternatives to a UDF: an expression in `transform.sql`, a SQL function
+(`transform.functions`) or a Java function (`transform.javaFunctions`).
 """
 
 
@@ -61,7 +69,7 @@ def reference() -> str:
     parts = [_GENERATED, _REFERENCE_HEAD]
     for path, node in _objects("spec", crd.structural(StreamSpec)):
         parts.append(_section(path, node))
-    parts.append(_owned())
+    parts.append(_owned_confs())
     for path, node in _objects("status", crd.structural(StreamStatus)):
         parts.append(_section(path, node))
     return "\n".join(parts)
@@ -72,39 +80,39 @@ def modes() -> str:
     lines = [
         "| Operation | Spark's name | continuous | realTime | microBatch | asyncProgress |",
         "|---|---|---|---|---|---|",
-        *(_operation_row(each) for each in OPERATIONS if each is not NOT_GROUPED),
+        *(_operation_row(each) for each in OPERATIONS if each is not COMPLETE_WITHOUT_AGGREGATE),
     ]
     return "\n".join([_GENERATED, _MODES_HEAD, *lines, _MODES_TAIL])
 
 
 def _operation_row(operation: Operation) -> str:
     def cell(execution: Execution) -> str:
-        return "yes" if operation.taken_by(execution) else "no"
+        return "yes" if operation.supported_by(execution) else "no"
 
     return (
-        f"| {operation.what} | {operation.name} | {cell(Execution(Mode.CONTINUOUS))} | "
+        f"| {operation.description} | {operation.name} | {cell(Execution(Mode.CONTINUOUS))} | "
         f"{cell(Execution(Mode.REAL_TIME, 'update'))} | {_in_batches(operation)} | "
         f"{cell(Execution(Mode.ASYNC))} |"
     )
 
 
 def _in_batches(operation: Operation) -> str:
-    """The output modes that take it, in a word or two."""
+    """The cell of micro-batch mode: yes, no, or what it depends on."""
 
-    def takes(output: str, watermark: bool = False) -> bool:
-        return operation.taken_by(Execution(Mode.MICRO_BATCH, output, watermark))
+    def supports(output: str, watermark: bool = False) -> bool:
+        return operation.supported_by(Execution(Mode.MICRO_BATCH, output, watermark))
 
-    names = [name for name in ("append", "update", "complete") if takes(name)]
-    if names[:1] != ["append"] and takes("append", watermark=True):
+    names = [name for name in ("append", "update", "complete") if supports(name)]
+    if names[:1] != ["append"] and supports("append", watermark=True):
         names.insert(0, "event time")
     if not names:
         return "no"
-    # Complete is for aggregates, whatever else the query does.
+    # Whether complete is supported depends on aggregates, not on this operation.
     return "yes" if names[:2] == ["append", "update"] else ", ".join(names)
 
 
 def _objects(path: str, node: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each object with named fields, outer ones first."""
+    """Each object with named fields and its path; parents come first."""
     if "properties" in node:
         yield path, node
         for name, each in node["properties"].items():
@@ -121,24 +129,24 @@ def _section(path: str, node: dict[str, Any]) -> str:
         for name, each in node["properties"].items()
     ]
     if rows:
-        lines += ["", "| Field | Type | Meaning |", "|---|---|---|", *rows]
-    refused = [rule["message"] for rule in node.get("x-kubernetes-validations", ())]
-    if refused:
-        lines += ["", "Refused:", "", *(f"- {message}" for message in refused)]
+        lines += ["", "| Field | Type | Description |", "|---|---|---|", *rows]
+    errors = [rule["message"] for rule in node.get("x-kubernetes-validations", ())]
+    if errors:
+        lines += ["", "Validation errors:", "", *(f"- {message}" for message in errors)]
     return "\n".join([*lines, ""])
 
 
 def _field_row(name: str, node: dict[str, Any], required: bool) -> str:
     shown = f"**`{name}`**" if required else f"`{name}`"
-    meaning = node.get("description", "")
+    text = node.get("description", "")
     if "enum" in node:
-        meaning += f" One of: {', '.join(f'`{each}`' for each in node['enum'])}."
+        text += f" One of: {', '.join(f'`{each}`' for each in node['enum'])}."
     if "example" in node:
-        meaning += f" Example: `{_plain(node['example'])}`."
+        text += f" Example: `{_plain(node['example'])}`."
     for rule in node.get("x-kubernetes-validations", ()) if "properties" not in node else ():
-        if len(rule["message"]) < _LONGEST:
-            meaning += f" Refused: {rule['message']}."
-    return f"| {shown} | {_type(node)} | {meaning.replace('|', chr(92) + '|')} |"
+        if len(rule["message"]) < _MAX_ERROR_LENGTH:
+            text += f" Validation error: {rule['message']}."
+    return f"| {shown} | {_type(node)} | {text.replace('|', chr(92) + '|')} |"
 
 
 def _plain(value: Any) -> str:
@@ -150,6 +158,8 @@ def _plain(value: Any) -> str:
 
 
 def _type(node: dict[str, Any]) -> str:
+    if node.get("x-kubernetes-int-or-string"):
+        return "integer or string"
     kind = node.get("type", "any")
     if kind == "array":
         return f"list of {_type(node['items'])}"
@@ -159,13 +169,13 @@ def _type(node: dict[str, Any]) -> str:
     return f"{kind} ({'..'.join(bounds)})" if len(bounds) == 2 else str(kind)
 
 
-def _owned() -> str:
+def _owned_confs() -> str:
     rows = [f"| `{name}` | {instead} |" for name, instead in OWNED_CONFS.items()]
     return "\n".join(
         [
-            "## What `spec.sparkConf` cannot hold",
+            "## Keys that `spec.sparkConf` cannot contain",
             "",
-            "| Conf | Instead, or why |",
+            "| Key | What to use instead, or the reason |",
             "|---|---|",
             *rows,
             "",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from testkit.streams.specs import changed
+from testkit.streams.streams import changed
 
 KAFKA = "kafka.kafka:9092"
 GOOD: dict[str, Any] = {
@@ -398,7 +398,7 @@ RING_2 = (
         "spec.source.kafka.startingOffsetsByPartition", "'first' is not a partition's number", 2,
     ),
     Bad({"trigger": BATCH, "sink": {"memory": {}}}, "spec.sink.memory",
-        "nobody in the cluster can read them: use sink.kafka", 2),
+        "nobody in a cluster can read them: use sink.kafka", 2),
     Bad(
         {"source": {"rate": {"numPartitions": 4}}, "executor.maxInstances": 2}, "spec.executor.max",
         "4 partitions need 4 executors, but spec.executor.maxInstances is 2: raise it", 2,

@@ -1,41 +1,88 @@
-"""Durations and memory sizes as people write them, in the spellings of Kubernetes and of Spark."""
+"""Quantities as Kubernetes spells them, and durations as Kubernetes and Spark spell them.
+
+The parser of quantities is our own: that of the kubernetes client is not in the driver's image.
+"""
 
 import re
 from decimal import Decimal
 
-# One number and one unit: "500ms", "1s", "1 second", "10 seconds", "5 minutes".
-DURATION_PATTERN = r"^[0-9]{1,9} ?(ms|millis|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?)$"
-# Kubernetes' CPU quantity: whole cores or thousandths.
-CPU_PATTERN = r"^([0-9]{1,4}m|[0-9]{1,3}(\.[0-9]{1,3})?)$"
-MEMORY_PATTERN = r"^[0-9]{1,9}(\.[0-9]{1,3})?(Ki|Mi|Gi|Ti|k|M|G|T)$"
-
-_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-_BYTES = {
-    "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40,
-    "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12,
+# The grammar of resource.Quantity (k8s.io/apimachinery/pkg/api/resource), with a bounded exponent.
+_QUANTITY = re.compile(
+    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?"
+)
+_FACTORS = {
+    "": Decimal(1),
+    "n": Decimal(10) ** -9, "u": Decimal(10) ** -6, "m": Decimal(10) ** -3,
+    "k": Decimal(10**3), "M": Decimal(10**6), "G": Decimal(10**9),
+    "T": Decimal(10**12), "P": Decimal(10**15), "E": Decimal(10**18),
+    "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30),
+    "Ti": Decimal(2**40), "Pi": Decimal(2**50), "Ei": Decimal(2**60),
 }  # fmt: skip
+
+NOT_A_SIZE = "not a size of 1Mi or more: write for example 512Mi or 2Gi"
+NOT_CPU = "not an amount of CPU: write for example 500m or 2"
+
+# One or more of a number and a unit: "500ms", "1m30s", "1.5h", "1 minute 30 seconds".
+_NUMBER_AND_UNIT = (
+    r"[0-9]{1,9}(\.[0-9]{1,3})? ?(ms|millis|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?)"
+)
+DURATION_PATTERN = rf"^{_NUMBER_AND_UNIT}( ?{_NUMBER_AND_UNIT})*$"
+NOT_A_DURATION = "not a duration: write for example 500ms, 1s or 5m"
+# What turns Spark's spelling into that of Kubernetes, in this order. CEL does the same with
+# replace(), because its duration() reads only the latter.
+SPARK_TO_KUBERNETES = (
+    (" ", ""),
+    ("milliseconds", "ms"), ("millisecond", "ms"), ("millis", "ms"),
+    ("seconds", "s"), ("second", "s"), ("sec", "s"),
+    ("minutes", "m"), ("minute", "m"), ("min", "m"),
+    ("hours", "h"), ("hour", "h"),
+)  # fmt: skip
+_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+
+
+def amount(quantity: str | int) -> Decimal:
+    """A quantity as a number, in its base unit (bytes, cores); ValueError if it is none."""
+    found = _QUANTITY.fullmatch(str(quantity))
+    if found is None:
+        raise ValueError("not a quantity: write for example 500m, 2 or 1Gi")
+    number, suffix = found[1], found[2] or ""
+    if suffix in _FACTORS:
+        return Decimal(number) * _FACTORS[suffix]
+    return Decimal(number).scaleb(int(suffix[1:]))
+
+
+def in_bytes(quantity: str) -> Decimal:
+    """A size in bytes; ValueError below 1Mi, where `m` (a thousandth) was taken for `Mi`."""
+    try:
+        found = amount(quantity)
+    except ValueError as error:
+        raise ValueError(NOT_A_SIZE) from error
+    if found < 2**20:
+        raise ValueError(NOT_A_SIZE)
+    return found
+
+
+def mebibytes(size_in_bytes: Decimal) -> int:
+    """Whole MiB, rounded down: Spark takes no fractions."""
+    return int(size_in_bytes // 2**20)
+
+
+def in_cores(quantity: str) -> Decimal:
+    """An amount of CPU in cores; ValueError if it is none."""
+    try:
+        found = amount(quantity)
+    except ValueError as error:
+        raise ValueError(NOT_CPU) from error
+    if found < 0:
+        raise ValueError(NOT_CPU)
+    return found
 
 
 def milliseconds(duration: str) -> int:
-    """A duration in milliseconds; ValueError says which spellings are accepted."""
+    """A duration in milliseconds, rounded down; ValueError shows the accepted spellings."""
     if not re.fullmatch(DURATION_PATTERN, duration):
-        raise ValueError(f"{duration!r} is not a duration: write for example 500ms, 1s or 5m")
-    number, unit = re.fullmatch(r"([0-9]+) ?([a-z]+)", duration).groups()  # type: ignore[union-attr]
-    if unit.startswith("milli"):
-        return int(number)
-    return int(number) * _MILLISECONDS[unit if unit == "ms" else unit[0]]
-
-
-def mebibytes(memory: str) -> int:
-    """A memory quantity in whole MiB, rounded down: Spark takes no fractions."""
-    if not re.fullmatch(MEMORY_PATTERN, memory):
-        raise ValueError(f"{memory!r} is not a memory size: write for example 512Mi or 2Gi")
-    number, unit = re.fullmatch(r"([0-9.]+)([A-Za-z]+)", memory).groups()  # type: ignore[union-attr]
-    return int(Decimal(number) * _BYTES[unit] // 2**20)
-
-
-def cpu(amount: str) -> str:
-    """A CPU quantity as it is; ValueError says which spellings are accepted."""
-    if not re.fullmatch(CPU_PATTERN, amount):
-        raise ValueError(f"{amount!r} is not an amount of CPU: write for example 500m or 2")
-    return amount
+        raise ValueError(NOT_A_DURATION)
+    for spark, kubernetes in SPARK_TO_KUBERNETES:
+        duration = duration.replace(spark, kubernetes)
+    parts = re.findall(r"([0-9.]+)([a-z]+)", duration)
+    return int(sum(Decimal(number) * _MILLISECONDS[unit] for number, unit in parts))

@@ -1,4 +1,4 @@
-"""What Penstock sets itself in Spark's configuration, and the field that says the same to it."""
+"""The Spark configuration that Penstock sets itself, and what the user can set instead."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ from collections.abc import Mapping
 
 from penstock.api.rules import not_among
 
-# A conf that no field says has the reason instead.
+_NO_CLAIMS = "a driver creates no PersistentVolumeClaims"
+
+# The field to use instead, or why there is none.
 OWNED_CONFS: Mapping[str, str] = {
     "spark.app.name": "use metadata.name",
     "spark.master": "the driver always runs in client mode on Kubernetes",
     "spark.submit.deployMode": "the driver always runs in client mode",
     "spark.driver.host": "it is the driver pod's address",
-    "spark.driver.bindAddress": "executors would dial it",
+    "spark.driver.bindAddress": "executors would connect to it",
     "spark.driver.port": "it is fixed, so that network policies can name it",
     "spark.driver.blockManager.port": "it is fixed",
     "spark.blockManager.port": "it is fixed",
-    "spark.driver.memory": "use spec.driver.memory",
+    "spark.driver.memory": "use spec.driver.resources",
     "spark.driver.memoryOverhead": "use spec.driver.memoryOverhead",
-    "spark.driver.cores": "use spec.driver.cores",
+    "spark.driver.cores": "it has no effect in client mode; use spec.driver.resources",
     "spark.driver.extraJavaOptions": "use spec.driver.javaOptions",
     "spark.executor.cores": "use spec.executor.cores",
     "spark.executor.instances": "use spec.executor.minInstances and maxInstances",
-    "spark.executor.memory": "use spec.executor.memory",
+    "spark.executor.memory": "use spec.executor.resources",
     "spark.executor.memoryOverhead": "use spec.executor.memoryOverhead",
     "spark.executor.extraJavaOptions": "use spec.executor.javaOptions",
-    "spark.executor.maxNumFailures": "lost executors are replaced for ever",
+    "spark.executor.maxNumFailures": "lost executors are always replaced",
     "spark.jars": "use spec.dependencies.jars",
     "spark.jars.packages": "use spec.dependencies.packages",
     "spark.kubernetes.container.image": "use spec.image",
@@ -35,21 +37,22 @@ OWNED_CONFS: Mapping[str, str] = {
     "spark.kubernetes.namespace": "use metadata.namespace",
     "spark.kubernetes.authenticate.executor.serviceAccountName": "use spec.serviceAccountName",
     "spark.kubernetes.driver.pod.name": "it is the StatefulSet's pod",
-    "spark.kubernetes.executor.request.cores": "use spec.executor.coreRequest",
+    "spark.kubernetes.executor.request.cores": "use spec.executor.resources.requests.cpu",
+    "spark.kubernetes.executor.limit.cores": "use spec.executor.resources.limits.cpu",
     "spark.kubernetes.executor.podNamePrefix": "it is the stream's name",
     "spark.kubernetes.executor.podTemplateFile": "use spec.executor.podTemplate",
     "spark.kubernetes.executor.podTemplateContainerName": "use spec.executor.podTemplate",
-    "spark.kubernetes.executor.disableConfigMap": "drivers may make no ConfigMaps",
-    "spark.kubernetes.allocation.batch.size": "all executors are asked for at once",
-    "spark.kubernetes.driver.service.deleteOnTermination": "nothing: a driver makes no Service",
-    "spark.kubernetes.driver.ownPersistentVolumeClaim": "nothing: a driver makes no claims",
-    "spark.kubernetes.driver.reusePersistentVolumeClaim": "nothing: a driver makes no claims",
-    "spark.kubernetes.driver.waitToReusePersistentVolumeClaim": "nothing: a driver makes no claims",
+    "spark.kubernetes.executor.disableConfigMap": "drivers have no right to create ConfigMaps",
+    "spark.kubernetes.allocation.batch.size": "all executors are requested at once",
+    "spark.kubernetes.driver.service.deleteOnTermination": "a driver creates no Service",
+    "spark.kubernetes.driver.ownPersistentVolumeClaim": _NO_CLAIMS,
+    "spark.kubernetes.driver.reusePersistentVolumeClaim": _NO_CLAIMS,
+    "spark.kubernetes.driver.waitToReusePersistentVolumeClaim": _NO_CLAIMS,
     "spark.kubernetes.allocation.recoveryMode.enabled": (
-        "an executor lost to memory would come back with one core"
+        "an executor that ran out of memory would come back with one core"
     ),
-    "spark.scheduler.minRegisteredResourcesRatio": "the driver awaits its cores itself",
-    "spark.dynamicAllocation.enabled": "executors follow the partitions",
+    "spark.scheduler.minRegisteredResourcesRatio": "the driver waits for its cores itself",
+    "spark.dynamicAllocation.enabled": "the number of executors follows the partitions",
     "spark.speculation": "a continuous task never ends",
     "spark.task.maxFailures": "the driver restarts the query itself",
     "spark.ui.enabled": "see the stream's status and metrics",
@@ -58,4 +61,4 @@ OWNED_CONFS: Mapping[str, str] = {
     "spark.sql.streaming.checkpointLocation": "use spec.checkpoint",
 }
 
-NO_OWNED_CONF = not_among("self", OWNED_CONFS, "Penstock sets it itself")
+NO_OWNED_CONF = not_among("self", OWNED_CONFS, "Penstock sets some of these keys itself")

@@ -1,4 +1,4 @@
-"""Rules across fields. Each is written once and feeds the CRD's CEL, the models and the docs."""
+"""Rules across fields. Each is written once, for the CRD's CEL, the models and the reference."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,12 +10,13 @@ from pydantic.config import JsonDict
 
 @dataclass(frozen=True)
 class Rule:
-    """A statement about one object of the spec.
+    """A condition on one object of the spec.
 
-    `cel` is what the API server checks; `holds` is the same statement about the model, and None
-    for a rule about an update (`oldSelf`), which only the API server can see. Where the message
-    must name what was found, `message_cel` is a CEL expression and `words` the same for the models;
-    `message` then is what the API server falls back to, and what the reference says.
+    The API server checks `cel`; the models check `holds`, the same condition in Python. It is None
+    for a rule about an update (`oldSelf`), which only the API server can check. Where the message
+    must name what was found, `message_cel` is a CEL expression for it and `words` the same for the
+    models; the API server then uses `message` only if that expression fails, and the reference
+    shows it.
     """
 
     cel: str
@@ -34,19 +35,19 @@ class Rule:
         )
 
     def refusal(self, model: Any) -> str | None:
-        """Why the model breaks the rule; None if it holds, or if only an update could tell."""
+        """Why the model breaks the rule; None if it does not, or if the rule is about an update."""
         if self.holds is None or self.holds(model):
             return None
         return self.message if self.words is None else self.words(model)
 
 
 def rules_of_scalar(*rules: Rule) -> JsonDict:
-    """What a field that is no object adds to its schema."""
+    """The schema's entry for the rules of a field that is not an object."""
     return {"x-kubernetes-validations": [rule.as_schema() for rule in rules]}
 
 
 def exactly_one_of(what: str, **fields: str) -> Rule:
-    """Exactly one of the fields is set; keys are attributes, values the names people write."""
+    """Exactly one of the fields is set. Keys are attributes; values are the fields' names."""
     names = list(fields.values())
     return Rule(
         cel=f"[{', '.join(f'has(self.{name})' for name in names)}].filter(x, x).size() == 1",
@@ -55,10 +56,11 @@ def exactly_one_of(what: str, **fields: str) -> Rule:
     )
 
 
-def not_among(field: str, names: Mapping[str, str], why: str = "a field says it") -> Rule:
-    """A map that may not hold some keys, each with what to do instead.
+def not_among(field: str, names: Mapping[str, str], message: str | None = None) -> Rule:
+    """A map must not hold some keys; `names` says for each what to do instead.
 
-    `field` is `self` for a rule on the map itself.
+    `field` is `self` for a rule on the map itself. `message` is for the reference; by default it
+    lists the keys.
     """
     attribute = to_snake(field)
     at = "self" if field == "self" else f"self.{field}"
@@ -68,15 +70,15 @@ def not_among(field: str, names: Mapping[str, str], why: str = "a field says it"
         return next((name for name in names if name in options), None)
 
     def sentence(name: str) -> str:
-        return f"{name} cannot be set here, {why}: {names[name]}"
+        return f"{name} cannot be set here: {names[name]}"
 
-    # Over our keys and not theirs, whose length has no bound, and without a concatenation: the API
-    # server's estimate of the cost would be beyond its budget.
+    # Over our keys, because the number of theirs has no bound, and without a concatenation: the API
+    # server's estimate of the cost would exceed its budget.
     chain = "".join(f"{cel_string(k)} in {at} ? {cel_string(sentence(k))} : " for k in names)
     keys = ", ".join(cel_string(name) for name in names)
     return Rule(
         cel=("" if at == "self" else f"!has({at}) || ") + f"![{keys}].exists(k, k in {at})",
-        message=f"keys that cannot be set here, {why}: {', '.join(names)}",
+        message=message or f"these keys cannot be set here: {', '.join(names)}",
         holds=lambda model: found(model) is None,
         message_cel=f"{chain}''",
         words=lambda model: sentence(found(model) or ""),
@@ -88,6 +90,15 @@ def cel_string(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def immutable(what: str, remedy: str) -> Rule:
-    """A scalar that no update may change."""
-    return Rule(cel="self == oldSelf", message=f"{what} cannot be changed: {remedy}")
+def cel_has(path: str) -> str:
+    """CEL: whether the field at a dotted path is set, with all of its parents."""
+    steps = path.split(".")
+    return " && ".join(f"has({'.'.join(steps[: n + 1])})" for n in range(1, len(steps)))
+
+
+def cel_text(path: str, default: str) -> str:
+    """CEL: the int-or-string field at a dotted path as a string; else `default`, also CEL.
+
+    Not with optionals (`self.?a.orValue(x)`): the API server then cannot estimate the cost.
+    """
+    return f"({cel_has(path)} ? string({path}) : {default})"

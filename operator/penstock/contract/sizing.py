@@ -1,13 +1,23 @@
-"""From partitions to executors.
+"""How many executors a stream gets, and how much CPU and memory each pod. Pure.
 
-A continuous query runs one long task for each source partition. With fewer cores than partitions
+A continuous query runs one long task for each source partition. With fewer cores than partitions,
 some partitions starve without an error or a warning (Structured Streaming Programming Guide,
-"Caveats"; measured in Spark 4.2), so total cores never fall below the partitions.
+"Caveats"; measured in Spark 4.2), so there are always at least as many cores as partitions.
 """
 
 from dataclasses import dataclass
 
+from penstock.api import quantities
+from penstock.api.quantities import mebibytes
 from penstock.api.v1alpha1 import Source, StreamSpec
+from penstock.api.v1alpha1.pods import (
+    DRIVER_CPU,
+    Driver,
+    Executor,
+    memory_limit,
+    memory_overhead,
+    memory_request,
+)
 
 
 @dataclass(frozen=True)
@@ -20,7 +30,7 @@ class Size:
 
     @property
     def cores(self) -> int:
-        """Task slots in all."""
+        """Task slots of all executors."""
         return self.executors * self.cores_per_executor
 
 
@@ -41,7 +51,7 @@ class TooFewExecutorsAllowed:
 
 
 def size(partitions: int, spec: StreamSpec) -> Size | TooFewExecutorsAllowed:
-    """The executors for a source of so many partitions; at least one partition is assumed."""
+    """The executors for a source with this many partitions; 0 partitions count as one."""
     executor = spec.executor
     needed = -(-max(partitions, 1) // executor.cores)
     if executor.max_instances is not None and needed > executor.max_instances:
@@ -50,10 +60,10 @@ def size(partitions: int, spec: StreamSpec) -> Size | TooFewExecutorsAllowed:
 
 
 def default_parallelism(source: Source, conf: dict[str, str]) -> int | None:
-    """What Spark's default parallelism must be for this source; None if that does not matter.
+    """The value of spark.default.parallelism that this source needs; None if any will do.
 
-    The socket source makes as many partitions as the session's default parallelism, which would be
-    all the cores there are (TextSocketContinuousStream and TextSocketMicroBatchStream).
+    The socket source makes as many partitions as the session's default parallelism, which would
+    otherwise be the number of all cores (TextSocketContinuousStream, TextSocketMicroBatchStream).
     """
     if source.socket is None:
         return None
@@ -62,9 +72,61 @@ def default_parallelism(source: Source, conf: dict[str, str]) -> int | None:
 
 
 def stated_partitions(source: Source, conf: dict[str, str]) -> int:
-    """The partitions of a source that is not asked for them."""
+    """The partitions of a source whose number the spec states (every source but Kafka)."""
     if source.rate is not None:
         return source.rate.num_partitions
     if source.custom is not None:
         return source.custom.num_partitions
     return default_parallelism(source, conf) or 1
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory of one container in MiB; heap and overhead add up to the limit."""
+
+    request: int
+    limit: int
+    overhead: int
+    heap: int
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """The CPU of one container, as Kubernetes quantities; no limit is None."""
+
+    request: str
+    limit: str | None
+
+
+def driver_memory(spec: StreamSpec) -> Memory:
+    """The memory of the driver's container, with the defaults applied."""
+    return _memory(spec.driver)
+
+
+def executor_memory(spec: StreamSpec) -> Memory:
+    """The memory of one executor's container, with the defaults applied."""
+    return _memory(spec.executor)
+
+
+def driver_cpu(spec: StreamSpec) -> Cpu:
+    """The CPU of the driver's container, with the defaults applied."""
+    return _cpu(spec.driver, DRIVER_CPU)
+
+
+def executor_cpu(spec: StreamSpec) -> Cpu:
+    """The CPU of one executor's container, with the defaults applied."""
+    return _cpu(spec.executor, str(spec.executor.cores))
+
+
+def _memory(pod: Driver | Executor) -> Memory:
+    limit = mebibytes(memory_limit(pod))
+    heap = mebibytes(memory_limit(pod) - memory_overhead(pod))
+    return Memory(mebibytes(memory_request(pod)), limit, limit - heap, heap)
+
+
+def _cpu(pod: Driver | Executor, default: str) -> Cpu:
+    request, limit = pod.resources.requests.cpu, pod.resources.limits.cpu
+    if request is None:
+        amounts = [default] if limit is None else [default, limit]
+        request = min(amounts, key=quantities.in_cores)
+    return Cpu(request, limit)

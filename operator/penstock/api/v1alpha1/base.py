@@ -1,4 +1,4 @@
-"""What every object of the spec is made of."""
+"""The parts that every object of the spec is made of."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
@@ -19,46 +20,71 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema
 
 from penstock.api import quantities
-from penstock.api.quantities import CPU_PATTERN, DURATION_PATTERN, MEMORY_PATTERN
+from penstock.api.quantities import DURATION_PATTERN, NOT_A_DURATION, NOT_A_SIZE, NOT_CPU
 from penstock.api.rules import Rule, cel_string
 
+_LONGEST_DURATION = 64
+_LONGEST_QUANTITY = 32
 
-def _spelled(pattern: str, longest: int, remedy: str, check: Callable[[str], object]) -> Any:
-    """A string of one spelling, refused in words: a schema's pattern would answer with itself."""
 
+def _checked_by(check: Callable[[str], object]) -> AfterValidator:
     def checked(text: str) -> str:
         check(text)
         return text
 
-    rule = Rule(cel=f"self.matches({cel_string(pattern)})", message=remedy)
-    schema = {
-        "type": "string",
-        "maxLength": longest,
-        "x-kubernetes-validations": [rule.as_schema()],
-    }
-    return (AfterValidator(checked), WithJsonSchema(schema))
+    return AfterValidator(checked)
 
 
+def _integer_as_text(value: Any) -> Any:
+    """Kubernetes takes `cpu: 2` and refuses `cpu: 0.5`: int-or-string."""
+    if isinstance(value, float):
+        raise ValueError("put a number with a fraction in quotes")
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+# The CEL rules below replace the schema's `pattern`, whose message would be the pattern itself.
 DURATION_RULE = Rule(
     cel=f"self.matches({cel_string(DURATION_PATTERN)})",
-    message="not a duration: write for example 500ms, 1s or 5m",
+    message=NOT_A_DURATION,
 )
 Duration = Annotated[
-    str, *_spelled(DURATION_PATTERN, 24, DURATION_RULE.message, quantities.milliseconds)
-]
-Memory = Annotated[
     str,
-    *_spelled(
-        MEMORY_PATTERN,
-        16,
-        "not a memory size: write for example 512Mi or 2Gi",
-        quantities.mebibytes,
+    _checked_by(quantities.milliseconds),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "maxLength": _LONGEST_DURATION,
+            "x-kubernetes-validations": [DURATION_RULE.as_schema()],
+        }
     ),
 ]
-Cpu = Annotated[
-    str,
-    *_spelled(CPU_PATTERN, 8, "not an amount of CPU: write for example 500m or 2", quantities.cpu),
-]
+
+
+def _quantity(rule: Rule, check: Callable[[str], object]) -> Any:
+    """An integer or a string, which the models keep as a string."""
+    schema = {
+        "x-kubernetes-int-or-string": True,
+        "maxLength": _LONGEST_QUANTITY,
+        "x-kubernetes-validations": [rule.as_schema()],
+    }
+    return (
+        BeforeValidator(_integer_as_text),
+        StringConstraints(max_length=_LONGEST_QUANTITY),
+        _checked_by(check),
+        WithJsonSchema(schema),
+    )
+
+
+_SIZE_RULE = Rule(
+    cel="isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1Mi')) >= 0",
+    message=NOT_A_SIZE,
+)
+_CPU_RULE = Rule(
+    cel="isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0'))",
+    message=NOT_CPU,
+)
+ByteQuantity = Annotated[str, *_quantity(_SIZE_RULE, quantities.in_bytes)]
+CpuQuantity = Annotated[str, *_quantity(_CPU_RULE, quantities.in_cores)]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 ObjectName = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)

@@ -1,4 +1,4 @@
-"""Where progress is kept."""
+"""Where the progress of a stream is stored."""
 
 from __future__ import annotations
 
@@ -6,49 +6,69 @@ from typing import Literal
 
 from pydantic import Field
 
-from penstock.api.rules import Rule, immutable
-from penstock.api.v1alpha1.base import Memory, SpecObject
+from penstock.api.rules import Rule, cel_has, cel_string, cel_text
+from penstock.api.v1alpha1.base import ByteQuantity, SpecObject
+
+VOLUME_SIZE = "1Gi"
+
+_REMEDY = "delete the stream and its PersistentVolumeClaim, and apply the stream again"
+
+
+_CLASS = "checkpoint.volume.storageClassName"
+_NEW_CLASS, _OLD_CLASS = f"self.{_CLASS}", f"oldSelf.{_CLASS}"
+_NEW_SIZE, _OLD_SIZE = (
+    cel_text(f"{each}.checkpoint.volume.size", cel_string(VOLUME_SIZE))
+    for each in ("self", "oldSelf")
+)
+
+# Rules of the whole spec: a rule of the volume could be evaded by removing `checkpoint` in one
+# update and adding it in the next, because a rule on an update needs both values.
+UPDATE_RULES: tuple[Rule, ...] = (
+    Rule(
+        cel=f"({cel_has(_NEW_CLASS)}) == ({cel_has(_OLD_CLASS)}) && "
+        f"(!({cel_has(_NEW_CLASS)}) || {_NEW_CLASS} == {_OLD_CLASS})",
+        message="checkpoint.volume.storageClassName cannot be changed, added or removed: "
+        f"{_REMEDY}",
+    ),
+    Rule(
+        # A malformed size breaks a rule of its own.
+        cel=f"!isQuantity({_NEW_SIZE}) || "
+        f"quantity({_NEW_SIZE}).compareTo(quantity({_OLD_SIZE})) >= 0",
+        message=f"checkpoint.volume.size cannot shrink (default: {VOLUME_SIZE}): keep the old size "
+        f"or more, or {_REMEDY}",
+    ),
+)
 
 
 class CheckpointVolume(SpecObject):
     """A PersistentVolumeClaim that belongs to the stream, not to its pod."""
 
-    rules = (
-        Rule(
-            cel="has(self.storageClassName) == has(oldSelf.storageClassName)",
-            message="storageClassName cannot be added or removed once the volume exists: "
-            "delete the stream and its PersistentVolumeClaim, and apply anew",
-        ),
-    )
-    size: Memory = Field(
-        "1Gi", description="Its size. The logs are small. Default: 1Gi.", examples=["1Gi"]
+    size: ByteQuantity = Field(
+        VOLUME_SIZE,
+        description=f"Its size; the logs are small. It can grow, if the storage class allows, and "
+        f"never shrinks. Default: {VOLUME_SIZE}.",
+        examples=[VOLUME_SIZE],
     )
     storage_class_name: str | None = Field(
         None,
         max_length=253,
-        description="Its storage class. Default: the cluster's default class.",
-        json_schema_extra={
-            "x-kubernetes-validations": [
-                immutable(
-                    "storageClassName",
-                    "delete the stream and its PersistentVolumeClaim, and apply anew",
-                ).as_schema()
-            ]
-        },
+        description="Its storage class, which cannot be changed later. Default: the cluster's "
+        "default class.",
     )
     reclaim_policy: Literal["Retain", "Delete"] = Field(
         "Retain",
         description=(
-            "What happens to it when the stream is deleted. Retain: it stays, and a stream of the "
-            "same name goes on from it. Delete: it goes too. Default: Retain."
+            "What happens to the volume when the stream is deleted. Retain: it stays, and a new "
+            "stream with the same name continues from it. Delete: it is deleted as well. "
+            "Default: Retain."
         ),
     )
 
 
 class Checkpoint(SpecObject):
-    """Where the stream's progress is kept."""
+    """Where the stream's progress is stored."""
 
     volume: CheckpointVolume = Field(
         CheckpointVolume(),
-        description="A volume of the stream's own. Default: one of 1Gi, retained.",
+        description=f"A volume for this stream alone. Default: {VOLUME_SIZE}, retained.",
     )

@@ -1,50 +1,150 @@
-"""The pods of driver and executors."""
+"""The pods of the driver and of the executors."""
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
-from penstock.api import pod_template_rules
-from penstock.api.quantities import mebibytes
-from penstock.api.rules import Rule
-from penstock.api.v1alpha1.base import Cpu, Memory, Option, SpecObject
+from penstock.api import pod_template_rules, quantities
+from penstock.api.rules import Rule, cel_has, cel_string, cel_text
+from penstock.api.v1alpha1.base import ByteQuantity, CpuQuantity, Option, SpecObject
+
+DRIVER_CPU = "500m"
+DRIVER_MEMORY = "1536Mi"
+DRIVER_OVERHEAD = "512Mi"
+EXECUTOR_MEMORY = "1408Mi"
+EXECUTOR_LEAST_OVERHEAD = "384Mi"
+
+# 1.5 times the 300 MiB that Spark reserves: UnifiedMemoryManager refuses a smaller heap, and Spark
+# would create executors that fail, one after another.
+LEAST_HEAP = "450Mi"
+
+_REQUEST, _LIMIT = "resources.requests.memory", "resources.limits.memory"
 
 JavaOptions = Annotated[list[Option], Field(max_length=64)]
 
 
-def _sets_heap(options: list[str]) -> bool:
-    return any(each.startswith(("-Xmx", "-Xms")) for each in options)
+def _request_or_limit(first: str, second: str, default: str) -> str:
+    """CEL: the first of the two fields that is set, as a string."""
+    return cel_text(f"self.{first}", cel_text(f"self.{second}", cel_string(default)))
 
 
-HEAP_IS_MEMORY = Rule(
+def _compared(first: str, second: str, condition: str) -> str:
+    """CEL: a condition on two quantities, {0} and {1}; true if one is malformed.
+
+    A malformed quantity breaks a rule of its own, and would be an error here.
+    """
+    condition = condition.format(f"quantity({first})", f"quantity({second})")
+    return f"!isQuantity({first}) || !isQuantity({second}) || {condition}"
+
+
+def _request_within_limit(name: str) -> Rule:
+    request, limit = f"self.requests.{name}", f"self.limits.{name}"
+    within = _compared(f"string({request})", f"string({limit})", "{0}.compareTo({1}) <= 0")
+    return Rule(
+        cel=f"!({cel_has(request)} && {cel_has(limit)}) || {within}",
+        message=f"requests.{name} cannot be above limits.{name}: lower the request or raise the "
+        "limit",
+        holds=lambda it: (
+            (request := getattr(it.requests, name)) is None
+            or (limit := getattr(it.limits, name)) is None
+            or quantities.amount(request) <= quantities.amount(limit)
+        ),
+    )
+
+
+class ResourceAmounts(SpecObject):
+    """Amounts of CPU and memory."""
+
+    cpu: CpuQuantity | None = Field(
+        None, description="Cores, or thousandths (m).", examples=["500m"]
+    )
+    memory: ByteQuantity | None = Field(
+        None, description="Memory of the container, heap and overhead.", examples=["2Gi"]
+    )
+
+
+class Resources(SpecObject):
+    """Kubernetes' resources of the container. Others than these belong in `podTemplate`."""
+
+    rules = (_request_within_limit("cpu"), _request_within_limit("memory"))
+    requests: ResourceAmounts = Field(ResourceAmounts(), description="What the scheduler reserves.")
+    limits: ResourceAmounts = Field(
+        ResourceAmounts(), description="What the container cannot exceed."
+    )
+
+
+def memory_request(pod: Driver | Executor) -> Decimal:
+    """The container's memory request in bytes; by default its limit."""
+    given = pod.resources
+    return quantities.in_bytes(given.requests.memory or given.limits.memory or _default_memory(pod))
+
+
+def memory_limit(pod: Driver | Executor) -> Decimal:
+    """The container's memory limit in bytes; by default its request."""
+    given = pod.resources
+    return quantities.in_bytes(given.limits.memory or given.requests.memory or _default_memory(pod))
+
+
+def memory_overhead(pod: Driver | Executor) -> Decimal:
+    """The part of the memory that is not the JVM's heap, in bytes."""
+    if pod.memory_overhead is not None:
+        return quantities.in_bytes(pod.memory_overhead)
+    return max(quantities.in_bytes(EXECUTOR_LEAST_OVERHEAD), memory_limit(pod) / 10)
+
+
+def _default_memory(pod: Driver | Executor) -> str:
+    return DRIVER_MEMORY if isinstance(pod, Driver) else EXECUTOR_MEMORY
+
+
+def _heap_is_enough(default_memory: str, default_overhead: str) -> Rule:
+    # An executor's default overhead grows to a tenth of its memory, which CEL cannot calculate.
+    # It exceeds the minimum from 3840Mi on, where the heap is large enough in any case.
+    return Rule(
+        cel=_compared(
+            _request_or_limit(_LIMIT, _REQUEST, default_memory),
+            cel_text("self.memoryOverhead", cel_string(default_overhead)),
+            f"{{0}}.sub({{1}}).compareTo(quantity('{LEAST_HEAP}')) >= 0",
+        ),
+        message=f"the JVM's heap must be at least {LEAST_HEAP}, because Spark does not start with "
+        "less. It is resources.limits.memory (default: the request) minus memoryOverhead: raise "
+        "the memory or lower the overhead",
+        holds=lambda it: memory_limit(it) - memory_overhead(it) >= quantities.in_bytes(LEAST_HEAP),
+    )
+
+
+HEAP_IS_DERIVED = Rule(
     cel="!has(self.javaOptions) || "
     "!self.javaOptions.exists(o, o.startsWith('-Xmx') || o.startsWith('-Xms'))",
-    message="javaOptions cannot set the heap (-Xmx, -Xms): use memory",
-    holds=lambda it: not _sets_heap(it.java_options),
+    message="javaOptions cannot set the heap (-Xmx, -Xms): use resources.limits.memory and "
+    "memoryOverhead",
+    holds=lambda it: not any(each.startswith(("-Xmx", "-Xms")) for each in it.java_options),
 )
 
-# 1.5 times the 300 MiB that Spark keeps for itself: UnifiedMemoryManager refuses less, and an
-# executor would be made and would end again for ever.
-LEAST_HEAP_MEBIBYTES = 450
-
-HEAP_IS_ENOUGH = Rule(
-    cel=f"!has(self.memory) || quantity(self.memory).compareTo("
-    f"quantity('{LEAST_HEAP_MEBIBYTES}Mi')) >= 0",
-    message=f"memory must be at least {LEAST_HEAP_MEBIBYTES}Mi: Spark starts in no smaller heap",
-    holds=lambda it: mebibytes(it.memory) >= LEAST_HEAP_MEBIBYTES,
+ONE_MEMORY = Rule(
+    cel=f"!({cel_has(f'self.{_REQUEST}')} && {cel_has(f'self.{_LIMIT}')}) || "
+    + _compared(f"string(self.{_REQUEST})", f"string(self.{_LIMIT})", "{0}.compareTo({1}) == 0"),
+    message="resources.requests.memory and resources.limits.memory must be equal, because Spark "
+    "gives an executor one memory for both: remove one of them",
+    holds=lambda it: memory_request(it) == memory_limit(it),
 )
 
 POD_TEMPLATE: Any = Field(
     default_factory=dict,
     description=(
-        "A PodTemplateSpec laid under Penstock's own: labels, annotations, env, volumes, node "
-        "selection, tolerations, affinity, priority... What Penstock sets itself wins. The "
-        "container's name is `driver` or `executor`."
+        "A PodTemplateSpec that Penstock merges under its own: labels, annotations, env, volumes, "
+        "node selection, tolerations, affinity, priority... Where both set a field, Penstock's "
+        "value wins. The container is named `driver` or `executor`."
     ),
     examples=[{"spec": {"nodeSelector": {"disk": "ssd"}}}],
     json_schema_extra={"x-kubernetes-preserve-unknown-fields": True},
+)
+JAVA_OPTIONS: Any = Field(
+    [],
+    description="Options of the JVM, except the heap, which follows from `resources`.",
+    examples=[["-XX:+UseZGC"]],
 )
 
 
@@ -56,27 +156,31 @@ def _checked(template: dict[str, Any], container: str) -> dict[str, Any]:
 
 
 class Driver(SpecObject):
-    """The driver's pod: it plans and coordinates, records do not pass through it."""
+    """The driver's pod. It plans and coordinates; no records pass through it."""
 
-    rules = (HEAP_IS_MEMORY, HEAP_IS_ENOUGH)
-    cores: int = Field(1, ge=1, le=64, description="Cores Spark uses. Default: 1.")
-    core_request: Cpu = Field(
-        "500m",
-        description="CPU asked of Kubernetes; less than `cores` is fine. Default: 500m.",
-        examples=["500m"],
+    rules = (HEAP_IS_DERIVED, _heap_is_enough(DRIVER_MEMORY, DRIVER_OVERHEAD))
+    resources: Resources = Field(
+        Resources(),
+        description=(
+            f"CPU and memory of the container. Default: {DRIVER_CPU} of CPU requested (less if the "
+            f"limit is lower) without a limit, and {DRIVER_MEMORY} of memory. The memory limit "
+            "defaults to the request, and the request to the limit."
+        ),
+        examples=[{"requests": {"cpu": "500m", "memory": "2Gi"}}],
     )
-    memory: Memory = Field("1Gi", description="The JVM's heap. Default: 1Gi.", examples=["1Gi"])
-    memory_overhead: Memory = Field(
-        "512Mi", description="Memory beside the heap: JVM, Python. Default: 512Mi."
+    memory_overhead: ByteQuantity = Field(
+        DRIVER_OVERHEAD,
+        description=(
+            "The part of the memory limit that is not the JVM's heap: the JVM itself, Python. The "
+            f"heap is the rest. Default: {DRIVER_OVERHEAD}."
+        ),
     )
-    java_options: JavaOptions = Field(
-        [], description="Options of the JVM. The heap is `memory`.", examples=[["-XX:+UseZGC"]]
-    )
+    java_options: JavaOptions = JAVA_OPTIONS
     pod_template: dict[str, Any] = POD_TEMPLATE
 
     @field_validator("pod_template")
     @classmethod
-    def _ours_is_left_alone(cls, template: dict[str, Any]) -> dict[str, Any]:
+    def _sets_nothing_of_ours(cls, template: dict[str, Any]) -> dict[str, Any]:
         return _checked(template, "driver")
 
 
@@ -84,8 +188,9 @@ class Executor(SpecObject):
     """The executors' pods. Their number follows the source's partitions."""
 
     rules = (
-        HEAP_IS_MEMORY,
-        HEAP_IS_ENOUGH,
+        HEAP_IS_DERIVED,
+        _heap_is_enough(EXECUTOR_MEMORY, EXECUTOR_LEAST_OVERHEAD),
+        ONE_MEMORY,
         Rule(
             cel="!has(self.minInstances) || !has(self.maxInstances) || "
             "self.minInstances <= self.maxInstances",
@@ -94,35 +199,41 @@ class Executor(SpecObject):
         ),
     )
     cores: int = Field(
-        1, ge=1, le=64, description="Task slots of one executor, a partition each. Default: 1."
+        1,
+        ge=1,
+        le=64,
+        description="Task slots of one executor; each runs one partition. Default: 1.",
     )
-    core_request: Cpu | None = Field(
+    resources: Resources = Field(
+        Resources(),
+        description=(
+            "CPU and memory of one executor's container. The CPU request defaults to `cores` (less "
+            "if the limit is lower), without a limit. A continuous task sleeps while it waits for "
+            "records, so a request below `cores` is fine where records are few. Memory: one "
+            f"amount, as request or as limit. Default: {EXECUTOR_MEMORY}."
+        ),
+        examples=[{"requests": {"cpu": "500m", "memory": "2Gi"}}],
+    )
+    memory_overhead: ByteQuantity | None = Field(
         None,
         description=(
-            "CPU that one executor asks of Kubernetes. A continuous task sleeps while it waits "
-            "for records, so less than `cores` is fine where records are few. Default: `cores`."
+            "The part of the memory that is not the JVM's heap: the JVM itself, Python. The heap "
+            "is the rest. Memory that sparkConf asks for (spark.memory.offHeap.size, "
+            "spark.executor.pyspark.memory) comes on top of `resources`. Default: a tenth of the "
+            f"memory, at least {EXECUTOR_LEAST_OVERHEAD}."
         ),
-        examples=["500m"],
     )
-    memory: Memory = Field("1Gi", description="The JVM's heap. Default: 1Gi.")
-    memory_overhead: Memory | None = Field(
-        None, description="Memory beside the heap. Default: a tenth of it, at least 384Mi."
-    )
-    min_instances: int = Field(
-        1, ge=1, le=1000, description="Executors there are at least. Default: 1."
-    )
+    min_instances: int = Field(1, ge=1, le=1000, description="Minimum of executors. Default: 1.")
     max_instances: int | None = Field(
         None,
         ge=1,
         le=1000,
-        description="Executors there are at most. Default: as many as the partitions need.",
+        description="Maximum of executors. Default: as many as the partitions need.",
     )
-    java_options: JavaOptions = Field(
-        [], description="Options of the JVM. The heap is `memory`.", examples=[["-XX:+UseZGC"]]
-    )
+    java_options: JavaOptions = JAVA_OPTIONS
     pod_template: dict[str, Any] = POD_TEMPLATE
 
     @field_validator("pod_template")
     @classmethod
-    def _ours_is_left_alone(cls, template: dict[str, Any]) -> dict[str, Any]:
+    def _sets_nothing_of_ours(cls, template: dict[str, Any]) -> dict[str, Any]:
         return _checked(template, "executor")

@@ -4,22 +4,41 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
-from penstock.api.quantities import milliseconds
-from penstock.api.rules import Rule, exactly_one_of, rules_of_scalar
+from penstock.api.quantities import DURATION_PATTERN, SPARK_TO_KUBERNETES, milliseconds
+from penstock.api.rules import Rule, cel_string, exactly_one_of, rules_of_scalar
 from penstock.api.v1alpha1.base import DURATION_RULE, Duration, SpecObject
 
 # Spark refuses shorter ones (Structured Streaming, "Real-time Mode").
 SHORTEST_REAL_TIME_BATCH_MS = 5000
 
-POSITIVE = Rule(
-    cel="!self.matches('^0+ ?[a-z]+$')",
-    message="checkpointInterval must be longer than 0: write for example 1s",
+# CEL for the duration in the spelling of Kubernetes, which its duration() reads.
+_AS_KUBERNETES = "self" + "".join(
+    f".replace({cel_string(spark)}, {cel_string(kubernetes)})"
+    for spark, kubernetes in SPARK_TO_KUBERNETES
 )
-LONG_ENOUGH = Rule(
-    # Seconds below 5, milliseconds below 5000, and 0 of anything.
-    cel="!self.matches('^0*([0-4] ?s.*|[0-4]?[0-9]{0,3} ?m(s|illi.*)|0 ?[mh].*)$')",
-    message="batchDuration must be at least 5s: Spark refuses shorter ones",
+
+
+def _at_least(least_ms: int, message: str) -> Rule:
+    """A rule on a duration. DURATION_RULE refuses what is none."""
+    return Rule(
+        cel=f"!self.matches({cel_string(DURATION_PATTERN)}) || "
+        f"duration({_AS_KUBERNETES}) >= duration('{least_ms}ms')",
+        message=message,
+        holds=lambda duration: milliseconds(duration) >= least_ms,
+    )
+
+
+POSITIVE = _at_least(1, "checkpointInterval must be longer than 0: write for example 1s")
+LONG_ENOUGH = _at_least(
+    SHORTEST_REAL_TIME_BATCH_MS, "batchDuration must be at least 5s: Spark refuses shorter ones"
 )
+
+
+def _checked(duration: str, rule: Rule) -> str:
+    refusal = rule.refusal(duration)
+    if refusal is not None:
+        raise ValueError(refusal)
+    return duration
 
 
 class ContinuousTrigger(SpecObject):
@@ -37,9 +56,7 @@ class ContinuousTrigger(SpecObject):
     @field_validator("checkpoint_interval")
     @classmethod
     def _positive(cls, interval: str) -> str:
-        if milliseconds(interval) == 0:
-            raise ValueError(POSITIVE.message)
-        return interval
+        return _checked(interval, POSITIVE)
 
 
 class AsyncProgress(SpecObject):
@@ -80,9 +97,7 @@ class RealTimeTrigger(SpecObject):
     @field_validator("batch_duration")
     @classmethod
     def _long_enough(cls, duration: str) -> str:
-        if milliseconds(duration) < SHORTEST_REAL_TIME_BATCH_MS:
-            raise ValueError(LONG_ENOUGH.message)
-        return duration
+        return _checked(duration, LONG_ENOUGH)
 
 
 class AvailableNowTrigger(SpecObject):

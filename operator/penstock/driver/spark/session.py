@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from penstock.api.quantities import mebibytes
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
 from penstock.contract.pod_merge import laid_under
 from penstock.contract.secrets import secret_mounts, secret_volumes
-from penstock.contract.sizing import Size, default_parallelism
-from penstock.driver.environment import Environment, Kubernetes, Local
+from penstock.contract.sizing import (
+    Size,
+    default_parallelism,
+    driver_memory,
+    executor_cpu,
+    executor_memory,
+)
+from penstock.driver.environment import Environment, LocalEnvironment, PodEnvironment
 from penstock.driver.jvm import LOG4J2_FILE
 from penstock.driver.spark.dependencies import resolved_jars
 from penstock.sql.stateful import may_keep_state
@@ -95,13 +100,13 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     if parallelism is not None:
         conf["spark.default.parallelism"] = str(parallelism)
     conf["spark.app.name"] = stream.metadata.name
-    conf["spark.driver.memory"] = f"{mebibytes(spec.driver.memory)}m"
-    if isinstance(environment, Local):
+    conf["spark.driver.memory"] = f"{driver_memory(spec).heap}m"
+    if isinstance(environment, LocalEnvironment):
         return conf | _local(environment, size)
     return conf | _FORCED_ON_KUBERNETES | _on_kubernetes(stream, environment, size)
 
 
-def _local(environment: Local, size: Size) -> dict[str, str]:
+def _local(environment: LocalEnvironment, size: Size) -> dict[str, str]:
     return {
         # One machine has its cores anyway: local[N] is N task slots, whatever the hardware.
         "spark.master": f"local[{size.cores}]",
@@ -111,34 +116,36 @@ def _local(environment: Local, size: Size) -> dict[str, str]:
     }
 
 
-def _on_kubernetes(stream: ContinuousStream, environment: Kubernetes, size: Size) -> dict[str, str]:
+def _on_kubernetes(
+    stream: ContinuousStream, environment: PodEnvironment, size: Size
+) -> dict[str, str]:
     spec, name = stream.spec, stream.metadata.name
-    executor = spec.executor
+    memory, cpu = executor_memory(spec), executor_cpu(spec)
     log4j2 = f"-Dlog4j2.configurationFile={LOG4J2_FILE.as_uri()}"
     user_options = " ".join(
         [
             spec.spark_conf.get("spark.executor.extraJavaOptions", ""),
-            *map(_quoted, executor.java_options),
+            *map(_quoted, spec.executor.java_options),
         ]
     )
     conf = {
         "spark.master": f"k8s://{environment.api_server}",
         "spark.driver.host": environment.address,
-        "spark.driver.cores": str(spec.driver.cores),
         "spark.executor.instances": str(size.executors),
         "spark.executor.cores": str(size.cores_per_executor),
-        "spark.executor.memory": f"{mebibytes(executor.memory)}m",
+        "spark.executor.memory": f"{memory.heap}m",
+        "spark.executor.memoryOverhead": f"{memory.overhead}m",
         "spark.executor.extraJavaOptions": f"{log4j2} {user_options}".strip(),
         "spark.kubernetes.namespace": environment.namespace,
         "spark.kubernetes.container.image": spec.image or "",
         "spark.kubernetes.executor.podNamePrefix": name,
-        "spark.kubernetes.executor.request.cores": executor.core_request or str(executor.cores),
+        "spark.kubernetes.executor.request.cores": cpu.request,
         "spark.kubernetes.authenticate.executor.serviceAccountName": (
             spec.service_account_name or naming.driver_name(name)
         ),
     }
-    if executor.memory_overhead is not None:
-        conf["spark.executor.memoryOverhead"] = f"{mebibytes(executor.memory_overhead)}m"
+    if cpu.limit is not None:
+        conf["spark.kubernetes.executor.limit.cores"] = cpu.limit
     for label, value in naming.stream_labels(name, naming.COMPONENT_EXECUTOR).items():
         conf[f"spark.kubernetes.executor.label.{label}"] = value
     return conf

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import copy
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from penstock.api.reserved_spark_conf import OWNED_CONFS
 from penstock.api.v1alpha1.stream import ContinuousStream
+from testkit.errors import KubectlError
 from testkit.kubernetes.api_server import ApiServer, api_server
-from testkit.kubernetes.kubectl import Kube, KubectlError, Object, wait_for
+from testkit.kubernetes.kubectl import Kube, Object
 from testkit.paths import CHECKOUT
 from testkit.streams.bad_manifests import GOOD, RING_1, RING_2, Bad
 from testkit.streams.crd_schema import nodes, schema
 from testkit.streams.every_field import WIDE
-from testkit.streams.specs import changed
+from testkit.streams.streams import changed, manifest
 
 pytestmark = pytest.mark.real
 
@@ -40,35 +42,17 @@ def kube() -> Iterator[Kube]:
 
 def with_crd(server: ApiServer) -> Kube:
     """kubectl on the server's default namespace, once the CRD is served."""
-    kube = Kube(server.kubectl, server.kubeconfig, "default")
+    kube = server.kube("default")
     kube.run("apply", "-f", str(CRD))
-    wait_for("the kind is served", lambda: _served(kube), 30)
+    kube.wait_until_served("cstream")
     return kube
-
-
-def _served(kube: Kube) -> bool:
-    try:
-        kube.run("get", "cstream")
-    except KubectlError:
-        return False
-    return True
-
-
-def stream(name: str, spec: Object) -> Object:
-    """A whole resource."""
-    return {
-        "apiVersion": "penstock.dev/v1alpha1",
-        "kind": "ContinuousStream",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
 
 
 @pytest.mark.parametrize("bad", RING_1, ids=str)
 def test_a_bad_manifest_is_refused_at_apply(kube: Kube, bad: Bad) -> None:
     """With the field, the reason and the remedy, before any code of ours runs."""
     with pytest.raises(KubectlError) as refused:
-        kube.apply(stream("bad", bad.spec))
+        kube.apply(manifest("bad", bad.spec))
     said = str(refused.value)
     # An unknown field is named alone, without "spec." before what it stands in.
     assert bad.at in said
@@ -78,7 +62,7 @@ def test_a_bad_manifest_is_refused_at_apply(kube: Kube, bad: Bad) -> None:
 @pytest.mark.parametrize("bad", RING_2, ids=str)
 def test_what_needs_more_than_the_schema_is_left_to_the_operator(kube: Kube, bad: Bad) -> None:
     """Ring 2 is the earliest that can refuse these (unit/validation/test_bad_manifests.py)."""
-    kube.run("apply", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(stream("late", bad.spec)))
+    kube.run("apply", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(manifest("late", bad.spec)))
 
 
 @pytest.mark.parametrize("conf", OWNED_CONFS)
@@ -86,9 +70,9 @@ def test_a_conf_that_penstock_owns_is_refused_at_apply(kube: Kube, conf: str) ->
     """It alone is named, with what to use instead, whatever stands beside it."""
     spec = changed(GOOD, "sparkConf", {"spark.sql.session.timeZone": "UTC", conf: "x"})
     with pytest.raises(KubectlError) as refused:
-        kube.apply(stream("bad", spec))
+        kube.apply(manifest("bad", spec))
     said = str(refused.value)
-    assert f"{conf} cannot be set here, Penstock sets it itself: {OWNED_CONFS[conf]}" in said
+    assert f"{conf} cannot be set here: {OWNED_CONFS[conf]}" in said
     assert sum(f"{each} cannot" in said for each in OWNED_CONFS) == 1
 
 
@@ -96,7 +80,7 @@ def test_a_conf_that_penstock_owns_is_refused_at_apply(kube: Kube, conf: str) ->
 def test_a_name_that_its_pods_could_not_bear_is_refused(kube: Kube, name: str) -> None:
     """Pods are named after the stream."""
     with pytest.raises(KubectlError, match="at most 45 characters of a-z, 0-9 and -"):
-        kube.apply(stream(name, GOOD))
+        kube.apply(manifest(name, GOOD))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
@@ -128,8 +112,8 @@ def test_the_documentation_shows_resources() -> None:
 def test_a_stream_with_every_field_is_stored_as_it_was_applied(kube: Kube) -> None:
     """Apply, fetch, diff is empty, client-side and server-side: nothing is defaulted or dropped."""
     for number, spec in enumerate(WIDE):
-        ContinuousStream.model_validate(stream("wide", spec))
-        text = yaml.safe_dump(stream(f"wide-{number}", spec))
+        ContinuousStream.model_validate(manifest("wide", spec))
+        text = yaml.safe_dump(manifest(f"wide-{number}", spec))
         assert "created" in kube.run("apply", "-f", "-", stdin=text)
         assert kube.run("diff", "-f", "-", stdin=text) == ""
         stored = kube.get("cstream", f"wide-{number}")
@@ -144,26 +128,112 @@ def test_a_stream_with_every_field_is_stored_as_it_was_applied(kube: Kube) -> No
         assert again["spec"] == spec
 
 
-def test_the_storage_class_cannot_be_changed(kube: Kube) -> None:
-    """A volume claim's class is immutable; the refusal says what to do instead."""
-    volume = "checkpoint.volume"
-    first = stream("classy", changed(GOOD, volume, {"storageClassName": "fast"}))
-    kube.apply(first)
-    second = copy.deepcopy(first)
-    second["spec"]["checkpoint"]["volume"]["storageClassName"] = "slow"
-    with pytest.raises(KubectlError, match="storageClassName cannot be changed"):
-        kube.apply(second)
+VOLUME = "checkpoint.volume"
+CLASS, SIZE = f"{VOLUME}.storageClassName", f"{VOLUME}.size"
+FAST = changed(GOOD, CLASS, "fast")
+LARGE = changed(GOOD, SIZE, "2Gi")
+# From one spec to another, and what the refusal names.
+FORBIDDEN_UPDATES = [
+    pytest.param(FAST, changed(FAST, CLASS, "slow"), "storageClassName", id="class changed"),
+    pytest.param(FAST, changed(FAST, CLASS, ...), "storageClassName", id="class removed"),
+    pytest.param(FAST, changed(FAST, VOLUME, ...), "storageClassName", id="volume removed"),
+    pytest.param(FAST, GOOD, "storageClassName", id="checkpoint removed, class"),
+    pytest.param(GOOD, FAST, "storageClassName", id="class added"),
+    pytest.param(GOOD, changed(GOOD, CLASS, ""), "storageClassName", id="empty class added"),
+    pytest.param(LARGE, changed(GOOD, SIZE, "2047Mi"), "size cannot shrink", id="size smaller"),
+    pytest.param(LARGE, GOOD, "size cannot shrink", id="checkpoint removed, size"),
+    pytest.param(GOOD, changed(GOOD, SIZE, "1G"), "size cannot shrink", id="below the default"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "named"), FORBIDDEN_UPDATES)
+def test_an_update_that_the_volume_cannot_follow_is_refused(
+    kube: Kube, before: Object, after: Object, named: str
+) -> None:
+    """Also by way of removing the parents, which would let the next update add anything."""
+    # Not by client-side apply: a replace leaves no field of the spec before.
+    kube.run("delete", "cstream", "update", "--ignore-not-found")
+    kube.run("create", "-f", "-", stdin=yaml.safe_dump(manifest("update", before)))
+    with pytest.raises(KubectlError, match=named) as refused:
+        kube.run("replace", "-f", "-", stdin=yaml.safe_dump(manifest("update", after)))
+    assert "delete the stream and its PersistentVolumeClaim" in str(refused.value)
+    stored = kube.get("cstream", "update")
+    assert stored is not None
+    assert stored["spec"] == before
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (GOOD, changed(GOOD, SIZE, "1024Mi")),
+        (GOOD, changed(GOOD, SIZE, 2 * 2**30)),
+        (LARGE, changed(GOOD, SIZE, "3Gi")),
+        (FAST, changed(FAST, f"{VOLUME}.reclaimPolicy", "Delete")),
+        (GOOD, changed(GOOD, "trigger.continuous.checkpointInterval", "2s")),
+    ],
+)
+def test_an_update_that_the_volume_can_follow_is_accepted(
+    kube: Kube, before: Object, after: Object
+) -> None:
+    """The same size in another spelling, a larger one, another reclaim policy."""
+    kube.run("delete", "cstream", "update", "--ignore-not-found")
+    kube.run("create", "-f", "-", stdin=yaml.safe_dump(manifest("update", before)))
+    kube.run("replace", "-f", "-", stdin=yaml.safe_dump(manifest("update", after)))
+
+
+REQUESTED_CPU = "driver.resources.requests.cpu"
+LIMITED_MEMORY = "driver.resources.limits.memory"
+INTERVAL = "trigger.continuous.checkpointInterval"
+SPELLINGS = [
+    *[(REQUESTED_CPU, each) for each in (1, 0, -1, "1", "0.5", ".5", "500m", "1e-1", "1E", "half")],
+    *[(REQUESTED_CPU, each) for each in ("", "1 ", "5u", "+1", "1.", "1,5", "0x1", 0.5, True)],
+    *[(LIMITED_MEMORY, each) for each in (2**31, 2**20, "2e9", "2E9", "2G", "2Gi", "1.5Gi", "2gi")],
+    *[(LIMITED_MEMORY, each) for each in ("2147483648", "0.002Ti", "2097152Ki", "2Mb", "512m")],
+    *[(INTERVAL, each) for each in ("1m30s", "1 minute 30 seconds", "1.5s", "0.5 hours", "0 ms")],
+    *[(INTERVAL, each) for each in ("1 h 2 min 3 sec 4 millis", "0m0s", "0.1ms", "1s ", "90", 90)],
+    *[("trigger", {"realTime": {"batchDuration": each}}) for each in ("4s 999ms", "4 s 1000 ms")],
+    *[("trigger", {"realTime": {"batchDuration": each}}) for each in ("0.084 minutes", "1 second")],
+]
+
+
+def test_quantities_and_durations_are_accepted_by_the_api_server_and_the_models_alike(
+    kube: Kube,
+) -> None:
+    """The operator must be able to read what the API server stores, and the other way round."""
+    streams = [
+        manifest(f"spelled-{number}", changed(GOOD, field, value))
+        for number, (field, value) in enumerate(SPELLINGS)
+    ]
+    # As JSON: YAML reads 1e9 as a number or as a string, depending on its version.
+    text = "\n---\n".join(json.dumps(each) for each in streams)
+    with pytest.raises(KubectlError) as refused:
+        kube.run("apply", "--dry-run=server", "-f", "-", stdin=text)
+    refused_by_server = set(re.findall('"(spelled-[0-9]+)" is invalid', str(refused.value)))
+    refused_by_models = {
+        each["metadata"]["name"] for each in streams if not _is_accepted_by_models(each)
+    }
+    differing = refused_by_server ^ refused_by_models
+    assert [SPELLINGS[int(name.rpartition("-")[2])] for name in differing] == []
+    assert 10 < len(refused_by_models) < len(SPELLINGS) - 10
+
+
+def _is_accepted_by_models(document: Object) -> bool:
+    try:
+        ContinuousStream.model_validate(document)
+    except ValidationError:
+        return False
+    return True
 
 
 EXPLAINED = [
-    ("spec.trigger.continuous.checkpointInterval", "A number and a unit: ms, s, m, h"),
+    ("spec.trigger.continuous.checkpointInterval", "How often an epoch is committed"),
     ("spec.trigger.microBatch.asyncProgress.checkpointInterval", "How often offsets and commits"),
     ("spec.trigger.realTime.batchDuration", "at least 5s"),
     ("spec.source.kafka.startingOffsetsByPartition", "-2 for the earliest or -1 for the latest"),
-    ("spec.source.rate.rowsPerSecond", "Rows a second"),
-    ("spec.executor.memory", "The JVM's heap"),
-    ("spec.transform.functions.expression", "A Spark SQL expression over its parameters"),
-    ("spec.sink.kafka.sasl.mechanism", "PLAIN sends the password as it is"),
+    ("spec.source.rate.rowsPerSecond", "Rows per second"),
+    ("spec.executor.resources", "CPU and memory of one executor"),
+    ("spec.transform.functions.expression", "A Spark SQL expression over the parameters"),
+    ("spec.sink.kafka.sasl.mechanism", "PLAIN sends the password unencrypted"),
     ("status.conditions.reason", "CamelCase"),
     ("status.lag", "Records between"),
 ]

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import durationpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,42 +44,58 @@ def test_what_may_hold_anything_is_kept_as_it_is() -> None:
             assert "additionalProperties" not in node, path
 
 
-durations = st.builds(
-    "{}{}{}".format,
+_UNITS = [
+    "ms", "millis", "millisecond", "milliseconds", "s", "sec", "second", "seconds", "m", "min",
+    "minute", "minutes", "h", "hour", "hours",
+]  # fmt: skip
+numbers = (
     st.one_of(st.integers(0, 12), st.integers(0, 7000)).map(str)
-    | st.integers(0, 99).map(lambda n: f"00{n}"),
+    | st.integers(0, 99).map(lambda n: f"00{n}")
+    | st.decimals(0, 12, places=3).map(str)
+)
+parts = st.builds("{}{}{}".format, numbers, st.sampled_from(["", " "]), st.sampled_from(_UNITS))
+durations = st.builds(
+    lambda parts, space: space.join(parts),
+    st.lists(parts, min_size=1, max_size=3),
     st.sampled_from(["", " "]),
-    st.sampled_from(
-        [
-            "ms",
-            "millis",
-            "milliseconds",
-            "s",
-            "sec",
-            "second",
-            "seconds",
-            "m",
-            "min",
-            "minutes",
-            "h",
-            "hours",
-        ]
-    ),
 )
 
 
 @given(durations)
-def test_the_rules_on_durations_say_in_cel_what_the_models_say(text: str) -> None:
-    """RE2 and Python read these expressions alike."""
-    assert _holds(DURATION_RULE, text)
-    assert _holds(POSITIVE, text) == (milliseconds(text) > 0)
-    assert _holds(LONG_ENOUGH, text) == (milliseconds(text) >= SHORTEST_REAL_TIME_BATCH_MS)
+def test_the_rules_on_durations_give_the_same_answer_in_cel_and_in_the_models(text: str) -> None:
+    """RE2 and Python read the expression alike; durationpy reads a duration as CEL does (Go)."""
+    assert _matches(DURATION_RULE.cel, text)
+    assert _long_enough(POSITIVE, text) == (milliseconds(text) > 0)
+    assert _long_enough(LONG_ENOUGH, text) == (milliseconds(text) >= SHORTEST_REAL_TIME_BATCH_MS)
 
 
-def _holds(rule: Rule, text: str) -> bool:
-    found = re.fullmatch(r"(!?)self\.matches\('(.*)'\)", rule.cel)
+@given(st.text("0123456789. smhinutecodl", max_size=24))
+def test_a_duration_is_refused_by_cel_and_the_models_alike(text: str) -> None:
+    """Most of these are none."""
+    try:
+        milliseconds(text)
+    except ValueError:
+        assert not _matches(DURATION_RULE.cel, text)
+    else:
+        assert _matches(DURATION_RULE.cel, text)
+
+
+def _matches(cel: str, text: str) -> bool:
+    found = re.fullmatch(r"self\.matches\('(.*)'\)", cel)
     assert found is not None
-    return (re.search(found[2], text) is None) == bool(found[1])
+    return re.search(found[1].replace("\\\\", "\\"), text) is not None
+
+
+def _long_enough(rule: Rule, text: str) -> bool:
+    """What CEL says of a duration: it replaces Spark's words, and compares."""
+    found = re.fullmatch(
+        r"!(self\.matches.*) \|\| duration\(self(.*)\) >= duration\('(.*)'\)", rule.cel
+    )
+    assert found is not None
+    assert _matches(found[1], text)
+    for old, new in re.findall(r"\.replace\('(.*?)', '(.*?)'\)", found[2]):
+        text = text.replace(old, new)
+    return bool(durationpy.from_str(text) >= durationpy.from_str(found[3]))
 
 
 def test_nothing_is_defaulted() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from penstock.api.reserved_spark_conf import OWNED_CONFS
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import Size
-from penstock.driver.environment import Kubernetes
+from penstock.driver.environment import PodEnvironment
 from penstock.driver.spark import session
 from testkit.streams.every_field import WIDE
 
@@ -17,7 +17,7 @@ _MERGED = ("spark.kubernetes.executor.label.",)
 
 def test_whatever_the_driver_forces_is_owned() -> None:
     """Every conf of the pod that would not yield to the user's own."""
-    environment = Kubernetes("p-0", "10.0.0.1", "payments", "hash", Path("/checkpoint"))
+    environment = PodEnvironment("p-0", "10.0.0.1", "payments", "hash", Path("/checkpoint"))
     forced = set()
     for spec in WIDE:
         stream = ContinuousStream.model_validate({"metadata": {"name": "p"}, "spec": spec})

@@ -9,7 +9,7 @@ from penstock.api.reserved_spark_conf import OWNED_CONFS
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.validation import problems
-from testkit.streams.specs import KAFKA_TO_KAFKA, RATE_TO_CONSOLE, changed
+from testkit.streams.streams import KAFKA_TO_KAFKA, RATE_TO_CONSOLE, changed
 
 
 @pytest.mark.parametrize("spec", [RATE_TO_CONSOLE, KAFKA_TO_KAFKA])
@@ -34,7 +34,7 @@ SPOILED = [
     ("trigger.continuous.checkpointInterval", "soon", "(not 'soon')"),
     ("trigger.continuous.checkpointInterval", "0s", "must be longer than 0"),
     ("executor", {"minInstances": 3, "maxInstances": 2}, "minInstances cannot be above"),
-    ("driver.memory", "lots", "driver.memory: "),
+    ("driver.resources.limits.memory", "lots", "driver.resources.limits.memory: "),
     ("checkpoint.volume.reclaimPolicy", "Recycle", "checkpoint.volume.reclaimPolicy: "),
 ]
 
@@ -46,7 +46,7 @@ def test_a_spoiled_spec_is_refused_with_the_field_named(
     """The message holds the path of the field and what is wrong with it."""
     with pytest.raises(ValidationError) as refused:
         StreamSpec.model_validate(changed(RATE_TO_CONSOLE, path, value))
-    assert any(expected in str(each) for each in problems.of_error(refused.value))
+    assert any(expected in str(each) for each in problems.describe_error(refused.value))
 
 
 @pytest.mark.parametrize("conf", OWNED_CONFS)
@@ -54,7 +54,7 @@ def test_a_conf_that_penstock_owns_is_refused_with_the_field_to_use(conf: str) -
     """The message names the conf and what to use instead."""
     with pytest.raises(ValidationError) as refused:
         StreamSpec.model_validate({**RATE_TO_CONSOLE, "sparkConf": {conf: "x"}})
-    (problem,) = problems.of_error(refused.value)
+    (problem,) = problems.describe_error(refused.value)
     assert conf in problem.message
     assert OWNED_CONFS[conf] in problem.message
 

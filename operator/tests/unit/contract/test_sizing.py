@@ -1,10 +1,25 @@
-"""Total cores never fall below the partitions."""
+"""Total cores never fall below the partitions; CPU and memory of the pods with their defaults."""
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.contract.sizing import Size, TooFewExecutorsAllowed, size
-from testkit.streams.specs import spec
+from penstock.contract.sizing import (
+    Cpu,
+    Memory,
+    Size,
+    TooFewExecutorsAllowed,
+    driver_cpu,
+    driver_memory,
+    executor_cpu,
+    executor_memory,
+    size,
+)
+from testkit.streams.streams import spec
+
+MI = 2**20
 
 partitions = st.integers(0, 5000)
 cores = st.integers(1, 64)
@@ -31,3 +46,69 @@ def test_a_maximum_is_kept_or_reported(partitions: int, cores: int, most: int) -
         assert isinstance(sized, TooFewExecutorsAllowed)
         assert most * cores < partitions
         assert "spec.executor.maxInstances" in str(sized)
+
+
+@pytest.mark.parametrize(
+    ("driver", "expected"),
+    [
+        ({}, Memory(1536, 1536, 512, 1024)),
+        ({"resources": {"limits": {"memory": "2Gi"}}}, Memory(2048, 2048, 512, 1536)),
+        ({"resources": {"requests": {"memory": "2Gi"}}}, Memory(2048, 2048, 512, 1536)),
+        (
+            {"resources": {"requests": {"memory": "1Gi"}, "limits": {"memory": "2Gi"}}},
+            Memory(1024, 2048, 512, 1536),
+        ),
+        ({"memoryOverhead": "1Gi"}, Memory(1536, 1536, 1024, 512)),
+        ({"resources": {"limits": {"memory": 2_000_000_000}}}, Memory(1907, 1907, 512, 1395)),
+    ],
+)
+def test_the_drivers_heap_is_its_memory_limit_without_the_overhead(
+    driver: dict[str, Any], expected: Memory
+) -> None:
+    """Limit and request default to each other. In MiB, rounded down."""
+    assert driver_memory(spec(driver=driver)) == expected
+
+
+@pytest.mark.parametrize(
+    ("executor", "expected"),
+    [
+        ({}, Memory(1408, 1408, 384, 1024)),
+        ({"resources": {"limits": {"memory": "834Mi"}}}, Memory(834, 834, 384, 450)),
+        ({"resources": {"requests": {"memory": "10000Mi"}}}, Memory(10000, 10000, 1000, 9000)),
+        ({"memoryOverhead": "400Mi"}, Memory(1408, 1408, 400, 1008)),
+    ],
+)
+def test_an_executors_overhead_is_a_tenth_of_its_memory_and_at_least_384_mebibytes(
+    executor: dict[str, Any], expected: Memory
+) -> None:
+    """Spark's own factor and minimum, as a part of the container's memory."""
+    assert executor_memory(spec(executor=executor)) == expected
+
+
+@given(st.integers(834 * MI, 10**12), st.none() | st.integers(MI, 384 * MI))
+def test_heap_and_overhead_fill_the_container_exactly(limit: int, overhead: int | None) -> None:
+    """Spark requests their sum for an executor."""
+    executor: dict[str, Any] = {"resources": {"limits": {"memory": limit}}}
+    if overhead is not None:
+        executor["memoryOverhead"] = overhead
+    memory = executor_memory(spec(executor=executor))
+    assert memory.heap + memory.overhead == memory.limit == limit // MI
+    assert memory.heap >= 450
+
+
+@pytest.mark.parametrize(
+    ("resources", "driver", "executor"),
+    [
+        ({}, Cpu("500m", None), Cpu("2", None)),
+        ({"requests": {"cpu": "100m"}}, Cpu("100m", None), Cpu("100m", None)),
+        ({"limits": {"cpu": 4}}, Cpu("500m", "4"), Cpu("2", "4")),
+        ({"limits": {"cpu": "200m"}}, Cpu("200m", "200m"), Cpu("200m", "200m")),
+        ({"requests": {"cpu": 1}, "limits": {"cpu": "3"}}, Cpu("1", "3"), Cpu("1", "3")),
+    ],
+)
+def test_a_cpu_request_defaults_to_500m_or_the_cores_and_never_exceeds_the_limit(
+    resources: dict[str, Any], driver: Cpu, executor: Cpu
+) -> None:
+    """Kubernetes would refuse a pod whose request is above its limit."""
+    it = spec(driver={"resources": resources}, executor={"cores": 2, "resources": resources})
+    assert (driver_cpu(it), executor_cpu(it)) == (driver, executor)

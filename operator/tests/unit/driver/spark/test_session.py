@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from penstock.contract.sizing import Size
-from penstock.driver.environment import Kubernetes, Local
+from penstock.driver.environment import LocalEnvironment, PodEnvironment
 from penstock.driver.spark.session import executor_template, spark_conf
 from testkit.streams.streams import stream
 
-POD = Kubernetes("numbers-driver-0", "10.1.2.3", "payments", "hash")
-LAPTOP = Local(Path("/checkpoints/numbers"))
+POD = PodEnvironment("numbers-driver-0", "10.1.2.3", "payments", "hash")
+LAPTOP = LocalEnvironment(Path("/checkpoints/numbers"))
 SIZE = Size(partitions=5, executors=3, cores_per_executor=2)
 
 
@@ -43,15 +43,20 @@ SIZE = Size(partitions=5, executors=3, cores_per_executor=2)
         ("spark.kubernetes.executor.request.cores", "300m"),
         ("spark.executor.memory", "768m"),
         ("spark.executor.memoryOverhead", "400m"),
+        ("spark.kubernetes.executor.limit.cores", "3"),
+        ("spark.driver.memory", "1536m"),
         ("spark.kubernetes.executor.label.penstock.dev/stream", "numbers"),
         ("spark.kubernetes.executor.label.app.kubernetes.io/component", "executor"),
     ],
 )
 def test_on_kubernetes(conf: str, value: str) -> None:
     executor = {
-        "cores": 2, "coreRequest": "300m", "memory": "768Mi", "memoryOverhead": "400Mi"
-    }  # fmt: skip
-    assert spark_conf(stream(executor=executor), POD, SIZE)[conf] == value
+        "cores": 2,
+        "resources": {"requests": {"cpu": "300m"}, "limits": {"cpu": 3, "memory": "1168Mi"}},
+        "memoryOverhead": "400Mi",
+    }
+    driver = {"resources": {"limits": {"memory": "2Gi"}}}
+    assert spark_conf(stream(executor=executor, driver=driver), POD, SIZE)[conf] == value
 
 
 @pytest.mark.parametrize(
@@ -70,7 +75,9 @@ def test_what_must_not_be_set_in_the_pod(conf: str) -> None:
 def test_cores_are_requested_whole_unless_said_otherwise() -> None:
     conf = spark_conf(stream(executor={"cores": 2}), POD, SIZE)
     assert conf["spark.kubernetes.executor.request.cores"] == "2"
-    assert "spark.executor.memoryOverhead" not in conf
+    assert conf["spark.executor.memory"] == "1024m"
+    assert conf["spark.executor.memoryOverhead"] == "384m"
+    assert "spark.kubernetes.executor.limit.cores" not in conf
 
 
 def test_executors_silence_the_warning_for_each_record() -> None:
@@ -88,6 +95,7 @@ def test_executors_silence_the_warning_for_each_record() -> None:
 def test_a_laptop_has_a_slot_for_each_partition_on_loopback() -> None:
     conf = spark_conf(stream(), LAPTOP, Size(5, 5, 1))
     assert conf["spark.master"] == "local[5]"
+    assert conf["spark.driver.memory"] == "1024m"
     assert conf["spark.driver.host"] == "127.0.0.1"
     assert conf["spark.task.maxFailures"] == "1"
     assert not any(name.startswith("spark.kubernetes.") for name in conf)

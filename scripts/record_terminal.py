@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import html
+import io
 import os
 import pty
 import re
@@ -48,7 +49,8 @@ _LAST_FRAME_SECONDS = 5.0
 _MAX_BYTES = 100_000
 
 _CONTROL = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\r|\n")
-_COLORS = {"green": "#98c379", "red": "#e06c75", "yellow": "#e5c07b"}
+# By their number in the terminal's palette: a class and its colour.
+_COLORS = {1: ("red", "#e06c75"), 2: ("green", "#98c379"), 3: ("yellow", "#e5c07b")}
 _CHARACTER_WIDTH, _LINE_HEIGHT, _MARGIN, _BAR = 8.4, 19, 16, 34
 
 
@@ -231,7 +233,7 @@ def svg(frames: Sequence[tuple[str, ...]]) -> str:
             f"animation:f{number} {total:.1f}s step-end infinite}}"
         )
         groups.append(f'<g id="f{number}">\n{_text_elements(frame)}</g>')
-    colors = "".join(f".{name}{{fill:{color}}}" for name, color in _COLORS.items())
+    colors = "".join(f".{name}{{fill:{color}}}" for name, color in _COLORS.values())
     dots = "".join(
         f'<circle cx="{_MARGIN + 6 + 20 * each}" cy="18" r="6" fill="{color}"/>'
         for each, color in enumerate(("#ff5f57", "#febc2e", "#28c840"))
@@ -251,7 +253,7 @@ def svg(frames: Sequence[tuple[str, ...]]) -> str:
 
 def _text_elements(frame: tuple[str, ...]) -> str:
     """One element for each run of characters of one style, at the column where it starts."""
-    console = Console(width=COLUMNS, color_system="standard", file=open(os.devnull, "w"))  # noqa: PTH123, SIM115
+    console = Console(width=COLUMNS, file=io.StringIO())
     elements = []
     for row, line in enumerate(frame):
         column = 0
@@ -282,8 +284,8 @@ def _classes(style: Style | None) -> Iterator[str]:
             yield "bold"
         if style.dim:
             yield "dim"
-        if style.color is not None and style.color.name in _COLORS:
-            yield style.color.name
+        if style.color is not None and style.color.number in _COLORS:
+            yield _COLORS[style.color.number][0]
 
 
 def _check(picture: str, folder: str) -> None:

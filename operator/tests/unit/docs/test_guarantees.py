@@ -1,4 +1,4 @@
-"""A claim in the documentation has a test with its name in it."""
+"""The documentation agrees with the tests and the metrics that it names."""
 
 import re
 
@@ -13,13 +13,13 @@ _NAMED = re.compile(r"`(test_\w+)(\.py)?`")
 def _tests() -> set[str]:
     files = [*ROOT.glob("operator/tests/**/test_*.py"), *ROOT.glob("e2e/**/test_*.py")]
     functions = re.findall(
-        r"^def (test_\w+)", "\n".join(path.read_text() for path in files), re.MULTILINE
+        r"^(?:async )?def (test_\w+)", "\n".join(path.read_text() for path in files), re.MULTILINE
     )
     return {*functions, *(path.stem for path in files)}
 
 
 def test_every_test_that_the_documentation_names_exists() -> None:
-    """So that no guarantee outlives its proof."""
+    """A guarantee whose test was removed would be a mere claim."""
     documents = {path: path.read_text() for path in ROOT.glob("docs/*.md")}
     named = {name for text in documents.values() for name, _ in _NAMED.findall(text)}
     assert len(named) > 10
@@ -27,14 +27,13 @@ def test_every_test_that_the_documentation_names_exists() -> None:
 
 
 def test_every_guarantee_names_a_test() -> None:
-    """A row without one is a wish."""
     rows = re.findall(r"^\| \d+ \|.*$", (ROOT / "docs/guarantees.md").read_text(), re.MULTILINE)
     assert rows
     assert [row for row in rows if not _NAMED.search(row)] == []
 
 
 def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
-    """By name: one of the driver's, or of the operator's."""
+    """Those of the driver and those of the operator."""
     exported = {
         metric.name + ("_total" if metric.type == "counter" else "")
         for made in (driver_metrics.Metrics(), controller_metrics.Metrics())

@@ -7,21 +7,68 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib import resources
 from pathlib import Path
 
 from penstock import __version__
-from penstock.local import arguments as local
-from penstock.validation.manifests import Unreadable, as_json, findings
+from penstock.local import arguments as run_arguments
+from penstock.validation.findings import check_file
+from penstock.validation.loading import UnreadableFile
+from penstock.validation.output import as_github, as_json, as_text
 
-# As a shell has it for a command that Ctrl-C has ended.
+# The exit code that shells report for a command that SIGINT ended.
 INTERRUPTED = 130
+
+_EPILOG = """
+Use "penstock COMMAND --help" for more information about a command.
+"""
+_VALIDATE_DESCRIPTION = """
+Check the ContinuousStreams in manifests without a cluster. Other resources are skipped.
+
+Errors are what the API server or the operator would refuse; warnings do not affect the exit code.
+"""
+_VALIDATE_EPILOG = """
+examples:
+  # Check all manifests of a folder
+  penstock validate deploy/*.yaml
+
+  # Let Spark analyze the queries too
+  penstock validate --spark stream.yaml
+
+  # Show the findings as annotations of a GitHub workflow
+  penstock validate --format github stream.yaml
+
+exit codes:
+  0  no errors
+  1  errors
+  2  wrong usage, or a file cannot be read
+"""
+_OPERATOR_DESCRIPTION = """
+Run the operator. The Helm chart starts it with this command in its pod.
+"""
+_CRD_DESCRIPTION = """
+Print the CustomResourceDefinition of ContinuousStream as YAML.
+"""
+_CRD_EPILOG = """
+examples:
+  # Install the resource type in a cluster
+  penstock crd | kubectl apply --server-side -f -
+"""
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps the layout of descriptions, and lists commands without a line for their metavar."""
+
+    def _format_action(self, action: argparse.Action) -> str:
+        text = super()._format_action(action)
+        return text.split("\n", 1)[1] if action.nargs == argparse.PARSER else text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one sub-command; the result is the exit code.
+    """Runs one sub-command and returns the exit code.
 
-    0 good, 1 refused, 2 wrong usage, 130 ended by Ctrl-C before there was anything to stop.
+    0 success, 1 refused, 2 wrong usage, 130 interrupted before anything had started.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -33,56 +80,103 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="penstock", description="Keeps continuous Spark streams running."
+        prog="penstock",
+        description="Run Spark Structured Streaming queries on Kubernetes.",
+        epilog=_EPILOG,
+        formatter_class=_HelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"penstock {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
 
-    operator = commands.add_parser("operator", help="run the operator: what the chart deploys")
+    run = _add_command(
+        commands,
+        "run",
+        "run a stream on this machine",
+        run_arguments.DESCRIPTION,
+        run_arguments.EPILOG,
+    )
+    run_arguments.add_arguments(run)
+    run.set_defaults(command=_run)
+
+    validate = _add_command(
+        commands,
+        "validate",
+        "check manifests without a cluster",
+        _VALIDATE_DESCRIPTION,
+        _VALIDATE_EPILOG,
+    )
+    validate.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a YAML file")
+    validate.add_argument(
+        "--format",
+        choices=("text", "json", "github"),
+        default="text",
+        help="output format (default: text)",
+    )
+    validate.add_argument(
+        "--spark",
+        action="store_true",
+        help="let Spark analyze the queries too; requires Java 17 and penstock[driver]",
+    )
+    validate.set_defaults(command=_validate)
+
+    crd = _add_command(
+        commands, "crd", "print the CustomResourceDefinition", _CRD_DESCRIPTION, _CRD_EPILOG
+    )
+    crd.set_defaults(command=_crd)
+
+    operator = _add_command(commands, "operator", "run the operator", _OPERATOR_DESCRIPTION)
     operator.add_argument(
-        "--default-image", required=True, help="image for streams that name none (spec.image)"
+        "--default-image",
+        required=True,
+        metavar="IMAGE",
+        help="image of streams without spec.image",
+    )
+    operator.add_argument(
+        "--health-port",
+        type=int,
+        default=8080,
+        metavar="PORT",
+        help="port of /healthz (default: 8080)",
+    )
+    operator.add_argument(
+        "--metrics-port",
+        type=int,
+        default=9090,
+        metavar="PORT",
+        help="port of /metrics (default: 9090)",
     )
     operator.add_argument(
         "--namespace",
         action="append",
         metavar="NAME",
-        help="a namespace to watch; may be repeated (default: all)",
+        help="watch only this namespace; may be repeated (default: all namespaces)",
     )
-    operator.add_argument("--health-port", type=int, default=8080, help="/healthz (default 8080)")
-    operator.add_argument("--metrics-port", type=int, default=9090, help="/metrics (default 9090)")
     operator.set_defaults(command=_operator)
-
-    local_run = commands.add_parser(
-        "run",
-        help="run a stream on this machine",
-        description=local.DESCRIPTION,
-        epilog=local.EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    local.add_arguments(local_run)
-    local_run.set_defaults(command=_run)
-
-    judge = commands.add_parser("validate", help="check manifests, without a cluster")
-    judge.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    judge.add_argument(
-        "--spark",
-        action="store_true",
-        help="ask Spark's own analyser too (needs Java and the extra penstock[driver])",
-    )
-    judge.add_argument("--format", choices=("text", "json", "github"), default="text")
-    judge.set_defaults(command=_validate)
-
-    show_crd = commands.add_parser("crd", help="print the CustomResourceDefinition")
-    show_crd.set_defaults(command=_crd)
     return parser
 
 
+def _add_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    summary: str,
+    description: str,
+    epilog: str = "",
+) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=epilog,
+        formatter_class=_HelpFormatter,
+    )
+
+
 def _operator(options: argparse.Namespace) -> int:
-    # Until the operator takes over, an import later: the first process of a container is deaf to a
-    # signal that it has no handler for, and its pod would wait out the grace period.
+    # Until the operator installs its own handler: the first process of a container ignores a signal
+    # without a handler, and the pod would last until the end of its grace period.
     signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))
 
-    from penstock.controller.main import run  # kopf, only where it is needed
+    from penstock.controller.main import run  # imports kopf
 
     run(
         default_image=options.default_image,
@@ -95,38 +189,35 @@ def _operator(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from penstock.local.command import run
-    from penstock.local.errors import Refused
+    from penstock.local.errors import CommandError
 
     try:
         return run(options)
-    except Refused as refused:
-        print(refused, file=sys.stderr)
-        return refused.code
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        return error.code
 
 
 def _validate(options: argparse.Namespace) -> int:
     try:
         if options.spark:
-            from penstock.local.spark_analyzer import analyser  # pyspark, only where it is needed
-
-            with analyser() as judge:
-                found = [each for path in options.files for each in findings(path, judge)]
-        else:
-            found = [each for path in options.files for each in findings(path)]
-    except Unreadable as error:
+            from penstock.local.spark_analyzer import spark_analyzer  # imports pyspark
+        with spark_analyzer() if options.spark else nullcontext() as analyzer:
+            findings = [each for path in options.files for each in check_file(path, analyzer)]
+    except UnreadableFile as error:
         print(error, file=sys.stderr)
         return 2
     except ImportError as error:
-        print(f"--spark needs {error.name}: pip install 'penstock[driver]'", file=sys.stderr)
+        print(f"--spark requires {error.name}: pip install 'penstock[driver]'", file=sys.stderr)
         return 2
     if options.format == "json":
-        print(as_json(found))
-    for each in found:
+        print(as_json(findings))
+    for each in findings:
         if options.format == "github":
-            print(each.as_github())
+            print(as_github(each))
         elif options.format == "text":
-            print(each.as_text(), file=sys.stderr)
-    return 1 if any(each.severity == "error" for each in found) else 0
+            print(as_text(each), file=sys.stderr)
+    return 1 if any(each.severity == "error" for each in findings) else 0
 
 
 def _crd(_: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,16 @@ from kubernetes.aio.client import Configuration
 
 from penstock.contract import naming
 from penstock.controller import objects
-from penstock.controller.kubernetes_api import KubernetesCluster
+from penstock.controller.kubernetes_api import KubernetesApiClient
 from penstock.controller.main import operate
 from penstock.controller.metrics import Metrics
 from penstock.controller.objects import Kind, Manifest
-from penstock.local.tools.child_process import Leashed
-from testkit.commands import run
+from penstock.local.tools.child_process import ChildProcess
 from testkit.controller import samples
 from testkit.kubernetes.api_server import ApiServer, api_server
 from testkit.paths import CHECKOUT
 from testkit.tools import tool
+from testkit.wait import wait_for_async
 
 ROOT = CHECKOUT
 _CONTROLLERS = (
@@ -33,16 +33,14 @@ _CONTROLLERS = (
     "garbage-collector-controller",
     "persistentvolumeclaim-protection-controller",
 )
-# Until something that must come has come; nothing is concluded from how long it took.
-PATIENCE_SECONDS = 60
 
 
 @contextlib.contextmanager
 def control_plane() -> Iterator[ApiServer]:
     """An API server with the CRD, and the controllers that a stream's life depends on."""
     with api_server() as server:
-        kubectl(server, "apply", "--server-side", "-f", ROOT / "crds")
-        manager = Leashed(
+        server.kube().run("apply", "--server-side", "-f", ROOT / "crds")
+        manager = ChildProcess(
             [
                 tool("kube-controller-manager"),
                 f"--kubeconfig={server.kubeconfig}",
@@ -58,30 +56,17 @@ def control_plane() -> Iterator[ApiServer]:
             manager.kill()
 
 
-def kubectl(server: ApiServer, *words: str | Path, stdin: str | None = None) -> str:
-    """kubectl with all rights; fails with its last words."""
-    return run([server.kubectl, "--kubeconfig", server.kubeconfig, *words], stdin=stdin)
-
-
-async def eventually(what: Callable[[], Awaitable[Any]]) -> Any:
-    """The first true result; fails when there is none for a long while."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not (result := await what()):  # noqa: ASYNC110 - it is the cluster that changes
-            await asyncio.sleep(0.05)
-        return result
-
-
 class Namespace:
     """A namespace of a test's own, with an operator for it alone."""
 
-    def __init__(self, server: ApiServer, cluster: KubernetesCluster, name: str) -> None:
+    def __init__(self, server: ApiServer, api: KubernetesApiClient, name: str) -> None:
         self._server = server
-        self.cluster = cluster
+        self.api = api
         self.name = name
 
     async def kubectl(self, *words: str | Path, stdin: str | None = None) -> str:
         """kubectl in this namespace, beside the operator's event loop."""
-        return await asyncio.to_thread(kubectl, self._server, "-n", self.name, *words, stdin=stdin)
+        return await asyncio.to_thread(self._server.kube(self.name).run, *words, stdin=stdin)
 
     async def apply(self, **spec: Any) -> str:
         """What a user does, with the strict validation that kubectl asks for."""
@@ -115,7 +100,7 @@ class Namespace:
             await task
 
     async def get(self, kind: Kind, name: str) -> Manifest | None:
-        return await self.cluster.get(kind, self.name, name)
+        return await self.api.get(kind, self.name, name)
 
     async def pod(self) -> Manifest | None:
         return await self.get(objects.POD, naming.driver_pod_name(samples.NAME))
@@ -128,7 +113,8 @@ class Namespace:
             is_new = pod is not None and pod["metadata"]["uid"] != old["metadata"]["uid"]
             return pod if is_new else None
 
-        pod: Manifest = await eventually(another)
+        pod = await wait_for_async("another pod of the driver", another)
+        assert pod is not None
         return pod
 
     async def status(self) -> dict[str, Any]:
@@ -142,7 +128,8 @@ class Namespace:
 
     async def run_driver(self, **report: Any) -> Manifest:
         """Kubelet and driver: the pod there is now starts, and its driver says so."""
-        pod: Manifest = await eventually(self.pod)
+        pod = await wait_for_async("a pod of the driver", self.pod)
+        assert pod is not None
         spec_hash = objects.annotations_of(pod)[naming.ANNOTATION_SPEC_HASH]
         said = samples.report(spec_hash, **report).model_dump_json(by_alias=True)
         name = pod["metadata"]["name"]
@@ -167,10 +154,14 @@ class Namespace:
             return False
         return bool((await self.condition("Ready"))["status"] == "True")
 
+    async def wait_ready(self) -> None:
+        """Waits until the stream is Ready in its newest generation."""
+        await wait_for_async("the stream Ready", self.ready)
+
     async def children(self) -> list[Manifest]:
         """Everything that carries the stream's label."""
         labels = {naming.LABEL_STREAM: samples.NAME}
-        lists = [await self.cluster.list(kind, self.name, labels) for kind in objects.CHILDREN]
+        lists = [await self.api.list(kind, self.name, labels) for kind in objects.CHILDREN]
         return [each for some in lists for each in some]
 
     async def names(self) -> set[str]:
@@ -181,10 +172,10 @@ class Namespace:
 async def namespace(server: ApiServer) -> AsyncIterator[Namespace]:
     """A fresh namespace and a connection to look at it."""
     name = f"test-{secrets.token_hex(4)}"
-    await asyncio.to_thread(kubectl, server, "create", "namespace", name)
+    await asyncio.to_thread(server.kube().run, "create", "namespace", name)
     try:
-        async with KubernetesCluster(await configuration(server.kubeconfig)) as cluster:
-            yield Namespace(server, cluster, name)
+        async with KubernetesApiClient(await configuration(server.kubeconfig)) as api:
+            yield Namespace(server, api, name)
     finally:
         await _hang_up()
 

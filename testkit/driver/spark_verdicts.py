@@ -1,7 +1,7 @@
-"""Spark's own verdict on every query of the table, as JSON: run as a process of its own.
+"""Spark's own verdicts on all queries of `testkit.streams.queries`, as JSON.
 
-Spark's check before a start says most of it; what it cannot say, because the refusal comes with the
-first batch, and a sample of what it says, is really started.
+Runs as a process of its own. Spark checks each query as it does before a start. Some queries are
+also started: those that Spark refuses only with the first batch, and a sample of the others.
 """
 
 from __future__ import annotations
@@ -24,19 +24,10 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.spark import session
 from testkit.kafka.broker import local_broker
 from testkit.kafka.jars import connector_jars
-from testkit.streams.queries import QUERIES, WATERMARKED, Query
+from testkit.streams.queries import EXECUTIONS, QUERIES, WATERMARKED, WITH_WATERMARK, Query
 
-ENGINES = "CAUMSR"
-OUTPUT = {
-    "C": "append",
-    "A": "append",
-    "U": "update",
-    "M": "complete",
-    "S": "append",
-    "R": "update",
-}
-PATIENCE = 120.0
-# One in so many of those that Spark's check accepts is really started.
+START_SECONDS = 120.0
+# Of the queries that Spark's check accepts, one in this many is started.
 SAMPLE = 15
 
 _CONF = {
@@ -53,54 +44,54 @@ _CONF = {
 
 @dataclass(frozen=True)
 class Kafka:
-    """Where the queries read and write."""
+    """The broker of the queries, and the folder of their checkpoints."""
 
     bootstrap: str
     checkpoints: Path
 
     @property
     def client(self) -> dict[str, str]:
-        """The option that every client needs."""
+        """The options that every Kafka source and sink needs."""
         return {"kafka.bootstrap.servers": self.bootstrap}
 
 
 def main(target: Path) -> None:
-    """Writes {"takes": {query: {engine: refusal or null}}, "started": [...], "groups": {...}}."""
+    """Writes {"refusals": {query: {letter: text or null}}, "started": [...], "groups": {...}}."""
     with tempfile.TemporaryDirectory() as folder, _spark() as (spark, bootstrap):
         kafka = Kafka(bootstrap, Path(folder))
-        verdicts: dict[str, dict[str, str | None]] = {}
+        refusals: dict[str, dict[str, str | None]] = {}
         jobs: list[tuple[str, str, Any]] = []
         rows = [(query, False) for query in QUERIES] + [(query, True) for query in WATERMARKED]
-        for number, (query, marked) in enumerate(rows):
-            frame, verdict = _checked(spark, kafka, query, marked)
-            verdicts[_key(query, marked)] = verdict
+        for number, (query, watermark) in enumerate(rows):
+            frame, checked = _check(spark, kafka, query, watermark)
+            refusals[key_of(query, watermark)] = checked
             if frame is None:
                 continue
-            for engine in ENGINES:
-                taken = verdict[engine] is None
-                doubted = engine not in query.takes
-                if taken and (doubted or number % SAMPLE == 0) and not (marked and engine in "CS"):
-                    jobs.append((_key(query, marked), engine, frame))
+            for letter in WITH_WATERMARK if watermark else EXECUTIONS:
+                contradicts_table = letter not in query.accepted_by
+                if checked[letter] is None and (contradicts_table or number % SAMPLE == 0):
+                    jobs.append((key_of(query, watermark), letter, frame))
 
         def start(job: tuple[str, str, Any]) -> None:
-            key, engine, frame = job
-            verdicts[key][engine] = _started(frame, engine, kafka, f"{hash(key)}-{engine}")
+            key, letter, frame = job
+            refusals[key][letter] = _start(frame, letter, kafka, f"{hash(key)}-{letter}")
 
         with ThreadPoolExecutor(6) as pool:
             list(pool.map(start, jobs))
         target.write_text(
             json.dumps(
                 {
-                    "takes": verdicts,
-                    "started": [[key, engine] for key, engine, _ in jobs],
+                    "refusals": refusals,
+                    "started": [[key, letter] for key, letter, _ in jobs],
                     "groups": _function_groups(spark),
                 }
             )
         )
 
 
-def _key(query: Query, marked: bool) -> str:
-    return f"{'watermark: ' if marked else ''}{query.sql}"
+def key_of(query: Query, watermark: bool) -> str:
+    """The key of a query in the output."""
+    return f"{'watermark: ' if watermark else ''}{query.sql}"
 
 
 @contextmanager
@@ -108,8 +99,8 @@ def _spark() -> Iterator[tuple[Any, str]]:
     jvm = Jvm.launch(1024, f"{connector_jars()}/*", "127.0.0.1", ["-XX:TieredStopAtLevel=1"])
     with local_broker() as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        for made in admin.create_topics([NewTopic("in", 1, 1), NewTopic("out", 1, 1)]).values():
-            made.result(30)
+        for topic in admin.create_topics([NewTopic("in", 1, 1), NewTopic("out", 1, 1)]).values():
+            topic.result(30)
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         for number in range(10):
             producer.produce("in", str(number).encode(), b"a,b")
@@ -123,21 +114,21 @@ def _spark() -> Iterator[tuple[Any, str]]:
             jvm.end()
 
 
-def _checked(
-    spark: Any, kafka: Kafka, query: Query, marked: bool
+def _check(
+    spark: Any, kafka: Kafka, query: Query, watermark: bool
 ) -> tuple[Any, dict[str, str | None]]:
-    """The frame and the verdict of Spark's check; None where Spark cannot analyse the query."""
+    """The DataFrame, None if Spark cannot analyze the query, and the refusals of Spark's check."""
     source = (
         spark.readStream.format("kafka")
         .options(**kafka.client, subscribe="in", startingOffsets="earliest")
         .load()
     )
-    if marked:
+    if watermark:
         source = source.withWatermark("timestamp", "5 seconds")
     source.createOrReplaceTempView("source")
     refusal = _refusal(lambda: spark.sql(query.sql))
     if refusal is not None:
-        return None, dict.fromkeys(ENGINES, refusal)
+        return None, dict.fromkeys(EXECUTIONS, refusal)
     frame = spark.sql(query.sql)
     sql = spark._jvm.org.apache.spark.sql
     checker = sql.catalyst.analysis.UnsupportedOperationChecker
@@ -145,11 +136,11 @@ def _checked(
     plan = frame._jdf.queryExecution().analyzed()
     output = {"append": modes.Append(), "update": modes.Update(), "complete": modes.Complete()}
 
-    def check(engine: str) -> None:
-        method = checker.checkForContinuous if engine == "C" else checker.checkForStreaming
-        method(plan, output[OUTPUT[engine]])
+    def check(letter: str) -> None:
+        method = checker.checkForContinuous if letter == "C" else checker.checkForStreaming
+        method(plan, output[EXECUTIONS[letter].output])
 
-    return frame, {engine: _refusal(lambda: check(engine)) for engine in ENGINES}  # noqa: B023
+    return frame, {letter: _refusal(lambda: check(letter)) for letter in EXECUTIONS}  # noqa: B023
 
 
 def _refusal(attempt: Callable[[], object]) -> str | None:
@@ -162,30 +153,32 @@ def _refusal(attempt: Callable[[], object]) -> str | None:
     return None
 
 
-def _started(frame: Any, engine: str, kafka: Kafka, name: str) -> str | None:
-    """What Spark says when the query is really run for a batch or an epoch."""
-    environment = kafka.checkpoints / name
-    if engine == "R":  # its only sinks are Kafka, console and memory
+def _start(frame: Any, letter: str, kafka: Kafka, name: str) -> str | None:
+    """Runs the query for a batch or an epoch; Spark's refusal, or None."""
+    checkpoint = kafka.checkpoints / name
+    if letter == "R":  # its only sinks are Kafka, console and memory
         frame = frame.selectExpr("to_json(struct(*)) AS value")
         writer = frame.writeStream.format("kafka").options(**kafka.client, topic="out")
     else:
         writer = frame.writeStream.format("noop")
-    writer = writer.outputMode(OUTPUT[engine]).option("checkpointLocation", str(environment))
-    if engine == "C":
+    writer = writer.outputMode(EXECUTIONS[letter].output).option(
+        "checkpointLocation", str(checkpoint)
+    )
+    if letter == "C":
         writer = writer.trigger(continuous="500 milliseconds")
-    elif engine == "R":
+    elif letter == "R":
         writer = writer.trigger(realTime="5 seconds")
-    elif engine == "S":
+    elif letter == "S":
         writer = writer.option("asyncProgressTrackingEnabled", "true")
     running: list[Any] = []
     refusal = _refusal(lambda: running.append(writer.start()))
     if refusal is not None:
         return refusal
     (query,) = running
-    deadline = time.monotonic() + PATIENCE
-    while query.isActive and not (environment / "commits" / "0").exists():
+    deadline = time.monotonic() + START_SECONDS
+    while query.isActive and not (checkpoint / "commits" / "0").exists():
         if time.monotonic() > deadline:
-            return "neither ran nor failed"
+            return "it neither ran nor failed"
         time.sleep(0.1)
     failure = query.exception()
     query.stop()
@@ -193,7 +186,7 @@ def _started(frame: Any, engine: str, kafka: Kafka, name: str) -> str | None:
 
 
 def _function_groups(spark: Any) -> dict[str, str]:
-    """Spark's own functions, each with the group that its documentation puts it in."""
+    """Spark's built-in functions, each with its group in Spark's documentation."""
     registry = spark._jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin()
     identifier = spark._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier
     names = [row[0] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()]

@@ -1,7 +1,7 @@
-"""etcd and a real kube-apiserver alone, on loopback: the real API in seconds, without a node.
+"""etcd and a real kube-apiserver on loopback: the real API in seconds, without a node.
 
-There is no controller-manager and no kubelet: pods are never scheduled, garbage is not collected,
-a deleted namespace stays Terminating. Use a namespace of its own for each test.
+No controller manager and no kubelet run: no pod is scheduled, no garbage is collected, a deleted
+namespace stays Terminating. So give each test its own namespace.
 """
 
 import contextlib
@@ -18,11 +18,12 @@ from pathlib import Path
 
 import yaml
 
-from penstock.local.tools.child_process import Leashed
+from penstock.local.tools.child_process import ChildProcess
 from testkit import system_packages
 from testkit.commands import run
 from testkit.errors import ClusterError
 from testkit.kafka.broker import free_ports
+from testkit.kubernetes.kubectl import Kube
 from testkit.tools import tools
 
 _START_SECONDS = 90
@@ -30,7 +31,7 @@ _START_SECONDS = 90
 
 @dataclass(frozen=True)
 class ApiServer:
-    """A running API server and how to reach it with all rights."""
+    """A running API server, and what a client with all rights needs."""
 
     url: str
     token: str
@@ -38,14 +39,18 @@ class ApiServer:
     kubeconfig: Path
     kubectl: Path
 
+    def kube(self, namespace: str = "") -> Kube:
+        """kubectl with all rights, in a namespace."""
+        return Kube(self.kubectl, self.kubeconfig, namespace)
+
 
 @contextlib.contextmanager
 def api_server() -> Iterator[ApiServer]:
-    """A fresh, empty API server; gone with all its data at the end of the block."""
+    """An empty API server, removed with all its data at the end of the block."""
     system_packages.require("openssl")
     found = tools("etcd", "kube-apiserver", "kubectl")
     folder = Path(tempfile.mkdtemp(prefix="penstock-api-"))
-    started: list[Leashed] = []
+    started: list[ChildProcess] = []
     try:
         etcd_port, peer_port, api_port = free_ports(3)
         etcd_url = f"http://127.0.0.1:{etcd_port}"
@@ -67,7 +72,7 @@ def api_server() -> Iterator[ApiServer]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start_etcd(binary: Path, folder: Path, url: str, peer_port: int) -> Leashed:
+def _start_etcd(binary: Path, folder: Path, url: str, peer_port: int) -> ChildProcess:
     peer = f"http://127.0.0.1:{peer_port}"
     options = {
         "data-dir": str(folder / "etcd"),
@@ -77,11 +82,11 @@ def _start_etcd(binary: Path, folder: Path, url: str, peer_port: int) -> Leashed
         "initial-advertise-peer-urls": peer,
         "initial-cluster": f"default={peer}",
     }
-    # The data lives as long as the process: waiting for the disk would be for nothing.
-    return Leashed([binary, "--unsafe-no-fsync", *_flags(options)], log=folder / "etcd.log")
+    # The data lives only as long as the process, so nothing waits for the disk.
+    return ChildProcess([binary, "--unsafe-no-fsync", *_flags(options)], log=folder / "etcd.log")
 
 
-def _start_api(binary: Path, folder: Path, etcd_url: str, server: ApiServer) -> Leashed:
+def _start_api(binary: Path, folder: Path, etcd_url: str, server: ApiServer) -> ChildProcess:
     key = folder / "service-accounts.key"
     run(["openssl", "genrsa", "-out", key, "2048"])
     tokens = folder / "tokens.csv"
@@ -91,7 +96,7 @@ def _start_api(binary: Path, folder: Path, etcd_url: str, server: ApiServer) -> 
         "etcd-servers": etcd_url,
         "bind-address": "127.0.0.1",
         "advertise-address": "127.0.0.1",
-        # Nothing in this cluster would use the endpoint, and loopback is refused as one.
+        # Nothing here uses the endpoint, and Kubernetes refuses a loopback address as one.
         "endpoint-reconciler-type": "none",
         "secure-port": server.url.rpartition(":")[2],
         "cert-dir": str(server.ca.parent),
@@ -101,24 +106,24 @@ def _start_api(binary: Path, folder: Path, etcd_url: str, server: ApiServer) -> 
         "service-account-issuer": server.url,
         "service-account-key-file": str(key),
         "service-account-signing-key-file": str(key),
-        # It makes pods wait for service accounts that no controller here creates.
+        # This plugin makes pods wait for service accounts, which no controller here creates.
         "disable-admission-plugins": "ServiceAccount",
         "allow-privileged": "true",
     }
-    return Leashed([binary, *_flags(options)], log=folder / "kube-apiserver.log")
+    return ChildProcess([binary, *_flags(options)], log=folder / "kube-apiserver.log")
 
 
 def _flags(options: dict[str, str]) -> list[str]:
     return [f"--{name}={value}" for name, value in options.items()]
 
 
-def _wait_until_ready(server: ApiServer, processes: list[Leashed]) -> None:
+def _wait_until_ready(server: ApiServer, processes: list[ChildProcess]) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while not _ready(server):
         dead = [process for process in processes if not process.running]
         if dead or time.monotonic() > deadline:
-            words = "\n".join(f"{p.name}:\n{p.last_words()}" for p in dead or processes)
-            raise ClusterError(f"the API server did not start; last words of\n{words}")
+            lines = "\n".join(f"{p.name}:\n{p.last_lines()}" for p in dead or processes)
+            raise ClusterError(f"The API server did not start. The last lines of\n{lines}")
         time.sleep(0.05)
 
 
@@ -131,7 +136,7 @@ def _ready(server: ApiServer) -> bool:
         with urllib.request.urlopen(request, timeout=5, context=trust) as answer:
             return bool(answer.status == 200)
     except (OSError, urllib.error.URLError, ssl.SSLError):
-        return False  # not there yet: no certificate, no listener, or not ready
+        return False  # not yet: no certificate, no listener, or not ready
 
 
 def _write_kubeconfig(server: ApiServer) -> None:

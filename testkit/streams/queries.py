@@ -1,30 +1,40 @@
-"""Queries, and which engines of Spark 4.2 take each: found by starting them
-(test_spark_verdicts)."""
+"""Queries, and which executions of Spark 4.2 accept each, as `test_spark_verdicts` found out."""
 # ruff: noqa: E501  a query is read best on one line
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.api.modes import Execution, Mode
+
+# The letters that stand for executions below.
+EXECUTIONS = {
+    "C": Execution(Mode.CONTINUOUS),
+    "A": Execution(Mode.MICRO_BATCH, "append"),
+    "U": Execution(Mode.MICRO_BATCH, "update"),
+    "M": Execution(Mode.MICRO_BATCH, "complete"),
+    "S": Execution(Mode.ASYNC),
+    "R": Execution(Mode.REAL_TIME, "update"),
+}
+# The executions that accept a watermark.
+WITH_WATERMARK = "AUMR"
+
 
 @dataclass(frozen=True)
 class Query:
-    """A query over the columns of Kafka's source.
-
-    Letters stand for engines: C continuous; A, U and M micro-batch in append, update and complete
-    mode; S asynchronous progress; R real-time. `takes` are those that take it. `late` are those
-    that do not, and of which only Spark's own analyser can tell.
-    """
+    """A query over the columns of the Kafka source."""
 
     sql: str
-    takes: str
-    late: str = ""
+    accepted_by: str
+    """The letters of the executions that accept it."""
+    refused_by_spark_only: str = ""
+    """The letters of those that refuse it for a reason that only Spark's analyzer can see."""
 
 
 QUERIES = (
     Query("SELECT * FROM source", "CAUSR"),
     Query("SELECT key, value FROM source", "CAUSR"),
-    Query("TABLE source", "CAUSR", late="M"),
+    Query("TABLE source", "CAUSR", refused_by_spark_only="M"),
     Query("FROM source SELECT key", "CAUSR"),
     Query("SELECT * FROM source |> WHERE value IS NOT NULL", "AUSR"),
     Query(
@@ -110,7 +120,7 @@ QUERIES = (
     Query(
         "SELECT * FROM (SELECT topic, partition FROM source) PIVOT (count(partition) FOR topic IN ('a', 'b'))",
         "",
-        late="UM",
+        refused_by_spark_only="UM",
     ),
     Query(
         "SELECT * FROM (SELECT offset AS a, offset AS b FROM source) UNPIVOT (v FOR n IN (a, b))",
@@ -211,7 +221,11 @@ QUERIES = (
     Query("SELECT key, count(*) AS n FROM source GROUP BY key ORDER BY n LIMIT 3", "M"),
     Query("SELECT key, count(*) AS n FROM source GROUP BY key OFFSET 2", ""),
     Query("SELECT a.key FROM source a, source b WHERE a.key = b.key", "AU"),
-    Query("SELECT a.key, b.id FROM source a JOIN range(10) b ON a.offset > b.id", "AUS", late="R"),
+    Query(
+        "SELECT a.key, b.id FROM source a JOIN range(10) b ON a.offset > b.id",
+        "AUS",
+        refused_by_spark_only="R",
+    ),
     Query("SELECT key FROM source UNION ALL SELECT topic FROM source", "AUS"),
     Query("SELECT TRANSFORM(offset) USING 'cat' AS (b) FROM source", "AUS"),
     Query("SELECT key FROM source GROUP BY key, window(timestamp, '5 seconds')", "UM"),
@@ -240,12 +254,12 @@ QUERIES = (
     ),
 )
 
-# With a watermark of 5 seconds on the column timestamp; C and S take none of these.
+# With a watermark of 5 seconds on the column timestamp, which C and S do not accept.
 WATERMARKED = (
     Query("SELECT count(*) AS value FROM source", "UM"),
     Query("SELECT key, max(offset) AS value FROM source GROUP BY key", "UM"),
     Query("SELECT key FROM source GROUP BY key", "UM"),
-    Query("SELECT key, count(*) FROM source GROUP BY ALL", "UM", late="A"),
+    Query("SELECT key, count(*) FROM source GROUP BY ALL", "UM", refused_by_spark_only="A"),
     Query("SELECT key, count(*) FROM source GROUP BY key HAVING count(*) > 1", "UM"),
     Query("SELECT approx_count_distinct(key) AS value FROM source", "UM"),
     Query("SELECT count(DISTINCT key) AS value FROM source", ""),
@@ -277,13 +291,25 @@ WATERMARKED = (
     Query("SELECT DISTINCT key, timestamp FROM source", "AUM"),
     Query("SELECT a.key FROM source a JOIN source b ON a.key = b.key", "AU"),
     Query("SELECT a.key FROM source a CROSS JOIN source b", ""),
-    Query("SELECT a.key FROM source a LEFT JOIN source b ON a.key = b.key", "", late="A"),
+    Query(
+        "SELECT a.key FROM source a LEFT JOIN source b ON a.key = b.key",
+        "",
+        refused_by_spark_only="A",
+    ),
     Query(
         "SELECT a.key FROM source a LEFT JOIN source b ON a.key = b.key AND a.timestamp BETWEEN b.timestamp AND b.timestamp + INTERVAL 1 MINUTE",
         "A",
     ),
-    Query("SELECT a.key FROM source a FULL JOIN source b ON a.key = b.key", "", late="A"),
-    Query("SELECT a.key FROM source a LEFT SEMI JOIN source b ON a.key = b.key", "", late="A"),
+    Query(
+        "SELECT a.key FROM source a FULL JOIN source b ON a.key = b.key",
+        "",
+        refused_by_spark_only="A",
+    ),
+    Query(
+        "SELECT a.key FROM source a LEFT SEMI JOIN source b ON a.key = b.key",
+        "",
+        refused_by_spark_only="A",
+    ),
     Query("SELECT a.key FROM source a LEFT ANTI JOIN source b ON a.key = b.key", ""),
     Query("SELECT a.key, b.id FROM source a JOIN range(10) b ON a.offset = b.id", "AUR"),
     Query(
@@ -299,7 +325,7 @@ WATERMARKED = (
     Query("SELECT key FROM source WHERE offset IN (SELECT id FROM range(10))", "AUR"),
     Query("SELECT key FROM source WHERE key IN (SELECT key FROM source)", ""),
     Query("SELECT key FROM source UNION ALL SELECT key FROM source", "AU"),
-    Query("SELECT key FROM source UNION SELECT key FROM source", "UM", late="A"),
+    Query("SELECT key FROM source UNION SELECT key FROM source", "UM", refused_by_spark_only="A"),
     Query("SELECT offset FROM source UNION ALL SELECT id FROM range(10)", ""),
     Query("WITH a AS (SELECT key, count(*) AS n FROM source GROUP BY key) SELECT * FROM a", "UM"),
     Query("WITH a AS (SELECT * FROM source) SELECT key FROM a UNION ALL SELECT key FROM a", "AU"),
@@ -330,6 +356,6 @@ WATERMARKED = (
     Query(
         "SELECT a.key, count(*) FROM source a JOIN source b ON a.key=b.key GROUP BY a.key",
         "U",
-        late="A",
+        refused_by_spark_only="A",
     ),
 )

@@ -1,1 +1,5 @@
-"""`penstock run`: the driver on one machine, with a view of it and, if wanted, a Kafka broker."""
+"""`penstock run`: runs the driver on one machine, shows it and, on request, starts Kafka for it.
+
+Imports `driver`, `validation`, `contract`, `api`. Only `cli` imports it, and for
+`tools/child_process.py` and `kafka/broker.py` the test kit.
+"""

@@ -1,4 +1,4 @@
-"""`penstock run`: from the command line to a running driver, and back to the prompt."""
+"""`penstock run`: checks the options, prepares the machine and runs the driver."""
 
 from __future__ import annotations
 
@@ -10,94 +10,96 @@ import signal
 from pathlib import Path
 
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.driver.environment import Local
-from penstock.local.errors import Refused
+from penstock.driver.environment import LocalEnvironment
+from penstock.local.errors import CommandError
 from penstock.local.kafka.broker import BrokerError
-from penstock.local.kafka.redirect import rewired, uses_kafka
+from penstock.local.kafka.redirect import redirect, uses_kafka
 from penstock.local.kafka.with_kafka import with_kafka
-from penstock.local.manifest import load
-from penstock.local.messages import tell
-from penstock.local.run import drive
+from penstock.local.manifest import load_stream
+from penstock.local.messages import print_message
+from penstock.local.run import run_driver
 from penstock.local.secret_files import require_files
 from penstock.local.tools import jars
 from penstock.local.tools.java import require_java
-from penstock.local.workspace import hide_from_git, home_of
+from penstock.local.workspace import hide_from_git, workspace_for
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs one stream until it is told to stop; the result is the exit code.
+    """Runs one stream until it is stopped, and returns the exit code.
 
-    Until the driver takes the signals over, they end the command at once.
+    SIGINT and SIGTERM end the command at once until the driver installs its own handlers.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return _run(options)
     except KeyboardInterrupt:
-        tell("stopped before the stream had started")
+        print_message("stopped before the stream started")
         raise
     except BrokerError as error:
-        raise Refused(str(error)) from error
+        raise CommandError(str(error)) from error
 
 
 def _run(options: argparse.Namespace) -> int:
-    stream, warnings = load(options.file)
-    check(options, stream)
+    stream, warnings = load_stream(options.file)
+    check_options(options, stream)
     for warning in warnings:
-        tell(warning)
-    pyspark = _pyspark()
+        print_message(warning)
+    pyspark = _pyspark_folder()
     java = require_java()
-    home = home_of(stream.metadata.name, options.checkpoint, options.with_kafka)
+    workspace = workspace_for(stream.metadata.name, options.checkpoint, options.with_kafka)
     if options.checkpoint is None:
         hide_from_git()
-    with home.held(), contextlib.ExitStack() as undo:
+    with workspace.locked(), contextlib.ExitStack() as undo:
         class_path = _class_path(options, stream, pyspark)
-        company = None
+        side_tasks = None
         if options.with_kafka:
-            stream, company = undo.enter_context(with_kafka(options, stream, home, java))
+            stream, side_tasks = undo.enter_context(with_kafka(options, stream, workspace, java))
         elif options.bootstrap_servers:
-            stream = rewired(stream, options.bootstrap_servers, keep_security=True).stream
+            stream = redirect(stream, options.bootstrap_servers, keep_security=True).stream
         require_files(stream.spec, options.secrets, options.config_maps)
-        environment = Local(
-            home.checkpoint,
+        environment = LocalEnvironment(
+            workspace.checkpoint,
             class_path,
             options.http_port,
             secrets=options.secrets.absolute(),
             python=options.config_maps.absolute(),
         )
-        return drive(stream, environment, home, company, plain=options.plain)
+        return run_driver(stream, environment, workspace, side_tasks, plain=options.plain)
 
 
-def check(options: argparse.Namespace, stream: ContinuousStream) -> None:
-    """Raises Refused if the options do not go together, or not with this stream."""
+def check_options(options: argparse.Namespace, stream: ContinuousStream) -> None:
+    """Raises CommandError if the options contradict each other or do not fit the stream."""
     spec = stream.spec
     if options.with_kafka and options.bootstrap_servers:
-        raise Refused("--with-kafka and --bootstrap-servers exclude each other", code=2)
+        raise CommandError(
+            "--with-kafka and --bootstrap-servers cannot be used together: remove one", code=2
+        )
     for name in ("feed", "show", "topic", "once"):
         if getattr(options, name) and not options.with_kafka:
-            raise Refused(f"--{name} needs --with-kafka", code=2)
+            raise CommandError(f"--{name} needs --with-kafka: add it", code=2)
     if (options.with_kafka or options.bootstrap_servers) and not uses_kafka(spec):
-        raise Refused(
-            f"{stream.metadata.name} has no Kafka in its source or sink: run it without "
-            "--with-kafka and --bootstrap-servers",
+        raise CommandError(
+            f"{stream.metadata.name} has no Kafka source or sink: remove --with-kafka and "
+            "--bootstrap-servers",
             code=2,
         )
     if options.feed and spec.source.kafka is None:
-        raise Refused("--feed fills a Kafka topic, and the stream's source is another", code=2)
+        raise CommandError("--feed needs a Kafka source, and the stream has none", code=2)
     if options.show and (spec.sink.kafka is None or spec.sink.kafka.topic is None):
-        raise Refused("--show prints spec.sink.kafka.topic, and the stream names none", code=2)
+        raise CommandError("--show needs spec.sink.kafka.topic, and the stream has none", code=2)
 
 
-def _pyspark() -> Path:
+def _pyspark_folder() -> Path:
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
-        raise Refused("Spark is not installed here: pip install 'penstock[local]'", code=2)
+        raise CommandError("Spark is not installed: pip install 'penstock[local]'", code=2)
     return Path(found.origin).parent
 
 
 def _class_path(options: argparse.Namespace, stream: ContinuousStream, pyspark: Path) -> str:
     given: str = options.class_path
-    everything = os.pathsep.join([f"{pyspark}/jars/*", given])
-    if not jars.lacks_connector(stream.spec, everything):
+    with_pyspark = os.pathsep.join([f"{pyspark}/jars/*", given])
+    if not jars.needs_connector(stream.spec, with_pyspark):
         return given
-    connector = jars.folder_of(jars.CONNECTOR, stream.spec.spark_conf, tell)
+    connector = jars.jar_folder(jars.CONNECTOR, stream.spec.spark_conf, print_message)
     return os.pathsep.join(part for part in (given, f"{connector}/*") if part)

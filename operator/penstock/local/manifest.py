@@ -1,4 +1,4 @@
-"""The file that is run: one stream, judged by the rules before a JVM is started."""
+"""Loads the manifest to run: one stream, checked by the rules before a JVM is started."""
 
 from __future__ import annotations
 
@@ -6,41 +6,43 @@ from pathlib import Path
 
 from penstock.api.group_version import API_VERSION, KIND
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.local.errors import Refused
-from penstock.validation.manifests import Unreadable, documents, findings_of
+from penstock.local.errors import CommandError
+from penstock.validation.findings import check_document
+from penstock.validation.loading import UnreadableFile, load_documents
+from penstock.validation.output import as_text
 
 
-def load(path: Path) -> tuple[ContinuousStream, list[str]]:
-    """The stream and what to warn about; raises Refused with everything that is wrong."""
+def load_stream(path: Path) -> tuple[ContinuousStream, list[str]]:
+    """The stream and its warnings; raises CommandError with everything that is wrong."""
     try:
-        streams = list(documents(path))
-    except Unreadable as error:
-        raise Refused(str(error), code=2) from error
-    if len(streams) != 1:
-        raise Refused(f"{path}: {_not_one([document for _, document in streams])}")
-    ((line, document),) = streams
-    found = list(findings_of(str(path), line, document, local=True))
-    errors = [each.as_text() for each in found if each.severity == "error"]
+        documents = list(load_documents(path))
+    except UnreadableFile as error:
+        raise CommandError(str(error), code=2) from error
+    if len(documents) != 1:
+        raise CommandError(f"{path}: {_not_one([each.content for each in documents])}")
+    (document,) = documents
+    findings = list(check_document(str(path), document, local=True))
+    errors = [as_text(each) for each in findings if each.severity == "error"]
     if errors:
-        raise Refused("\n".join(errors))
-    stream = on_one_machine(ContinuousStream.model_validate(document))
-    return stream, [each.as_text() for each in found]
+        raise CommandError("\n".join(errors))
+    stream = without_cluster_limits(ContinuousStream.model_validate(document.content))
+    return stream, [as_text(each) for each in findings]
 
 
-def on_one_machine(stream: ContinuousStream) -> ContinuousStream:
-    """The stream without the limits that its owner set for a cluster: cores cost nothing here."""
+def without_cluster_limits(stream: ContinuousStream) -> ContinuousStream:
+    """The stream without its limits on executors, which are meant for a cluster."""
     executor = stream.spec.executor.model_copy(update={"min_instances": 1, "max_instances": None})
     return stream.model_copy(update={"spec": stream.spec.model_copy(update={"executor": executor})})
 
 
 def _not_one(streams: list[dict[str, object]]) -> str:
     if not streams:
-        return f"there is no {KIND} ({API_VERSION}) in it"
+        return f"no {KIND} ({API_VERSION}) found"
     names = [
         str(metadata.get("name", "?")) if isinstance(metadata, dict) else "?"
         for metadata in (each.get("metadata") for each in streams)
     ]
     return (
-        f"there are {len(streams)} streams in it ({', '.join(names)}): "
-        "put the one to run into a file of its own"
+        f"{len(streams)} streams found ({', '.join(names)}): "
+        "put the one to run in a file of its own"
     )

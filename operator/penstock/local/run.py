@@ -1,4 +1,4 @@
-"""Runs the driver, shows it, and says at the end how it went."""
+"""Runs the driver, shows its progress, and prints at the end why it failed."""
 
 from __future__ import annotations
 
@@ -14,109 +14,119 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver import main
 from penstock.driver.checkpoint.folder import CheckpointFolder
-from penstock.driver.environment import Local
+from penstock.driver.environment import LocalEnvironment
 from penstock.driver.reporting.metrics import PREFIX, Metrics
-from penstock.local.kafka.side_tasks import Company
-from penstock.local.messages import tell
-from penstock.local.view.log_lines import Plain
+from penstock.local.kafka.side_tasks import SideTasks
+from penstock.local.messages import print_message
+from penstock.local.view.log_lines import LogLines
 from penstock.local.view.rates import Progress
-from penstock.local.view.rows import Facts, stated_rate, trigger_in_words
-from penstock.local.workspace import Home, shown
+from penstock.local.view.rows import RunInfo, describe_trigger, stated_rate
+from penstock.local.workspace import Workspace, short_path
 
 if TYPE_CHECKING:
-    from penstock.local.view.terminal import Screen
+    from penstock.local.view.terminal import LiveView
 
 
-def drive(
+def run_driver(
     stream: ContinuousStream,
-    environment: Local,
-    home: Home,
-    company: Company | None,
+    environment: LocalEnvironment,
+    workspace: Workspace,
+    side_tasks: SideTasks | None,
     *,
     plain: bool,
 ) -> int:
-    """Runs until it is told to stop, the work is done, or the query has failed for good."""
-    presenter = _presenter(stream, home, company, plain)
-    watch = _Watch(stream, home, presenter, company)
-    with presenter():
-        beside = None if company is None else company.beside
-        code = main.run(stream, environment, watch, beside, watch.stop, watch.metrics)
-        watch.ended()
-    return _farewell(code, watch.progress, presenter.complaint, home)
+    """Runs until a signal, the end of the work or a permanent failure; returns the exit code."""
+    view = _choose_view(stream, workspace, side_tasks, plain)
+    watcher = _ReportWatcher(stream, workspace, view, side_tasks)
+    with view.open():
+        running = None if side_tasks is None else side_tasks.running
+        code = main.run(stream, environment, watcher, running, watcher.stop, watcher.metrics)
+        watcher.on_driver_end()
+    return _print_outcome(code, watcher.progress, view.last_warning, workspace)
 
 
-class _Watch:
-    """Keeps what the reports tell; ends the run when the query has ended by itself."""
+class _ReportWatcher:
+    """Turns reports into progress; stops the driver when the query has ended by itself."""
 
     def __init__(
         self,
         stream: ContinuousStream,
-        home: Home,
-        presenter: Plain | Screen,
-        company: Company | None,
+        workspace: Workspace,
+        view: LogLines | LiveView,
+        side_tasks: SideTasks | None,
     ) -> None:
-        self._counts = stream.spec.source.kafka is not None
-        self._checkpoint = CheckpointFolder(home.checkpoint)
-        self._presenter = presenter
-        self._company = company
+        self._counts_records = stream.spec.source.kafka is not None
+        self._checkpoint = CheckpointFolder(workspace.checkpoint)
+        self._view = view
+        self._side_tasks = side_tasks
         self.metrics = Metrics()
         self.progress = Progress()
         self.stop = threading.Event()
 
     def __call__(self, report: DriverReport) -> None:
-        records = self._number("committed_records_total") if self._counts else None
-        samples = self._number("record_commit_latency_seconds_count")
-        waited = self._number("record_commit_latency_seconds_sum")
-        latency = waited / samples if samples else None
-        self.progress = self.progress.seen(report, time.monotonic(), records, latency)
-        self._presenter.see(self.progress)
-        if self._company is not None and report.state is QueryState.RUNNING:
-            self._company.running()
+        records = self._sample("committed_records_total") if self._counts_records else None
+        samples = self._sample("record_commit_latency_seconds_count")
+        seconds = self._sample("record_commit_latency_seconds_sum")
+        latency = seconds / samples if samples else None
+        self.progress = self.progress.with_report(report, time.monotonic(), records, latency)
+        self._view.update(self.progress)
+        if self._side_tasks is not None and report.state is QueryState.RUNNING:
+            self._side_tasks.on_query_running()
         if self.progress.failed or self.progress.completed:
             self.stop.set()
 
-    def _number(self, name: str) -> float:
+    def _sample(self, name: str) -> float:
         return self.metrics.registry.get_sample_value(f"{PREFIX}_{name}") or 0.0
 
-    def ended(self) -> None:
-        """The driver has stopped: what was committed last stands in the checkpoint."""
+    def on_driver_end(self) -> None:
+        """Shows the final state, with the last committed epoch read from the checkpoint."""
         report = self.progress.report
         if report is not None:
             report = report.model_copy(
-                update={"epoch": self._checkpoint.epoch(), "committed": False, "lag": None}
+                update={
+                    "epoch": self._checkpoint.progress.committed_epoch(),
+                    "committed": False,
+                    "lag": None,
+                }
             )
         self.progress = replace(self.progress, report=report, ended=True)
-        self._presenter.see(self.progress)
+        self._view.update(self.progress)
 
 
-def _presenter(
-    stream: ContinuousStream, home: Home, company: Company | None, plain: bool
-) -> Plain | Screen:
-    def facts(complaint: str) -> Facts:
-        where = (("checkpoint", shown(home.checkpoint)), ("log", shown(home.log)))
-        beside = () if company is None else company.rows()
-        return Facts(
+def _choose_view(
+    stream: ContinuousStream, workspace: Workspace, side_tasks: SideTasks | None, plain: bool
+) -> LogLines | LiveView:
+    def info(last_warning: str) -> RunInfo:
+        paths = (
+            ("checkpoint", short_path(workspace.checkpoint)),
+            ("log", short_path(workspace.log)),
+        )
+        task_rows = () if side_tasks is None else side_tasks.rows()
+        return RunInfo(
             stream.metadata.name,
-            trigger_in_words(stream.spec),
+            describe_trigger(stream.spec),
             stated_rate(stream.spec),
-            (*beside, *where),
-            complaint,
+            (*task_rows, *paths),
+            last_warning,
         )
 
     if plain or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        return Plain(facts)
+        return LogLines(info)
     if importlib.util.find_spec("rich") is None:
-        tell("log lines, for the live view is not installed: pip install 'penstock[local]'")
-        return Plain(facts)
-    from penstock.local.view.terminal import Screen
+        print_message(
+            "showing log lines, because the live view is not installed: "
+            "pip install 'penstock[local]'"
+        )
+        return LogLines(info)
+    from penstock.local.view.terminal import LiveView
 
-    return Screen(home.log, facts)
+    return LiveView(workspace.log, info)
 
 
-def _farewell(code: int, progress: Progress, complaint: str, home: Home) -> int:
+def _print_outcome(code: int, progress: Progress, last_warning: str, workspace: Workspace) -> int:
     failure = None if progress.report is None else progress.report.last_failure
     if progress.failed and failure is not None:
-        tell(f"{failure.reason}: {failure.message}")
-    elif code != 0 and complaint:
-        tell(f"{complaint}\nmore in {shown(home.log)}")
+        print_message(f"{failure.reason}: {failure.message}")
+    elif code != 0 and last_warning:
+        print_message(f"{last_warning}\nmore in {short_path(workspace.log)}")
     return 1 if progress.failed else code

@@ -1,4 +1,4 @@
-"""Secrets and ConfigMaps of a stream, as files on a laptop."""
+"""Secrets and ConfigMaps of a stream, as files on this machine."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.secrets import secret_keys
-from penstock.local.errors import Refused
+from penstock.local.errors import CommandError
 
 
 def require_files(spec: StreamSpec, secrets: Path, config_maps: Path) -> None:
-    """Raises Refused, with the files to make, if a key that the stream names is not there."""
+    """Raises CommandError, with the files to create, if a key that the stream uses is missing."""
     wanted = {
         secrets / name / key: f"key {key} of the Secret {name}"
         for name, keys in secret_keys(spec).items()
@@ -22,8 +22,8 @@ def require_files(spec: StreamSpec, secrets: Path, config_maps: Path) -> None:
         wanted[config_maps / ref.name / ref.key] = f"key {ref.key} of the ConfigMap {ref.name}"
     missing = [f"{file}: {what}" for file, what in wanted.items() if not file.is_file()]
     if missing:
-        raise Refused(
-            "the stream wants what is not here. Write it to these files, or say with --secrets and "
-            "--config-maps where they are:\n" + "\n".join(missing),
+        raise CommandError(
+            "missing Secrets or ConfigMaps: create these files, or name the folders that hold them "
+            "with --secrets and --config-maps:\n" + "\n".join(missing),
             code=2,
         )

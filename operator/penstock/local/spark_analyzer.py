@@ -1,8 +1,8 @@
-"""Ring 3 of validation: Spark's own analyser, on this machine, without a broker or a cluster."""
+"""Ring 3 of validation: Spark's own analyzer on this machine, without a broker or a cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark import query, session
 from penstock.driver.spark.transforms import transformed
+from penstock.validation.findings import Analyzer, Verdict
 from penstock.validation.problems import Problem
 
 if TYPE_CHECKING:
@@ -27,22 +28,20 @@ _CONF = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.ui.enabled": "false",
 }
-# What Spark's sources yield (Structured Streaming + Kafka Integration Guide).
+# The columns of Spark's Kafka source (Structured Streaming + Kafka Integration Guide).
 _KAFKA = (
     "CAST(NULL AS BINARY) AS key", "CAST(NULL AS BINARY) AS value", "CAST(NULL AS STRING) AS topic",
     "CAST(0 AS INT) AS partition", "CAST(0 AS BIGINT) AS offset", "timestamp",
     "CAST(0 AS INT) AS timestampType",
 )  # fmt: skip
 _HEADERS = "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers"
-# What is missing here and may well be in the image: no fault of the spec.
-_MISSING_HERE = ("DATA_SOURCE_NOT_FOUND", "CANNOT_LOAD_FUNCTION_CLASS")
-
-Judgement = tuple[bool, Problem]
+# Classes that are missing here may be in the image: only a warning.
+_MISSING_CLASS = ("DATA_SOURCE_NOT_FOUND", "CANNOT_LOAD_FUNCTION_CLASS")
 
 
 @contextmanager
-def analyser() -> Iterator[Callable[[StreamSpec], Judgement | None]]:
-    """Judges specs by Spark: whether what it says is a refusal, and what it says."""
+def spark_analyzer() -> Iterator[Analyzer]:
+    """Starts Spark for the length of the block; the analyzer has it plan each spec's query."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -51,34 +50,35 @@ def analyser() -> Iterator[Callable[[StreamSpec], Judgement | None]]:
         spark = session.start(jvm.gateway, _CONF)
         spark.sparkContext.setLogLevel("OFF")
 
-        def judge(spec: StreamSpec) -> Judgement | None:
+        def analyze(spec: StreamSpec) -> Verdict | None:
             try:
-                frame = transformed(spark, _like(spark, spec.source), spec, Path("configmaps"))
-                query.check(frame, spec)
+                source = _stand_in(spark, spec.source)
+                query.check(transformed(spark, source, spec, Path("configmaps")), spec)
             except PySparkException as error:
-                said = classify_exception(error)
-                missing = (error.getCondition() or "").startswith(_MISSING_HERE)
-                return (not missing, Problem(said.reason, f"Spark says: {said.message}"))
-            except (DriverError, Py4JJavaError) as error:  # a class or module that is not here
-                why = classify_exception(error).message
-                return (False, Problem("NotJudged", f"not judged by Spark here: {why}"))
+                failure = classify_exception(error)
+                is_missing = (error.getCondition() or "").startswith(_MISSING_CLASS)
+                problem = Problem(failure.reason, f"Spark says: {failure.message}")
+                return Verdict("warning" if is_missing else "error", problem)
+            except (DriverError, Py4JJavaError) as error:  # a class or module that is missing here
+                message = f"Spark could not check it here: {classify_exception(error).message}"
+                return Verdict("warning", Problem("NotJudged", message))
             return None
 
-        yield judge
+        yield analyze
         spark.stop()
     finally:
         jvm.end()
 
 
-def _like(spark: SparkSession, source: Source) -> DataFrame:
-    """A stream with the columns of the source, and no network behind it."""
+def _stand_in(spark: SparkSession, source: Source) -> DataFrame:
+    """A stream with the columns of the source that needs no network."""
     rate = spark.readStream.format("rate").load()
     if source.kafka is not None:
         headers = [_HEADERS] if source.kafka.include_headers else []
         return rate.selectExpr(*_KAFKA, *headers)
     if source.socket is not None:
-        stamp = ["timestamp"] if source.socket.include_timestamp else []
-        return rate.selectExpr("CAST(value AS STRING) AS value", *stamp)
+        timestamp = ["timestamp"] if source.socket.include_timestamp else []
+        return rate.selectExpr("CAST(value AS STRING) AS value", *timestamp)
     custom = source.custom
     if custom is None:
         return rate

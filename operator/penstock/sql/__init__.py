@@ -1,1 +1,1 @@
-"""Which queries each mode of Spark accepts, judged from their text. Imports `api`."""
+"""Decides from the text of a query which modes of Spark support it. Imports `api`."""

@@ -1,7 +1,7 @@
-"""What a text of SQL does to the stream, read with a real parser (sqlglot's Spark dialect).
+"""Finds the operations of a query on the stream, in the syntax tree of sqlglot's Spark dialect.
 
-Only what is sure: a table that is not the view `source`, nor made of it, is no stream, and what
-happens to such a table is not ours to judge.
+A table is a stream if it is the view `source` or derived from it. Operations on any other table are
+not reported.
 """
 
 from __future__ import annotations
@@ -13,43 +13,43 @@ from sqlglot import exp
 
 from penstock.sql import operations as op
 from penstock.sql.operations import Operation
-from penstock.sql.spark_functions import operation_of, time_window
+from penstock.sql.spark_functions import is_time_window, operation_of
 
 SOURCE_VIEW = "source"
 
 
 @dataclass(frozen=True)
 class Relation:
-    """What a FROM item or a query yields."""
+    """The rows of a FROM item or of a query."""
 
-    streams: bool
+    is_stream: bool
     aggregated: bool = False
     is_source: bool = False
 
 
 @dataclass
-class Reading:
-    """Reads one query; what it finds are operations and the nodes they stand at."""
+class QueryReader:
+    """Collects the operations of one query, each with its node in the syntax tree."""
 
     watermark_column: str | None
     own_functions: frozenset[str]
-    found: list[tuple[Operation, exp.Expr]] = field(default_factory=list)
-    aggregates: bool = False
+    operations: list[tuple[Operation, exp.Expr]] = field(default_factory=list)
+    has_aggregate: bool = False
 
     def read(self, root: exp.Expr) -> None:
-        """Reads the whole statement."""
+        """Reads a whole statement."""
         result = self._query(root, {})
-        if not result.streams:
-            self._say(op.NO_STREAM, root)
-        elif not self.aggregates:
-            self._say(op.NOT_GROUPED, root)
+        if not result.is_stream:
+            self._add(op.NO_STREAM, root)
+        elif not self.has_aggregate:
+            self._add(op.COMPLETE_WITHOUT_AGGREGATE, root)
 
     def read_expression(self, root: exp.Expr) -> None:
         """Reads the body of a SQL function."""
         self._expressions(root, {})
 
-    def _say(self, operation: Operation, node: exp.Expr) -> None:
-        self.found.append((operation, node))
+    def _add(self, operation: Operation, node: exp.Expr) -> None:
+        self.operations.append((operation, node))
 
     def _query(self, node: exp.Expr, known: Mapping[str, Relation]) -> Relation:
         known = {**known, **self._with(node, known)}
@@ -62,11 +62,11 @@ class Reading:
         elif isinstance(node, exp.Table):
             return self._relation(node, known)
         else:
-            return Relation(streams=False)
-        if result.streams:
-            self._ends(node)
+            return Relation(is_stream=False)
+        if result.is_stream:
+            self._final_clauses(node)
             if node.args.get("with_") is not None:
-                self._say(op.WITH, node.args["with_"])
+                self._add(op.WITH, node.args["with_"])
         return result
 
     def _with(self, node: exp.Expr, known: Mapping[str, Relation]) -> dict[str, Relation]:
@@ -81,11 +81,11 @@ class Reading:
         result = self._relation(clause.this, known) if clause is not None else Relation(False)
         for join in node.args.get("joins") or ():
             result = self._join(node, join, result, known)
-        if result.streams:
+        if result.is_stream:
             for lateral in node.args.get("laterals") or ():
-                self._say(op.GENERATE, lateral)
-        grouped = self._expressions(node, known, streams=result.streams)
-        if not result.streams:
+                self._add(op.GENERATE, lateral)
+        grouped = self._expressions(node, known, is_stream=result.is_stream)
+        if not result.is_stream:
             return result
         self._hints(node)
         aggregated = self._aggregate(node, result, grouped)
@@ -93,29 +93,29 @@ class Reading:
 
     def _relation(self, node: exp.Expr, known: Mapping[str, Relation]) -> Relation:
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-            result = _named(node, known)
+            result = _table(node, known)
         elif isinstance(node, exp.Subquery):
             result = self._query(node, known)
         else:
-            result = Relation(streams=False)
+            result = Relation(is_stream=False)
         for join in node.args.get("joins") or ():
             result = self._join(None, join, result, known)
-        if result.streams:
-            self._around(node)
+        if result.is_stream:
+            self._table_clauses(node)
         return result
 
-    def _around(self, node: exp.Expr) -> None:
+    def _table_clauses(self, node: exp.Expr) -> None:
         sample = node.args.get("sample")
         if sample is not None:
-            self._say(op.LIMIT if sample.args.get("size") is not None else op.SAMPLE, sample)
+            self._add(op.LIMIT if sample.args.get("size") is not None else op.SAMPLE, sample)
         for pivot in node.args.get("pivots") or ():
             if pivot.args.get("unpivot"):
-                self._say(op.UNPIVOT, pivot)
+                self._add(op.UNPIVOT, pivot)
             else:
-                self.aggregates = True
-                self._say(op.PIVOT, pivot)
+                self.has_aggregate = True
+                self._add(op.PIVOT, pivot)
         for lateral in node.args.get("laterals") or ():
-            self._say(op.GENERATE, lateral)
+            self._add(op.GENERATE, lateral)
 
     def _join(
         self,
@@ -125,78 +125,85 @@ class Reading:
         known: Mapping[str, Relation],
     ) -> Relation:
         if isinstance(join.this, exp.Lateral):
-            if left.streams:
+            if left.is_stream:
                 inner = join.this.this
-                self._say(op.LATERAL if isinstance(inner, exp.Query) else op.GENERATE, join)
+                self._add(op.LATERAL if isinstance(inner, exp.Query) else op.GENERATE, join)
             return left
         right = self._relation(join.this, known)
-        if left.streams or right.streams:
-            self._say(_join_operation(select, join, left, right), join)
+        if left.is_stream or right.is_stream:
+            self._add(_join_operation(select, join, left, right), join)
         kept = left if join.kind in ("SEMI", "ANTI") else right
-        return Relation(left.streams or right.streams, left.aggregated or kept.aggregated)
+        return Relation(left.is_stream or right.is_stream, left.aggregated or kept.aggregated)
 
     def _set_operation(self, node: exp.SetOperation, known: Mapping[str, Relation]) -> Relation:
         left, right = self._query(node.left, known), self._query(node.right, known)
-        streams = left.streams or right.streams
-        if streams:
+        is_stream = left.is_stream or right.is_stream
+        if is_stream:
             operation = _set_operation(node, left, right)
-            self.aggregates = self.aggregates or operation is op.DISTINCT_UNION
-            self._say(operation, node)
-        return Relation(streams, left.aggregated or right.aggregated)
+            self.has_aggregate = self.has_aggregate or operation is op.DISTINCT_UNION
+            self._add(operation, node)
+        return Relation(is_stream, left.aggregated or right.aggregated)
 
     def _expressions(
-        self, node: exp.Expr, known: Mapping[str, Relation], streams: bool = True
+        self, node: exp.Expr, known: Mapping[str, Relation], is_stream: bool = True
     ) -> exp.Expr | None:
-        """Judges each expression; the first aggregate function found, if there is one."""
+        """Reads the expressions of one SELECT; returns its first aggregate function."""
         aggregate: exp.Expr | None = None
         for each in _own_expressions(node):
             if isinstance(each, exp.Query):
                 self._subquery(each, known)
                 continue
             operation = operation_of(each, self.own_functions)
-            if operation is None or not streams:
+            if operation is None or not is_stream:
                 continue
             if operation is op.AGGREGATE:
                 if any(isinstance(arg, exp.Distinct) for arg in each.args.values()):
                     operation = op.DISTINCT_AGGREGATE
-                    self._say(operation, each)
+                    self._add(operation, each)
                 aggregate = aggregate or each
             else:
-                self._say(operation, each)
+                self._add(operation, each)
         return aggregate
 
     def _subquery(self, node: exp.Query, known: Mapping[str, Relation]) -> None:
-        inner = Reading(self.watermark_column, self.own_functions)
-        if inner._query(node, known).streams:
-            self._say(op.STREAM_IN_SUBQUERY, node)
+        reader = QueryReader(self.watermark_column, self.own_functions)
+        if reader._query(node, known).is_stream:
+            self._add(op.STREAM_IN_SUBQUERY, node)
 
     def _aggregate(self, node: exp.Select, below: Relation, function: exp.Expr | None) -> bool:
         group, distinct = node.args.get("group"), node.args.get("distinct")
         if group is None and function is None and distinct is None:
             return False
-        self.aggregates = True
+        self.has_aggregate = True
         at = group if function is None else function
         if at is not None:
             if below.aggregated:
-                self._say(op.CHAINED, at)
-            elif _by_session(group):
-                self._say(op.SESSION, at)
+                self._add(op.CHAINED_AGGREGATE, at)
+            elif _has_session_window(group):
+                self._add(op.SESSION_AGGREGATE, at)
             else:
                 keys = [] if group is None else _keys(group, node)
-                self._say(op.AGGREGATE if self._timed(node, keys, below) else op.TIMELESS, at)
+                self._add(
+                    op.AGGREGATE
+                    if self._has_event_time(node, keys, below)
+                    else op.AGGREGATE_WITHOUT_EVENT_TIME,
+                    at,
+                )
         if distinct is not None:
-            timed = below.aggregated or self._timed(node, node.expressions, below)
-            self._say(op.DISTINCT if timed else op.TIMELESS_DISTINCT, distinct)
+            event_time = below.aggregated or self._has_event_time(node, node.expressions, below)
+            self._add(op.DISTINCT if event_time else op.DISTINCT_WITHOUT_EVENT_TIME, distinct)
         return True
 
-    def _timed(self, node: exp.Select, keys: list[exp.Expr] | None, below: Relation) -> bool:
-        """Whether a key may carry the watermark: false only where that is sure."""
+    def _has_event_time(
+        self, node: exp.Select, keys: list[exp.Expr] | None, below: Relation
+    ) -> bool:
+        """Whether a key may carry the watermark; False only if certainly none does."""
         if not keys or not below.is_source:
             return keys is None or bool(keys)
-        named = {each.alias.lower() for each in node.expressions if each.alias}
-        # Without a watermark the answer only serves to say what would help.
+        aliases = {each.alias.lower() for each in node.expressions if each.alias}
+        # Without a watermark the answer only decides which remedy is named.
         column = self.watermark_column or "timestamp"
-        return any(_may_be(key, column, named) for key in keys)
+        return any(_may_carry(key, column, aliases) for key in keys)
 
     def _hints(self, node: exp.Select) -> None:
         hint: exp.Expr | None = node.args.get("hint")
@@ -204,18 +211,18 @@ class Reading:
             return
         for each in hint.expressions:
             name = each.name if isinstance(each, exp.Anonymous) else each.key
-            if name.upper() in _REDISTRIBUTING:
-                self._say(op.REPARTITION, hint)
+            if name.upper() in _REPARTITION_HINTS:
+                self._add(op.REPARTITION, hint)
 
-    def _ends(self, node: exp.Expr) -> None:
-        for argument, operation in _ENDS:
+    def _final_clauses(self, node: exp.Expr) -> None:
+        for argument, operation in _FINAL_CLAUSES:
             clause = node.args.get(argument)
-            if clause is not None and not _limits_nothing(clause):
-                self._say(operation, clause)
+            if clause is not None and not _is_limit_all(clause):
+                self._add(operation, clause)
 
 
-# The clauses that end a query.
-_ENDS = (
+# The clauses at the end of a query.
+_FINAL_CLAUSES = (
     ("distribute", op.REPARTITION),
     ("cluster", op.SORT),
     ("sort", op.SORT),
@@ -223,17 +230,17 @@ _ENDS = (
     ("limit", op.LIMIT),
     ("offset", op.OFFSET),
 )
-_REDISTRIBUTING = ("REPARTITION", "COALESCE", "REPARTITION_BY_RANGE", "REBALANCE")
+_REPARTITION_HINTS = ("REPARTITION", "COALESCE", "REPARTITION_BY_RANGE", "REBALANCE")
 
 
-def _limits_nothing(clause: exp.Expr) -> bool:
+def _is_limit_all(clause: exp.Expr) -> bool:
     return isinstance(clause, exp.Limit) and clause.expression.name.upper() == "ALL"
 
 
-def _named(node: exp.Table, known: Mapping[str, Relation]) -> Relation:
+def _table(node: exp.Table, known: Mapping[str, Relation]) -> Relation:
     name = node.name.lower()
     if node.db:
-        return Relation(streams=False)
+        return Relation(is_stream=False)
     if name in known:
         return known[name]
     return Relation(name == SOURCE_VIEW, is_source=name == SOURCE_VIEW)
@@ -243,31 +250,37 @@ def _join_operation(
     select: exp.Select | None, join: exp.Join, left: Relation, right: Relation
 ) -> Operation:
     side, kind = join.side, join.kind
-    if left.streams and right.streams:
+    if left.is_stream and right.is_stream:
         if kind == "ANTI":
             return op.ANTI_JOIN
         if side or kind == "SEMI":
             return op.OUTER_JOIN
-        # A condition may still come from a WHERE, also from one of a query around this one.
-        at_top = select is not None and select.parent is None and select.args.get("where") is None
-        bare = join.args.get("on") is None and not join.args.get("using") and not join.method
-        return op.CROSS_JOIN if at_top and (bare or _true(join)) else op.JOIN
+        # The condition may be in a WHERE, also in that of an enclosing query.
+        no_condition = (
+            join.args.get("on") is None and not join.args.get("using") and not join.method
+        )
+        certain = _is_top_without_where(select) and (no_condition or _is_on_true(join))
+        return op.CROSS_JOIN if certain else op.JOIN
     keeps_table = (
         side == "FULL"
-        or (side == "RIGHT" and left.streams)
-        or ((side == "LEFT" or kind in ("SEMI", "ANTI")) and right.streams)
+        or (side == "RIGHT" and left.is_stream)
+        or ((side == "LEFT" or kind in ("SEMI", "ANTI")) and right.is_stream)
     )
     if keeps_table:
-        return op.WRONG_OUTER_JOIN
-    return op.STATIC_CROSS_JOIN if kind == "CROSS" and _alone(select) else op.STATIC_JOIN
+        return op.TABLE_PRESERVING_JOIN
+    return (
+        op.STATIC_CROSS_JOIN
+        if kind == "CROSS" and _is_top_without_where(select)
+        else op.STATIC_JOIN
+    )
 
 
-def _true(join: exp.Join) -> bool:
+def _is_on_true(join: exp.Join) -> bool:
     condition = join.args.get("on")
     return isinstance(condition, exp.Boolean) and bool(condition.this)
 
 
-def _alone(select: exp.Select | None) -> bool:
+def _is_top_without_where(select: exp.Select | None) -> bool:
     return select is not None and select.parent is None and select.args.get("where") is None
 
 
@@ -275,47 +288,47 @@ def _set_operation(node: exp.SetOperation, left: Relation, right: Relation) -> O
     if isinstance(node, exp.Intersect):
         return op.INTERSECT
     if isinstance(node, exp.Except):
-        return op.EXCEPT if right.streams else op.STATIC_EXCEPT
-    if left.streams != right.streams:
+        return op.EXCEPT if right.is_stream else op.STATIC_EXCEPT
+    if left.is_stream != right.is_stream:
         return op.STATIC_UNION
     return op.DISTINCT_UNION if node.args.get("distinct") else op.UNION
 
 
 def _own_expressions(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The expressions of one SELECT: not those of its FROM, and of a subquery only its root."""
+    """The expressions of one SELECT, without its FROM clause; of a subquery only the root."""
     skipped = ("from_", "joins", "laterals", "with_", "hint")
-    waiting = [
+    pending = [
         each
         for name, value in node.args.items()
         if name not in skipped
         for each in (value if isinstance(value, list) else [value])
         if isinstance(each, exp.Expr)
     ]
-    while waiting:
-        each = waiting.pop(0)
+    while pending:
+        each = pending.pop(0)
         yield each
         if not isinstance(each, exp.Query):
-            waiting = [*each.iter_expressions(), *waiting]
+            pending = [*each.iter_expressions(), *pending]
 
 
 def _keys(group: exp.Group, select: exp.Select) -> list[exp.Expr] | None:
-    """The expressions grouped by; None where they are not plainly listed."""
+    """The grouping expressions; None for CUBE, ROLLUP and GROUPING SETS."""
     if any(group.args.get(kind) for kind in ("cube", "rollup", "grouping_sets")):
         return None
     return list(select.expressions if group.args.get("all") else group.expressions)
 
 
-def _by_session(group: exp.Group | None) -> bool:
+def _has_session_window(group: exp.Group | None) -> bool:
     return group is not None and any(
         isinstance(each, exp.Anonymous) and each.name.lower() == "session_window"
         for each in group.walk()
     )
 
 
-def _may_be(key: exp.Expr, column: str, named: set[str]) -> bool:
+def _may_carry(key: exp.Expr, column: str, aliases: set[str]) -> bool:
     for each in key.walk():
-        if isinstance(each, exp.Star | exp.Literal) or time_window(each):
+        if isinstance(each, exp.Star | exp.Literal) or is_time_window(each):
             return True
-        if isinstance(each, exp.Column) and each.name.lower() in {column.lower(), *named}:
+        if isinstance(each, exp.Column) and each.name.lower() in {column.lower(), *aliases}:
             return True
     return False

@@ -1,4 +1,4 @@
-"""Which of Spark's functions are more than a value of one row."""
+"""The functions of Spark that need more than one row, or return more than one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sqlglot import exp
 from penstock.sql import operations as op
 from penstock.sql.operations import Operation
 
-# The first class that matches a node of the parsed query names its operation.
+# The first class that matches a node of the parsed query determines its operation.
 _BY_NODE: tuple[tuple[type[exp.Expr], Operation], ...] = (
     (exp.Window, op.WINDOW),
     (exp.AggFunc, op.AGGREGATE),
@@ -20,7 +20,7 @@ _BY_NODE: tuple[tuple[type[exp.Expr], Operation], ...] = (
     (exp.Localtimestamp, op.CURRENT_TIME),
 )
 
-# Functions that the parser knows only by name.
+# Functions for which the parser has no class.
 _BY_NAME: dict[str, Operation] = {
     **dict.fromkeys(
         (
@@ -50,32 +50,32 @@ _TIME_WINDOWS = ("window", "session_window", "window_time")
 
 
 def operation_of(node: exp.Expr, own_functions: frozenset[str]) -> Operation | None:
-    """The operation that a node of an expression stands for; None if it is a plain value.
+    """The operation of a node in an expression; None if it computes a value from one row.
 
-    A function that the stream declares hides Spark's own of the same name.
+    A function that the stream declares hides Spark's function of the same name.
     """
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
         if name in own_functions or (name in ("now", "unix_timestamp") and node.expressions):
             return None
-        return op.SLIDING if _slides(node) else _BY_NAME.get(name)
+        return op.SLIDING_WINDOW if _is_sliding(node) else _BY_NAME.get(name)
     if isinstance(node, exp.Func) and own_functions & {each.lower() for each in node.sql_names()}:
         return None
     if isinstance(node.parent, exp.Window) and node.arg_key == "this":
-        return None  # the window function itself is reported
-    if isinstance(node, exp.AggFunc) and _over(node):
+        return None  # the Window node is reported instead
+    if isinstance(node, exp.AggFunc) and _has_over(node):
         return None
-    if isinstance(node, exp.Any):  # any(x), and not the ANY of a comparison
+    if isinstance(node, exp.Any):  # any(x), not the ANY of a comparison
         return op.AGGREGATE if isinstance(node.parent, exp.Select | exp.Alias) else None
     if isinstance(node, exp.Window) and node.arg_key == "windows":
-        return None  # a name for one; its use is reported
+        return None  # a named window; its use is reported
     return next((operation for kind, operation in _BY_NODE if isinstance(node, kind)), None)
 
 
-def _slides(node: exp.Anonymous) -> bool:
-    """Whether a window of time is known to overlap with the next: its slide is another duration.
+def _is_sliding(node: exp.Anonymous) -> bool:
+    """Whether a time window certainly overlaps the next, because its slide differs from its length.
 
-    Two spellings of one duration, such as 1 minute and 60 seconds, are not compared.
+    Durations in different units, such as 1 minute and 60 seconds, are not compared.
     """
     lengths = [each.name.lower().split() for each in node.expressions[1:3]]
     return (
@@ -87,20 +87,20 @@ def _slides(node: exp.Anonymous) -> bool:
     )
 
 
-def _over(node: exp.Expr) -> bool:
-    """Whether an aggregate function, with its FILTER or IGNORE NULLS, has an OVER."""
-    at = node.parent
-    while isinstance(at, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
-        at = at.parent
-    return isinstance(at, exp.Window)
+def _has_over(node: exp.Expr) -> bool:
+    """Whether an aggregate function has an OVER clause, also after FILTER or IGNORE NULLS."""
+    parent = node.parent
+    while isinstance(parent, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+        parent = parent.parent
+    return isinstance(parent, exp.Window)
 
 
-def time_window(node: exp.Expr) -> bool:
-    """Whether a node is a window of time, which carries the watermark."""
+def is_time_window(node: exp.Expr) -> bool:
+    """Whether a node is a time window, which carries the watermark."""
     return isinstance(node, exp.Anonymous) and node.name.lower() in _TIME_WINDOWS
 
 
-def called(root: exp.Expr) -> frozenset[str]:
+def called_functions(root: exp.Expr) -> frozenset[str]:
     """The names of all functions that a query calls, in lower case."""
     names: set[str] = set()
     for node in root.find_all(exp.Func):

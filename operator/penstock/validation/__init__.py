@@ -1,1 +1,1 @@
-"""What is wrong with a manifest, before anything is started. Imports `api`, `sql`, `contract`."""
+"""Finds what is wrong with a manifest before anything starts. Imports `api`, `sql`, `contract`."""

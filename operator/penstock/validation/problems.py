@@ -1,4 +1,4 @@
-"""What is wrong with a spec, in words that name the field and the remedy."""
+"""What is wrong with a spec, in messages that name the field and the remedy."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.contract.sizing import Size, size
-from penstock.sql.refusals import refusals
+from penstock.contract.sizing import Size, size, stated_partitions
+from penstock.sql.refusals import find_refusals
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that keeps a stream from running, or that its owner should know."""
+    """Something that keeps a stream from running, or that its owner should know."""
 
     reason: str
     message: str
@@ -24,58 +24,53 @@ class Problem:
         return self.message
 
 
-def of_error(error: ValidationError) -> list[Problem]:
-    """Why a resource could not be read as a ContinuousStream."""
-    return [Problem("InvalidSpec", _in_words(each)) for each in error.errors()]
+def describe_error(error: ValidationError) -> list[Problem]:
+    """Why a resource is not a valid ContinuousStream."""
+    return [Problem("InvalidSpec", _message(each)) for each in error.errors()]
 
 
-def of_spec(spec: StreamSpec, *, local: bool = False) -> list[Problem]:
-    """Why a spec that could be read cannot run, in the cluster or `local` on a machine."""
-    found = [Problem(each.reason, each.message) for each in refusals(spec)]
-    return found if local else [*found, *_of_memory(spec), *_of_size(spec)]
+def find_problems(spec: StreamSpec, *, local: bool = False) -> list[Problem]:
+    """Why a valid spec cannot run, in a cluster or, with `local`, on one machine."""
+    found = [Problem(each.reason, each.message) for each in find_refusals(spec)]
+    return found if local else [*found, *_check_memory_sink(spec), *_check_size(spec)]
 
 
-def warnings_of(spec: StreamSpec) -> list[Problem]:
-    """What runs, but hardly as it was meant."""
-    return [*_of_python(spec), *_of_plain_credentials(spec)]
+def find_warnings(spec: StreamSpec) -> list[Problem]:
+    """What runs, but probably not as intended."""
+    return [*_check_python(spec), *_check_plain_credentials(spec)]
 
 
-def _of_memory(spec: StreamSpec) -> list[Problem]:
+def _check_memory_sink(spec: StreamSpec) -> list[Problem]:
     if spec.sink.memory is None:
         return []
     return [
         Problem(
             "MemorySinkInCluster",
-            "spec.sink.memory keeps rows where nobody in the cluster can read them: use sink.kafka "
-            "or sink.console, or run the stream on your machine with `penstock run`",
+            "spec.sink.memory keeps rows in the driver, where nobody in a cluster can read them: "
+            "use sink.kafka or sink.console, or run the stream on your machine with `penstock run`",
         )
     ]
 
 
-def _of_size(spec: StreamSpec) -> list[Problem]:
-    """A source that states its partitions can be sized without asking it; Kafka cannot."""
-    stated = next(
-        (each.num_partitions for each in (spec.source.rate, spec.source.custom) if each), None
-    )
-    if stated is None:
+def _check_size(spec: StreamSpec) -> list[Problem]:
+    """Checks a source whose partitions the spec states; only Kafka itself knows its own."""
+    if spec.source.kafka is not None:
         return []
-    sized = size(stated, spec)
-    if isinstance(sized, Size):
-        return []
-    return [Problem("TooFewExecutorsAllowed", str(sized))]
+    sized = size(stated_partitions(spec.source, spec.spark_conf), spec)
+    return [] if isinstance(sized, Size) else [Problem("TooFewExecutorsAllowed", str(sized))]
 
 
-def _of_python(spec: StreamSpec) -> list[Problem]:
+def _check_python(spec: StreamSpec) -> list[Problem]:
     if spec.transform.python is None or spec.trigger.continuous is None:
         return []
     return [
         Problem(
             "PythonInContinuousMode",
             "spec.transform.python: in trigger.continuous a Python or pandas UDF holds records "
-            "until the epoch ends (measured: 526 ms at epochs of 1 s, against 16 ms for native "
-            "expressions; no setting of Arrow helps, and trigger.realTime refuses such functions). "
-            "Spark's own expressions in the function are not slowed. Native ways: an expression in "
-            "transform.sql, transform.functions, transform.javaFunctions",
+            "until the epoch ends (measured: 526 ms with epochs of 1 s, against 16 ms for native "
+            "expressions; no Arrow setting helps, and trigger.realTime refuses Python functions). "
+            "Spark's own expressions in the function are not slowed down. Native alternatives: an "
+            "expression in transform.sql, transform.functions, transform.javaFunctions",
         )
     ]
 
@@ -83,8 +78,8 @@ def _of_python(spec: StreamSpec) -> list[Problem]:
 _CREDENTIAL = re.compile(r"(password|secret|secret[._]?key|token|credentials?)$", re.IGNORECASE)
 
 
-def _of_plain_credentials(spec: StreamSpec) -> list[Problem]:
-    """Kafka's are refused, since secretOptions takes them; elsewhere there is no other way in."""
+def _check_plain_credentials(spec: StreamSpec) -> list[Problem]:
+    """A warning only: unlike Kafka with its secretOptions, these fields have no alternative."""
     maps = {"spec.sparkConf": spec.spark_conf}
     if spec.source.custom is not None:
         maps["spec.source.custom.options"] = spec.source.custom.options
@@ -93,9 +88,9 @@ def _of_plain_credentials(spec: StreamSpec) -> list[Problem]:
     return [
         Problem(
             "PlainCredential",
-            f"{path}: {name} looks like a credential, and stands in plain text in the resource and "
-            "in a ConfigMap: bring it in by podTemplate, as env or a volume from a Secret, if its "
-            "library can read it from there",
+            f"{path}: {name} looks like a credential, and is readable in the resource and in a "
+            "ConfigMap: if its library can read an environment variable or a file, provide it from "
+            "a Secret in podTemplate",
         )
         for path, entries in maps.items()
         for name in entries
@@ -103,12 +98,12 @@ def _of_plain_credentials(spec: StreamSpec) -> list[Problem]:
     ]
 
 
-# Maps of values that may be credentials, whatever they should be, and that are never repeated.
-_FREE = {"options", "sparkConf"}
-_LONGEST_SHOWN = 80
+# Maps whose values may be credentials, so messages never repeat them.
+_SENSITIVE = {"options", "sparkConf"}
+_MAX_VALUE_LENGTH = 80
 
 
-def _in_words(error: ErrorDetails) -> str:
+def _message(error: ErrorDetails) -> str:
     path = ".".join(str(step) for step in error["loc"]) or "the resource"
     if error["type"] == "extra_forbidden":
         return f"{path}: there is no such field"
@@ -116,7 +111,7 @@ def _in_words(error: ErrorDetails) -> str:
         return f"{path}: this field is required"
     text = error["msg"].removeprefix("Value error, ")
     value = error["input"]
-    if _FREE & set(error["loc"]) or len(str(value)) > _LONGEST_SHOWN:
+    if _SENSITIVE & set(error["loc"]) or len(str(value)) > _MAX_VALUE_LENGTH:
         return f"{path}: {text}"
     given = f" (not {value!r})" if isinstance(value, str | int | float) else ""
     return f"{path}: {text}{given}"

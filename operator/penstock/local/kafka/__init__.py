@@ -1,1 +1,4 @@
-"""A Kafka broker for `penstock run`, its topics, and a stream that is pointed at it."""
+"""The Kafka broker of `penstock run --with-kafka`: its topics, its clients, the redirected stream.
+
+Imports `local.view` for rows, `local.tools`, `driver`, `api`.
+"""

@@ -1,4 +1,4 @@
-"""A real Kafka broker of one node on loopback. Ready in a few seconds; ends with its owner."""
+"""A real Kafka broker of one node on loopback. Ready in a few seconds; ends with its parent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from penstock.local.tools.child_process import Leashed
+from penstock.local.tools.child_process import ChildProcess
 
 BASE_PROPERTIES = Path(__file__).with_name("server.properties")
 _CLUSTER_ID = "penstockLocalTestAAAAA"
@@ -23,20 +23,21 @@ _STARTED = "Kafka Server started"
 
 
 class BrokerError(RuntimeError):
-    """The broker did not start; the message has its last words."""
+    """The broker did not start; the message has the end of its output."""
 
 
 class Broker:
-    """One broker whose data survives ``stop``, ``kill`` and a later object over the same folder.
+    """One broker. Its data survives `stop` and `kill`, and a later object over the folder finds it.
 
-    `jars` is a folder with everything that its class path needs.
+    `jars` is a folder with all jars of its class path. Raises BrokerError if the folder cannot be
+    formatted.
     """
 
     def __init__(self, folder: Path, jars: Path, java: str = "java") -> None:
         self._folder = folder
         self._command = [java, *_JVM, *_LOGGING, "-cp", f"{jars}/*"]
         self._port, self._controller_port = free_ports(2)
-        self._process: Leashed | None = None
+        self._process: ChildProcess | None = None
         self._starts = 0
         folder.mkdir(parents=True, exist_ok=True)
         self._properties = folder / "server.properties"
@@ -45,49 +46,53 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """What a client calls bootstrap.servers."""
+        """Its address, for a client's bootstrap.servers."""
         return f"127.0.0.1:{self._port}"
 
     @property
     def running(self) -> bool:
-        """Whether its process is there."""
+        """Whether its process runs."""
         return self._process is not None and self._process.running
 
     @property
     def log(self) -> Path:
-        """What the process of the last start printed."""
+        """The output of the last start's process."""
         return self._folder / f"broker-{self._starts}.log"
 
     def start(self) -> None:
-        """Start it, and come back when it accepts clients."""
-        self.begin()
-        self.wait()
+        """Starts it and waits until it accepts clients."""
+        self.start_process()
+        self.wait_until_ready()
 
-    def begin(self) -> None:
-        """Start its process, and come back at once."""
+    def start_process(self) -> None:
+        """Starts its process, without waiting."""
         if not self.running:
             self._starts += 1
             self.log.unlink(missing_ok=True)
-            self._process = Leashed([*self._java("kafka.Kafka"), self._properties], log=self.log)
+            self._process = ChildProcess(
+                [*self._java("kafka.Kafka"), self._properties], log=self.log
+            )
 
-    def wait(self) -> None:
-        """Come back when it accepts clients; raises BrokerError if it will not."""
+    def wait_until_ready(self) -> None:
+        """Waits until it accepts clients; raises BrokerError if it does not within a minute."""
         assert self._process is not None
         deadline = time.monotonic() + _START_SECONDS
         while _STARTED not in self.log.read_text(errors="replace"):
             if not self._process.running or time.monotonic() > deadline:
-                words = self._process.last_words()
+                output = self._process.last_lines()
                 self._process.kill()
-                raise BrokerError(f"the Kafka broker did not start; its last words:\n{words}")
+                raise BrokerError(
+                    f"the Kafka broker did not start. The end of its output:\n{output}"
+                )
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """End it in good order; what was written stays."""
+        """Ends it cleanly; its data stays."""
         if self._process is not None:
             self._process.stop()
 
     def kill(self) -> None:
-        """End it as a power cut would; what was acknowledged stays."""
+        """Ends it as a power cut would; acknowledged records stay."""
         if self._process is not None:
             self._process.kill()
 
@@ -104,11 +109,11 @@ class Broker:
                 check=True,
             )
         except subprocess.CalledProcessError as error:
-            words = f"{error.stdout}{error.stderr}".strip()
-            raise BrokerError(f"the Kafka broker's folder was not formatted:\n{words}") from error
+            output = f"{error.stdout}{error.stderr}".strip()
+            raise BrokerError(f"cannot format the Kafka broker's folder:\n{output}") from error
 
     def _java(self, main: str) -> list[str]:
-        """A command line up to a class of Kafka's; its arguments follow."""
+        """The command line that runs one of Kafka's classes, without its arguments."""
         return [*self._command, main]
 
     def _settings(self) -> str:
@@ -127,9 +132,9 @@ class Broker:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports nobody listens on. All are held at once, so they differ."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+    """Free loopback ports. All are bound at the same time, so they differ."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for item in sockets:
             item.bind(("127.0.0.1", 0))
         return [item.getsockname()[1] for item in sockets]

@@ -1,4 +1,4 @@
-"""`--with-kafka`: from the options to a broker, its topics, and a stream that uses it."""
+"""`--with-kafka`: from the options to a broker, its topics and a stream that uses it."""
 
 from __future__ import annotations
 
@@ -8,51 +8,56 @@ import threading
 from collections.abc import Iterator
 
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.driver.checkpoint.start_position import begins_at_a_moment
-from penstock.local.errors import Refused
+from penstock.driver.checkpoint.start_position import depends_on_start_time
+from penstock.local.errors import CommandError
 from penstock.local.kafka.broker import Broker
-from penstock.local.kafka.redirect import first_source_topic, rewired, topics
-from penstock.local.kafka.side_tasks import Company, Feed
-from penstock.local.messages import tell
+from penstock.local.kafka.feed import Feed
+from penstock.local.kafka.redirect import redirect
+from penstock.local.kafka.side_tasks import SideTasks
+from penstock.local.kafka.topics import topic_to_feed, topics_to_create
+from penstock.local.messages import print_message
 from penstock.local.tools import jars
-from penstock.local.workspace import Home
+from penstock.local.workspace import Workspace
 
 
 @contextlib.contextmanager
 def with_kafka(
-    options: argparse.Namespace, stream: ContinuousStream, home: Home, java: str
-) -> Iterator[tuple[ContinuousStream, Company]]:
-    """The stream pointed at a broker that has begun to start and ends with the block."""
-    further = tuple(options.topic)
-    wanted = topics(stream.spec, options.partitions, further)
-    feed = _feed(options, stream, further)
-    folder = jars.folder_of(jars.BROKER, stream.spec.spark_conf, tell)
-    broker = Broker(home.broker, folder, java)
-    moved = rewired(stream, broker.bootstrap)
-    for environment in moved.dropped:
-        tell(f"left out, for a broker on loopback has no doors: {environment}")
+    options: argparse.Namespace, stream: ContinuousStream, workspace: Workspace, java: str
+) -> Iterator[tuple[ContinuousStream, SideTasks]]:
+    """Starts a broker without waiting for it; the stream redirected to it, and the side tasks.
+
+    The broker stops when the block ends. Raises CommandError for options that cannot work.
+    """
+    extra_topics = tuple(options.topic)
+    topics = topics_to_create(stream.spec, options.partitions, extra_topics)
+    feed = _feed(options, stream, extra_topics)
+    folder = jars.jar_folder(jars.BROKER, stream.spec.spark_conf, print_message)
+    broker = Broker(workspace.broker, folder, java)
+    redirected = redirect(stream, broker.bootstrap)
+    for place in redirected.dropped:
+        print_message(f"ignored, because the local broker has no security: {place}")
     sink = stream.spec.sink.kafka
     show = sink.topic if options.show and sink is not None else None
     try:
-        broker.begin()
-        yield moved.stream, Company(broker, wanted, feed, show)
+        broker.start_process()
+        yield redirected.stream, SideTasks(broker, topics, feed, show)
     finally:
         broker.stop()
 
 
 def _feed(
-    options: argparse.Namespace, stream: ContinuousStream, further: tuple[str, ...]
+    options: argparse.Namespace, stream: ContinuousStream, extra_topics: tuple[str, ...]
 ) -> Feed | None:
-    topic = first_source_topic(stream.spec, further)
+    topic = topic_to_feed(stream.spec, extra_topics)
     if options.feed is None or topic is None:
         return None
     try:
         lines = [line for line in options.feed.read_text().splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"--feed {options.feed}: {error}", code=2) from error
+        raise CommandError(f"--feed {options.feed}: {error}", code=2) from error
     if not lines:
-        raise Refused(f"--feed {options.feed}: there are no lines in it", code=2)
-    begin = threading.Event()
-    if not begins_at_a_moment(stream.spec.source):
-        begin.set()
-    return Feed(topic, lines, options.rate, options.once, begin)
+        raise CommandError(f"--feed {options.feed}: the file has no lines", code=2)
+    start = threading.Event()
+    if not depends_on_start_time(stream.spec.source):
+        start.set()
+    return Feed(topic, lines, options.rate, options.once, start)

@@ -1,4 +1,4 @@
-"""Processes that never outlive the one that started them, even when that one is killed."""
+"""Child processes that end with their parent, even if the parent is killed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# The shell ends its child when its stdin closes, and the kernel closes that for a dead parent.
-# `read` and not `cat`: a builtin leaves no process behind when the child ends by itself.
+# The shell ends its child when its stdin closes, and the kernel closes that when the parent dies.
+# `read` instead of `cat`: a builtin leaves no process behind when the child ends by itself.
 _WATCH = """
 exec 3<&0
 "$@" 3<&- &
@@ -23,8 +23,8 @@ exit "$code"
 """
 
 
-class Leashed:
-    """A background process with its output in a file."""
+class ChildProcess:
+    """A background process that writes its output to a file."""
 
     def __init__(
         self, command: Sequence[str | Path], *, log: Path, env: Mapping[str, str] | None = None
@@ -33,7 +33,7 @@ class Leashed:
         self.name = Path(command[0]).name
         with log.open("ab") as output:
             self._shell = subprocess.Popen(
-                ["sh", "-c", _WATCH, "leash", *(str(word) for word in command)],
+                ["sh", "-c", _WATCH, "child-process", *(str(word) for word in command)],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -43,24 +43,24 @@ class Leashed:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process has not ended yet."""
         return self._shell.poll() is None
 
-    def last_words(self, lines: int = 30) -> str:
-        """The end of what it printed: the first place to look when it failed."""
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+    def last_lines(self, count: int = 30) -> str:
+        """The end of its output, which usually says why it failed."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-count:])
 
-    def stop(self, grace: float = 10) -> None:
-        """Ask it to end; after ``grace`` seconds don't ask."""
+    def stop(self, grace_seconds: float = 10) -> None:
+        """Ends it with SIGTERM, and kills it if it still runs after the grace period."""
         if self._shell.stdin is not None:
             self._shell.stdin.close()
         try:
-            self._shell.wait(grace)
+            self._shell.wait(grace_seconds)
         except subprocess.TimeoutExpired:
             self.kill()
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """Ends it at once, as a crash would."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._shell.pid, signal.SIGKILL)
         self._shell.wait()

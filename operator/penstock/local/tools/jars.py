@@ -1,7 +1,7 @@
-"""Jars that a laptop lacks: Spark's Kafka connector, and a broker.
+"""The jars that pyspark does not contain: Spark's Kafka connector, and a Kafka broker.
 
-Fetched once, by the resolver inside Spark (maven.py), and kept in the user's cache. The versions
-are those of images/spark/pom.xml and testkit/kafka/image/pom.xml; test_jars.py holds them to it.
+Downloaded once, by the resolver inside Spark (maven.py), and kept in the user's cache. The versions
+are those of images/spark/pom.xml and testkit/kafka/image/pom.xml; test_jars.py compares them.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.local.errors import Refused
+from penstock.local.errors import CommandError
 
-_FETCH_SECONDS = 600.0
+_DOWNLOAD_SECONDS = 600.0
 _CONNECTOR_NAME = "spark-sql-kafka-0-10_"
 
 
 @dataclass(frozen=True)
 class Jars:
-    """Some jars that belong together."""
+    """Jars that are downloaded together."""
 
     name: str
-    what: str
+    description: str
     coordinates: tuple[str, ...]
-    """Maven's, group:artifact:version."""
+    """Maven coordinates, group:artifact:version."""
     transitive: bool
-    """Whether what these need is wanted too."""
+    """Whether to download their dependencies too."""
     variable: str
-    """The environment variable that names a folder with them, for machines without the way out."""
+    """The environment variable that names a folder with the jars, for use without a network."""
 
 
 CONNECTOR = Jars(
     name="spark-connector",
-    what="Spark's Kafka connector (10 MB)",
-    # What these need pyspark has; an older copy beside it would only shadow a newer one. The token
-    # provider is in no Maven repository for every version of Spark: this one runs with 4.2.0.
+    description="Spark's Kafka connector (10 MB)",
+    # pyspark contains their dependencies; an older copy would only hide its newer ones. The token
+    # provider is not in Maven for every version of Spark: this one runs with 4.2.0.
     coordinates=(
         "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
         "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
@@ -53,19 +53,19 @@ CONNECTOR = Jars(
 )
 BROKER = Jars(
     name="kafka-broker",
-    what="a Kafka broker (45 MB)",
+    description="a Kafka broker (45 MB)",
     coordinates=("org.apache.kafka:kafka_2.13:4.3.1", "org.slf4j:slf4j-simple:1.7.36"),
     transitive=True,
     variable="PENSTOCK_KAFKA_JARS",
 )
 
 
-def lacks_connector(spec: StreamSpec, class_path: str) -> bool:
-    """Whether the stream speaks with Kafka, and nothing that it is given brings the connector."""
+def needs_connector(spec: StreamSpec, class_path: str) -> bool:
+    """Whether the stream uses Kafka, and neither the spec nor the class path has the connector."""
     if spec.source.kafka is None and spec.sink.kafka is None:
         return False
-    wanted = [*spec.dependencies.packages, *spec.dependencies.jars]
-    if any(_CONNECTOR_NAME in each for each in wanted):
+    declared = [*spec.dependencies.packages, *spec.dependencies.jars]
+    if any(_CONNECTOR_NAME in each for each in declared):
         return False
     return not any(_has_connector(Path(part)) for part in class_path.split(os.pathsep) if part)
 
@@ -75,30 +75,33 @@ def _has_connector(part: Path) -> bool:
     return any(_CONNECTOR_NAME in jar.name for jar in folder.glob(pattern))
 
 
-def folder_of(
+def jar_folder(
     jars: Jars,
     conf: Mapping[str, str],
-    say: Callable[[str], None],
+    print_message: Callable[[str], None],
     environment: Mapping[str, str] = os.environ,
 ) -> Path:
-    """The folder with these jars, fetched if they are not there yet; `conf` is spec.sparkConf.
+    """The folder with these jars, after a download if necessary; `conf` is spec.sparkConf.
 
-    Raises Refused, with what can be done, if they cannot be had.
+    Raises CommandError, with what to do, if they cannot be downloaded.
     """
     named = environment.get(jars.variable)
     if named:
         if not any(Path(named).glob("*.jar")):
-            raise Refused(f"{jars.variable} names {named}, where there are no jars", code=2)
+            raise CommandError(
+                f"{jars.variable} is set to {named}, a folder without jars: correct or unset it",
+                code=2,
+            )
         return Path(named)
     key = hashlib.sha256(" ".join(jars.coordinates).encode()).hexdigest()[:12]
     target = _cache(environment) / f"{jars.name}-{key}"
     if not target.is_dir():
-        say(f"fetching {jars.what}, once, into {target}")
+        print_message(f"downloading {jars.description} to {target}")
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f"{jars.name}-", dir=target.parent))
         try:
-            _fetch(jars, conf, draft)
-            _put(draft, target)
+            _download(jars, conf, draft)
+            _move(draft, target)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     return target
@@ -109,8 +112,8 @@ def _cache(environment: Mapping[str, str]) -> Path:
     return Path(base) / "penstock" / "run"
 
 
-def _put(draft: Path, target: Path) -> None:
-    """All of the folder or nothing of it; somebody else may have been quicker."""
+def _move(draft: Path, target: Path) -> None:
+    """Renames the whole folder; does nothing if another process was faster."""
     try:
         draft.rename(target)
     except OSError:
@@ -118,7 +121,7 @@ def _put(draft: Path, target: Path) -> None:
             raise
 
 
-def _fetch(jars: Jars, conf: Mapping[str, str], folder: Path) -> None:
+def _download(jars: Jars, conf: Mapping[str, str], folder: Path) -> None:
     command = [sys.executable, "-m", "penstock.local.tools.maven", str(folder)]
     command += ["--transitive"] if jars.transitive else []
     command += [
@@ -136,20 +139,24 @@ def _fetch(jars: Jars, conf: Mapping[str, str], folder: Path) -> None:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_FETCH_SECONDS,
+            timeout=_DOWNLOAD_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise Refused(_remedy(jars, f"not within {_FETCH_SECONDS:.0f} s")) from error
+        raise CommandError(
+            _failure_message(jars, f"not finished after {_DOWNLOAD_SECONDS:.0f} s")
+        ) from error
     if done.returncode != 0:
-        raise Refused(_remedy(jars, "\n".join(done.stderr.strip().splitlines()[-12:])))
+        raise CommandError(
+            _failure_message(jars, "\n".join(done.stderr.strip().splitlines()[-12:]))
+        )
 
 
-def _remedy(jars: Jars, why: str) -> str:
+def _failure_message(jars: Jars, reason: str) -> str:
     return (
-        f"{jars.what} could not be fetched: {why}\n"
-        "Behind a mirror, name it in spec.sparkConf (spark.jars.ivySettings or "
-        "spark.jars.repositories); without a network, put the jars into a folder and name it in "
-        f"{jars.variable}. They are: {', '.join(jars.coordinates)}"
-        + (" and what these need" if jars.transitive else "")
+        f"cannot download {jars.description}: {reason}\n"
+        "To use a mirror, set spark.jars.ivySettings or spark.jars.repositories in spec.sparkConf. "
+        "Without a network, copy the jars to a folder and set the environment variable "
+        f"{jars.variable} to it. The jars are: {', '.join(jars.coordinates)}"
+        + (" and their dependencies" if jars.transitive else "")
     )

@@ -1,4 +1,4 @@
-"""Whether this machine has a Java that Spark runs on."""
+"""Checks that this machine has a Java that Spark runs on."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ import os
 import re
 import subprocess
 
-from penstock.local.errors import Refused
+from penstock.local.errors import CommandError
 
-LEAST = 17
+MINIMUM_VERSION = 17
 _INSTALL = (
-    f"Spark needs Java {LEAST} or newer: install one (Debian: openjdk-17-jre-headless; "
-    "macOS: temurin), or let JAVA_HOME name it"
+    f"Spark needs Java {MINIMUM_VERSION} or newer: install it (Debian: openjdk-17-jre-headless; "
+    "macOS: temurin), or set JAVA_HOME"
 )
 
 
 def java_command() -> str:
-    """The java that the driver's JVM will be started with."""
+    """The java command that starts the driver's JVM."""
     home = os.environ.get("JAVA_HOME")
     return f"{home}/bin/java" if home else "java"
 
 
 def require_java() -> str:
-    """The command of a Java that is new enough; raises Refused, with what to install."""
+    """The java command; raises CommandError, with what to install, if it is missing or too old."""
     command = java_command()
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [command, "-version"], capture_output=True, text=True, timeout=30, check=True
         ).stderr
     except (OSError, subprocess.SubprocessError) as error:
-        raise Refused(f"{command} does not run here. {_INSTALL}", code=2) from error
-    version = major_version(said)
-    if version is not None and version < LEAST:
-        raise Refused(f"{command} is Java {version}. {_INSTALL}", code=2)
+        raise CommandError(f"{command} does not run here. {_INSTALL}", code=2) from error
+    version = major_version(output)
+    if version is not None and version < MINIMUM_VERSION:
+        raise CommandError(f"{command} is Java {version}. {_INSTALL}", code=2)
     return command
 
 
-def major_version(said: str) -> int | None:
-    """The 17 of `version "17.0.15"`, the 8 of `version "1.8.0_402"`; None of other words."""
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
+def major_version(output: str) -> int | None:
+    """17 for `version "17.0.15"`, 8 for `version "1.8.0_402"`; None if no version is found."""
+    found = re.search(r'version "(?:1\.)?(\d+)', output)
     return int(found[1]) if found else None

@@ -1,6 +1,6 @@
-"""Maven coordinates to jars in a folder, through the resolver inside Spark.
+"""Resolves Maven coordinates to jars in a folder, with the resolver inside Spark.
 
-A process of its own, since the resolver is talkative and pyspark knows one JVM at a time:
+Runs as a process of its own, because the resolver prints a lot and pyspark has one JVM per process:
 `python -m penstock.local.tools.maven FOLDER COORDINATE...`.
 """
 
@@ -16,42 +16,42 @@ from typing import Any
 from penstock.driver.jvm import Jvm
 
 _HEAP_MEBIBYTES = 512
-# Spark leaves Scala out of what it resolves, since it has it (MavenUtils.addExclusionRules).
+# Spark excludes Scala from what it resolves, since it has it (MavenUtils.addExclusionRules).
 _SCALA = "scala-library-*.jar"
 
 
 def main() -> int:
-    """Leaves the jars in the folder; Spark's own exception tells what is missing."""
+    """Copies the jars to the folder; Spark's own exception names what is missing."""
     parser = argparse.ArgumentParser(prog="penstock.local.tools.maven", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("coordinates", nargs="+")
     parser.add_argument("--transitive", action="store_true")
     parser.add_argument("--repositories")
     parser.add_argument("--ivy-settings")
-    given = parser.parse_args()
+    options = parser.parse_args()
     jvm = Jvm.launch(_HEAP_MEBIBYTES, "", "127.0.0.1")
     try:
         with tempfile.TemporaryDirectory(prefix="penstock-ivy-") as ivy:
-            for jar in _resolved(jvm.gateway, given, ivy):
-                shutil.copy(jar, given.folder)
+            for jar in _resolve(jvm.gateway, options, ivy):
+                shutil.copy(jar, options.folder)
     finally:
         jvm.end()
-    if given.transitive:
-        _add_scala(given.folder)
+    if options.transitive:
+        _add_scala(options.folder)
     return 0
 
 
-def _resolved(gateway: Any, given: argparse.Namespace, ivy: str) -> list[Path]:
+def _resolve(gateway: Any, options: argparse.Namespace, ivy: str) -> list[Path]:
     jvm = gateway.jvm
-    found = jvm.org.apache.spark.util.DependencyUtils.resolveMavenDependencies(
-        given.transitive,
+    jars = jvm.org.apache.spark.util.DependencyUtils.resolveMavenDependencies(
+        options.transitive,
         None,
-        ",".join(given.coordinates),
-        given.repositories,
+        ",".join(options.coordinates),
+        options.repositories,
         ivy,
-        jvm.scala.Option.apply(given.ivy_settings),
+        jvm.scala.Option.apply(options.ivy_settings),
     )
-    return [Path(found.apply(index)) for index in range(found.length())]
+    return [Path(jars.apply(index)) for index in range(jars.length())]
 
 
 def _add_scala(folder: Path) -> None:

@@ -9,32 +9,32 @@ from collections.abc import Callable, Iterator
 
 from penstock.contract.driver_report import DriverReport
 from penstock.driver import logs
-from penstock.driver.logs import say
+from penstock.driver.logs import log_event
 from penstock.driver.reporting.report import is_due
 from penstock.local.view.rates import Progress
-from penstock.local.view.rows import Facts
+from penstock.local.view.rows import RunInfo
 
 
-class Plain:
-    """Says what changes at once, and numbers every ten seconds, on stderr."""
+class LogLines:
+    """Logs each change at once, and numbers every ten seconds, on stderr."""
 
-    def __init__(self, facts: Callable[[str], Facts]) -> None:
-        self._facts = facts
-        self._said: DriverReport | None = None
-        self._said_at = 0.0
+    def __init__(self, info: Callable[[str], RunInfo]) -> None:
+        self._info = info
+        self._last: DriverReport | None = None
+        self._last_at = 0.0
 
     @property
-    def complaint(self) -> str:
-        """Nothing: every line was shown."""
+    def last_warning(self) -> str:
+        """Always empty: the user has already seen every line."""
         return ""
 
-    def see(self, progress: Progress) -> None:
-        """Says what is due."""
+    def update(self, progress: Progress) -> None:
+        """Logs the report if it is due."""
         report, now = progress.report, time.monotonic()
-        if report is None or progress.ended or not is_due(report, self._said, now - self._said_at):
+        if report is None or progress.ended or not is_due(report, self._last, now - self._last_at):
             return
-        self._said, self._said_at = report, now
-        facts: dict[str, object] = report.model_dump(
+        self._last, self._last_at = report, now
+        values: dict[str, object] = report.model_dump(
             mode="json",
             by_alias=True,
             exclude_none=True,
@@ -42,13 +42,14 @@ class Plain:
         )
         rate = progress.rate()
         if rate is not None:
-            facts["rowsPerSecond"] = round(rate, 1)
-        say("stream", logging.INFO, **facts)
+            values["rowsPerSecond"] = round(rate, 1)
+        log_event("stream", logging.INFO, **values)
 
     @contextlib.contextmanager
-    def __call__(self) -> Iterator[Plain]:
+    def open(self) -> Iterator[LogLines]:
+        """Sets up logging and logs what is run, and where."""
         logs.set_up()
-        facts = self._facts("")
-        beside = {label: value for label, value in facts.beside if label != "log"}
-        say("run", logging.INFO, stream=facts.name, trigger=facts.trigger, **beside)
+        info = self._info("")
+        places = {label: value for label, value in info.extra_rows if label != "log"}
+        log_event("run", logging.INFO, stream=info.name, trigger=info.trigger, **places)
         yield self

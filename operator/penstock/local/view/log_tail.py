@@ -1,4 +1,4 @@
-"""The last warning or error of a log that grows: JSON lines of ours, log4j's of the JVM."""
+"""The last warning or error of a growing log: the driver's JSON lines and the JVM's log4j lines."""
 
 from __future__ import annotations
 
@@ -6,52 +6,52 @@ import json
 import re
 from pathlib import Path
 
-_LOUD = {"WARNING", "ERROR", "CRITICAL"}
-# log4j2.properties: time, level, class, message.
-_JVM = re.compile(r"^\d\S+T(\d\d:\d\d:\d\d)\S* (WARN|ERROR|FATAL) (.*)")
+_LEVELS = {"WARNING", "ERROR", "CRITICAL"}
+# The layout of log4j2.properties: time, level, class, message.
+_JVM_LINE = re.compile(r"^\d\S+T(\d\d:\d\d:\d\d)\S* (WARN|ERROR|FATAL) (.*)")
 
-# Spark says so at each start in these modes; it is true and harmless.
+# Spark logs this at each start in these modes; it is harmless.
 _HARMLESS = ("ContinuousExecution: Disabling AQE", "MicroBatchExecution: Disabling AQE")
 
 
-def complaint(line: str) -> str | None:
-    """What a line complains of, in a line for people; None if it does not."""
+def warning_in(line: str) -> str | None:
+    """The time and text of a log line that is a warning or an error; None for any other line."""
     if line.startswith("{"):
-        return _of_ours(line)
-    found = _JVM.match(line)
+        return _warning_in_json(line)
+    found = _JVM_LINE.match(line)
     if found is None or found[3].startswith(_HARMLESS):
         return None
     return f"{found[1]} {found[3].strip()}"
 
 
-def _of_ours(line: str) -> str | None:
+def _warning_in_json(line: str) -> str | None:
     try:
         entry = json.loads(line)
     except ValueError:
         return None
-    if not isinstance(entry, dict) or entry.get("level") not in _LOUD:
+    if not isinstance(entry, dict) or entry.get("level") not in _LEVELS:
         return None
     words = [entry.get("message"), entry.get("reason"), entry.get("cause") or entry.get("error")]
-    said = ": ".join(str(word) for word in words if word)
-    return f"{str(entry.get('time', ''))[11:19]} {said}".strip()
+    text = ": ".join(str(word) for word in words if word)
+    return f"{str(entry.get('time', ''))[11:19]} {text}".strip()
 
 
 class LogTail:
-    """Reads what a file has grown by, and keeps the last complaint."""
+    """Reads what is appended to a file after it was opened here, and keeps the last warning."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._at = path.stat().st_size if path.exists() else 0
-        self._rest = b""
-        self.complaint = ""
+        self._offset = path.stat().st_size if path.exists() else 0
+        self._incomplete = b""
+        self.last_warning = ""
 
-    def look(self) -> str:
-        """The last complaint so far; empty if there was none."""
+    def read_new(self) -> str:
+        """Reads on to the end of the file; the last warning so far, or an empty string."""
         with self._path.open("rb") as file:
-            file.seek(self._at)
-            grown = file.read()
-        self._at += len(grown)
-        *lines, self._rest = (self._rest + grown).split(b"\n")
+            file.seek(self._offset)
+            new = file.read()
+        self._offset += len(new)
+        *lines, self._incomplete = (self._incomplete + new).split(b"\n")
         for line in lines:
-            self.complaint = complaint(line.decode(errors="replace")) or self.complaint
-        return self.complaint
+            self.last_warning = warning_in(line.decode(errors="replace")) or self.last_warning
+        return self.last_warning

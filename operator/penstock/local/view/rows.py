@@ -1,4 +1,4 @@
-"""What the terminal shows of a stream: labels and values, from what its reports tell. Pure."""
+"""The rows of the live view: labels and values, computed from the reports. Pure."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from penstock.local.view.rates import Progress
 
 Row = tuple[str, str]
 
-_LONGEST = 500
+_MAX_VALUE_LENGTH = 500
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What does not change, or is not the driver's to know."""
+class RunInfo:
+    """What the driver's reports do not contain."""
 
     name: str
     trigger: str
-    rate: str = ""
-    """Rows a second that the source itself states."""
-    beside: tuple[Row, ...] = ()
-    """What runs beside: the broker, the feed; and where things are."""
-    complaint: str = ""
+    stated_rate: str = ""
+    """The rows per second that the spec sets, for a source that generates them."""
+    extra_rows: tuple[Row, ...] = ()
+    """Rows about the broker and the feed, and about the paths of the run."""
+    last_warning: str = ""
     """The last warning or error of the log."""
 
 
@@ -32,7 +32,7 @@ STOPPED = "Stopped"
 
 
 def state_of(progress: Progress) -> str:
-    """The state in a word: the driver's, and one more for after it."""
+    """The state to show: the driver's own, or `Stopped` after its end."""
     if progress.failed:
         return QueryState.FAILED
     if progress.ended:
@@ -40,14 +40,14 @@ def state_of(progress: Progress) -> str:
     return QueryState.STARTING if progress.report is None else progress.report.state
 
 
-def rows(progress: Progress, facts: Facts, monotonic: float, clock: datetime) -> list[Row]:
-    """Everything to show below the name and the state, in order."""
+def view_rows(progress: Progress, info: RunInfo, monotonic: float, clock: datetime) -> list[Row]:
+    """All rows below the line with name and state, in order; empty ones are left out."""
     report = progress.report
-    shown: list[Row] = []
+    rows: list[Row] = []
     if report is not None:
-        shown = [
+        rows = [
             ("epoch", _epoch(report, progress.since_commit(monotonic))),
-            ("rows", _rate(progress, facts)),
+            ("rows", _rate(progress, info)),
             ("lag", "" if report.lag is None else f"{report.lag:,} records"),
             ("latency", _latency(progress)),
             ("cores", _cores(report)),
@@ -55,43 +55,43 @@ def rows(progress: Progress, facts: Facts, monotonic: float, clock: datetime) ->
             ("last failure", _failure(report)),
             ("next retry", _retry(report, clock)),
         ]
-    shown += [*facts.beside, ("last warning", facts.complaint)]
-    return [(label, _short(value)) for label, value in shown if value]
+    rows += [*info.extra_rows, ("last warning", info.last_warning)]
+    return [(label, _shorten(value)) for label, value in rows if value]
 
 
-def trigger_in_words(spec: StreamSpec) -> str:
+def describe_trigger(spec: StreamSpec) -> str:
     """The mode, and how often it commits."""
     trigger = spec.trigger
     if trigger.continuous is not None:
-        return f"continuous, an epoch each {trigger.continuous.checkpoint_interval}"
+        return f"continuous, an epoch every {trigger.continuous.checkpoint_interval}"
     if trigger.real_time is not None:
-        return f"real-time, a batch each {trigger.real_time.batch_duration}"
+        return f"real-time, a batch every {trigger.real_time.batch_duration}"
     if trigger.micro_batch is not None:
-        beside = trigger.micro_batch.async_progress
-        how = "" if beside is None else ", progress written beside them"
-        return f"micro-batches, one each {trigger.micro_batch.interval}{how}"
-    return "available now, then it ends"
+        is_async = trigger.micro_batch.async_progress is not None
+        suffix = ", asynchronous progress tracking" if is_async else ""
+        return f"micro-batch, a batch every {trigger.micro_batch.interval}{suffix}"
+    return "available now: ends when all input is read"
 
 
 def stated_rate(spec: StreamSpec) -> str:
-    """What a source that makes its rows says of their number; it keeps no count of them."""
+    """The rate that the spec sets for source.rate, which does not count its rows."""
     rate = spec.source.rate
-    return "" if rate is None else f"{rate.rows_per_second:,} a second, made by the source"
+    return "" if rate is None else f"{rate.rows_per_second:,} per second, set by source.rate"
 
 
-def _epoch(report: DriverReport, since: float | None) -> str:
+def _epoch(report: DriverReport, since_commit: float | None) -> str:
     if report.epoch is None:
         return "none committed yet" if report.state is QueryState.RUNNING else ""
-    if since is None:
+    if since_commit is None:
         return f"{report.epoch:,} in the checkpoint"
-    return f"{report.epoch:,}, committed {since:.0f} s ago"
+    return f"{report.epoch:,}, committed {since_commit:.0f} s ago"
 
 
-def _rate(progress: Progress, facts: Facts) -> str:
+def _rate(progress: Progress, info: RunInfo) -> str:
     if state_of(progress) != QueryState.RUNNING:
         return ""
     rate = progress.rate()
-    return facts.rate if rate is None else f"{rate:,.{0 if rate >= 10 else 1}f} a second"
+    return info.stated_rate if rate is None else f"{rate:,.{0 if rate >= 10 else 1}f} per second"
 
 
 def _latency(progress: Progress) -> str:
@@ -117,10 +117,10 @@ def _failure(report: DriverReport) -> str:
 
 
 def _retry(report: DriverReport, clock: datetime) -> str:
-    if report.next_retry is None:
+    if report.next_retry_time is None:
         return ""
-    return f"in {max(0.0, (report.next_retry - clock).total_seconds()):.0f} s"
+    return f"in {max(0.0, (report.next_retry_time - clock).total_seconds()):.0f} s"
 
 
-def _short(value: str) -> str:
-    return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}..."
+def _shorten(value: str) -> str:
+    return value if len(value) <= _MAX_VALUE_LENGTH else f"{value[:_MAX_VALUE_LENGTH]}..."

@@ -1,8 +1,7 @@
-"""The live view in a terminal: drawn on stderr, with the log in a file and rows above the view.
+"""The live view in a terminal: drawn on stderr, with the log in a file and records above the view.
 
-What writes to the log is also a JVM, so the streams are exchanged below Python: file descriptor 2
-becomes the log file, and 1, where it is the same terminal, a pipe whose lines are printed above the
-view.
+The JVM writes to the log too, so the streams are redirected by file descriptor: 2 becomes the log
+file, and 1, if it is the same terminal, a pipe whose lines are printed above the view.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from penstock.contract.driver_report import QueryState
 from penstock.driver import logs
 from penstock.local.view.log_tail import LogTail
 from penstock.local.view.rates import Progress
-from penstock.local.view.rows import STOPPED, Facts, rows, state_of
+from penstock.local.view.rows import STOPPED, RunInfo, state_of, view_rows
 
 _STYLES: dict[str, str] = {
     QueryState.RUNNING: "bold green",
@@ -34,81 +33,82 @@ _STYLES: dict[str, str] = {
     QueryState.RESTARTING: "bold red",
     STOPPED: "bold",
 }
-_FRAMES_A_SECOND = 4
+_FRAMES_PER_SECOND = 4
 
 
 class _Console(Console):
-    """A console that leaves the cursor on, so that nothing is to be restored if we are killed."""
+    """A console that never hides the cursor, so there is nothing to restore after a kill."""
 
     def show_cursor(self, show: bool = True) -> bool:
         return False
 
 
-def drawn(progress: Progress, facts: Facts, monotonic: float, clock: datetime) -> Group:
+def render(progress: Progress, info: RunInfo, monotonic: float, clock: datetime) -> Group:
     """The view as rich draws it."""
     state = state_of(progress)
     head = Text.assemble(
-        (facts.name, "bold"), "  ", (str(state), _STYLES.get(state, "bold yellow")), "  ",
-        (facts.trigger, "dim"),
+        (info.name, "bold"), "  ", (str(state), _STYLES.get(state, "bold yellow")), "  ",
+        (info.trigger, "dim"),
     )  # fmt: skip
     table = Table.grid(padding=(0, 2))
-    for label, value in rows(progress, facts, monotonic, clock):
+    for label, value in view_rows(progress, info, monotonic, clock):
         table.add_row(Text(f"  {label}", "dim"), Text(value))
     return Group(head, table)
 
 
-class Screen:
-    """The view, for the length of a `with` block; the last picture stays on the terminal."""
+class LiveView:
+    """Redraws the view four times a second while open; the last frame stays on the terminal."""
 
-    def __init__(self, log: Path, facts: Callable[[str], Facts]) -> None:
+    def __init__(self, log: Path, info: Callable[[str], RunInfo]) -> None:
         self._log = log
-        self._facts = facts
+        self._info = info
         self._tail = LogTail(log)
         self._progress = Progress()
 
     @property
-    def complaint(self) -> str:
+    def last_warning(self) -> str:
         """The last warning or error of the log."""
-        return self._tail.look()
+        return self._tail.read_new()
 
-    def see(self, progress: Progress) -> None:
-        """Shows this from now on."""
+    def update(self, progress: Progress) -> None:
+        """Shows this progress from the next frame on."""
         self._progress = progress
 
     @contextlib.contextmanager
-    def __call__(self) -> Iterator[Screen]:
+    def open(self) -> Iterator[LiveView]:
+        """Draws until the block ends, and redirects stdout and stderr meanwhile."""
         with contextlib.ExitStack() as undo:
             terminal = undo.enter_context(os.fdopen(os.dup(2), "w", buffering=1))
             console = _Console(file=terminal, force_terminal=True)
-            undo.enter_context(_into_file(2, self._log))
+            undo.enter_context(_redirect_to_file(2, self._log))
             logs.set_up()
             live = Live(
                 console=console,
-                get_renderable=self._picture,
-                refresh_per_second=_FRAMES_A_SECOND,
+                get_renderable=self._render,
+                refresh_per_second=_FRAMES_PER_SECOND,
                 redirect_stdout=False,
                 redirect_stderr=False,
             )
             undo.enter_context(live)
             if os.isatty(1):
-                undo.enter_context(_above(console))
+                undo.enter_context(_print_stdout_above(console))
             yield self
 
-    def _picture(self) -> Group:
-        facts = self._facts(self._tail.look())
-        return drawn(self._progress, facts, time.monotonic(), datetime.now(UTC))
+    def _render(self) -> Group:
+        info = self._info(self._tail.read_new())
+        return render(self._progress, info, time.monotonic(), datetime.now(UTC))
 
 
 @contextlib.contextmanager
-def _into_file(descriptor: int, path: Path) -> Iterator[None]:
-    """Everything written to the descriptor goes to the file's end, by us and by our children."""
-    with path.open("ab") as file, _exchanged(descriptor, file.fileno()):
+def _redirect_to_file(descriptor: int, path: Path) -> Iterator[None]:
+    """Appends what this process and its children write to the descriptor to the file."""
+    with path.open("ab") as file, _redirected(descriptor, file.fileno()):
         yield
 
 
 @contextlib.contextmanager
-def _above(console: Console) -> Iterator[None]:
-    """Lines written to stdout, by us and by our children, are printed above the view."""
+def _print_stdout_above(console: Console) -> Iterator[None]:
+    """Prints the lines that this process and its children write to stdout above the view."""
     reading, writing = os.pipe()
 
     def print_lines() -> None:
@@ -117,22 +117,22 @@ def _above(console: Console) -> Iterator[None]:
                 console.out(line.rstrip("\n"), highlight=False)
 
     thread = threading.Thread(target=print_lines, name="stdout", daemon=True)
-    with _exchanged(1, writing):
+    with _redirected(1, writing):
         os.close(writing)
         thread.start()
         yield
-    # All who could write are gone by now; if not, the thread ends with the process.
+    # All writers are gone by now; if one is left, the thread ends with the process.
     thread.join(2.0)
 
 
 @contextlib.contextmanager
-def _exchanged(descriptor: int, other: int) -> Iterator[None]:
-    kept = os.dup(descriptor)
-    os.dup2(other, descriptor)
+def _redirected(descriptor: int, target: int) -> Iterator[None]:
+    original = os.dup(descriptor)
+    os.dup2(target, descriptor)
     try:
         yield
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os.dup2(kept, descriptor)
-        os.close(kept)
+        os.dup2(original, descriptor)
+        os.close(original)

@@ -1,4 +1,4 @@
-"""Our verdict on every query of the table is Spark's own, in every mode."""
+"""The table of queries and the functions of the parser agree with Spark itself."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from sqlglot import exp
 
 from penstock.sql import operations
 from penstock.sql.spark_functions import operation_of
-from testkit.driver.spark_verdicts import ENGINES
+from testkit.driver.spark_verdicts import key_of
 from testkit.paths import CHECKOUT
-from testkit.streams.queries import QUERIES, WATERMARKED
+from testkit.streams.queries import EXECUTIONS, QUERIES, WATERMARKED, WITH_WATERMARK
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What Spark says, from one session for all queries, in a process of its own."""
+    """The output of `testkit.driver.spark_verdicts`: one Spark session for all queries."""
     target = tmp_path_factory.mktemp("verdicts") / "verdicts.json"
     done = subprocess.run(
         [sys.executable, "-m", "testkit.driver.spark_verdicts", str(target)],
@@ -42,48 +42,46 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
 
 
-def test_the_table_is_what_spark_says(spark: dict[str, Any]) -> None:
-    """For each query and each engine: taken, or refused."""
+def test_the_table_holds_the_verdicts_of_spark(spark: dict[str, Any]) -> None:
+    """For each query and each execution: accepted or refused."""
     wrong = []
-    rows = [("", query) for query in QUERIES] + [("watermark: ", query) for query in WATERMARKED]
-    for prefix, query in rows:
-        for engine in ENGINES:
-            if prefix and engine in "CS":
-                continue
-            refusal = spark["takes"][prefix + query.sql][engine]
-            if (refusal is None) != (engine in query.takes):
-                wrong.append((engine, prefix + query.sql, refusal))
+    rows = [(query, False) for query in QUERIES] + [(query, True) for query in WATERMARKED]
+    for query, watermark in rows:
+        key = key_of(query, watermark)
+        for letter in WITH_WATERMARK if watermark else EXECUTIONS:
+            refusal = spark["refusals"][key][letter]
+            if (refusal is None) != (letter in query.accepted_by):
+                wrong.append((letter, key, refusal))
     assert wrong == []
     assert len(rows) >= 80
 
 
-def test_what_the_check_says_is_what_a_start_says(spark: dict[str, Any]) -> None:
-    """Enough were really started, in each engine, that ran and that did not."""
-    ran = dict.fromkeys(ENGINES, 0)
+def test_enough_queries_were_started(spark: dict[str, Any]) -> None:
+    """In each execution, both such that ran and such that failed."""
+    ran = dict.fromkeys(EXECUTIONS, 0)
     failed = 0
-    for key, engine in spark["started"]:
-        if spark["takes"][key][engine] is None:
-            ran[engine] += 1
+    for key, letter in spark["started"]:
+        if spark["refusals"][key][letter] is None:
+            ran[letter] += 1
         else:
             failed += 1
-    assert min(ran[engine] for engine in "CAUSR") >= 3
+    assert min(ran[letter] for letter in "CAUSR") >= 3
     assert ran["M"] >= 1
     assert failed >= 40
 
 
-# Where Spark's own grouping says something else than what the function is; and functions that are
-# nothing without OVER.
+# Functions that Spark puts into a wrong group, or that need OVER.
 _GROUPS = {"json_tuple": "generator_funcs", "schema_of_variant_agg": "agg_funcs", "measure": ""}
 
 
-def test_every_function_of_spark_is_known_for_what_it_is(spark: dict[str, Any]) -> None:
-    """Each aggregate and each generator of Spark's registry, and nothing else."""
+def test_every_aggregate_and_generator_of_spark_is_known(spark: dict[str, Any]) -> None:
+    """No other function of Spark's registry is taken for one."""
     wrong = []
     for name, group in spark["groups"].items():
         try:
             (node,) = sqlglot.parse_one(f"SELECT {name}(a) FROM source", read="spark").expressions
         except Exception:
-            continue  # a function that takes no single argument
+            continue  # a function that does not take a single argument
         ours = operation_of(node, frozenset()) if isinstance(node, exp.Expr) else None
         group = _GROUPS.get(name, group)
         if group == "window_funcs":

@@ -1,16 +1,16 @@
-"""The documents say what the models and the rules say."""
+"""The generated documents agree with the models and the rules."""
 
 from __future__ import annotations
 
 from penstock.api.reserved_spark_conf import OWNED_CONFS
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.sql.operations import NOT_GROUPED, OPERATIONS
+from penstock.sql.operations import COMPLETE_WITHOUT_AGGREGATE, OPERATIONS
 from scripts.codegen import crd, reference
 from testkit.streams.crd_schema import nodes
 
 
-def test_every_field_stands_in_the_reference() -> None:
-    """In the section of its object, with its description."""
+def test_the_reference_has_every_field() -> None:
+    """With its description."""
     text = reference.reference()
     for path, node in nodes(crd.structural(StreamSpec), "spec"):
         if path[-2:] in ("[]", "{}") or "." not in path:
@@ -19,18 +19,18 @@ def test_every_field_stands_in_the_reference() -> None:
         assert node["description"].replace("|", "\\|") in text, path
 
 
-def test_every_owned_conf_stands_in_the_reference() -> None:
+def test_the_reference_has_every_reserved_spark_conf() -> None:
     """With what to use instead."""
     text = reference.reference()
     for name, instead in OWNED_CONFS.items():
         assert f"| `{name}` | {instead} |" in text
 
 
-def test_every_operation_has_its_row() -> None:
-    """A row for each in docs/modes.md, in words of ours and by Spark's name."""
+def test_every_operation_has_a_row() -> None:
+    """In docs/modes.md, with our description and Spark's name."""
     text = reference.modes()
     for operation in OPERATIONS:
-        if operation is not NOT_GROUPED:
-            assert f"| {operation.what} | {operation.name} | " in text
+        if operation is not COMPLETE_WITHOUT_AGGREGATE:
+            assert f"| {operation.description} | {operation.name} | " in text
     assert "| an aggregate | Aggregate | no | no | update, complete | no |" in text
     assert "| LIMIT | Limit | no | no | append, complete | no |" in text

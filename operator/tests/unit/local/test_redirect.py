@@ -1,4 +1,4 @@
-"""A stream pointed at a broker of its own: addresses, doors left out, topics."""
+"""Redirecting a stream to another broker, and the topics that it needs there."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from penstock.local.errors import Refused
-from penstock.local.kafka.redirect import first_source_topic, rewired, topics
+from penstock.local.errors import CommandError
+from penstock.local.kafka.redirect import redirect
+from penstock.local.kafka.topics import topic_to_feed, topics_to_create
 from testkit.streams.streams import CONSOLE, kafka_sink, kafka_source, stream
 
 SECURE: dict[str, Any] = {
@@ -23,35 +24,37 @@ SECURE: dict[str, Any] = {
 HERE = "127.0.0.1:1"
 
 
-def test_source_and_sink_use_the_broker_and_none_of_its_doors() -> None:
-    moved = rewired(stream(kafka_source("far:9093", **SECURE), kafka_sink("other:9092")), HERE)
-    source, sink = moved.stream.spec.source.kafka, moved.stream.spec.sink.kafka
+def test_source_and_sink_use_the_local_broker_without_security() -> None:
+    redirected = redirect(
+        stream(kafka_source("far:9093", **SECURE), kafka_sink("other:9092")), HERE
+    )
+    source, sink = redirected.stream.spec.source.kafka, redirected.stream.spec.sink.kafka
     assert source is not None
     assert sink is not None
     assert source.bootstrap_servers == sink.bootstrap_servers == HERE
     assert (source.tls, source.sasl, source.secret_options) == (None, None, {})
     assert source.options == {"kafka.fetch.max.bytes": "5"}
-    assert moved.dropped == (
+    assert redirected.dropped == (
         "spec.source.kafka.tls",
         "spec.source.kafka.sasl",
         "spec.source.kafka.secretOptions",
         "spec.source.kafka.options.kafka.ssl.protocol",
     )
-    assert moved.stream.metadata == stream().metadata
+    assert redirected.stream.metadata == stream().metadata
 
 
-def test_another_broker_of_the_users_keeps_its_doors() -> None:
+def test_bootstrap_servers_keeps_the_security_settings() -> None:
     secure = stream(kafka_source("far:9093", **SECURE), CONSOLE)
-    moved = rewired(secure, HERE, keep_security=True)
-    assert moved.dropped == ()
-    before, after = secure.spec.source.kafka, moved.stream.spec.source.kafka
+    redirected = redirect(secure, HERE, keep_security=True)
+    assert redirected.dropped == ()
+    before, after = secure.spec.source.kafka, redirected.stream.spec.source.kafka
     assert before is not None
     assert after == before.model_copy(update={"bootstrap_servers": HERE})
 
 
-def test_what_is_not_kafka_stays_as_it_is() -> None:
-    moved = rewired(stream(), HERE)
-    assert moved.stream == stream()
+def test_a_stream_without_kafka_is_unchanged() -> None:
+    redirected = redirect(stream(), HERE)
+    assert redirected.stream == stream()
 
 
 @pytest.mark.parametrize(
@@ -64,21 +67,21 @@ def test_what_is_not_kafka_stays_as_it_is() -> None:
     ],
     ids=["plain", "two", "assigned", "offsets"],
 )
-def test_topics_to_make(source: dict[str, Any], wanted: dict[str, int]) -> None:
-    """With as many partitions as are named, where they are."""
+def test_topics_that_a_stream_needs(source: dict[str, Any], wanted: dict[str, int]) -> None:
+    """With as many partitions as the spec names, if it names them."""
     spec = stream(kafka_source(**source), kafka_sink()).spec
-    assert topics(spec, 4) == wanted
-    assert topics(spec, 4, ("more",)) == {**wanted, "more": 4}
+    assert topics_to_create(spec, 4) == wanted
+    assert topics_to_create(spec, 4, ("more",)) == {**wanted, "more": 4}
 
 
-def test_a_pattern_needs_topics_that_match_it() -> None:
+def test_a_topic_pattern_needs_a_matching_extra_topic() -> None:
     spec = stream(kafka_source(topics=None, topicPattern="in-.*"), kafka_sink()).spec
-    with pytest.raises(Refused, match="--topic"):
-        topics(spec, 2, ("other",))
-    assert topics(spec, 2, ("in-1",)) == {"in-1": 2, "out": 2}
-    assert first_source_topic(spec, ("other", "in-1")) == "in-1"
+    with pytest.raises(CommandError, match="--topic"):
+        topics_to_create(spec, 2, ("other",))
+    assert topics_to_create(spec, 2, ("in-1",)) == {"in-1": 2, "out": 2}
+    assert topic_to_feed(spec, ("other", "in-1")) == "in-1"
 
 
-def test_the_topic_that_is_fed() -> None:
-    assert first_source_topic(stream(kafka_source(topics=["a", "b"])).spec) == "a"
-    assert first_source_topic(stream().spec) is None
+def test_the_topic_to_feed() -> None:
+    assert topic_to_feed(stream(kafka_source(topics=["a", "b"])).spec) == "a"
+    assert topic_to_feed(stream().spec) is None

@@ -1,11 +1,11 @@
-"""A query is taken for stateless only where that is certain."""
+"""A query counts as stateless only where that is certain."""
 
 from typing import Any
 
 import pytest
 
 from penstock.sql.stateful import may_keep_state
-from testkit.streams.specs import spec
+from testkit.streams.streams import spec
 
 MICRO_BATCH: dict[str, Any] = {"trigger": {"microBatch": {}}}
 
@@ -28,6 +28,6 @@ MICRO_BATCH: dict[str, Any] = {"trigger": {"microBatch": {}}}
         ({"transform": {"python": {"function": "a:b"}}}, False),
     ],
 )
-def test_state(fields: dict[str, Any], expected: bool) -> None:
-    """Its executors have to be able to write into the checkpoint."""
+def test_whether_a_query_may_keep_state(fields: dict[str, Any], expected: bool) -> None:
+    """The executors of one that does must be able to write to the checkpoint."""
     assert may_keep_state(spec(**fields)) is expected

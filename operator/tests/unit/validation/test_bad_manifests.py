@@ -11,7 +11,7 @@ from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.validation import problems
 from testkit.streams.bad_manifests import GOOD, RING_1, RING_2, Bad
-from testkit.streams.specs import changed, spec
+from testkit.streams.streams import changed, spec
 
 
 def refusals(it: dict[str, Any]) -> list[str]:

@@ -11,17 +11,7 @@ import pytest
 import yaml
 
 from penstock.cli import main
-from testkit.streams.specs import KAFKA_TO_KAFKA, changed
-
-
-def manifest(name: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """A whole resource."""
-    return {
-        "apiVersion": "penstock.dev/v1alpha1",
-        "kind": "ContinuousStream",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+from testkit.streams.streams import KAFKA_TO_KAFKA, changed, manifest
 
 
 GOOD = manifest("good", KAFKA_TO_KAFKA)

@@ -1,0 +1,54 @@
+"""The pieces of YAML in the documents are pieces of a valid stream."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from penstock.api.v1alpha1.stream import ContinuousStream
+from testkit.paths import CHECKOUT
+
+_BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+DOCUMENTS = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
+BLOCKS = [
+    pytest.param(text, id=f"{path.name}-{number}")
+    for path in DOCUMENTS
+    for number, text in enumerate(_BLOCK.findall(path.read_text()))
+]
+_CONNECTION_FIELDS = {"tls", "sasl", "secretOptions", "options"}
+_STREAM: dict[str, Any] = {
+    "apiVersion": "penstock.dev/v1alpha1",
+    "kind": "ContinuousStream",
+    "metadata": {"name": "whole"},
+    "spec": {
+        "kafka": {"bootstrapServers": "kafka:9092"},
+        "source": {"kafka": {"topics": ["in"]}},
+        "sink": {"kafka": {"topic": "out"}},
+        "trigger": {"microBatch": {}},
+    },
+}
+
+
+def _whole(piece: dict[str, Any]) -> dict[str, Any]:
+    """A stream with this piece in it: itself, some fields of its spec, or of its connection."""
+    if "apiVersion" in piece:
+        return piece
+    stream = copy.deepcopy(_STREAM)
+    spec = stream["spec"]
+    (spec["kafka"] if set(piece) <= _CONNECTION_FIELDS else spec).update(piece)
+    return stream
+
+
+@pytest.mark.parametrize("text", BLOCKS)
+def test_every_piece_of_yaml_fits_into_a_stream(text: str) -> None:
+    """Whole resources are also applied to a real API server (integration/api/test_admission.py)."""
+    ContinuousStream.model_validate(_whole(yaml.safe_load(text)))
+
+
+def test_the_documents_show_pieces() -> None:
+    """The test above would pass if it found none."""
+    assert len(BLOCKS) > 5

@@ -15,7 +15,7 @@ PERMANENT = Failure("UnsupportedOperation", "Aggregate", permanent=True)
 RECOVERABLE = Failure("TopicMissing", "in", permanent=True, recoverable=True)
 MAYBE_POISON = Failure("CastInvalidInput", "a record", maybe_poison=True)
 UP = Observation(
-    now=100.0, partitions=4, cores_wanted=4, cores_requested=4, cores=4, has_session=True
+    now=100.0, partitions=4, desired_cores=4, requested_cores=4, cores=4, has_session=True
 )  # fmt: skip
 
 

@@ -1,1 +1,1 @@
-"""What runs in the driver pod, and the same on a laptop: one query, started and kept running."""
+"""The process in the driver pod, or on a laptop: starts one query and keeps it running."""

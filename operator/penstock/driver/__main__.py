@@ -5,7 +5,7 @@ import signal
 import sys
 
 if __name__ == "__main__":
-    # Until main takes over: the imports take a second, and there is nothing yet to end in order.
+    # Until main sets its handlers: the imports take a second, and nothing needs a clean stop yet.
     signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))
 
     from penstock.driver.main import main

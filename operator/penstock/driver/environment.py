@@ -1,4 +1,4 @@
-"""Where the driver runs: in its pod, or on somebody's laptop. Everything that differs is here."""
+"""Where the driver runs, in its pod or on a laptop, and everything that differs between them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
 
-# The first life of a stream. Starting anew will count this up and keep the old one beside it.
+# The folder of the first generation. A reset of the stream will start the next one and keep this.
 FIRST_GENERATION = "generation-0"
 
 
 @dataclass(frozen=True)
 class PodEnvironment:
-    """A driver pod: executors are pods too, and the checkpoint is a mounted volume."""
+    """A driver pod: executors are pods too, and the checkpoint is in a mounted volume."""
 
     pod_name: str
     pod_ip: str
@@ -31,7 +31,7 @@ class PodEnvironment:
 
     @property
     def address(self) -> str:
-        """Where Spark listens and how executors reach it."""
+        """The address that Spark listens on and that executors connect to."""
         return self.pod_ip
 
 
@@ -46,9 +46,9 @@ class LocalEnvironment:
     spec_hash: str = "local"
     address: str = "127.0.0.1"
     secrets: Path = Path("secrets")
-    """Laid out as in a pod: a folder for each Secret, a file for each key."""
+    """A folder for each Secret with a file for each key, as in a pod."""
     python: Path = Path("configmaps")
-    """The same of ConfigMaps."""
+    """The same for ConfigMaps."""
 
 
 Environment = PodEnvironment | LocalEnvironment
@@ -57,7 +57,7 @@ Environment = PodEnvironment | LocalEnvironment
 def pod_environment(
     environment: Mapping[str, str], stream: ContinuousStream
 ) -> PodEnvironment | None:
-    """The place that the pod's environment tells of; None outside a pod of the operator's."""
+    """The environment of the driver pod, from its environment variables; None outside one."""
     pod_name = environment.get(naming.ENV_POD_NAME)
     if not pod_name:
         return None

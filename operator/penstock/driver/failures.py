@@ -1,10 +1,9 @@
-"""From an exception to a reason: passing or permanent, and what to do about it.
+"""Classifies exceptions: a reason, transient or permanent, and what to do about it.
 
-Judged by classes and by Spark's error conditions, never by a message's words. An exception arrives
-wrapped (StreamingQueryException around SparkException around what really happened), so its chain
-of causes is read from the root outward and the first link that a rule knows decides. What no rule
-knows is passing: an unknown failure that is tried again costs little, one that is not tried again
-costs the stream.
+The classes and Spark's error conditions decide, never the text of a message. An exception arrives
+wrapped (StreamingQueryException around SparkException around the root cause), so its causes are
+read from the root outward, and the first one that a rule matches decides. An exception without a
+rule is transient: a needless retry costs little, a missing retry stops the stream.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ from datetime import datetime
 
 from penstock.api.v1alpha1.status import LastFailure
 
-# Spark says no more than that a task has failed.
+# Spark reports only that a task has failed.
 TASK_FAILED = "TaskFailed"
 TOPIC_MISSING = "TopicMissing"
 KAFKA_AUTHORIZATION = "KafkaAuthorization"
 
-_LONGEST_MESSAGE = 600
+_MAX_MESSAGE_CHARACTERS = 600
 _KAFKA = "org.apache.kafka.common"
 
 
 @dataclass(frozen=True)
 class ExceptionInfo:
-    """One exception of a chain of causes."""
+    """One exception in a chain of causes."""
 
     classes: tuple[str, ...]
-    """Its class and that class's ancestors, fully qualified, nearest first."""
+    """Its class and the superclasses, fully qualified, nearest first."""
     message: str
     condition: str | None = None
     """Spark's error condition, such as UNRESOLVED_COLUMN.WITH_SUGGESTION, if it has one."""
@@ -38,26 +37,26 @@ class ExceptionInfo:
 
 @dataclass(frozen=True)
 class Failure:
-    """A failure that has been understood, and that has not happened at a time yet."""
+    """A classified failure, without the time when it happened."""
 
     reason: str
     message: str
     permanent: bool = False
     recoverable: bool = False
-    """Permanent, but its cause may vanish without a new spec: worth a look now and then."""
+    """Permanent, but its cause may go away without a new spec, so it is rechecked now and then."""
     maybe_poison: bool = False
-    """Passing, but if it comes again and again without progress it is permanent: a record that the
-    transform cannot take, which every restart meets again."""
+    """Transient, but permanent if it repeats without progress: the transform cannot process a
+    record, and every restart reads that record again."""
 
     def to_status(self, time: datetime) -> LastFailure:
-        """The failure as it is reported."""
+        """The failure as the status reports it."""
         return LastFailure(
             reason=self.reason, message=self.message, permanent=self.permanent, time=time
         )
 
 
 class DriverError(Exception):
-    """A failure that Penstock itself found; it carries its own judgement."""
+    """A failure that Penstock itself found and classified."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(f"{failure.reason}: {failure.message}")
@@ -67,19 +66,19 @@ class DriverError(Exception):
 @dataclass(frozen=True)
 class _Rule:
     name: str
-    """A class of the link, or the beginning of its condition."""
+    """A class of the exception, or a prefix of its condition."""
     reason: str | None = None
-    """None: made from the condition, or from the class's own name."""
+    """None: derived from the condition, or from the name of the class."""
     permanent: bool = False
     recoverable: bool = False
     advice: str = ""
     is_record_error: bool = False
-    """Its message may show a record's contents, so it is not repeated; and the record stays."""
+    """One record causes it: its message may contain that record, so the message is not shown."""
 
 
-_DATA_ERROR = "a record could not be processed; its contents are not shown here"
+_RECORD_ERROR = "A record could not be processed. Its contents are not shown here."
 
-# Conditions that a query meets over the state of another one.
+# Conditions that a query gets on the state of another query.
 _CHANGED_STATE = (
     "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
     "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
@@ -87,8 +86,8 @@ _CHANGED_STATE = (
     "STATE_STORE_INVALID_CONFIG_AFTER_RESTART",
 )
 
-# The first that fits the innermost link wins; Kafka's own hierarchy decides the order (an unknown
-# topic is a RetriableException to Kafka: it waits for metadata to settle).
+# The first rule that matches the innermost exception decides. Subclasses come before superclasses:
+# in Kafka an unknown topic is a RetriableException, because it waits for its metadata.
 _RULES: tuple[_Rule, ...] = (
     _Rule("_LEGACY_ERROR_TEMP_3102", "UnsupportedOperation", permanent=True),
     _Rule("_LEGACY_ERROR_TEMP_2256", "UnsupportedOperation", permanent=True),
@@ -99,10 +98,11 @@ _RULES: tuple[_Rule, ...] = (
         "KAFKA_DATA_LOSS",
         "DataLoss",
         permanent=True,
-        advice="The records that come next are gone from Kafka (retention, or the topic was made "
-        'anew). To go on from what is there, set the source option failOnDataLoss to "false".',
+        advice="The next records are gone from Kafka (retention, or the topic was created again). "
+        "To continue with the records that are left, set spec.source.kafka.failOnDataLoss to "
+        "false.",
     ),
-    # SparkRuntimeExceptions, which are a record's fault otherwise.
+    # SparkRuntimeExceptions that no record causes; the rule for all others is below.
     _Rule(
         "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
         "CheckpointDamaged",
@@ -114,12 +114,12 @@ _RULES: tuple[_Rule, ...] = (
             name,
             "StateOfAnotherQuery",
             permanent=True,
-            advice="The checkpoint holds the state of another query: go back to that one, or apply "
-            "this one under another name.",
+            advice="The checkpoint contains the state of another query. Restore the previous "
+            "query, or apply this one under another name.",
         )
         for name in _CHANGED_STATE
     ),
-    # Whether records are really gone, the next start finds out, and by how many (data_loss.py).
+    # The next start finds out whether records are lost, and how many (data_loss.py).
     _Rule("org.apache.kafka.clients.consumer.OffsetOutOfRangeException", "OffsetOutOfRange"),
     _Rule("org.apache.spark.sql.AnalysisException", permanent=True),
     _Rule(
@@ -142,7 +142,7 @@ _RULES: tuple[_Rule, ...] = (
         KAFKA_AUTHORIZATION,
         permanent=True,
         recoverable=True,
-        advice="Grant the stream's principal what it needs.",
+        advice="Grant the stream's principal the missing rights.",
     ),
     _Rule(
         f"{_KAFKA}.errors.SerializationException",
@@ -167,24 +167,24 @@ _RULES: tuple[_Rule, ...] = (
 
 
 def classify(chain: Sequence[ExceptionInfo]) -> Failure:
-    """What a chain of causes means; the outermost exception comes first."""
+    """The failure behind a chain of causes, outermost exception first."""
     if not chain:
-        return Failure("Unknown", "the query failed without saying why")
-    for link in reversed(chain):
+        return Failure("Unknown", "The query failed without an exception.")
+    for exception in reversed(chain):
         for rule in _RULES:
-            if rule.name in link.classes or (link.condition or "").startswith(rule.name):
-                return _failure(rule, link)
+            if rule.name in exception.classes or (exception.condition or "").startswith(rule.name):
+                return _failure(rule, exception)
     root = chain[-1]
     return Failure(_camel(root.classes[0].rsplit(".", 1)[-1]), _headline(root))
 
 
-def _failure(rule: _Rule, link: ExceptionInfo) -> Failure:
-    condition = None if _is_legacy(link.condition) else link.condition
-    named_after = (condition or link.classes[0].rsplit(".", 1)[-1]).split(".", 1)[0]
+def _failure(rule: _Rule, exception: ExceptionInfo) -> Failure:
+    condition = None if _is_legacy(exception.condition) else exception.condition
+    named_after = (condition or exception.classes[0].rsplit(".", 1)[-1]).split(".", 1)[0]
     message = (
-        f"[{link.condition or link.classes[0]}] {_DATA_ERROR}"
+        f"[{exception.condition or exception.classes[0]}] {_RECORD_ERROR}"
         if rule.is_record_error
-        else _headline(link)
+        else _headline(exception)
     )
     return Failure(
         reason=rule.reason or _camel(named_after),
@@ -199,11 +199,15 @@ def _is_legacy(condition: str | None) -> bool:
     return condition is None or condition.startswith("_LEGACY_ERROR_TEMP_")
 
 
-def _headline(link: ExceptionInfo) -> str:
-    """The message's first line: what follows are plans and stack traces."""
-    lines = [line.strip() for line in link.message.splitlines() if line.strip()]
-    headline = lines[0] if lines else link.classes[0]
-    return headline if len(headline) <= _LONGEST_MESSAGE else f"{headline[:_LONGEST_MESSAGE]}..."
+def _headline(exception: ExceptionInfo) -> str:
+    """The message's first line, without the plans and stack traces that follow."""
+    lines = [line.strip() for line in exception.message.splitlines() if line.strip()]
+    headline = lines[0] if lines else exception.classes[0]
+    return (
+        headline
+        if len(headline) <= _MAX_MESSAGE_CHARACTERS
+        else f"{headline[:_MAX_MESSAGE_CHARACTERS]}..."
+    )
 
 
 def _camel(name: str) -> str:

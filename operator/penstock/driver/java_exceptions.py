@@ -1,4 +1,4 @@
-"""Exceptions of the JVM, read through Py4J into the plain links that failures.py judges."""
+"""Reads exceptions of the JVM through Py4J into the values that failures.py classifies."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 from penstock.driver.failures import DriverError, ExceptionInfo, Failure, classify
 
-_DEEPEST = 20
+_MAX_CAUSES = 20
 
 
 def classify_exception(error: BaseException) -> Failure:
-    """What a Python exception means, wherever it came from."""
+    """The failure behind any Python exception, from the JVM or not."""
     if isinstance(error, DriverError):
         return error.failure
     throwable = _throwable(error)
@@ -20,8 +20,8 @@ def classify_exception(error: BaseException) -> Failure:
 def read_chain(throwable: Any) -> list[ExceptionInfo]:
     """A Throwable and its causes, outermost first."""
     chain: list[ExceptionInfo] = []
-    while throwable is not None and len(chain) < _DEEPEST:
-        chain.append(_link(throwable))
+    while throwable is not None and len(chain) < _MAX_CAUSES:
+        chain.append(_exception_info(throwable))
         throwable = throwable.getCause()
     return chain
 
@@ -37,7 +37,7 @@ def _throwable(error: BaseException) -> Any | None:
     return None
 
 
-def _link(throwable: Any) -> ExceptionInfo:
+def _exception_info(throwable: Any) -> ExceptionInfo:
     classes = []
     a_class = throwable.getClass()
     # SparkThrowable is an interface; every class that implements it has the method.
@@ -58,7 +58,7 @@ def _link(throwable: Any) -> ExceptionInfo:
 def _python_chain(error: BaseException) -> list[ExceptionInfo]:
     chain: list[ExceptionInfo] = []
     current: BaseException | None = error
-    while current is not None and len(chain) < _DEEPEST:
+    while current is not None and len(chain) < _MAX_CAUSES:
         classes = tuple(f"{each.__module__}.{each.__qualname__}" for each in type(current).__mro__)
         chain.append(ExceptionInfo(classes, str(current)))
         current = current.__cause__

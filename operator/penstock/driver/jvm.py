@@ -1,9 +1,9 @@
-"""The one JVM that the driver owns: started directly, watched, and never outliving the driver.
+"""The driver's JVM: started directly, monitored, and ended with the driver.
 
-pyspark's own way starts a shell script, which starts a JVM that prints the command line of a
-second JVM. Starting the second one ourselves saves about two seconds of each recovery (measured:
-docs/architecture.md), gives us its exit code, and bounds the wait. The main class and the file it
-writes its port to are those that pyspark.java_gateway.launch_gateway relies on.
+pyspark itself starts a shell script, which starts a JVM that prints the command line of a second
+JVM. Starting the second one directly saves about two seconds of each recovery (measured:
+docs/architecture.md), gives its exit code, and bounds the wait. The main class and the file that it
+writes its port to are those of pyspark.java_gateway.launch_gateway.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from penstock.driver.failures import DriverError, Failure
 LOG4J2_FILE = Path(__file__).with_name("log4j2.properties")
 
 _MAIN_CLASS = "org.apache.spark.api.python.PythonGatewayServer"
-# For a stream with dependencies, which may have to be fetched (dependencies.py).
+# For a stream with dependencies, which may have to be downloaded (dependencies.py).
 _SUBMIT_CLASS = "org.apache.spark.deploy.SparkSubmit"
 _START_SECONDS = 60.0
 _FETCH_SECONDS = 240.0
-# JavaModuleOptions of Spark 4.2: what Spark needs opened on Java 17.
+# JavaModuleOptions of Spark 4.2: the packages that Spark needs opened on Java 17.
 _OPENED = (
     "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect",
     "java.base/java.io", "java.base/java.net", "java.base/java.nio", "java.base/java.util",
@@ -46,11 +46,11 @@ ENV_JAVA_OPTIONS = "PENSTOCK_DRIVER_JAVA_OPTIONS"
 
 
 def fast_start_options(options: Sequence[str]) -> list[str]:
-    """Options for a JVM that only plans and coordinates, ahead of the user's own.
+    """JVM options for a fast start of the driver, followed by the user's own options.
 
     C1 alone and the serial collector start faster (12.1 instead of 14.3 s to the first commit,
-    measured) and cost the records nothing, which pass through the executors only. Two collectors
-    at once are an error to the JVM.
+    measured) and do not slow down records, which pass through the executors only. The JVM refuses
+    two collectors, so a collector of the user replaces this one.
     """
     has_collector = any(re.fullmatch(r"-XX:\+Use\w+GC", option) for option in options)
     collector = [] if has_collector else ["-XX:+UseSerialGC"]
@@ -60,17 +60,17 @@ def fast_start_options(options: Sequence[str]) -> list[str]:
 def command(
     heap_mebibytes: int, class_path: str, options: Sequence[str], submit: Sequence[str] = ()
 ) -> list[str]:
-    """The command line of the driver's JVM; `options` come last and so win.
+    """The command line of the driver's JVM; `options` come last and take precedence.
 
-    `submit` are arguments for SparkSubmit; without any, it is not needed.
+    `submit` are arguments for SparkSubmit; without any, the JVM starts without SparkSubmit.
     """
     # Found, not imported: the JVM starts while Python imports.
     pyspark = importlib.util.find_spec("pyspark")
     assert pyspark is not None
     assert pyspark.origin is not None
     java_home = os.environ.get("JAVA_HOME")
-    # In the order of their names, not as the folder lists them: an archive of classes is only good
-    # for the very class path that it was made with (images/spark/train.py).
+    # Sorted: an archive of classes works only with the exact class path that it was created with
+    # (images/spark/train.py).
     jars = os.pathsep.join(map(str, sorted((Path(pyspark.origin).parent / "jars").glob("*.jar"))))
     return [
         f"{java_home}/bin/java" if java_home else "java",
@@ -89,7 +89,7 @@ def command(
 
 
 def environment(inherited: Mapping[str, str], address: str) -> dict[str, str]:
-    """The JVM's environment: a container's numeric user has no name of its own."""
+    """The JVM's environment, with a user name: the numeric user of a container has none."""
     user = inherited.get("SPARK_USER") or inherited.get("USER") or "spark"
     return {
         "HADOOP_USER_NAME": user,
@@ -101,33 +101,33 @@ def environment(inherited: Mapping[str, str], address: str) -> dict[str, str]:
 
 
 def failure_of_exit(exit_code: int) -> Failure:
-    """What the end of the JVM means; a negative code is the signal that ended it."""
+    """The failure for an exit code of the JVM; a negative code is the signal that ended it."""
     if exit_code == -signal.SIGKILL:
         return Failure(
             "DriverKilled",
-            "the driver's JVM was killed (exit code 137): most often it used more memory than its "
-            "container may; if it happens again, raise spec.driver.resources.limits.memory and "
-            "spec.driver.memoryOverhead",
+            "The driver's JVM was killed (exit code 137), most often because it used more memory "
+            "than the container's limit. If it happens again, raise "
+            "spec.driver.resources.limits.memory and spec.driver.memoryOverhead.",
         )
     if exit_code == _EXIT_OUT_OF_MEMORY:
         return Failure(
             "DriverOutOfMemory",
-            "the driver's JVM ran out of heap: raise spec.driver.resources.limits.memory",
+            "The driver's JVM ran out of heap. Raise spec.driver.resources.limits.memory.",
         )
     if exit_code < 0:
         name = signal.Signals(-exit_code).name
-        return Failure("DriverCrashed", f"the driver's JVM was ended by {name}")
-    return Failure("DriverExited", f"the driver's JVM ended with exit code {exit_code}")
+        return Failure("DriverCrashed", f"The driver's JVM was ended by {name}.")
+    return Failure("DriverExited", f"The driver's JVM ended with exit code {exit_code}.")
 
 
 class Jvm:
     """A running JVM and the gateway into it."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], info: Path, patience: float = _START_SECONDS
+        self, process: subprocess.Popen[bytes], info: Path, start_timeout: float = _START_SECONDS
     ) -> None:
         self._process = process
-        self._patience = patience
+        self._start_timeout = start_timeout
         self._info = info
         self._gateway: Any = None
         self._why_killed: Failure | None = None
@@ -142,63 +142,63 @@ class Jvm:
         submit: Sequence[str] = (),
         inherits: Sequence[int] = (),
     ) -> Jvm:
-        """Starts the process and comes back at once; `gateway` waits for it.
+        """Starts the process and returns at once; `gateway` waits for it.
 
-        `inherits` are descriptors that it keeps open as long as it lives.
+        `inherits` are descriptors that the process keeps open until it exits.
         """
-        # Read by pyspark here and by the JVM there: the first python3 of the path, which they take
-        # without it, may not have pyspark.
+        # For pyspark and for the JVM. They otherwise use the first python3 of the path, which may
+        # not have pyspark.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         info = Path(tempfile.mkdtemp(prefix="penstock-jvm-")) / "gateway"
         process = subprocess.Popen(
             command(heap_mebibytes, class_path, options, submit),
             env={**environment(os.environ, address), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info)},
-            stdin=subprocess.PIPE,  # the JVM ends when this closes: it cannot outlive us
+            stdin=subprocess.PIPE,  # the JVM exits when this closes: it cannot outlive the driver
             pass_fds=inherits,
-            start_new_session=True,  # a terminal's Ctrl-C is ours to handle, in good order
+            start_new_session=True,  # Ctrl-C reaches only the driver, which stops cleanly
         )
         return cls(process, info, _FETCH_SECONDS if submit else _START_SECONDS)
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """None while it lives; a negative number is the signal that ended it."""
+        """The exit code; None while it runs; a negative number is the signal that ended it."""
         return self._process.poll()
 
     @property
     def exit_failure(self) -> Failure | None:
-        """What its end means; None while it lives."""
+        """The failure that its exit means; None while the process runs."""
         exit_code = self.exit_code
         return None if exit_code is None else self._why_killed or failure_of_exit(exit_code)
 
     @property
     def gateway(self) -> Any:
-        """Py4J's gateway; waits, within bounds, until the JVM answers."""
+        """Py4J's gateway. Waits until the JVM answers; raises DriverStartTimeout if it does not."""
         if self._gateway is None:
             self._gateway = self._connect()
         return self._gateway
 
     def wait_for_exit(self, seconds: float) -> int | None:
-        """The exit code if the JVM ends within the time: a lost connection mostly means that."""
+        """The exit code if the JVM exits within the time: often the cause of a lost connection."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(seconds)
         return None
 
-    def end(self, patience: float = 5.0) -> None:
-        """Ends it: by closing its stdin, and if that does not help, by force."""
+    def end(self, timeout: float = 5.0) -> None:
+        """Ends the JVM by closing its stdin; kills it if it still runs after `timeout` seconds."""
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
-        if self.wait_for_exit(patience) is None:
+        if self.wait_for_exit(timeout) is None:
             self._process.kill()
             self._process.wait()
 
     def kill(self, why: Failure | None = None) -> None:
-        """Ends it at once; `why` is then what its end means."""
+        """Kills the JVM; `exit_failure` is then `why`."""
         self._why_killed = why
         self._process.kill()
 
@@ -208,19 +208,22 @@ class Jvm:
 
         assert pyspark.sql
         port, secret = self._await_info()
-        # The documented way in for a JVM that somebody else has started.
+        # pyspark's documented way to connect to a JVM that it has not started.
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = secret
         return launch_gateway()  # type: ignore[no-untyped-call]
 
     def _await_info(self) -> tuple[int, str]:
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._start_timeout
         while not self._info.exists():
             if self.exit_code is not None:
                 raise DriverError(failure_of_exit(self.exit_code))
             if time.monotonic() > deadline:
                 raise DriverError(
-                    Failure("DriverStartTimeout", f"no JVM after {self._patience:.0f} s")
+                    Failure(
+                        "DriverStartTimeout",
+                        f"The JVM did not start within {self._start_timeout:.0f} s.",
+                    )
                 )
             time.sleep(0.02)
         # DataOutputStream: a four-byte port, then a four-byte length and that many bytes.

@@ -1,6 +1,7 @@
-"""The driver's door to the Kubernetes API: its own pod's annotation, its executors' pods.
+"""The driver's calls to the Kubernetes API: its own pod's annotation, and its executors' pods.
 
-Three calls, so plain HTTP: importing the `kubernetes` client costs more of a recovery than they do.
+A few calls over plain HTTP: the import of the `kubernetes` client takes longer than they do, and
+would delay each recovery.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from typing import Any
 
 from penstock.contract import naming
 
-_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TIMEOUT_SECONDS = 10.0
 
 
 class Api:
-    """A namespace of the API server, with the pod's own credentials."""
+    """The pods of one namespace, with the driver pod's own credentials."""
 
     def __init__(
         self,
@@ -38,15 +39,15 @@ class Api:
 
     @classmethod
     def in_cluster(cls, namespace: str) -> Api:
-        """The API server as every pod finds it."""
+        """The API server as a pod reaches it."""
         host = os.environ["KUBERNETES_SERVICE_HOST"]
         port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
         return cls(
             f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
             namespace,
-            # Read each time: the kubelet renews it.
-            token=lambda: (_ACCOUNT / "token").read_text().strip(),
-            context=ssl.create_default_context(cafile=str(_ACCOUNT / "ca.crt")),
+            # Read for each call: the kubelet renews it.
+            token=lambda: (_SERVICE_ACCOUNT / "token").read_text().strip(),
+            context=ssl.create_default_context(cafile=str(_SERVICE_ACCOUNT / "ca.crt")),
         )
 
     def annotate(self, pod: str, annotation: str, value: str) -> None:
@@ -60,7 +61,7 @@ class Api:
         )
 
     def uid(self, pod: str) -> str:
-        """What tells a pod from an earlier one of the same name."""
+        """The pod's UID, which differs from that of an earlier pod of the same name."""
         return str(self._call("GET", f"{self._pods}/{pod}")["metadata"]["uid"])
 
     def executors(self, stream: str) -> list[str]:
@@ -72,7 +73,7 @@ class Api:
         return [item["metadata"]["name"] for item in found["items"]]
 
     def delete(self, pod: str, grace_seconds: int) -> None:
-        """Deletes a pod; one that is gone already is fine."""
+        """Deletes a pod if it exists."""
         try:
             self._call(
                 "DELETE",
@@ -97,18 +98,18 @@ class Api:
             return json.load(response)
 
 
-def remove_executors(api: Api, stream: str, patience: float = 40.0) -> list[str]:
-    """Removes the executors of an earlier incarnation and waits, bounded, until they are gone.
+def remove_executors(api: Api, stream: str, timeout: float = 40.0) -> list[str]:
+    """Deletes the executors of an earlier driver process and waits until they are gone.
 
-    Their owner is this pod, which outlives its containers, so nobody else would remove them; and a
-    new executor takes the name of an old one.
+    Nothing else would delete them: their owner is this pod, which outlives its containers. A new
+    executor takes the name of an old one. Raises TimeoutError after `timeout` seconds.
     """
     removed = api.executors(stream)
     for pod in removed:
         api.delete(pod, grace_seconds=1)
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while removed and api.executors(stream):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"executor pods are still there after {patience:.0f} s")
+            raise TimeoutError(f"executor pods still exist after {timeout:.0f} s")
         time.sleep(0.2)
     return removed

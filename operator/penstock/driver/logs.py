@@ -1,4 +1,4 @@
-"""Log lines: one line of JSON each, on stderr. They name things and never carry contents."""
+"""Log lines in JSON on stderr. They contain names and never the contents of records."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-# Py4J logs a traceback for each call into a JVM that has died; the driver says it in one line.
+# Py4J logs a traceback for each call into a dead JVM; the driver logs one line instead.
 _NOISY = "py4j"
-# Made before pyspark is imported, which changes the class that loggers are made of.
+# Created before the import of pyspark, which changes the class of new loggers.
 _LOG = logging.getLogger("penstock.driver")
 
 
@@ -30,7 +30,7 @@ class _OneLine(logging.Formatter):
 
 
 def set_up() -> None:
-    """Sends everything of level INFO and above to stderr."""
+    """Sends log lines of level INFO and above to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine())
     root = logging.getLogger()
@@ -40,5 +40,5 @@ def set_up() -> None:
 
 
 def log_event(message: str, level: int = logging.INFO, **facts: object) -> None:
-    """One line: what happened, and the facts a person would grep for."""
+    """Logs one line: the message, and facts as further fields."""
     _LOG.log(level, message, extra={"facts": facts})

@@ -1,4 +1,4 @@
-"""Start, wire, exit codes: 0 after a clean stop, 1 if the process must be made anew."""
+"""Starts the driver. Exit codes: 0 after a clean stop, 1 if the process must be restarted."""
 
 from __future__ import annotations
 
@@ -43,17 +43,21 @@ from penstock.driver.supervision.runtime import QueryRuntime
 
 # Within the kubelet's default grace period of 30 s.
 _STOP_SECONDS = 25.0
-# For a loop whose JVM was taken from it to come back.
-_LAST_SECONDS = 10.0
+# For the loop to return after its JVM was killed.
+_EXIT_SECONDS = 10.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The driver's command line: without arguments in its pod, with --checkpoint on a laptop."""
+    """The command line: without arguments in the driver pod, with --checkpoint on a laptop."""
     parser = argparse.ArgumentParser(prog="penstock.driver", description=__doc__)
     default = f"{naming.SPEC_DIR}/{naming.SPEC_FILE}"
-    parser.add_argument("file", nargs="?", default=default, help=f"the stream; {default}")
-    parser.add_argument("--checkpoint", type=Path, help="outside a pod: the checkpoint's folder")
-    parser.add_argument("--class-path", default="", help="further jars for the JVM")
+    parser.add_argument(
+        "file", nargs="?", default=default, help=f"the stream's manifest; default {default}"
+    )
+    parser.add_argument(
+        "--checkpoint", type=Path, help="outside a pod: the folder of the checkpoint"
+    )
+    parser.add_argument("--class-path", default="", help="additional jars for the JVM")
     parser.add_argument("--http-port", type=int, help="outside a pod: serve probes and metrics")
     parser.add_argument(
         "--secrets", type=Path, default=Path("secrets"), help="outside a pod: NAME/KEY of Secrets"
@@ -64,14 +68,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=Path("configmaps"),
         help="outside a pod: NAME/KEY of ConfigMaps with Python",
     )
-    parser.add_argument("--termination-log", type=Path, help="outside a pod: where to say why")
+    parser.add_argument(
+        "--termination-log", type=Path, help="outside a pod: file for the reason of an exit"
+    )
     given = parser.parse_args(arguments)
     logs.set_up()
     stream = ContinuousStream.from_yaml(Path(given.file).read_text())
     environment: Environment | None = pod_environment(os.environ, stream)
     if environment is None:
         if given.checkpoint is None:
-            parser.error("outside a pod, --checkpoint says where progress is kept")
+            parser.error(
+                "--checkpoint is required outside a pod: the folder for the stream's progress"
+            )
         environment = LocalEnvironment(
             given.checkpoint,
             given.class_path,
@@ -86,30 +94,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(
     stream: ContinuousStream,
     environment: Environment,
-    watch: Callable[[DriverReport], None] | None = None,
-    beside: Callable[[Jvm], AbstractContextManager[object]] | None = None,
+    on_report: Callable[[DriverReport], None] | None = None,
+    side_tasks: Callable[[Jvm], AbstractContextManager[object]] | None = None,
     stop: threading.Event | None = None,
     metrics: Metrics | None = None,
 ) -> int:
-    """Runs one stream in one place until it is told to stop: by a signal, or by `stop`.
+    """Runs one stream until a signal or `stop`; returns the exit code.
 
-    `watch` sees every report, and `metrics` holds the numbers of it. What `beside` makes of the JVM
-    is open while the query is looked after, and closed while the JVM still lives.
+    `on_report` gets every report, and `metrics` has its numbers. The context that `side_tasks`
+    returns for the JVM is open while the loop runs, and closed before the JVM ends.
     """
     health, metrics = Health(), metrics or Metrics()
     if environment.http_port is not None:
-        # A pod's probes come from the kubelet; a laptop's numbers are its own.
-        at = environment.address if isinstance(environment, LocalEnvironment) else ""
-        serve(environment.http_port, health, metrics, at)
+        # The kubelet probes a pod from outside; a laptop serves only itself.
+        address = environment.address if isinstance(environment, LocalEnvironment) else ""
+        serve(environment.http_port, health, metrics, address)
     stop = stop or threading.Event()
     try:
-        held = lock.acquire(environment.checkpoint)
+        lock_descriptor = lock.acquire(environment.checkpoint)
     except DriverError as error:
-        return _give_up(environment, error.failure)
-    jvm = _launch(stream, environment, [] if held is None else [held])
+        return _exit_with(environment, error.failure)
+    jvm = _launch(stream, environment, [] if lock_descriptor is None else [lock_descriptor])
     _stop_on_signals(stop, jvm)
     try:
-        publish, flush = _publisher(environment, watch)
+        publish, flush = _publisher(environment, on_report)
         api = (
             Api.in_cluster(environment.namespace)
             if isinstance(environment, PodEnvironment)
@@ -118,25 +126,27 @@ def run(
         runtime = QueryRuntime(stream, environment, jvm, api)
         policy = RestartPolicy.from_spec(stream.spec)
         hang_guard.watch(health, lambda failure: _end_hung(environment, jvm, failure))
-        measurer = Sampler(runtime, jvm, stream.spec, environment.secrets, metrics)
-        ended = (
+        sampler = Sampler(runtime, jvm, stream.spec, environment.secrets, metrics)
+        failure_count = (
             FailureCount(environment.checkpoint, environment.spec_hash)
             if policy.max_attempts
             else None
         )
-        loop = Loop(runtime, jvm, policy, environment.spec_hash, health, metrics, publish, ended)
-        with beside(jvm) if beside else nullcontext():
+        loop = Loop(
+            runtime, jvm, policy, environment.spec_hash, health, metrics, publish, failure_count
+        )
+        with side_tasks(jvm) if side_tasks else nullcontext():
             loop.run(stop)
-        measurer.end()
+        sampler.stop()
         flush()
         jvm.end()
     except DriverMustExit as end:
-        return _give_up(environment, end.failure, jvm)
+        return _exit_with(environment, end.failure, jvm)
     except Exception as error:
         log_event("the driver failed", level=40, error=repr(error))
-        return _give_up(environment, classify_exception(error), jvm)
+        return _exit_with(environment, classify_exception(error), jvm)
     finally:
-        lock.release(held)
+        lock.release(lock_descriptor)
     return 0
 
 
@@ -162,25 +172,26 @@ def _launch(stream: ContinuousStream, environment: Environment, inherits: Sequen
 
 
 def _stop_on_signals(stop: threading.Event, jvm: Jvm) -> None:
-    """A stop that takes too long is cut short: a checkpoint can take that, a grace period not.
+    """Stops on SIGTERM and SIGINT. Kills the process if the stop takes too long.
 
-    So does one that a person has no patience for, with a second Ctrl-C.
+    The checkpoint survives that, and the kubelet would do the same after its grace period. A second
+    Ctrl-C has the same effect at once.
     """
-    asked = threading.Event()
+    requested = threading.Event()
 
-    def cut_short() -> None:
-        log_event("the stop took too long and was cut short", level=40)
+    def kill_process() -> None:
+        log_event("the stop took too long; the process is killed", level=40)
         jvm.kill()
         os._exit(1)
 
     def on_signal(number: int, frame: object) -> None:
-        if asked.is_set():
+        if requested.is_set():
             if number == signal.SIGINT:
-                cut_short()
+                kill_process()
         else:
-            asked.set()
+            requested.set()
             stop.set()
-            timer = threading.Timer(_STOP_SECONDS, cut_short)
+            timer = threading.Timer(_STOP_SECONDS, kill_process)
             timer.daemon = True
             timer.start()
 
@@ -189,31 +200,31 @@ def _stop_on_signals(stop: threading.Event, jvm: Jvm) -> None:
 
 
 def _publisher(
-    environment: Environment, watch: Callable[[DriverReport], None] | None
+    environment: Environment, on_report: Callable[[DriverReport], None] | None
 ) -> tuple[Callable[[DriverReport], None], Callable[[], None]]:
-    seen = watch or (lambda report: None)
+    notify = on_report or (lambda report: None)
     if not isinstance(environment, PodEnvironment):
-        return seen, lambda: None
-    reporter = ReportPublisher(Api.in_cluster(environment.namespace), environment.pod_name)
+        return notify, lambda: None
+    publisher = ReportPublisher(Api.in_cluster(environment.namespace), environment.pod_name)
 
     def publish(report: DriverReport) -> None:
-        reporter.publish(report)
-        seen(report)
+        publisher.publish(report)
+        notify(report)
 
-    return publish, lambda: reporter.flush(2.0)
+    return publish, lambda: publisher.flush(2.0)
 
 
 def _end_hung(environment: Environment, jvm: Jvm, failure: Failure) -> None:
-    """Without its JVM the loop comes back, and ends the process; if not, it is ended here."""
-    log_event("the driver hangs", level=40, reason=failure.reason, cause=failure.message)
+    """Kills the JVM, so that the blocked loop returns and exits; if it does not, exits here."""
+    log_event("the driver is hung", level=40, reason=failure.reason, cause=failure.message)
     jvm.kill(failure)
-    timer = threading.Timer(_LAST_SECONDS, lambda: os._exit(_give_up(environment, failure, jvm)))
+    timer = threading.Timer(_EXIT_SECONDS, lambda: os._exit(_exit_with(environment, failure, jvm)))
     timer.daemon = True
     timer.start()
 
 
-def _give_up(environment: Environment, failure: Failure, jvm: Jvm | None = None) -> int:
-    log_event("the driver ends", level=40, reason=failure.reason, cause=failure.message)
+def _exit_with(environment: Environment, failure: Failure, jvm: Jvm | None = None) -> int:
+    log_event("the driver exits", level=40, reason=failure.reason, cause=failure.message)
     write_termination_message(environment.termination_log, failure.to_status(datetime.now(UTC)))
     if jvm is not None:
         jvm.kill()

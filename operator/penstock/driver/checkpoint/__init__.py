@@ -1,1 +1,1 @@
-"""Spark's checkpoint: read, checked, repaired, locked. Imports `driver.kafka`."""
+"""Reads, checks, repairs and locks Spark's checkpoint. Imports `driver.kafka`."""

@@ -1,17 +1,16 @@
-"""What one of Spark's engines leaves in a checkpoint that another one cannot start from.
+"""Plans the repairs that a start with another engine of Spark needs.
 
 "Any query can be restarted with any trigger" (Structured Streaming, "Continuous Processing") holds
-for Kafka, whose offsets are the same in every mode, once three things are put right (measured with
-Spark 4.2):
+for Kafka, whose offsets are the same in every mode, after two repairs (measured with Spark 4.2):
 
 - The continuous engine leaves the line of metadata in offsets/N empty, and the micro-batch engine
-  then fails with a NullPointerException for want of a watermark (populateStartOffsets).
-- With async progress tracking offsets/N has gaps, and without it a start wants offsets/(N-1) of its
+  then fails with a NullPointerException because it finds no watermark (populateStartOffsets).
+- Async progress tracking leaves gaps in offsets/N. Without it, a start needs the predecessor of the
   newest offsets/N ("batch N-1 doesn't exist").
-- Rate and socket have offsets of their own for each engine, and cannot go on from another's.
 
-State is another matter: the continuous engine does not look at it, and what a stateful query has
-not handed on yet would be lost without a word.
+Rate and socket have different offsets for each engine, so such a switch is refused. So is a switch
+that would drop the state of a stateful query: the continuous engine ignores state, and the results
+that the query has not written yet would silently be lost.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ _METADATA_LINE = b'{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 
 
 def plan(files: Files, spec: StreamSpec, *, state: bool = False) -> RepairPlan:
-    """The repair that a start of this spec needs, whatever ran before.
+    """The repair that a start of this spec needs, with any engine before it.
 
-    `state`: the checkpoint holds state of the query that ran before.
+    `state`: the checkpoint contains the state of the previous query.
     """
     wanted = engine_of(spec)
     repair = plan_repair(files, wanted)
@@ -57,10 +56,10 @@ def _refuse_to_drop_state() -> None:
     raise DriverError(
         Failure(
             "CheckpointHoldsState",
-            "the query that ran before kept state in this checkpoint, and this one keeps none: "
-            "what it had counted and not yet written would be dropped without a word. Go back to "
-            "the query and trigger that ran before; or apply this one under another name, where "
-            "it begins at its own startingOffsets",
+            "The previous query kept state in this checkpoint, and this query keeps none. Results "
+            "that the previous query has not written yet would be lost. Restore the previous query "
+            "and trigger; or apply this query under another name, where it starts at its own "
+            "startingOffsets.",
             permanent=True,
         )
     )
@@ -70,13 +69,13 @@ def _refuse_foreign(newest: bytes, spec: StreamSpec, wanted: Engine) -> None:
     portable = spec.source.rate is None and spec.source.socket is None
     if portable or is_continuous(newest) == (wanted is Engine.CONTINUOUS):
         return
+    written_by = "trigger.continuous" if is_continuous(newest) else "a micro-batch engine"
     raise DriverError(
         Failure(
             "CheckpointOfAnotherMode",
-            f"{wanted.value} cannot go on from this checkpoint: the source's offsets were written "
-            f"by {'trigger.continuous' if is_continuous(newest) else 'a micro-batch engine'}, in a "
-            "form of its own (Kafka's are the same in every mode). Go back to that trigger, or "
-            "apply the stream under another name",
+            f"{wanted.value} cannot continue from this checkpoint: the offsets of this source were "
+            f"written by {written_by}, in another format (only Kafka has the same format in every "
+            "mode). Restore that trigger, or apply the stream under another name.",
             permanent=True,
         )
     )
@@ -86,7 +85,7 @@ def _with_metadata(
     files: Files, repair: RepairPlan, left: dict[int, bytes]
 ) -> tuple[RepairPlan, dict[int, bytes]]:
     repaired = {n: _repaired(left[n]) for n in sorted(left) if is_continuous(left[n])}
-    return _writing(files, repair, repaired, RepairKind.METADATA_LINE), {**left, **repaired}
+    return _with_offsets(files, repair, repaired, RepairKind.METADATA_LINE), {**left, **repaired}
 
 
 def _repaired(offsets: bytes) -> bytes:
@@ -95,29 +94,32 @@ def _repaired(offsets: bytes) -> bytes:
 
 
 def _without_gap(files: Files, repair: RepairPlan, left: dict[int, bytes]) -> RepairPlan:
-    """Makes the newest offsets have a predecessor, which ends where the one before the gap did.
+    """Writes the predecessor of the newest offsets, with the offsets from before the gap.
 
-    If the newest are committed, Spark reads the predecessor and does not use it. If they are only
-    planned, that batch runs again from there: all that the left-out batches had, once more.
+    If the newest offsets are committed, Spark reads the predecessor and does not use it. If they
+    are only planned, the batch runs again from there and replays all batches of the gap.
 
     Spark's own way is to set the interval to 0 until two batches are committed, and then to turn
-    tracking off: it needs records to come, and a driver that runs on meanwhile as it was not asked
-    to. This ends in the same files, at once.
+    tracking off. That needs new records, and a driver that meanwhile runs with other settings than
+    its spec. This repair results in the same files at once.
     """
     newest = max(left, default=0)
     if newest == 0 or newest - 1 in left:
         return repair
     before = max((n for n in left if n < newest), default=newest)
-    # Async tracking commits no batch whose offsets it left out.
+    # Async tracking never commits a batch without offsets, so a commit here means damage.
     damaged = f"commits/{newest - 1}" in files
     kind = RepairKind.MISSING_OFFSETS if damaged else RepairKind.ASYNC_GAP
-    return _writing(files, repair, {newest - 1: left[before]}, kind)
+    return _with_offsets(files, repair, {newest - 1: left[before]}, kind)
 
 
-def _writing(
+def _with_offsets(
     files: Files, repair: RepairPlan, offsets: dict[int, bytes], kind: RepairKind
 ) -> RepairPlan:
-    """Without their checksums, which would contradict them: Hadoop reads a file without one."""
+    """The repair with these offsets to write, and without their old checksums.
+
+    Hadoop reads a file without a checksum.
+    """
     paths = {f"offsets/{n}": content for n, content in offsets.items()}
     known = set(repair.delete)
     sums = [each for each in map(checksum_path, paths) if each in files and each not in known]

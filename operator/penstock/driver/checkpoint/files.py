@@ -1,9 +1,9 @@
-"""One file of Spark's checkpoint: whether it is whole, and what it says. Pure.
+"""The formats of the files in Spark's checkpoint, and whether a file is whole. Pure functions.
 
-Each file has a checksum beside it, `.N.crc` (Hadoop's ChecksumFileSystem). Spark writes in this
-order (measured with strace, Spark 4.2): `.N.<uuid>.tmp`, its checksum, then both are renamed, the
-file first; nothing is synced. So a crash of the process leaves whole files, some of them under
-temporary names; only a crash of the machine, or damage, leaves part of one.
+Each file has a checksum file, `.N.crc` (Hadoop's ChecksumFileSystem). Spark writes `.N.<uuid>.tmp`
+and its checksum, then renames both, the file first; it syncs nothing (measured with strace, Spark
+4.2). So a crash of the process leaves whole files, some of them under temporary names. Only a crash
+of the machine, or damage, leaves a part of a file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from penstock.driver.kafka.offsets import Offsets
 
-# Paths relative to the checkpoint -> contents. Small files, about two hundred of them.
+# Path relative to the checkpoint -> contents. About two hundred small files.
 Files = Mapping[str, bytes]
 
 _CHECKSUM = re.compile(r"\.(?P<of>.+)\.crc")
@@ -24,16 +24,16 @@ _CHECKSUM_MAGIC = b"crc\x00"
 
 
 def is_commit(content: bytes) -> bool:
-    """A version and one line of JSON."""
+    """Whether this is a whole commit: a version and one line of JSON."""
     lines = _lines(content)
     return len(lines) == 2 and _is_version(lines[0]) and is_object(lines[1])
 
 
 def is_offsets(content: bytes) -> bool:
-    """A version, a line of metadata that continuous mode leaves empty, and a line a source.
+    """Whether these are whole offsets: a version, a line of metadata, and a line for each source.
 
-    A source's line is JSON, in micro-batches often a bare number, or a dash where it has begun
-    nothing yet (OffsetSeqLog).
+    Continuous mode leaves the line of metadata empty. A source's line is JSON, in micro-batches
+    often a plain number, or a dash for a source without offsets yet (OffsetSeqLog).
     """
     lines = _lines(content)
     if len(lines) < 3 or not _is_version(lines[0]):
@@ -42,23 +42,29 @@ def is_offsets(content: bytes) -> bool:
 
 
 def is_initial_offsets(content: bytes) -> bool:
-    """Where a Kafka source began (KafkaSourceInitialOffsetWriter): a zero byte, then as above."""
+    """Whether this is a whole initial offsets file of a Kafka source.
+
+    Its format is that of a commit after a zero byte (KafkaSourceInitialOffsetWriter).
+    """
     lines = _lines(content.removeprefix(b"\0"))
     return len(lines) == 2 and _is_version(lines[0]) and is_object(lines[1])
 
 
 def is_metadata(content: bytes) -> bool:
-    """The query's id, as JSON."""
+    """Whether this is whole metadata: the query's id, as JSON."""
     return any(is_object(line) and "id" in json.loads(line) for line in _lines(content))
 
 
 def is_continuous(offsets: bytes) -> bool:
-    """Whether the continuous engine wrote these offsets: it leaves the line of metadata empty."""
+    """Whether the continuous engine wrote these offsets: their line of metadata is empty."""
     return _lines(offsets)[1] == ""
 
 
 def kafka_offsets(entry: bytes) -> Offsets:
-    """The offsets in an `offsets/N` of a Kafka source: the next record of each partition."""
+    """The offsets in an `offsets/N` of a Kafka source: that of each partition's next record.
+
+    For another source it raises ValueError, AttributeError or IndexError.
+    """
     return {
         topic: {int(partition): int(offset) for partition, offset in of_topic.items()}
         for topic, of_topic in json.loads(entry.decode().splitlines()[-1]).items()
@@ -66,7 +72,7 @@ def kafka_offsets(entry: bytes) -> Offsets:
 
 
 def moves_backward(before: bytes, after: bytes) -> bool:
-    """Whether a partition of Kafka ends earlier in `after`; False where the source is another."""
+    """Whether a Kafka partition ends earlier in `after` than in `before`; else False."""
     try:
         earlier, later = kafka_offsets(before), kafka_offsets(after)
     except (ValueError, AttributeError, TypeError):
@@ -87,31 +93,34 @@ def is_object(line: str) -> bool:
 
 
 def checksum_path(path: str) -> str:
-    """Where Hadoop keeps the checksum of a file."""
+    """The path of a file's checksum."""
     folder, slash, name = path.rpartition("/")
     return f"{folder}{slash}.{name}.crc"
 
 
 def checked_file(path: str) -> str | None:
-    """The file that a checksum is for; None of a temporary file, and of a temporary one's."""
+    """The file that a checksum belongs to.
+
+    None for a temporary file, and for the checksum of one.
+    """
     folder, slash, name = path.rpartition("/")
     match = _CHECKSUM.fullmatch(name)
     return None if match is None or match["of"].startswith(".") else f"{folder}{slash}{match['of']}"
 
 
 def checksum_differs(files: Files, path: str) -> bool:
-    """Whether a whole checksum says that the contents are not what was written."""
+    """Whether a file has a whole checksum that does not match its contents."""
     checksum = files.get(checksum_path(path))
     return (
         checksum is not None
-        and _is_whole(checksum, files[path])
-        and not _agrees(checksum, files[path])
+        and _is_complete_checksum(checksum, files[path])
+        and not _checksum_matches(checksum, files[path])
     )
 
 
 def checksum_matches(checksum: bytes, content: bytes) -> bool:
-    """Whether a checksum is whole and fits."""
-    return _is_whole(checksum, content) and _agrees(checksum, content)
+    """Whether a checksum is whole and matches."""
+    return _is_complete_checksum(checksum, content) and _checksum_matches(checksum, content)
 
 
 def _lines(content: bytes) -> list[str]:
@@ -129,14 +138,14 @@ def _is_offset(line: str) -> bool:
         return False
 
 
-def _is_whole(checksum: bytes, content: bytes) -> bool:
+def _is_complete_checksum(checksum: bytes, content: bytes) -> bool:
     if checksum[:4] != _CHECKSUM_MAGIC or len(checksum) < 8:
         return False
     chunk: int = struct.unpack_from("!i", checksum, 4)[0]
     return chunk > 0 and len(checksum) == 8 + 4 * -(-len(content) // chunk)
 
 
-def _agrees(checksum: bytes, content: bytes) -> bool:
+def _checksum_matches(checksum: bytes, content: bytes) -> bool:
     chunk: int = struct.unpack_from("!i", checksum, 4)[0]
     sums = b"".join(
         struct.pack("!I", zlib.crc32(content[start : start + chunk]))

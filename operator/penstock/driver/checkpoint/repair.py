@@ -1,18 +1,18 @@
-"""Spark's checkpoint on disk: read, judged, and put right in the direction that replays. Pure.
+"""Plans repairs of a checkpoint, so that records are replayed and never skipped. Pure functions.
 
-Layout, as Spark 4.2 writes it (measured): `metadata`; `offsets/N`, written by the continuous engine
-when every partition has reported the end of epoch N; `commits/N`, written when every partition's
-writer has flushed it; `sources/N/0`, where a batch engine began. What is in a file, and its
-checksum, is files.py's.
+The layout, as Spark 4.2 writes it (measured): `metadata`; `offsets/N`, which the continuous engine
+writes when every partition has reported the end of epoch N; `commits/N`, written when every
+partition's writer has flushed the epoch; `sources/N/0`, the initial offsets file of a batch engine.
+files.py has the formats of the files and their checksums.
 
-Two facts about ContinuousExecution make repairs necessary before each start. A start goes on from
-the newest commit, and an `offsets/N` without a commit is left in place and never overwritten, so
-the next run would commit its own epoch N under offsets that it has not reached: records lost. And a
-leftover `commits/.N.crc` makes the commit of N fail inside an endpoint that swallows the error: the
-query runs on and never commits again.
+Two facts about ContinuousExecution require repairs before each start. A start continues from the
+newest commit, and Spark keeps and never overwrites an `offsets/N` without a commit, so the next
+run would commit its own epoch N under offsets that it has not reached: lost records. And a leftover
+`commits/.N.crc` makes the commit of N fail in an endpoint that swallows the error: the query runs
+on and never commits again.
 
-The batch engines write `offsets/N` once batch N - 1 is done, and a restart runs N again with those
-very offsets: they are kept. What the engines leave for one another is in engine_switch.py.
+The batch engines write `offsets/N` after batch N - 1, and a restart runs batch N again with the
+same offsets, so these are kept. engine_switch.py repairs what one engine leaves and another cannot read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
 
 METADATA = "metadata"
-# Names the query ids that are made up here; a random one would make the same repair twice another.
+# The namespace of new query ids: with random ids a repeated repair would differ from the first.
 _QUERIES = uuid.UUID("5f3a54c9-8a2f-4c43-9d3e-6b1d5be4d0a1")
 
 _ENTRY = re.compile(r"[0-9]+")
@@ -51,65 +51,72 @@ _INITIAL_OFFSETS = re.compile(r"sources/[0-9]+/0")
 
 @dataclass(frozen=True)
 class RepairPlan:
-    """What to delete, in this order, and then to write.
+    """The files to delete, in this order, and then the files to write.
 
-    Cut anywhere, it leaves what the next start mends to the same end.
+    If a crash interrupts it anywhere, the repair of the next start has the same result.
     """
 
     delete: tuple[str, ...]
     epoch: int | None
-    """The committed epoch that the query will go on from; None begins at the first."""
+    """The commit that the query continues from; None: a start without a commit."""
     write: Mapping[str, bytes] = field(default_factory=dict)
-    """What to write after that, each file at once or not at all."""
+    """The files to write, each of them atomically."""
     repairs: tuple[Repair, ...] = ()
-    """What was found, for the log, the report and the metrics."""
+    """What is repaired, for the log, the report and the metrics."""
 
 
 def plan_repair(files: Files, engine: Engine = Engine.CONTINUOUS) -> RepairPlan:
-    """The repair a start needs; raises if it could only begin silently anew."""
+    """The repair that a start needs; raises CheckpointDamaged if the progress is lost."""
     commits, offsets = _entries(files, "commits"), _entries(files, "offsets")
-    whole = {n for n in commits if _is_sound(files, f"commits/{n}", is_commit)}
-    sound = {n for n in offsets if _is_sound(files, f"offsets/{n}", is_offsets)}
-    epoch = max(whole & sound, default=None)
-    planned = set() if engine is Engine.CONTINUOUS else _planned(files, offsets, sound, epoch)
+    valid_commits = {n for n in commits if _is_valid(files, f"commits/{n}", is_commit)}
+    valid_offsets = {n for n in offsets if _is_valid(files, f"offsets/{n}", is_offsets)}
+    epoch = max(valid_commits & valid_offsets, default=None)
+    planned = (
+        set()
+        if engine is Engine.CONTINUOUS
+        else _planned_batches(files, offsets, valid_offsets, epoch)
+    )
     if epoch is None and not planned:
-        _refuse_to_begin_anew(commits, offsets)
+        _refuse_to_start_over(commits, offsets)
     last = -1 if epoch is None else epoch
     to_delete = [
-        *_commits_to_delete(commits, whole, last),
-        *_offsets_to_delete(files, offsets, sound, planned, last),
+        *_commits_to_delete(commits, valid_commits, last),
+        *_offsets_to_delete(files, offsets, valid_offsets, planned, last),
         *_broken_initial_offsets(files),
     ]
     found = list(to_delete)
     if epoch is None and max(planned, default=0) > 0:
         found.append(Repair(RepairKind.LOST_COMMITS, "commits"))
-    gone = [each.path for each in to_delete]
-    write = _metadata(files, gone)
+    deleted = [each.path for each in to_delete]
+    write = _metadata(files, deleted)
     found += [Repair(RepairKind.BROKEN_METADATA, path) for path in write]
-    of_those = [path for path in map(checksum_path, (*gone, *write)) if path in files]
-    hidden = list(_stale_files(files, {*gone, *write}))
+    checksums = [path for path in map(checksum_path, (*deleted, *write)) if path in files]
+    leftover_files = list(_leftover_files(files, {*deleted, *write}))
     return RepairPlan(
-        delete=(*gone, *of_those, *(each.path for each in hidden)),
+        delete=(*deleted, *checksums, *(each.path for each in leftover_files)),
         epoch=epoch,
         write=write,
-        repairs=(*found, *hidden),
+        repairs=(*found, *leftover_files),
     )
 
 
-def _planned(files: Files, offsets: set[int], sound: set[int], epoch: int | None) -> set[int]:
-    """The batches after the last commit that can be run again as they were planned.
+def _planned_batches(
+    files: Files, offsets: set[int], valid_offsets: set[int], epoch: int | None
+) -> set[int]:
+    """The batches after the last commit that Spark can run again as planned.
 
-    Batch N runs when N - 1 is done, and async progress tracking skips numbers: so in rising order
-    up to the first file that is damaged, or that the continuous engine left, or that goes back.
+    Batch N runs after N - 1, and async progress tracking skips numbers. So these are the batches in
+    rising order up to the first file that is damaged, was written by the continuous engine, or
+    moves backward.
 
-    Without any commit, the newest offsets still say that what lies before them is done; they are
-    gone on from if they are the first batch's, or if it is known where they begin.
+    Without any commit, the newest offsets still show that all earlier batches are done. They are
+    kept if they belong to the first batch, or if the offsets before them are known.
     """
     kept: set[int] = set()
     before = epoch
     for n in sorted(n for n in offsets if epoch is None or n > epoch):
         if (
-            n not in sound
+            n not in valid_offsets
             or is_continuous(files[f"offsets/{n}"])
             or (before is not None and _moves_backward(files, before, n))
         ):
@@ -125,12 +132,12 @@ def _moves_backward(files: Files, before: int, n: int) -> bool:
     return moves_backward(files[f"offsets/{before}"], files[f"offsets/{n}"])
 
 
-def _refuse_to_begin_anew(commits: set[int], offsets: set[int]) -> None:
-    """Raises where there was progress that can't be told any more.
+def _refuse_to_start_over(commits: set[int], offsets: set[int]) -> None:
+    """Raises if there was progress that cannot be read any more.
 
-    The continuous engine writes offsets/N when epoch N - 1 has been committed, so with offsets/2
-    there were commits. A start would read everything from the stream's first offsets again, and
-    what retention has removed since would be lost without a word.
+    The continuous engine writes offsets/N after the commit of epoch N - 1, so with offsets/2 there
+    were commits. A start would read everything from the stream's first offsets again, and would
+    silently skip the records that retention has removed since.
     """
     newest = max((*(n for n in commits if n > 0), *(n for n in offsets if n > 1)), default=None)
     if newest is None:
@@ -138,32 +145,32 @@ def _refuse_to_begin_anew(commits: set[int], offsets: set[int]) -> None:
     raise DriverError(
         Failure(
             "CheckpointDamaged",
-            f"the checkpoint has been at epoch {newest}, and no commit that can be read is left to "
-            "go on from. Starting would read everything from the first offsets again. Restore the "
-            "checkpoint's volume from a snapshot; or put back by hand where to go on from "
-            "(docs/checkpoints.md, 'By hand'); or, if reading everything again is what you want, "
-            "apply the stream under another name",
+            f"The checkpoint has reached epoch {newest}, but has no readable commit to continue "
+            "from. A start would read everything again from the first offsets. Restore the "
+            "checkpoint's volume from a snapshot, or restore the offsets by hand "
+            "(docs/checkpoints.md, 'By hand'). To read everything again on purpose, apply the "
+            "stream under another name.",
             permanent=True,
         )
     )
 
 
-def _commits_to_delete(commits: set[int], whole: set[int], last: int) -> Iterator[Repair]:
-    """Of older ones those without offsets stay: Spark purges offsets first."""
+def _commits_to_delete(commits: set[int], valid_commits: set[int], last: int) -> Iterator[Repair]:
+    """Older commits without offsets are kept: Spark purges offsets first."""
     for n in sorted(commits, reverse=True):
-        if n not in whole:
+        if n not in valid_commits:
             yield Repair(RepairKind.TORN_COMMIT, f"commits/{n}")
         elif n > last:
             yield Repair(RepairKind.COMMIT_WITHOUT_OFFSETS, f"commits/{n}")
 
 
 def _offsets_to_delete(
-    files: Files, offsets: set[int], sound: set[int], planned: set[int], last: int
+    files: Files, offsets: set[int], valid_offsets: set[int], planned: set[int], last: int
 ) -> Iterator[Repair]:
     kept = sorted(planned | ({last} if last >= 0 else set()))
     for n in sorted(offsets, reverse=True):
         path = f"offsets/{n}"
-        if n not in sound:
+        if n not in valid_offsets:
             yield Repair(RepairKind.TORN_OFFSETS, path)
         elif n > last and n not in planned:
             back = any(m < n and _moves_backward(files, m, n) for m in kept[-1:])
@@ -174,19 +181,19 @@ def _offsets_to_delete(
 
 def _broken_initial_offsets(files: Files) -> Iterator[Repair]:
     for path in sorted(filter(_INITIAL_OFFSETS.fullmatch, files)):
-        if not _is_sound(files, path, is_initial_offsets):
+        if not _is_valid(files, path, is_initial_offsets):
             yield Repair(RepairKind.BROKEN_INITIAL_OFFSETS, path)
 
 
-def _metadata(files: Files, gone: list[str]) -> dict[str, bytes]:
-    """The metadata to write where Spark would not start over what is there.
+def _metadata(files: Files, deleted: list[str]) -> dict[str, bytes]:
+    """The metadata to write, if Spark would refuse to start without it.
 
-    It cannot read a broken one, and without one it refuses logs
-    (STREAMING_CHECKPOINT_MISSING_METADATA_FILE). The query's id is all that is in it, and it is
-    made from what stays, so that a mending that is cut short makes the same again.
+    Spark cannot read broken metadata, and refuses logs without metadata
+    (STREAMING_CHECKPOINT_MISSING_METADATA_FILE). It contains only the query's id, which is derived
+    from the files that are kept, so that a repeated repair writes the same id.
     """
     found = files.get(METADATA)
-    left = sorted(path for path in files if not _is_hidden(path) and path not in gone)
+    left = sorted(path for path in files if not _is_hidden(path) and path not in deleted)
     if is_metadata(found) if found is not None else not left:
         return {}
     named_by = b"".join(files[path] for path in left if path != METADATA)
@@ -198,9 +205,9 @@ def _is_hidden(path: str) -> bool:
 
 
 def plan_offsets(files: Files, offsets: Offsets) -> RepairPlan:
-    """The repair that makes a Kafka source go on from other offsets than were committed.
+    """The repair that makes a Kafka source continue from offsets other than the committed ones.
 
-    What was planned beyond them goes: it is of records that are no more.
+    It deletes all planned batches: their records no longer exist.
     """
     epoch = max(_entries(files, "commits"), default=None)
     assert epoch is not None
@@ -208,10 +215,10 @@ def plan_offsets(files: Files, offsets: Offsets) -> RepairPlan:
     planned = [
         f"offsets/{n}" for n in sorted(_entries(files, "offsets"), reverse=True) if n > epoch
     ]
-    # Files before their checksums; and no checksum that would contradict what is written.
+    # Files before their checksums, and the checksum of the file that is written, which differs now.
     to_delete = [
         *planned,
-        *(sum_ for it in [*planned, path] if (sum_ := checksum_path(it)) in files),
+        *(checksum for it in [*planned, path] if (checksum := checksum_path(it)) in files),
     ]
     *head, _ = files[path].decode().splitlines()
     line = json.dumps(
@@ -225,17 +232,17 @@ def _entries(files: Files, log: str) -> set[int]:
     return {int(name) for name in names if _ENTRY.fullmatch(name)}
 
 
-def _is_sound(files: Files, path: str, is_whole: Callable[[bytes], bool]) -> bool:
-    return is_whole(files[path]) and not checksum_differs(files, path)
+def _is_valid(files: Files, path: str, is_format_valid: Callable[[bytes], bool]) -> bool:
+    return is_format_valid(files[path]) and not checksum_differs(files, path)
 
 
-def _stale_files(files: Files, gone: set[str]) -> Iterator[Repair]:
-    """Temporary files, and checksums that fit nothing that stays."""
+def _leftover_files(files: Files, deleted: set[str]) -> Iterator[Repair]:
+    """Temporary files, and checksums that match no file that is kept."""
     for path in sorted(files):
         if not _is_hidden(path):
             continue
         of = checked_file(path)
         if of is None:
             yield Repair(RepairKind.TEMPORARY_FILE, path)
-        elif of not in gone and not (of in files and checksum_matches(files[path], files[of])):
+        elif of not in deleted and not (of in files and checksum_matches(files[path], files[of])):
             yield Repair(RepairKind.LEFTOVER_CHECKSUM, path)

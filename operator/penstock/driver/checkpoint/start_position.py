@@ -1,4 +1,4 @@
-"""Determines where a query starts, and detects records that Kafka has deleted before it read them."""
+"""Determines where a query starts, and detects records that were deleted before it read them."""
 
 from __future__ import annotations
 

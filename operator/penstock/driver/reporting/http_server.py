@@ -1,4 +1,4 @@
-"""/livez, /readyz and /metrics."""
+"""Serves /livez, /readyz and /metrics over HTTP."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from penstock.driver.reporting.metrics import Metrics
 
 @dataclass
 class Health:
-    """What the probes ask; written by the loop, read by the server."""
+    """The state behind the probes; written by the loop, read by the server."""
 
     last_iteration_at: float = field(default_factory=time.monotonic)
-    """When the supervisor's loop last turned."""
+    """When the loop's last iteration or step began, on the monotonic clock."""
     iteration_timeout: float = 60.0
-    """How long one turn may take, in seconds: more while Spark starts."""
+    """Seconds that one iteration may take: more while Spark starts."""
     ready: bool = False
 
     def is_alive(self) -> bool:
-        """Whether the loop still turns."""
+        """Whether the loop is running, not blocked."""
         return time.monotonic() - self.last_iteration_at <= self.iteration_timeout
 
 
 def serve(port: int, health: Health, metrics: Metrics, address: str = "") -> ThreadingHTTPServer:
-    """Answers from a thread of its own, at one address or at all; port 0 takes a free one."""
+    """Starts the server in a thread, on one address or on all; port 0 takes a free port."""
     pages: dict[str, Callable[[], tuple[int, str, bytes]]] = {
         "/livez": lambda: _verdict(health.is_alive()),
         "/readyz": lambda: _verdict(health.ready and health.is_alive()),
@@ -48,7 +48,7 @@ def serve(port: int, health: Health, metrics: Metrics, address: str = "") -> Thr
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Probes come every few seconds: not worth a line."""
+            """Logs nothing: probes come every few seconds."""
 
     server = ThreadingHTTPServer((address, port), Handler)
     server.daemon_threads = True

@@ -1,7 +1,7 @@
-"""The driver's numbers for Prometheus; each with its unit in its name (docs/metrics.md).
+"""The driver's Prometheus metrics, each with its unit in its name (docs/metrics.md).
 
-Series are few and bounded: what a stream has one of, and by reason, partition and executor only up
-to the limits below. No label and no value holds anything of a record's contents.
+The number of series is bounded: metrics of the whole stream, and metrics by reason, partition and
+executor up to the limits below. No label or value contains anything of a record.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from penstock.driver.spark.batch_metrics import BatchMetrics
 from penstock.driver.spark.executor_metrics import ExecutorMetrics
 
 PREFIX = "penstock_driver"
-# A stream with more has the sums only.
-MOST_PARTITIONS = 1000
-MOST_EXECUTORS = 200
-# Reasons come from classes and error conditions: dozens, not thousands. Should it be otherwise:
-MOST_REASONS = 100
+# A stream with more partitions has only the totals.
+MAX_PARTITIONS = 1000
+MAX_EXECUTORS = 200
+# Reasons come from classes and error conditions. There are dozens; more become "Other".
+MAX_REASONS = 100
 OTHER = "Other"
 
 _COMMIT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -33,7 +33,7 @@ _LATENCY_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
 
 
 class Metrics:
-    """One stream's numbers, in a registry of their own."""
+    """The metrics of one stream, in their own registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -54,24 +54,24 @@ class Metrics:
         self._restarts = self._counter("restarts", "Restarts.", "level", "reason")
         self._failures = self._counter("failures", "Failures.", "reason", "permanent")
         self._watchdog = self._counter(
-            "watchdog_actions", "What the watchdog did about a query that was stuck.",
+            "watchdog_actions", "Actions of the watchdog on a stalled query.",
             "reason", "action",
         )  # fmt: skip
         self._repairs = self._counter(
-            "checkpoint_repairs", "What was put right in the checkpoint before a start.", "kind"
+            "checkpoint_repairs", "Repairs of the checkpoint before a start.", "kind"
         )
         self._records = self._counter(
-            "committed_records", "Records of the source that were committed, by their offsets."
+            "committed_records", "Committed records of the source, counted by their offsets."
         )
         self._commit_duration = self._histogram(
             "epoch_commit_duration_seconds",
-            "From an epoch's offsets to its commit; in the batch modes, the batch itself.",
+            "Time from an epoch's offsets to its commit; in the batch modes, of the whole batch.",
             _COMMIT_BUCKETS,
         )
         self._latency = self._histogram(
             "record_commit_latency_seconds",
-            "From a record's Kafka timestamp to the commit of its epoch, of a few records drawn at "
-            "random every ten seconds. It reaches the sink earlier.",
+            "Time from a record's Kafka timestamp to the commit of its epoch, for a few random "
+            "records every ten seconds. The record reaches the sink earlier.",
             _LATENCY_BUCKETS,
         )
         self.registry.register(_Snapshot(self._by_partition))
@@ -79,24 +79,24 @@ class Metrics:
         self.registry.register(_Snapshot(self._of_batch))
 
     def count_restart(self, reason: str) -> None:
-        """The query was started again after a failure."""
+        """Counts a restart of the query after a failure."""
         self._restarts.labels("query", self._bounded(reason)).inc()
 
     def count_failure(self, failure: Failure) -> None:
-        """Something has gone wrong."""
+        """Counts a failure."""
         permanent = str(failure.permanent).lower()
         self._failures.labels(self._bounded(failure.reason), permanent).inc()
 
     def count_watchdog_action(self, reason: str, action: str) -> None:
-        """The watchdog found a stuck query and did something about it."""
+        """Counts an action of the watchdog on a stalled query."""
         self._watchdog.labels(reason, action).inc()
 
     def count_repair(self, kind: RepairKind) -> None:
-        """Something was put right in the checkpoint."""
+        """Counts a repair of the checkpoint."""
         self._repairs.labels(kind.value).inc()
 
     def observe_commit(self, commit: Commit, offset_range: OffsetRange | None) -> None:
-        """An epoch was committed; its records, where they are known."""
+        """Records a committed epoch, and its records where they are known."""
         self._epoch.set(commit.epoch)
         self._commit.set(commit.at)
         if commit.took is not None:
@@ -105,11 +105,11 @@ class Metrics:
             self._records.inc(offset_range.records())
 
     def observe_latency(self, seconds: float) -> None:
-        """One record's time from its timestamp to its commit."""
+        """Records the time from one record's timestamp to its commit."""
         self._latency.observe(seconds)
 
     def set_offsets(self, committed: Offsets, newest: Offsets) -> None:
-        """Where the query is and where Kafka is."""
+        """Sets the committed and the newest offsets."""
         self._offsets = (committed, newest)
 
     def set_executors(self, executors: Sequence[ExecutorMetrics]) -> None:
@@ -121,10 +121,10 @@ class Metrics:
         self._batch = batch
 
     def set_report(self, report: DriverReport) -> None:
-        """Takes the numbers over from a report."""
+        """Sets the metrics that a report contains."""
         for state in QueryState:
             self._state.labels(state.value).set(state is report.state)
-        self._cores.labels("wanted").set(report.cores or 0)
+        self._cores.labels("desired").set(report.cores or 0)
         self._cores.labels("registered").set(report.registered_cores or 0)
         if report.partitions is not None:
             self._partitions.set(report.partitions)
@@ -133,10 +133,14 @@ class Metrics:
 
     def _by_partition(self) -> Iterator[Metric]:
         committed, newest = self._offsets
-        if sum(map(len, newest.values())) > MOST_PARTITIONS:
+        if sum(map(len, newest.values())) > MAX_PARTITIONS:
             return
-        offset = _family("committed_offset", "The next record to be read.", "topic", "partition")
-        lag = _family("partition_lag_records", "Records not yet committed.", "topic", "partition")
+        offset = _family(
+            "committed_offset", "Offset of the next record to commit.", "topic", "partition"
+        )
+        lag = _family(
+            "partition_lag_records", "Records that are not committed yet.", "topic", "partition"
+        )
         for (topic, partition), behind in lags(committed, newest).items():
             labels = [topic, str(partition)]
             lag.add_metric(labels, behind)
@@ -147,27 +151,27 @@ class Metrics:
     def _by_executor(self) -> Iterator[Metric]:
         columns: tuple[tuple[str, str, Callable[[ExecutorMetrics], int]], ...] = (
             ("task_slots", "Cores for tasks.", lambda each: each.cores),
-            ("active_tasks", "Tasks that run.", lambda each: each.active_tasks),
-            ("failed_tasks", "Tasks that have failed.", lambda each: each.failed_tasks),
-            ("heap_peak_bytes", "Most heap that was in use.", lambda each: each.heap_peak),
+            ("active_tasks", "Running tasks.", lambda each: each.active_tasks),
+            ("failed_tasks", "Failed tasks.", lambda each: each.failed_tasks),
+            ("heap_peak_bytes", "Peak heap usage.", lambda each: each.heap_peak),
             (
                 "off_heap_peak_bytes",
-                "Most memory beside the heap.",
+                "Peak off-heap memory.",
                 lambda each: each.off_heap_peak,
             ),
             ("storage_used_bytes", "Memory for cached blocks.", lambda each: each.storage_used),
         )
         for name, words, value in columns:
-            family = _family(f"executor_{name}", f"Spark's own figure: {words}", "executor")
-            for each in self._executors[:MOST_EXECUTORS]:
+            family = _family(f"executor_{name}", f"Spark's own metric: {words}", "executor")
+            for each in self._executors[:MAX_EXECUTORS]:
                 family.add_metric([each.id], value(each))
             yield family
 
     def _of_batch(self) -> Iterator[Metric]:
         batch = self._batch
-        rows = _family("batch_rows_per_second", "Spark's own figure of the last batch.", "kind")
-        state = _family("state_rows", "Spark's own figure: rows of state.")
-        memory = _family("state_memory_bytes", "Spark's own figure: memory of the state.")
+        rows = _family("batch_rows_per_second", "Spark's own metric of the last batch.", "kind")
+        state = _family("state_rows", "Spark's own metric: rows of state.")
+        memory = _family("state_memory_bytes", "Spark's own metric: memory of the state.")
         watermark = _family("watermark_timestamp_seconds", "Event time up to which data is final.")
         if batch is not None:
             rows.add_metric(["input"], batch.input_rows_per_second)
@@ -179,7 +183,7 @@ class Metrics:
         yield from (rows, state, memory, watermark)
 
     def _bounded(self, reason: str) -> str:
-        if len(self._reasons) < MOST_REASONS:
+        if len(self._reasons) < MAX_REASONS:
             self._reasons.add(reason)
         return reason if reason in self._reasons else OTHER
 
@@ -194,13 +198,13 @@ class Metrics:
 
 
 class _Snapshot(Collector):
-    """Series that come and go, made when they are asked for."""
+    """Series whose labels change, built at each scrape."""
 
-    def __init__(self, made: Callable[[], Iterator[Metric]]) -> None:
-        self._made = made
+    def __init__(self, build: Callable[[], Iterator[Metric]]) -> None:
+        self._build = build
 
     def collect(self) -> Iterable[Metric]:
-        return self._made()
+        return self._build()
 
 
 def _family(name: str, words: str, *labels: str) -> GaugeMetricFamily:

@@ -1,4 +1,4 @@
-"""Publishes the report as an annotation of the pod, without ever making the supervisor wait."""
+"""Publishes the report as an annotation of the pod, in a thread: the supervisor never waits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RETRY_SECONDS = 3.0
 
 
 class ReportPublisher:
-    """Takes every report, and patches the pod with those that are due, from its own thread."""
+    """Takes every report, and patches the pod with the reports that are due."""
 
     def __init__(self, api: Api, pod_name: str) -> None:
         self._api = api
@@ -24,25 +24,25 @@ class ReportPublisher:
         self._latest: DriverReport | None = None
         self._changed = threading.Event()
         self._idle = threading.Event()
-        threading.Thread(target=self._keep_publishing, name="reporter", daemon=True).start()
+        threading.Thread(target=self._run, name="reporter", daemon=True).start()
 
     def publish(self, report: DriverReport) -> None:
-        """Hands a report over; comes back at once."""
+        """Takes a report; returns at once."""
         if report != self._latest:
             self._latest = report
             self._idle.clear()
             self._changed.set()
 
     def flush(self, seconds: float) -> None:
-        """Waits, within bounds, until the newest report is out."""
+        """Waits up to `seconds` until the newest report is published."""
         self._idle.wait(seconds)
 
-    def _keep_publishing(self) -> None:
+    def _run(self) -> None:
         published: DriverReport | None = None
         published_at = 0.0
-        was_well = True
+        succeeded = True
         while True:
-            # A report of numbers alone comes due later, so look again at the slow beat.
+            # A report that changes only numbers becomes due later.
             self._changed.wait(NUMBERS_INTERVAL_SECONDS)
             self._changed.clear()
             report = self._latest
@@ -51,13 +51,13 @@ class ReportPublisher:
                 continue
             try:
                 self._api.annotate(self._pod_name, ANNOTATION_REPORT, as_annotation(report))
-            except Exception as error:  # the API server's troubles are not the query's
-                if was_well:
+            except Exception as error:  # a failure of the API server must not stop the query
+                if succeeded:
                     log_event("the report was not published", logging.WARNING, error=str(error))
-                was_well = False
+                succeeded = False
                 time.sleep(_RETRY_SECONDS)
                 self._changed.set()
             else:
-                published, published_at, was_well = report, time.monotonic(), True
+                published, published_at, succeeded = report, time.monotonic(), True
                 if report is self._latest:
                     self._idle.set()

@@ -1,4 +1,4 @@
-"""What the driver says about its query: the annotation's contents and the termination message."""
+"""The contents of the report annotation, and the termination message."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.logs import log_event
 
 # The kubelet keeps 4096 bytes of a termination message.
-_LONGEST_TERMINATION_MESSAGE = 3000
+_MAX_TERMINATION_MESSAGE_CHARACTERS = 3000
 # Seconds between reports that differ in numbers only.
 NUMBERS_INTERVAL_SECONDS = 10.0
 _NUMBERS = ("epoch", "lag", "committed_offsets", "committed_offsets_omitted")
 
 
 def as_annotation(report: DriverReport) -> str:
-    """The report as JSON, without what is not known."""
+    """The report as JSON, without unknown values."""
     return report.model_dump_json(by_alias=True, exclude_none=True)
 
 
 def is_due(report: DriverReport, last: DriverReport | None, seconds_since_last: float) -> bool:
-    """Whether to publish: a transition at once, numbers at a slow beat, nothing twice."""
+    """Whether to publish: a change of state at once, changed numbers after an interval."""
     if last is None:
         return True
     if report == last:
@@ -58,9 +58,13 @@ def committed_offsets(committed: Offsets) -> tuple[list[CommittedOffset], int | 
 
 
 def last_repair(repair: RepairPlan, now: datetime) -> LastRepair:
-    """What a repair is reported as: by its gravest mending, with all of them in the message."""
+    """The report of a repair: its most severe kind, and all kinds in the message."""
     first = most_severe(repair.repairs)
-    onward = "it begins" if repair.epoch is None else f"it goes on from epoch {repair.epoch}"
+    onward = (
+        "the stream starts without a commit"
+        if repair.epoch is None
+        else f"the stream continues from epoch {repair.epoch}"
+    )
     return LastRepair(
         reason=first.kind,
         cause=first.cause,
@@ -70,10 +74,12 @@ def last_repair(repair: RepairPlan, now: datetime) -> LastRepair:
 
 
 def write_termination_message(path: Path | None, failure: LastFailure) -> None:
-    """Leaves the reason where the kubelet picks it up; a driver without one just ends."""
+    """Writes the failure where the kubelet reads it; does nothing without a path."""
     if path is None:
         return
-    short = failure.model_copy(update={"message": failure.message[:_LONGEST_TERMINATION_MESSAGE]})
+    short = failure.model_copy(
+        update={"message": failure.message[:_MAX_TERMINATION_MESSAGE_CHARACTERS]}
+    )
     try:
         path.write_text(short.model_dump_json(by_alias=True))
     except OSError as error:

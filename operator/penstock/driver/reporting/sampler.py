@@ -1,4 +1,4 @@
-"""Measures at a slow beat what the loop should not wait for: record latency, executors' figures."""
+"""Samples what the loop should not wait for: record latency, and Spark's own metrics."""
 
 from __future__ import annotations
 
@@ -22,66 +22,66 @@ from penstock.driver.spark.batch_metrics import BatchMetrics
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BEAT = 10.0
+INTERVAL_SECONDS = 10.0
 
 
-class Sampled(Protocol):
-    """The query that is sampled, as far as the sampler looks at it."""
+class SampledQuery(Protocol):
+    """What the sampler needs to know of the runtime."""
 
     @property
     def session(self) -> SparkSession | None:
-        """Spark, while it is up."""
+        """The Spark session, if one runs."""
 
     @property
     def offset_range(self) -> OffsetRange | None:
-        """The records of the newest commit, where they are known."""
+        """The records of the newest commit; None where they are unknown."""
 
     def last_batch(self) -> BatchMetrics | None:
-        """Spark's own figures of the last batch, in the modes that have batches."""
+        """Spark's metrics of the last batch; None in continuous mode."""
 
 
 class Sampler:
-    """A thread of its own, until its event is set; what fails is told once and tried again."""
+    """Samples in a thread until `stop`. Logs a failing measurement once, and retries it."""
 
     def __init__(
         self,
-        runtime: Sampled,
+        runtime: SampledQuery,
         jvm: Jvm,
         spec: StreamSpec,
         secrets: Path,
         metrics: Metrics,
-        beat: float = BEAT,
+        interval: float = INTERVAL_SECONDS,
     ) -> None:
         self._runtime = runtime
         self._jvm = jvm
         self._source: KafkaSource | None = spec.source.kafka
         self._secrets = secrets
         self._metrics = metrics
-        self._beat = beat
+        self._interval = interval
         self._probe: LatencyProbe | None = None
         self._sampled: OffsetRange | None = None
         self._rng = random.Random()  # noqa: S311
         self._failing: set[str] = set()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._keep_measuring, name="measurer", daemon=True)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._thread.start()
 
-    def end(self) -> None:
-        """No more calls into the JVM after this, or after a moment at most."""
-        self._over.set()
+    def stop(self) -> None:
+        """Ends the calls into the JVM; waits up to 2 s for one that is under way."""
+        self._stopped.set()
         self._thread.join(2.0)
 
-    def _keep_measuring(self) -> None:
-        while not self._over.wait(self._beat) and self._jvm.exit_code is None:
-            self._try("the executors' figures", self._look_at_executors)
-            self._try("Spark's figures of the last batch", self._look_at_batch)
-            self._try("the latency of records", self._sample_latency)
+    def _run(self) -> None:
+        while not self._stopped.wait(self._interval) and self._jvm.exit_code is None:
+            self._try("the executors' metrics", self._sample_executors)
+            self._try("Spark's metrics of the last batch", self._sample_batch)
+            self._try("the record latency", self._sample_latency)
         self._close()
 
     def _try(self, what: str, measure: Callable[[], None]) -> None:
         try:
             measure()
-        except Exception as error:  # whatever it is, the query runs on
+        except Exception as error:  # a failed measurement must not stop the query
             self._close()
             if what not in self._failing and self._jvm.exit_code is None:
                 cause = classify_exception(error).message
@@ -90,12 +90,12 @@ class Sampler:
         else:
             self._failing.discard(what)
 
-    def _look_at_executors(self) -> None:
+    def _sample_executors(self) -> None:
         session = self._runtime.session
-        known = [] if session is None else executor_metrics.collect(session.sparkContext)
-        self._metrics.set_executors(known)
+        executors = [] if session is None else executor_metrics.collect(session.sparkContext)
+        self._metrics.set_executors(executors)
 
-    def _look_at_batch(self) -> None:
+    def _sample_batch(self) -> None:
         self._metrics.set_batch(self._runtime.last_batch())
 
     def _sample_latency(self) -> None:

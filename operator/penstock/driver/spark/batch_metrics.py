@@ -1,6 +1,7 @@
-"""Spark's own figures of a batch, which the micro-batch and real-time engines give.
+"""Spark's own metrics of a batch, from the micro-batch and real-time engines.
 
-(StreamingQueryProgress. Continuous mode gives none: measured, Spark 4.2 and 4.3.)
+They come from StreamingQueryProgress, which continuous mode does not have (measured, Spark 4.2 and
+4.3).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BatchMetrics:
-    """Of the last batch."""
+    """The metrics of the last batch."""
 
     input_rows_per_second: float
     processed_rows_per_second: float
@@ -28,13 +29,13 @@ class BatchMetrics:
 
 
 def last_batch(query: StreamingQuery) -> BatchMetrics | None:
-    """None before the first batch, and in continuous mode."""
+    """The metrics of the last batch; None before the first, and in continuous mode."""
     progress = query._jsq.lastProgress()
     return None if progress is None else read(progress.json())
 
 
 def read(progress: str) -> BatchMetrics:
-    """The figures in a progress report's JSON; a rate that could not be measured is 0."""
+    """The metrics in a progress report's JSON; a rate that Spark could not measure is 0."""
     document = json.loads(progress)
     state = document.get("stateOperators") or []
     watermark = (document.get("eventTime") or {}).get("watermark")
@@ -48,5 +49,5 @@ def read(progress: str) -> BatchMetrics:
 
 
 def _rate(value: float | str | None) -> float:
-    """NaN and Infinity arrive as text, or not at all."""
+    """Spark writes NaN and Infinity as text, or not at all."""
     return float(value) if isinstance(value, int | float) else 0.0

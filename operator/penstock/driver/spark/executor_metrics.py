@@ -1,6 +1,6 @@
-"""Spark's own figures of its executors, which it has without its web interface too.
+"""Spark's own metrics of its executors, which it also has without its web interface.
 
-Peaks come with the executors' heartbeats, every ten seconds (spark.executor.heartbeatInterval).
+Peaks arrive with the executors' heartbeats, every ten seconds (spark.executor.heartbeatInterval).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ExecutorMetrics:
-    """One executor; `driver` where driver and tasks share a JVM. Sizes in bytes."""
+    """One executor; its id is `driver` where driver and tasks share a JVM. Sizes in bytes."""
 
     id: str
     cores: int
@@ -23,15 +23,15 @@ class ExecutorMetrics:
 
 
 def collect(spark_context: Any) -> list[ExecutorMetrics]:
-    """Of every executor that is there (AppStatusStore, which Spark's own endpoints read too)."""
+    """The metrics of every active executor (from AppStatusStore, as in Spark's own endpoints)."""
     java = spark_context._jsc.sc()
     found = java.statusStore().executorList(True)
-    everyone = [_figures(found.apply(i)) for i in range(found.length())]
-    others = [each for each in everyone if each.id != "driver"]
-    return others or everyone
+    all_of_them = [_read(found.apply(i)) for i in range(found.length())]
+    others = [each for each in all_of_them if each.id != "driver"]
+    return others or all_of_them
 
 
-def _figures(summary: Any) -> ExecutorMetrics:
+def _read(summary: Any) -> ExecutorMetrics:
     peaks = summary.peakMemoryMetrics()
 
     def peak(name: str) -> int:

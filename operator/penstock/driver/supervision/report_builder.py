@@ -99,7 +99,7 @@ class ReportBuilder:
             partitions=observation.partitions,
             executors=requested.executors if requested else None,
             registered_executors=observation.executors if observation.has_session else None,
-            cores=observation.cores_wanted if observation.has_session else None,
+            cores=observation.desired_cores if observation.has_session else None,
             registered_cores=observation.cores if observation.has_session else None,
             epoch=observation.epoch,
             committed=state.committed and query_state is not QueryState.STOPPING,

@@ -82,8 +82,8 @@ class QueryRuntime:
             now=time.monotonic(),
             failure=failure,
             partitions=self._partition_count,
-            cores_wanted=desired.cores if desired else 0,
-            cores_requested=self._size.cores if self._size else 0,
+            desired_cores=desired.cores if desired else 0,
+            requested_cores=self._size.cores if self._size else 0,
             executors=ready,
             cores=cores,
             has_session=self.has_session,
@@ -256,7 +256,7 @@ class QueryRuntime:
         self._frame = frame
 
     def request_executors(self) -> None:
-        """Asks for more executors. A local session stops instead, to start again with more cores."""
+        """Asks for more executors. A local session stops instead and starts with more cores."""
         desired = self._desired_size()
         assert desired is not None
         assert self._session is not None

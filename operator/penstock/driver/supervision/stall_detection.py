@@ -52,7 +52,7 @@ def cores_lost(state: State, observation: Observation, policy: RestartPolicy) ->
     return Failure(
         CORES_LOST,
         f"No epoch was committed within {policy.cores_timeout:.0f} s with {observation.cores} of "
-        f"{observation.cores_wanted} cores. Spark restarts with new executors.",
+        f"{observation.desired_cores} cores. Spark restarts with new executors.",
     )
 
 

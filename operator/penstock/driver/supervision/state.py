@@ -19,8 +19,8 @@ class Observation:
     """The failure since the last observation."""
     partitions: int | None = None
     """Partitions of the source; None before they were discovered, and after a reset."""
-    cores_wanted: int = 0
-    cores_requested: int = 0
+    desired_cores: int = 0
+    requested_cores: int = 0
     cores: int = 0
     """Cores that are registered and ready for tasks."""
     executors: int = 0

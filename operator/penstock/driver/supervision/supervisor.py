@@ -80,7 +80,7 @@ def _or_lost_executor(failure: Failure, observation: Observation) -> Failure:
     if (
         failure.reason == TASK_FAILED
         and observation.has_session
-        and observation.cores < observation.cores_wanted
+        and observation.cores < observation.desired_cores
     ):
         return replace(failure, reason=stall_detection.EXECUTOR_LOST)
     return failure
@@ -155,11 +155,11 @@ def _towards_start(state: State, observation: Observation) -> tuple[State, Actio
         return state, Action.DISCOVER
     if not observation.has_session:
         return replace(state, query_checked=False), Action.START_SESSION
-    if observation.cores_requested < observation.cores_wanted:
+    if observation.requested_cores < observation.desired_cores:
         return state, Action.REQUEST_EXECUTORS
     if not state.query_checked:
         return replace(state, query_checked=True), Action.CHECK_QUERY
-    if observation.cores < observation.cores_wanted:
+    if observation.cores < observation.desired_cores:
         return state, Action.WAIT
     started = replace(
         state,
@@ -186,9 +186,9 @@ def _while_running(
         return _on_failure(state, failure, observation.now, policy, jitter)
     state = replace(state, previous_cores=observation.cores)
     state = _with_source_outage(state, observation)
-    if observation.cores_requested < observation.cores_wanted:
+    if observation.requested_cores < observation.desired_cores:
         return state, Action.REQUEST_EXECUTORS
-    if observation.cores < observation.cores_wanted:
+    if observation.cores < observation.desired_cores:
         state = replace(state, cores_complete_at=observation.now)
         failure = stall_detection.cores_lost(state, observation, policy)
     elif observation.partitions_added:
@@ -254,10 +254,10 @@ def describe(
         return QueryState.FAILED, state.failure.message
     if state.completed:
         return QueryState.COMPLETED, ""
-    cores = f"{observation.cores} of {observation.cores_wanted} cores"
+    cores = f"{observation.cores} of {observation.desired_cores} cores"
     if (
         observation.has_session
-        and observation.cores < observation.cores_wanted
+        and observation.cores < observation.desired_cores
         and state.retry_at is None
     ):
         return QueryState.WAITING_FOR_CORES, cores

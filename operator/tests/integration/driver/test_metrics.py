@@ -25,7 +25,7 @@ def test_numbers(topics: Topics, jvm: Jvm, tmp_path: Path, trigger: dict[str, An
     flow = number_flow(topics, source, sink, trigger)
     began = time.time()
     with running(flow, jvm, tmp_path) as driver:
-        measurer = Sampler(driver.runtime, jvm, flow.spec, tmp_path, driver.metrics, beat=0.2)
+        sampler = Sampler(driver.runtime, jvm, flow.spec, tmp_path, driver.metrics, interval=0.2)
         topics.send(source, range(10))
         driver.wait("the first", lambda _: numbers(driver.metrics)["epoch"] >= 0)
         sent = 10
@@ -50,7 +50,7 @@ def test_numbers(topics: Topics, jvm: Jvm, tmp_path: Path, trigger: dict[str, An
 
         wait_for("the end of the topic", at_the_end)
         found = numbers(driver.metrics)
-        measurer.end()
+        sampler.stop()
     assert 0 < found["committed_records_total"] <= sent
     assert began < found["last_epoch_commit_timestamp_seconds"] < time.time()
     assert found["epoch_commit_duration_seconds_count"] > 0

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
-from penstock.driver.reporting.record_latency import draw
+from penstock.driver.reporting.record_latency import choose_records
 
 
 def write(folder: Path, epoch: int, offset: int | None, planned: float, committed: float) -> None:
@@ -63,9 +63,9 @@ def test_records_are_drawn_within_the_epoch() -> None:
         {"in": {0: 10, 1: 5, 2: 0}}, {"in": {0: 12, 1: 5, 2: 1, 3: 7}}, committed_at=0.0
     )
     assert offset_range.records() == 3
-    drawn = {record for n in range(50) for record in draw(offset_range, random.Random(n))}
+    drawn = {record for n in range(50) for record in choose_records(offset_range, random.Random(n))}
     assert drawn == {("in", 0, 10), ("in", 0, 11), ("in", 2, 0)}
     wide = OffsetRange(
         {"in": dict.fromkeys(range(99), 0)}, {"in": dict.fromkeys(range(99), 1)}, 0.0
     )
-    assert len(draw(wide, random.Random(1))) == 8
+    assert len(choose_records(wide, random.Random(1))) == 8

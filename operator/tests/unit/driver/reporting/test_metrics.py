@@ -9,7 +9,7 @@ from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.progress import Commit, OffsetRange
 from penstock.driver.failures import Failure
-from penstock.driver.reporting.metrics import MOST_PARTITIONS, MOST_REASONS, OTHER, PREFIX, Metrics
+from penstock.driver.reporting.metrics import MAX_PARTITIONS, MAX_REASONS, OTHER, PREFIX, Metrics
 from penstock.driver.spark import batch_metrics
 from penstock.driver.spark.executor_metrics import ExecutorMetrics
 
@@ -46,7 +46,7 @@ def test_a_report() -> None:
     assert found["state{state=Running}"] == 1
     assert found["state{state=Failed}"] == 0
     assert found["source_partitions"] == 4
-    assert found["executor_cores{kind=wanted}"] == 4
+    assert found["executor_cores{kind=desired}"] == 4
     assert found["executor_cores{kind=registered}"] == 3
     assert found["lag_records"] == 12
 
@@ -115,11 +115,11 @@ def test_a_batch() -> None:
 
 def test_series_are_bounded() -> None:
     metrics = Metrics()
-    wide = {"in": dict.fromkeys(range(MOST_PARTITIONS + 1), 1)}
+    wide = {"in": dict.fromkeys(range(MAX_PARTITIONS + 1), 1)}
     metrics.set_offsets(wide, wide)
-    for n in range(2 * MOST_REASONS):
+    for n in range(2 * MAX_REASONS):
         metrics.count_failure(Failure(f"Reason{n}", ""))
     found = numbers(metrics)
     assert not any("partition=" in name for name in found)
-    assert found[f"failures_total{{permanent=false,reason={OTHER}}}"] == MOST_REASONS
-    assert sum("failures_total" in name for name in found) == MOST_REASONS + 1
+    assert found[f"failures_total{{permanent=false,reason={OTHER}}}"] == MAX_REASONS
+    assert sum("failures_total" in name for name in found) == MAX_REASONS + 1

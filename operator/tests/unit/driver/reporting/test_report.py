@@ -82,7 +82,7 @@ def test_a_repair_is_reported_by_its_gravest_mending() -> None:
         reason="TornCommit",
         cause=Cause.DAMAGE,
         message="UncommittedOffsets (offsets/8, offsets/9, offsets/10 and 3 more); "
-        "TornCommit (commits/8); it goes on from epoch 7",
+        "TornCommit (commits/8); the stream continues from epoch 7",
         time=now,
     )
 

@@ -25,8 +25,8 @@ def observations(draw: st.DrawFn) -> Observation:
         now=draw(st.floats(0, 500)),
         failure=draw(FAILURES),
         partitions=partitions,
-        cores_wanted=wanted if partitions else 0,
-        cores_requested=draw(st.integers(0, 4)) if has_session else 0,
+        desired_cores=wanted if partitions else 0,
+        requested_cores=draw(st.integers(0, 4)) if has_session else 0,
         cores=draw(st.integers(0, 4)) if has_session else 0,
         has_session=has_session,
         has_query=has_session and draw(st.booleans()),
@@ -59,7 +59,7 @@ def test_invariants_over_random_histories(
         if observation.failure is not None and observation.failure.permanent:
             assert what is Action.STOP_SESSION
         if what is Action.START_QUERY:
-            assert observation.cores >= observation.cores_wanted > 0
+            assert observation.cores >= observation.desired_cores > 0
             assert not observation.has_query
             assert not before.failed_permanently
             assert state.restarts - before.restarts in (0, 1)

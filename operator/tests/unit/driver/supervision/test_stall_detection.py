@@ -23,7 +23,7 @@ from testkit.driver.observations import PASSING, POLICY, UP, action, after, runn
 def test_no_commit_short_of_cores_is_not_stuck() -> None:
     state, observation = running(epoch=3)
     late = replace(
-        observation, now=100.0 + POLICY.commit_timeout + 1, cores_wanted=6, cores_requested=6
+        observation, now=100.0 + POLICY.commit_timeout + 1, desired_cores=6, requested_cores=6
     )
     assert action(state, late) is Action.WAIT
     # The clock of its patience begins when the cores are there.
@@ -35,7 +35,7 @@ def test_a_query_short_of_cores_is_not_ready_for_long_and_starts_anew_in_the_end
     """Whatever keeps the executors away: a new session asks for new ones."""
     state, observation = running(epoch=3)
     state = after(state, replace(observation, epoch=4))
-    short = replace(observation, epoch=4, cores_wanted=6, cores_requested=6)
+    short = replace(observation, epoch=4, desired_cores=6, requested_cores=6)
     assert is_ready(after(state, short), short, POLICY)
     late = replace(short, now=100.0 + POLICY.commit_timeout + 1)
     assert not is_ready(after(state, late), late, POLICY)
@@ -143,7 +143,7 @@ def test_a_lost_executor_stops_the_query_at_once() -> None:
 
 def test_cores_that_a_grown_query_has_lost_again_stop_it_too() -> None:
     state, observation = running(epoch=3)
-    grown = replace(observation, cores_wanted=6, cores_requested=6, cores=6)
+    grown = replace(observation, desired_cores=6, requested_cores=6, cores=6)
     state = after(state, grown)
     assert action(state, replace(grown, cores=4)) is Action.STOP_QUERY
 

@@ -43,8 +43,8 @@ def test_a_query_is_never_started_short_of_cores() -> None:
 
 def test_more_partitions_ask_for_executors_first() -> None:
     state, observation = running(epoch=3)
-    assert action(state, replace(observation, cores_wanted=6)) is Action.REQUEST_EXECUTORS
-    short = replace(observation, cores_wanted=6, cores_requested=6)
+    assert action(state, replace(observation, desired_cores=6)) is Action.REQUEST_EXECUTORS
+    short = replace(observation, desired_cores=6, requested_cores=6)
     assert action(state, short) is Action.WAIT
     assert describe(state, short, POLICY) == (QueryState.WAITING_FOR_CORES, "4 of 6 cores")
 
@@ -223,9 +223,9 @@ def test_a_query_that_hangs_because_its_source_is_away_says_so() -> None:
 def test_a_query_that_its_source_has_outgrown_is_started_anew_once_there_are_cores() -> None:
     """It is no failure, and not counted as one."""
     state, observation = running()
-    grown = replace(observation, partitions=5, cores_wanted=5, partitions_added=True)
+    grown = replace(observation, partitions=5, desired_cores=5, partitions_added=True)
     assert action(state, grown) is Action.REQUEST_EXECUTORS
-    asked = replace(grown, cores_requested=5)
+    asked = replace(grown, requested_cores=5)
     assert action(state, asked) is Action.WAIT
     state, what = decide(state, replace(asked, cores=5), POLICY, 0.5)
     assert what is Action.STOP_QUERY

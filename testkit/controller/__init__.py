@@ -1,1 +1,1 @@
-"""A cluster in memory for the operator, and objects to put into it."""
+"""A cluster in memory and a real control plane for the operator, and sample objects."""

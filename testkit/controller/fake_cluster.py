@@ -1,4 +1,4 @@
-"""The rest of Kubernetes, played step by step: garbage collector, StatefulSets, kubelet, driver."""
+"""A cluster in memory: API server, garbage collector, StatefulSets, kubelet and driver."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from testkit.controller import samples
 from testkit.controller.fake_kubernetes_api import Clock, FakeKubernetesApi
 
 KEY = Key("default", samples.NAME)
-# Far more turns than anything here needs: a stream that has not settled by then never will.
-_MANY = 30
+# Far more steps than any test needs. A stream that has not settled by then never will.
+_MAX_STEPS = 30
 
 
 class FakeCluster:
-    """One stream in a cluster in memory; the operator can be restarted, or away, at any time."""
+    """A cluster with one stream. The operator can be restarted, or away, at any time."""
 
     def __init__(self) -> None:
         self.clock = Clock()
         self.api = FakeKubernetesApi(self.clock)
         self.metrics = Metrics()
         self.drivers_started: list[str] = []
-        # Whether the StatefulSet controller leaves a pod alone that never got ready.
-        self.spares_unready_pods = False
+        # Whether the StatefulSet controller keeps a pod that was never ready.
+        self.keeps_unready_pods = False
         self.restart_operator()
 
     # What people do.
@@ -57,24 +57,24 @@ class FakeCluster:
         self.reconciler = Reconciler(self.api, self.metrics, samples.IMAGE, self.clock)
 
     def reconcile(self) -> list[str]:
-        """One look at the stream; the result is what was written."""
+        """Reconciles the stream once, and returns what was written."""
         before = len(self.api.writes)
         asyncio.run(self.reconciler.reconcile(KEY))
         return self.api.writes[before:]
 
     def settle(self) -> None:
-        """Operator and cluster take turns until neither changes anything."""
-        for _ in range(_MANY):
+        """Runs operator and cluster in turn until neither changes anything."""
+        for _ in range(_MAX_STEPS):
             self.clock.advance(11)
-            wrote, moved = self.reconcile(), self.turn()
+            wrote, moved = self.reconcile(), self.step()
             if not wrote and not moved:
                 return
-        raise AssertionError(f"never settles: {self.api.writes[-20:]}")
+        raise AssertionError(f"the stream does not settle: {self.api.writes[-20:]}")
 
     # What the cluster does.
 
-    def turn(self) -> bool:
-        """One turn of all controllers and of the kubelet; whether anything changed."""
+    def step(self) -> bool:
+        """Runs all controllers and the kubelet once. Returns whether anything changed."""
         before = copy.deepcopy(self.api.objects)
         self.collect_garbage()
         for each in self.api.of_kind(objects.STATEFUL_SET):
@@ -91,7 +91,7 @@ class FakeCluster:
                 self.api.remove(each)
 
     def _stateful_set(self, owner: Manifest) -> None:
-        """One pod of the newest revision; another revision's is gone before it is made."""
+        """Runs one pod of the newest revision. A pod of another revision is deleted first."""
         template = owner["spec"]["template"]
         text = json.dumps(template, sort_keys=True).encode()
         revision = f"{owner['metadata']['name']}-{hashlib.sha256(text).hexdigest()[:10]}"
@@ -102,13 +102,13 @@ class FakeCluster:
         self.api.put({**owner, "status": status})
         pod = self.pod
         if pod is None:
-            self._make_pod(owner, template, revision)
+            self._create_pod(owner, template, revision)
         elif objects.labels_of(pod)["controller-revision-hash"] != revision and not (
-            self.spares_unready_pods and not DriverPod(pod).ready
+            self.keeps_unready_pods and not DriverPod(pod).ready
         ):
             self.api.remove(pod)
 
-    def _make_pod(self, owner: Manifest, template: Manifest, revision: str) -> None:
+    def _create_pod(self, owner: Manifest, template: Manifest, revision: str) -> None:
         meta = copy.deepcopy(template["metadata"])
         meta["labels"]["controller-revision-hash"] = revision
         meta |= {
@@ -121,7 +121,7 @@ class FakeCluster:
         self.drivers_started.append(meta["annotations"][naming.ANNOTATION_SPEC_HASH])
 
     def _kubelet_and_driver(self, pod: Manifest) -> None:
-        """Starts a new pod if all it mounts is there; the driver then runs its query."""
+        """Starts a new pod if everything that it mounts exists. The driver then runs its query."""
         if "status" in pod or not self._mounts_exist(pod):
             return
         spec_hash = objects.annotations_of(pod)[naming.ANNOTATION_SPEC_HASH]
@@ -136,25 +136,25 @@ class FakeCluster:
                 return False
         return True
 
-    def put_pod(self, said: DriverReport | None = None, **status: Any) -> None:
-        """The driver's pod as the kubelet and the driver would leave it."""
+    def put_pod(self, report: DriverReport | None = None, **status: Any) -> None:
+        """Writes the driver's pod as the kubelet and the driver would."""
         pod = self.pod
         assert pod is not None
-        like = samples.driver_pod("", said, **status)
+        like = samples.driver_pod("", report, **status)
         annotations = {**objects.annotations_of(pod)}
-        if said is not None:
+        if report is not None:
             annotations |= objects.annotations_of(like)
-            annotations[naming.ANNOTATION_SPEC_HASH] = said.spec_hash
+            annotations[naming.ANNOTATION_SPEC_HASH] = report.spec_hash
         meta = {**pod["metadata"], "annotations": annotations}
         self.api.put({**pod, "metadata": meta, "status": like["status"]})
 
     def report(self, **fields: Any) -> None:
-        """The driver says something new."""
+        """Publishes a new report of the driver."""
         pod = self.pod
         assert pod is not None
         self.put_pod(samples.report(self.running_hash, **fields))
 
-    # What there is to see.
+    # What tests look at.
 
     @property
     def stream(self) -> Manifest:
@@ -182,7 +182,7 @@ class FakeCluster:
         return objects.annotations_of(pod)[naming.ANNOTATION_SPEC_HASH] if pod else ""
 
     def children(self) -> set[str]:
-        """Everything there is beside the stream."""
+        """All objects except the stream."""
         return {
             f"{each['kind']} {each['metadata']['name']}"
             for each in self.api.objects.values()

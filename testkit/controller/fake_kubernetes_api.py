@@ -1,4 +1,4 @@
-"""A cluster in memory behind the operator's one seam, and a clock that stands still."""
+"""An API server in memory, and a clock that tests set."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Id = tuple[str, str, str]
 
 
 class Killed(BaseException):
-    """The operator's process is gone, at this very point."""
+    """The operator's process dies here."""
 
 
 class Clock:
-    """Time that moves when told to."""
+    """A clock that only `advance` moves."""
 
     def __init__(self) -> None:
         self.time = datetime(2026, 11, 21, tzinfo=UTC)
@@ -37,11 +37,10 @@ class Clock:
 
 
 class FakeKubernetesApi:
-    """What the API server does as far as the operator depends on it.
+    """An API server, as far as the operator depends on one.
 
-    An object is what others wrote with what the operator applied on top; a field that is no
-    longer applied goes. Everything that is written is counted, and the process can be made to die
-    just before or just after a write.
+    Apply merges a manifest into what others wrote, and removes fields that are no longer applied.
+    Every write is counted, and a test can kill the process just before or just after a write.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -55,7 +54,7 @@ class FakeKubernetesApi:
         self._applied: dict[Id, Manifest] = {}
         self._numbers = itertools.count(1)
 
-    # What the operator calls.
+    # Requests of the operator.
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         return copy.deepcopy(self.objects.get((kind.kind, namespace, name)))
@@ -91,12 +90,12 @@ class FakeKubernetesApi:
             self._write(f"delete {ref.kind.kind}", lambda: self.remove(there))
 
     async def create_event(self, event: Manifest) -> None:
-        self._write("event", lambda: self._keep(event))
+        self._write("event", lambda: self._record(event))
 
-    # What others do to the cluster.
+    # Changes by others.
 
     def put(self, manifest: Manifest) -> Manifest:
-        """Writes an object as someone else would."""
+        """Writes an object as another client would."""
         ident = _id(manifest)
         there = self.objects.get(ident)
         merged = copy.deepcopy(manifest)
@@ -112,18 +111,18 @@ class FakeKubernetesApi:
             meta["generation"] = there["metadata"]["generation"] + int(changed)
         meta["resourceVersion"] = str(next(self._numbers))
         self.objects[ident] = merged
-        self._tell(merged)
+        self._notify(merged)
         return merged
 
     def remove(self, manifest: Manifest) -> Manifest:
-        """Takes an object away at once."""
+        """Removes an object at once."""
         self._applied.pop(_id(manifest), None)
         gone = self.objects.pop(_id(manifest))
-        self._tell(gone)
+        self._notify(gone)
         return gone
 
     def one(self, kind: Kind, name: str, namespace: str = "default") -> Manifest:
-        """A copy of an object that must be there."""
+        """A copy of an object that must exist."""
         return copy.deepcopy(self.objects[(kind.kind, namespace, name)])
 
     def has(self, kind: Kind, name: str, namespace: str = "default") -> bool:
@@ -134,7 +133,7 @@ class FakeKubernetesApi:
             copy.deepcopy(each) for (name, _, _), each in self.objects.items() if name == kind.kind
         ]
 
-    # How writing works.
+    # Writes.
 
     def _write(self, what: str, write: Callable[[], Manifest]) -> Manifest:
         number = len(self.writes) + 1
@@ -146,15 +145,15 @@ class FakeKubernetesApi:
             raise Killed
         return copy.deepcopy(result)
 
-    def _keep(self, event: Manifest) -> Manifest:
+    def _record(self, event: Manifest) -> Manifest:
         self.events.append(event)
         return event
 
     def _merge(self, manifest: Manifest) -> Manifest:
         ident = _id(manifest)
         there = copy.deepcopy(self.objects.get(ident, {}))
-        _take_away(there, self._applied.get(ident, {}), manifest)
-        _put_on_top(there, manifest)
+        _remove_unapplied(there, self._applied.get(ident, {}), manifest)
+        _merge_into(there, manifest)
         self._applied[ident] = copy.deepcopy(manifest)
         return self.put(there)
 
@@ -166,7 +165,7 @@ class FakeKubernetesApi:
         ]
         return self.put(changed)
 
-    def _tell(self, manifest: Manifest) -> None:
+    def _notify(self, manifest: Manifest) -> None:
         for listener in self.listeners:
             listener(manifest)
 
@@ -176,18 +175,18 @@ def _id(manifest: Manifest) -> Id:
     return kind_of(manifest).kind, meta["namespace"], meta["name"]
 
 
-def _take_away(there: Any, before: Any, now: Any) -> None:
-    """Removes what was applied before and is not any more."""
+def _remove_unapplied(there: Any, before: Any, now: Any) -> None:
+    """Removes the fields that were applied before and are not any more."""
     for field, value in before.items():
         if field not in now:
             there.pop(field, None)
         elif isinstance(value, dict) and isinstance(now[field], dict):
-            _take_away(there.get(field, {}), value, now[field])
+            _remove_unapplied(there.get(field, {}), value, now[field])
 
 
-def _put_on_top(there: Any, now: Any) -> None:
+def _merge_into(there: Any, now: Any) -> None:
     for field, value in now.items():
         if isinstance(value, dict) and isinstance(there.get(field), dict):
-            _put_on_top(there[field], value)
+            _merge_into(there[field], value)
         else:
             there[field] = copy.deepcopy(value)

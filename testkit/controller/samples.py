@@ -6,7 +6,6 @@ import copy
 from datetime import UTC, datetime
 from typing import Any
 
-from penstock.api import group_version
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
@@ -15,7 +14,7 @@ from penstock.controller.children import desired_stream
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.objects import Manifest
 from penstock.controller.observed.stream import ObservedStream, parse_stream
-from testkit.streams.specs import KAFKA_TO_KAFKA
+from testkit.streams.streams import KAFKA_TO_KAFKA, manifest
 
 NAME = "flags"
 IMAGE = "penstock-spark:test"
@@ -23,17 +22,12 @@ T0 = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def stream(**spec: Any) -> Manifest:
-    """A stream as people write it; keywords are fields of its spec."""
-    return {
-        "apiVersion": group_version.API_VERSION,
-        "kind": group_version.KIND,
-        "metadata": {"name": NAME, "namespace": "default"},
-        "spec": {**copy.deepcopy(KAFKA_TO_KAFKA), **spec},
-    }
+    """A stream as users write it. Keywords are fields of its spec."""
+    return manifest(NAME, {**copy.deepcopy(KAFKA_TO_KAFKA), **spec}, "default")
 
 
 def stored(**spec: Any) -> Manifest:
-    """A stream as the API server gives it."""
+    """A stream as the API server returns it."""
     raw = stream(**spec)
     raw["metadata"] |= {"uid": "stream-1", "resourceVersion": "1", "generation": 1}
     return raw
@@ -45,7 +39,7 @@ def observed(**spec: Any) -> ObservedStream:
 
 
 def desired(**spec: Any) -> DesiredStream:
-    """A stream that was read and found good."""
+    """A stream with a valid spec."""
     return desired_stream.resolve(
         ContinuousStream.model_validate(stream(**spec)), "stream-1", IMAGE
     )
@@ -57,7 +51,7 @@ AGGREGATE: dict[str, Any] = {
 
 
 def report(spec_hash: str, **fields: Any) -> DriverReport:
-    """A report of a query that runs as it should."""
+    """A report of a healthy query."""
     return DriverReport(
         **{
             "spec_hash": spec_hash,
@@ -75,11 +69,11 @@ def report(spec_hash: str, **fields: Any) -> DriverReport:
     )
 
 
-def driver_pod(spec_hash: str, said: DriverReport | None = None, **status: Any) -> Manifest:
-    """A pod of the driver, running and ready unless the status says otherwise."""
+def driver_pod(spec_hash: str, report: DriverReport | None = None, **status: Any) -> Manifest:
+    """A pod of the driver, running and ready by default."""
     annotations = {naming.ANNOTATION_SPEC_HASH: spec_hash}
-    if said is not None:
-        annotations[naming.ANNOTATION_REPORT] = said.model_dump_json(by_alias=True)
+    if report is not None:
+        annotations[naming.ANNOTATION_REPORT] = report.model_dump_json(by_alias=True)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -122,7 +116,7 @@ def executor_pod(number: int, **status: Any) -> Manifest:
 
 
 def stateful_set() -> Manifest:
-    """The driver's StatefulSet, as far as reading its pod needs it."""
+    """The driver's StatefulSet, as far as DriverPod needs it."""
     return {
         "apiVersion": objects.STATEFUL_SET.api_version,
         "kind": objects.STATEFUL_SET.kind,

@@ -26,23 +26,23 @@ class QueryState(StrEnum):
     RESTARTING = "Restarting"
     FAILED = "Failed"
     STOPPING = "Stopping"
-    COMPLETED = "Completed"  # trigger.availableNow has read what there was
+    COMPLETED = "Completed"  # trigger.availableNow has read all records
 
 
 class DriverReport(Report):
-    """What a driver says about its query, as an annotation on its own pod."""
+    """What a driver reports about its query, as an annotation on its own pod."""
 
     spec_hash: str = Field(description="naming.ANNOTATION_SPEC_HASH of the pod that reports.")
     state: QueryState
     message: Message = ""
     partitions: int | None = None
-    executors: int | None = Field(None, description="Executors asked for.")
+    executors: int | None = Field(None, description="Executors that Spark was asked for.")
     registered_executors: int | None = None
-    cores: int | None = Field(None, description="Cores asked for.")
+    cores: int | None = Field(None, description="Cores that the query needs.")
     registered_cores: int | None = None
     epoch: int | None = Field(None, description="The last committed epoch.")
     committed: bool = Field(
-        False, description="Whether this incarnation's query has committed an epoch since it began."
+        False, description="Whether the query has committed an epoch since its last start."
     )
     lag: int | None = Field(None, description="Records between committed and newest offsets.")
     committed_offsets: list[CommittedOffset] | None = Field(
@@ -53,10 +53,8 @@ class DriverReport(Report):
     committed_offsets_omitted: int | None = Field(
         None, description="How many partitions `committed_offsets` leaves out."
     )
-    query_restarts: int = Field(0, description="Restarts of the query by this driver process.")
+    query_restarts: int = Field(0, description="Restarts of the query in this driver process.")
     last_failure: LastFailure | None = None
     next_retry_time: datetime | None = None
-    checkpoint_repairs: int = Field(
-        0, description="What this driver process has put right in the checkpoint."
-    )
+    checkpoint_repairs: int = Field(0, description="Checkpoint repairs in this driver process.")
     last_repair: LastRepair | None = None

@@ -12,25 +12,25 @@ MANAGED_BY = "penstock"
 COMPONENT_DRIVER = "driver"
 COMPONENT_EXECUTOR = "executor"
 
-# The driver's own account of its query, JSON of status.DriverReport, on its own pod.
+# On the driver's pod: its report about the query, a driver_report.DriverReport as JSON.
 ANNOTATION_REPORT = f"{GROUP}/report"
-# The hash of the resolved spec, on the pod template: a change of it rolls the driver.
+# On the pod template: the hash of the resolved spec. A new hash makes a new driver pod.
 ANNOTATION_SPEC_HASH = f"{GROUP}/spec-hash"
 
-# How the pod tells its driver about itself (Kubernetes' downward API, and constants).
+# How the driver learns about its own pod (Kubernetes' downward API, and constants).
 ENV_POD_NAME = "PENSTOCK_POD_NAME"
 ENV_POD_IP = "PENSTOCK_POD_IP"
 ENV_SPEC_HASH = "PENSTOCK_SPEC_HASH"
 
 DRIVER_CONTAINER = "driver"
-# The user of the image, by number, because runAsNonRoot cannot judge a name.
+# The user of the image, by number, because runAsNonRoot cannot check a name.
 RUN_AS_USER = 185
 SPEC_FILE = "stream.yaml"
 SPEC_DIR = "/etc/penstock"
 CHECKPOINT_DIR = "/var/lib/penstock/checkpoint"
 WORK_DIR = "/opt/spark/work-dir"
-# Not below SPEC_DIR: nothing can be mounted inside a read-only volume. A folder for each Secret or
-# ConfigMap that the spec names, a file for each key it uses.
+# Not below SPEC_DIR, because nothing can be mounted inside a read-only volume. Each has a folder
+# for each Secret or ConfigMap that the spec names, with a file for each key that it uses.
 SECRETS_DIR = "/etc/penstock-secrets"
 PYTHON_DIR = "/etc/penstock-python"
 
@@ -41,27 +41,27 @@ HTTP_PORT = 8090
 
 
 def driver_name(stream: str) -> str:
-    """The StatefulSet, ServiceAccount and RoleBinding of a stream."""
+    """The name of a stream's StatefulSet, ServiceAccount and RoleBinding."""
     return f"{stream}-driver"
 
 
 def driver_pod_name(stream: str) -> str:
-    """The one pod of the StatefulSet."""
+    """The name of the only pod of the StatefulSet."""
     return f"{driver_name(stream)}-0"
 
 
 def config_name(stream: str, spec_hash: str) -> str:
-    """The ConfigMap that holds the resolved spec of this hash, and never another."""
+    """The name of the ConfigMap with the resolved spec of this hash."""
     return f"{stream}-spec-{spec_hash}"
 
 
 def checkpoint_claim_name(stream: str) -> str:
-    """The PersistentVolumeClaim that holds the checkpoint."""
+    """The name of the PersistentVolumeClaim of the checkpoint."""
     return f"{stream}-checkpoint"
 
 
 def stream_labels(stream: str, component: str) -> dict[str, str]:
-    """The labels every object of a stream carries. None of them is one that Argo CD tracks by."""
+    """The labels of every object of a stream. Argo CD tracks objects by none of them."""
     return {
         LABEL_STREAM: stream,
         LABEL_COMPONENT: component,

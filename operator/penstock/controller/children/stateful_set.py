@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.contract import naming, sizing
-from penstock.contract.pod_merge import laid_under
+from penstock.contract.pod_merge import merge_pod_template
 from penstock.contract.secrets import secret_mounts, secret_volumes
 from penstock.controller import objects
 from penstock.controller.children.desired_stream import DesiredStream
@@ -34,7 +34,7 @@ def driver_stateful_set(desired: DesiredStream) -> Manifest:
             "updateStrategy": {"type": "RollingUpdate"},
             "revisionHistoryLimit": 2,
             "selector": {"matchLabels": _labels(desired)},
-            "template": laid_under(desired.stream.spec.driver.pod_template, _pod(desired)),
+            "template": merge_pod_template(desired.stream.spec.driver.pod_template, _pod(desired)),
         },
     }
 

@@ -2,7 +2,7 @@
 
 The counts are in the status and nowhere else. The bookkeeping next to them says which of the
 driver's own counters they include, so the operator counts each restart once, even if it was away
-or looks twice.
+or reconciles twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The operator dies before or after any of its writes; the next one makes up for it."""
+"""The operator dies before or after any of its writes, and the next one recovers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def edited(cluster: FakeCluster) -> None:
     cluster.apply(executor={"cores": 2}, checkpoint={"volume": {"size": "2Gi"}})
 
 
-def applied_anew(cluster: FakeCluster) -> None:
-    """A stream is deleted and applied again before its objects are gone."""
+def applied_again(cluster: FakeCluster) -> None:
+    """A stream is deleted and applied again before its objects are deleted."""
     edited(cluster)
     cluster.settle()
     cluster.delete()
@@ -33,7 +33,7 @@ def applied_anew(cluster: FakeCluster) -> None:
 
 
 def corrected(cluster: FakeCluster) -> None:
-    """A running stream gets a spec that cannot run, and then a good one."""
+    """A running stream gets an invalid spec, and then a valid one."""
     edited(cluster)
     cluster.settle()
     cluster.apply(**samples.AGGREGATE)
@@ -41,11 +41,11 @@ def corrected(cluster: FakeCluster) -> None:
     cluster.apply()
 
 
-CAUSES = (created, edited, applied_anew, corrected)
+CAUSES = (created, edited, applied_again, corrected)
 
 
 def writes_until_settled(cause: Callable[[FakeCluster], None]) -> tuple[int, int, set[str]]:
-    """The numbers of the first and the last write after the cause, and what there is then."""
+    """The numbers of the first and last write after the cause, and the objects that exist then."""
     cluster = FakeCluster()
     cause(cluster)
     first = len(cluster.api.writes) + 1
@@ -55,7 +55,7 @@ def writes_until_settled(cause: Callable[[FakeCluster], None]) -> tuple[int, int
 
 @pytest.mark.parametrize("side", ["before", "after"])
 @pytest.mark.parametrize("cause", CAUSES)
-def test_a_crash_at_any_write_is_made_up_for(
+def test_the_operator_recovers_from_a_crash_at_any_write(
     cause: Callable[[FakeCluster], None], side: str
 ) -> None:
     first, last, children = writes_until_settled(cause)
@@ -75,8 +75,8 @@ def test_a_crash_at_any_write_is_made_up_for(
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
-def test_no_crash_makes_a_restart_count_twice(side: str) -> None:
-    """The bookmark and the count are one write."""
+def test_a_crash_never_counts_a_restart_twice(side: str) -> None:
+    """The bookkeeping and the count are in one write."""
     for number in range(1, 8):
         cluster = FakeCluster()
         cluster.apply()

@@ -32,7 +32,7 @@ async def test_a_token_that_was_renewed_is_taken() -> None:
     assert seen == ["old", "new"]
 
 
-def test_only_what_is_ours_is_sent_by_the_server() -> None:
+def test_the_server_sends_only_objects_of_streams() -> None:
     """Without a selector every pod of the cluster would be in this process's memory."""
     settings = handlers._settings()
     selectors = {str(key): value for key, value in settings.watching.label_selectors.items()}

@@ -1,4 +1,4 @@
-"""Random histories of edits, deaths, reports and restarts, and what holds after every step."""
+"""Random histories of edits, crashes, reports and restarts, with invariants after every step."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STATES = st.sampled_from(list(QueryState))
 
 
 class Histories(RuleBasedStateMachine):
-    """One stream, and everything that can happen to it."""
+    """One stream, and all that can happen to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,19 +52,19 @@ class Histories(RuleBasedStateMachine):
         self.good = True
 
     @rule(spec=BAD)
-    def spoil(self, spec: dict[str, Any]) -> None:
+    def edit_with_an_invalid_spec(self, spec: dict[str, Any]) -> None:
         self.cluster.apply(**spec)
         self.good = False
 
     @rule(spec=GOOD)
-    def delete_and_apply_anew(self, spec: dict[str, Any]) -> None:
+    def delete_and_apply_again(self, spec: dict[str, Any]) -> None:
         self.cluster.delete()
         self.cluster.apply(**spec)
         self.good, self.seen = True, Restarts()
 
     @rule()
-    def operator_looks(self) -> None:
-        """Ready is only ever said of a pod that is there and has the spec as it stands."""
+    def operator_reconciles(self) -> None:
+        """Ready is only True while a pod with the current spec exists."""
         self.cluster.reconcile()
         if self.cluster.condition("Ready").status == "True":
             driver = self.cluster.api.one(objects.STATEFUL_SET, "flags-driver")
@@ -87,8 +87,8 @@ class Histories(RuleBasedStateMachine):
         self.cluster.clock.advance(seconds)
 
     @rule()
-    def cluster_turns(self) -> None:
-        self.cluster.turn()
+    def cluster_steps(self) -> None:
+        self.cluster.step()
 
     @rule()
     @precondition(lambda self: self.cluster.pod is not None)
@@ -123,7 +123,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def everything_settles(self) -> None:
-        """However it came about, a good stream converges, and then rests."""
+        """A valid stream always converges, and is then not written again."""
         self.cluster.settle()
         assert self.cluster.reconcile() == []
         if not self.good:
@@ -133,7 +133,7 @@ class Histories(RuleBasedStateMachine):
         )
 
     def teardown(self) -> None:
-        """Whatever happened, a good spec whose driver does its work ends up Ready."""
+        """After any history, a valid spec with a working driver becomes Ready."""
         self.cluster.apply()
         self.cluster.settle()
         pod = self.cluster.pod
@@ -149,7 +149,7 @@ class Histories(RuleBasedStateMachine):
         assert all(each["spec"]["replicas"] == 1 for each in sets)
 
     @invariant()
-    def restarts_never_go_back(self) -> None:
+    def restarts_never_decrease(self) -> None:
         stream = self.cluster.stream
         if stream["metadata"]["uid"] != self.uid:
             self.uid, self.seen = stream["metadata"]["uid"], Restarts()
@@ -163,8 +163,8 @@ class Histories(RuleBasedStateMachine):
         self.seen = now
 
     @invariant()
-    def a_pods_document_is_there_as_long_as_the_pod_is(self) -> None:
-        """Unless its StatefulSet is gone, and it goes with it."""
+    def the_config_map_of_a_pod_exists_as_long_as_the_pod(self) -> None:
+        """Unless its StatefulSet is deleted, and the ConfigMap with it."""
         pod, sets = self.cluster.pod, self.cluster.api.of_kind(objects.STATEFUL_SET)
         owners = {each["metadata"]["uid"] for each in sets}
         if pod is None or objects.owners_of(pod)[0]["uid"] not in owners:
@@ -179,7 +179,7 @@ Histories.TestCase.settings = settings(
     stateful_step_count=30,
     deadline=None,
     derandomize=True,
-    # Shrinking a history of this length takes minutes; the whole of it says enough.
+    # To shrink a history of this length takes minutes, and the whole one is clear enough.
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
 TestHistories = Histories.TestCase

@@ -1,4 +1,4 @@
-"""A stream's life with the operator as a whole, against a cluster in memory."""
+"""The life of a stream with the whole operator, against a cluster in memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FAILURE = LastFailure(reason="TopicMissing", message="no topic", permanent=True,
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    """A cluster with one stream that runs."""
+    """A cluster with one running stream."""
     cluster = FakeCluster()
     cluster.apply()
     cluster.settle()
@@ -46,16 +46,16 @@ def test_a_stream_gets_its_objects_and_becomes_ready(cluster: FakeCluster) -> No
     assert cluster.status.cores == Cores(registered=4, desired=4)
 
 
-def test_a_settled_stream_is_left_alone(cluster: FakeCluster) -> None:
-    """Neither a second look nor a restarted operator nor the same manifest writes anything."""
+def test_a_settled_stream_is_not_written_again(cluster: FakeCluster) -> None:
+    """A second reconcile, a restarted operator or the same manifest write nothing."""
     assert cluster.reconcile() == []
     cluster.restart_operator()
     cluster.apply()
     assert cluster.reconcile() == []
 
 
-def test_nothing_of_the_streams_own_labels_or_annotations_reaches_its_objects() -> None:
-    """Argo CD would take an object with its tracking marks for its own, and prune it."""
+def test_a_streams_labels_and_annotations_are_not_copied_to_its_objects() -> None:
+    """Argo CD would prune an object that carries its tracking labels."""
     cluster = FakeCluster()
     raw = samples.stream()
     raw["metadata"] |= {
@@ -79,15 +79,15 @@ def test_deleting_a_stream_leaves_only_a_retained_claim(policy: str, stays: set[
     assert cluster.children() == stays
 
 
-def test_deleting_works_while_the_operator_is_away(cluster: FakeCluster) -> None:
-    """No finalizer waits for it, and Kubernetes' garbage collector does the rest."""
+def test_deletion_works_while_the_operator_is_away(cluster: FakeCluster) -> None:
+    """There is no finalizer, and the garbage collector deletes the objects."""
     cluster.delete()
     for _ in range(5):
-        cluster.turn()
+        cluster.step()
     assert cluster.children() == {CLAIM}
 
 
-def test_a_stream_of_the_same_name_goes_on_from_a_retained_claim(cluster: FakeCluster) -> None:
+def test_a_stream_of_the_same_name_continues_from_a_retained_claim(cluster: FakeCluster) -> None:
     before = cluster.api.one(objects.CLAIM, "flags-checkpoint")["metadata"]["uid"]
     cluster.delete()
     cluster.settle()
@@ -98,8 +98,8 @@ def test_a_stream_of_the_same_name_goes_on_from_a_retained_claim(cluster: FakeCl
     assert "CheckpointFound" in [each["reason"] for each in cluster.api.events]
 
 
-def test_a_stream_applied_anew_waits_until_the_deleted_one_is_gone() -> None:
-    """Else it would take over a checkpoint that is about to go, or meet the old driver."""
+def test_a_stream_applied_again_waits_until_the_deleted_one_is_removed() -> None:
+    """Otherwise it would take over a checkpoint that is being deleted, or the old driver."""
     cluster = FakeCluster()
     cluster.apply(**volume(reclaimPolicy="Delete"))
     cluster.settle()
@@ -113,7 +113,7 @@ def test_a_stream_applied_anew_waits_until_the_deleted_one_is_gone() -> None:
     assert cluster.api.one(objects.CLAIM, "flags-checkpoint")["metadata"]["uid"] != old_claim
 
 
-def test_an_edit_rolls_the_driver_and_removes_the_old_document(cluster: FakeCluster) -> None:
+def test_an_edit_replaces_the_driver_and_removes_the_old_config_map(cluster: FakeCluster) -> None:
     before = cluster.running_hash
     cluster.apply(executor={"cores": 2})
     cluster.reconcile()
@@ -127,20 +127,20 @@ def test_an_edit_rolls_the_driver_and_removes_the_old_document(cluster: FakeClus
     assert cluster.status.restarts.total == 0
 
 
-def test_the_old_document_stays_while_the_old_pod_does(cluster: FakeCluster) -> None:
-    """Its container may be started anew at any time and reads the document again."""
+def test_the_old_config_map_stays_as_long_as_the_old_pod(cluster: FakeCluster) -> None:
+    """Its container may restart at any time and reads the ConfigMap again."""
     cluster.apply(executor={"cores": 2})
     cluster.reconcile()
     cluster.reconcile()
     assert len(cluster.api.of_kind(objects.CONFIG_MAP)) == 2
 
 
-def test_an_edit_while_the_operator_is_away_is_rolled_out_when_it_is_back(
+def test_an_edit_while_the_operator_is_away_is_rolled_out_when_it_returns(
     cluster: FakeCluster,
 ) -> None:
     cluster.apply(executor={"cores": 2})
     for _ in range(5):
-        cluster.turn()
+        cluster.step()
     cluster.restart_operator()
     cluster.settle()
     assert len(cluster.drivers_started) == 2
@@ -163,7 +163,7 @@ def test_a_change_of_the_volume_does_not_restart_the_query(cluster: FakeCluster)
     assert len(cluster.drivers_started) == 1
 
 
-def test_a_bad_spec_creates_nothing_and_recovers_when_corrected() -> None:
+def test_an_invalid_spec_creates_nothing_and_recovers_when_corrected() -> None:
     cluster = FakeCluster()
     cluster.apply(**samples.AGGREGATE)
     cluster.settle()
@@ -177,7 +177,7 @@ def test_a_bad_spec_creates_nothing_and_recovers_when_corrected() -> None:
     assert cluster.state == StreamState.RUNNING
 
 
-def test_a_bad_edit_leaves_the_running_stream_alone(cluster: FakeCluster) -> None:
+def test_an_invalid_edit_does_not_disturb_the_running_stream(cluster: FakeCluster) -> None:
     before = cluster.children()
     cluster.apply(**samples.AGGREGATE)
     cluster.settle()
@@ -192,7 +192,7 @@ def test_a_bad_edit_leaves_the_running_stream_alone(cluster: FakeCluster) -> Non
 
 
 def test_a_stream_that_forbids_the_cores_it_needs_starts_no_driver() -> None:
-    """Its query would hang without a word (sizing)."""
+    """Its query would wait for cores forever, without an error."""
     cluster = FakeCluster()
     cluster.apply(source={"rate": {"numPartitions": 3}}, executor={"maxInstances": 2})
     cluster.settle()
@@ -200,7 +200,7 @@ def test_a_stream_that_forbids_the_cores_it_needs_starts_no_driver() -> None:
     assert cluster.condition("Stalled").reason == "TooFewExecutorsAllowed"
 
 
-def test_what_the_schema_did_not_stop_is_named_with_its_field() -> None:
+def test_a_problem_that_the_schema_does_not_find_is_reported_with_its_field() -> None:
     cluster = FakeCluster()
     cluster.apply(trigger={"continuous": {"checkpointInterval": "soon"}})
     cluster.settle()
@@ -208,7 +208,7 @@ def test_what_the_schema_did_not_stop_is_named_with_its_field() -> None:
     assert "spec.trigger.continuous.checkpointInterval" in cluster.condition("Stalled").message
 
 
-def test_a_permanent_failure_stalls_without_a_loop_until_the_spec_changes(
+def test_a_permanent_failure_stalls_without_restarts_until_the_spec_changes(
     cluster: FakeCluster,
 ) -> None:
     cluster.report(state=QueryState.FAILED, last_failure=FAILURE)
@@ -226,11 +226,11 @@ def test_a_permanent_failure_stalls_without_a_loop_until_the_spec_changes(
     assert cluster.state == StreamState.RUNNING
 
 
-def test_a_broken_pod_that_the_stateful_set_spares_is_replaced_all_the_same(
+def test_the_operator_replaces_a_broken_pod_that_the_stateful_set_keeps(
     cluster: FakeCluster,
 ) -> None:
-    """And it is the operator's only deletion of a pod: a ready one is left to the rollout."""
-    cluster.spares_unready_pods = True
+    """It is the only pod that the operator deletes. The rollout replaces a ready one."""
+    cluster.keeps_unready_pods = True
     cluster.put_pod(
         samples.report(cluster.running_hash, state=QueryState.FAILED, last_failure=FAILURE),
         conditions=[{"type": "Ready", "status": "False"}],
@@ -247,7 +247,7 @@ def test_a_broken_pod_that_the_stateful_set_spares_is_replaced_all_the_same(
     assert cluster.api.writes.count("delete Pod") == 1
 
 
-def test_a_permanent_failure_that_went_away_is_forgotten(cluster: FakeCluster) -> None:
+def test_a_stream_runs_again_after_a_permanent_failure_is_resolved(cluster: FakeCluster) -> None:
     cluster.report(state=QueryState.FAILED, last_failure=FAILURE)
     cluster.settle()
     cluster.report(last_failure=FAILURE)
@@ -256,7 +256,7 @@ def test_a_permanent_failure_that_went_away_is_forgotten(cluster: FakeCluster) -
     assert cluster.status.last_failure == FAILURE
 
 
-def test_a_missing_driver_is_seen_at_once(cluster: FakeCluster) -> None:
+def test_a_missing_driver_is_reported_at_once(cluster: FakeCluster) -> None:
     pod = cluster.pod
     assert pod is not None
     cluster.api.remove(pod)
@@ -271,14 +271,14 @@ def test_a_missing_driver_is_seen_at_once(cluster: FakeCluster) -> None:
     assert cluster.status.last_failure.reason == "DriverPodReplaced"
 
 
-def test_a_lost_checkpoint_is_loud_and_not_a_fresh_start(cluster: FakeCluster) -> None:
+def test_a_lost_checkpoint_stalls_the_stream_instead_of_a_fresh_start(cluster: FakeCluster) -> None:
     cluster.api.remove(cluster.api.one(objects.CLAIM, "flags-checkpoint"))
     cluster.settle()
     assert not cluster.api.has(objects.CLAIM, "flags-checkpoint")
     assert cluster.condition("Stalled").reason == "CheckpointMissing"
 
 
-def test_a_child_that_was_changed_or_deleted_comes_back(cluster: FakeCluster) -> None:
+def test_a_changed_or_deleted_child_is_restored(cluster: FakeCluster) -> None:
     driver = cluster.api.one(objects.STATEFUL_SET, "flags-driver")
     driver["spec"]["replicas"] = 2
     cluster.api.put(driver)
@@ -287,8 +287,8 @@ def test_a_child_that_was_changed_or_deleted_comes_back(cluster: FakeCluster) ->
     assert cluster.api.one(objects.STATEFUL_SET, "flags-driver")["spec"]["replicas"] == 1
 
 
-def test_a_refused_object_is_told_of_and_recovers() -> None:
-    """A quota, say: it is for people to lift, and the stream then goes on by itself."""
+def test_a_refused_object_is_reported_and_retried() -> None:
+    """For example by a quota. Once people raise it, the stream continues."""
     cluster = FakeCluster()
     cluster.api.refuse = lambda manifest: (
         ApiError(403, "Forbidden", "exceeded quota") if manifest["kind"] == "StatefulSet" else None
@@ -302,7 +302,7 @@ def test_a_refused_object_is_told_of_and_recovers() -> None:
     assert cluster.state == StreamState.RUNNING
 
 
-def test_a_volume_that_cannot_grow_holds_up_nothing_else(cluster: FakeCluster) -> None:
+def test_a_volume_that_cannot_grow_delays_nothing_else(cluster: FakeCluster) -> None:
     cluster.api.refuse = lambda manifest: (
         ApiError(403, "Forbidden", "no expansion")
         if manifest["kind"] == "PersistentVolumeClaim"
@@ -313,7 +313,7 @@ def test_a_volume_that_cannot_grow_holds_up_nothing_else(cluster: FakeCluster) -
     assert len(cluster.drivers_started) == 2
 
 
-def test_a_function_that_delays_records_is_warned_of(cluster: FakeCluster) -> None:
+def test_a_function_that_delays_records_causes_a_warning(cluster: FakeCluster) -> None:
     inline = """
 from pyspark.sql.functions import udf
 
@@ -330,7 +330,7 @@ def clean(source):
     assert cluster.condition("Warning").status == "True"
 
 
-def test_numbers_alone_are_written_at_a_slow_beat(cluster: FakeCluster) -> None:
+def test_numbers_alone_are_written_every_ten_seconds_at_most(cluster: FakeCluster) -> None:
     cluster.clock.advance(60)
     cluster.report(epoch=10)
     assert cluster.reconcile() == ["status"]
@@ -342,7 +342,7 @@ def test_numbers_alone_are_written_at_a_slow_beat(cluster: FakeCluster) -> None:
     assert cluster.status.epoch == 13
 
 
-def test_metrics_of_a_stream_go_with_it(cluster: FakeCluster) -> None:
+def test_the_metrics_of_a_deleted_stream_are_removed(cluster: FakeCluster) -> None:
     labels = {"namespace": "default", "name": "flags", "state": "Running"}
     assert cluster.metrics.registry.get_sample_value("penstock_stream_state", labels) == 1
     cluster.delete()
@@ -350,12 +350,12 @@ def test_metrics_of_a_stream_go_with_it(cluster: FakeCluster) -> None:
     assert cluster.metrics.registry.get_sample_value("penstock_stream_state", labels) is None
 
 
-def test_an_edit_in_the_middle_of_a_look_is_looked_at_again(cluster: FakeCluster) -> None:
-    """The status is refused for a stream that is no longer the one that was judged."""
-    looks = iter([True])
+def test_an_edit_during_a_reconcile_is_reconciled_again(cluster: FakeCluster) -> None:
+    """The API server refuses the status of a stream that has changed since it was read."""
+    edits = iter([True])
 
     def edit_once(manifest: dict[str, Any]) -> None:
-        if manifest["kind"] == "StatefulSet" and next(looks, False):
+        if manifest["kind"] == "StatefulSet" and next(edits, False):
             cluster.apply(driver={"resources": {"limits": {"memory": "2Gi"}}})
 
     cluster.api.listeners.append(edit_once)

@@ -1,4 +1,4 @@
-"""The objects of a stream: what they must hold, and what must not be in them."""
+"""The objects of a stream: what they contain, and what they must not contain."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def container() -> Manifest:
     return found
 
 
-def test_the_document_is_the_resolved_resource() -> None:
-    """With every default and the operator's image written out: the driver decides nothing."""
+def test_the_config_map_holds_the_resolved_resource() -> None:
+    """With all defaults and the operator's image, so the driver decides nothing."""
     document = config_map.config_map(samples.desired())["data"][naming.SPEC_FILE]
     stream = ContinuousStream.from_yaml(document)
     assert stream.spec.image == samples.IMAGE
@@ -34,7 +34,7 @@ def test_the_document_is_the_resolved_resource() -> None:
     assert ContinuousStream.from_yaml(stream.to_yaml()) == stream
 
 
-def test_the_document_cannot_change_under_a_pod() -> None:
+def test_the_config_map_of_a_pod_never_changes() -> None:
     one, other = samples.desired(), samples.desired(executor={"cores": 2})
     assert one.spec_hash != other.spec_hash
     maps = [config_map.config_map(each) for each in (one, other)]
@@ -43,17 +43,19 @@ def test_the_document_cannot_change_under_a_pod() -> None:
 
 
 @pytest.mark.parametrize("volume", [{"size": "9Gi"}, {"reclaimPolicy": "Delete"}])
-def test_the_volume_is_none_of_the_drivers_business(volume: dict[str, str]) -> None:
+def test_a_change_of_the_volume_does_not_change_the_drivers_document(
+    volume: dict[str, str],
+) -> None:
     changed = samples.desired(checkpoint={"volume": volume})
     assert changed.document == samples.desired().document
 
 
-def test_image_and_defaults_of_the_spec_come_before_the_operators() -> None:
+def test_the_image_of_the_spec_overrides_the_operators() -> None:
     assert samples.desired(image="mine:1").image == "mine:1"
     assert samples.desired().image == samples.IMAGE
 
 
-def test_hash_document_and_variable_are_of_one_spec() -> None:
+def test_annotation_variable_and_config_map_have_the_same_hash() -> None:
     desired = samples.desired()
     template = driver_stateful_set(desired)["spec"]["template"]
     env = {each["name"]: each.get("value") for each in container()["env"]}
@@ -76,28 +78,28 @@ def test_the_pod_meets_the_restricted_security_standard() -> None:
     }
 
 
-def test_memory_is_heap_and_overhead_and_cannot_be_exceeded() -> None:
+def test_memory_has_a_limit_and_cpu_has_none_by_default() -> None:
     resources = container()["resources"]
     assert resources["requests"] == {"cpu": "500m", "memory": "1536Mi"}
     assert resources["limits"] == {"memory": "1536Mi"}
 
 
 def test_a_broken_revision_can_be_replaced() -> None:
-    """Under OrderedReady the StatefulSet controller waits for it to get ready first."""
+    """Under OrderedReady the StatefulSet controller would first wait until it is ready."""
     assert driver_stateful_set(samples.desired())["spec"]["podManagementPolicy"] == "Parallel"
 
 
 @pytest.mark.parametrize("build", [
     rbac.service_account, rbac.role_binding, config_map.config_map, driver_stateful_set,
 ])  # fmt: skip
-def test_what_a_stream_owns_goes_with_it(build: Any) -> None:
+def test_the_objects_of_a_stream_are_deleted_with_it(build: Any) -> None:
     (owner,) = build(samples.desired())["metadata"]["ownerReferences"]
     assert owner["uid"] == "stream-1"
     assert owner["controller"] is True
 
 
 @pytest.mark.parametrize(("policy", "owned"), [("Retain", False), ("Delete", True)])
-def test_only_a_claim_under_delete_goes_with_its_stream(policy: str, owned: bool) -> None:
+def test_only_a_claim_under_delete_is_deleted_with_its_stream(policy: str, owned: bool) -> None:
     claim = checkpoint_claim.claim(
         samples.desired(checkpoint={"volume": {"reclaimPolicy": policy}})
     )
@@ -105,8 +107,8 @@ def test_only_a_claim_under_delete_goes_with_its_stream(policy: str, owned: bool
 
 
 @given(st.integers(1, 20), st.integers(1, 20), st.sampled_from([None, "fast", "slow"]))
-def test_a_claim_that_exists_only_ever_grows(asked: int, there: int, storage: str | None) -> None:
-    """Everything else of a claim never changes; asking for it would be refused for ever."""
+def test_an_existing_claim_can_only_grow(asked: int, there: int, storage: str | None) -> None:
+    """The rest of a claim is immutable. The API server would refuse any other value."""
     volume = {"size": f"{asked}Gi", "storageClassName": "asked"}
     found = {
         "spec": {
@@ -122,7 +124,7 @@ def test_a_claim_that_exists_only_ever_grows(asked: int, there: int, storage: st
     assert amount(allowed["resources"]["requests"]["storage"]) == max(asked, there) * 2**30
 
 
-def test_a_new_claim_is_as_asked() -> None:
+def test_a_new_claim_follows_the_spec() -> None:
     volume = {"size": "2Gi", "storageClassName": "fast"}
     claim = checkpoint_claim.claim(samples.desired(checkpoint={"volume": volume}))
     assert checkpoint_claim.claim_as_allowed(claim, None) == claim
@@ -133,7 +135,7 @@ def test_a_new_claim_is_as_asked() -> None:
     }
 
 
-def test_names_stay_within_what_kubernetes_takes() -> None:
+def test_the_longest_name_fits_into_a_label() -> None:
     """controller-revision-hash, "<set>-<10 characters>", is a label of at most 63."""
     name = "s" * group_version.MAX_NAME
     assert len(f"{naming.driver_name(name)}-0123456789") <= 63

@@ -1,4 +1,4 @@
-"""What counts as being there already: else each look would write, or a change be missed."""
+"""When an object matches its manifest: no needless write, and no missed change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_everything_contains_itself(value: Any) -> None:
 
 
 @given(st.dictionaries(st.text(max_size=4), VALUES), st.dictionaries(st.text(max_size=4), VALUES))
-def test_what_the_server_adds_does_not_matter(
+def test_values_that_the_server_adds_do_not_matter(
     desired: dict[str, Any], more: dict[str, Any]
 ) -> None:
     assert contained(desired, {**more, **desired})
@@ -43,7 +43,7 @@ def test_what_the_server_adds_does_not_matter(
         ({"requests": {"cpu": "1"}}, {"requests": {"cpu": "2"}}),
     ],
 )
-def test_what_differs_is_found(desired: Any, found: Any) -> None:
+def test_differences_are_found(desired: Any, found: Any) -> None:
     assert not contained(desired, found)
 
 
@@ -59,7 +59,7 @@ def test_what_differs_is_found(desired: Any, found: Any) -> None:
     ],
 )
 def test_quantities_are_compared_by_amount(ours: str, theirs: str) -> None:
-    """The server writes a quantity in its own spelling."""
+    """The server rewrites quantities in its own spelling."""
     assert amount(ours) == amount(theirs)
     assert contained({"limits": {"memory": ours}}, {"limits": {"memory": theirs}})
     assert not contained({"env": ours}, {"env": theirs})
@@ -71,12 +71,12 @@ def test_text_that_is_no_quantity_equals_only_itself() -> None:
     assert not contained({"limits": {"x": "much"}}, {"limits": {"x": "1000P"}})
 
 
-def test_another_container_or_variable_of_somebody_else_does_not_matter() -> None:
+def test_containers_and_variables_of_others_do_not_matter() -> None:
     assert contained([{"name": "a"}], [{"name": "b"}, {"name": "a", "more": 1}])
 
 
-def test_a_field_that_is_no_longer_wanted_is_a_change() -> None:
-    """It is still contained in what is there; the stamp is what tells."""
+def test_a_removed_field_is_a_difference() -> None:
+    """The object still contains the manifest; only the hash differs."""
     meta: dict[str, Any] = {"metadata": {"name": "x"}}
     before, after = (
         with_applied_hash({**meta, "spec": {"a": 1, "b": 2}}),

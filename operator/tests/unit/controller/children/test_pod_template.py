@@ -1,4 +1,4 @@
-"""What of the spec reaches the pods: the user's template, Secrets, account and Python."""
+"""What the pods get from the spec: the user's template, Secrets, account and Python code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.contract import naming
-from penstock.contract.pod_merge import laid_under
+from penstock.contract.pod_merge import merge_pod_template
 from penstock.controller.children import rbac
 from penstock.controller.children.stateful_set import driver_stateful_set
 from penstock.controller.objects import Manifest
@@ -48,7 +48,7 @@ def driver(**spec: Any) -> Manifest:
     return found
 
 
-def test_the_users_template_adds_and_ours_wins() -> None:
+def test_the_users_template_adds_fields_and_penstock_overrides_them() -> None:
     mine = {
         "metadata": {
             "labels": {"team": "fraud", naming.LABEL_STREAM: "another"},
@@ -77,8 +77,8 @@ def test_the_users_template_adds_and_ours_wins() -> None:
             "volumes": [{"name": "data", "emptyDir": {}}],
         },
     }
-    # Most of what is forged here is refused before; this holds without that.
-    pod = laid_under(mine, template())
+    # Validation refuses most of this before. The merge does not depend on that.
+    pod = merge_pod_template(mine, template())
     meta, spec = pod["metadata"], pod["spec"]
     assert meta["labels"]["team"] == "fraud"
     assert meta["labels"][naming.LABEL_STREAM] == samples.NAME
@@ -110,7 +110,7 @@ def test_the_template_of_the_spec_is_used() -> None:
 
 def test_no_template_changes_nothing() -> None:
     ours = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "driver"}]}}
-    assert laid_under({}, ours) == ours
+    assert merge_pod_template({}, ours) == ours
 
 
 def test_secrets_are_mounted_with_the_keys_that_are_used() -> None:
@@ -124,7 +124,7 @@ def test_secrets_are_mounted_with_the_keys_that_are_used() -> None:
         "kafka.ca": ["ca.crt"],
         "other": ["rack"],
     }
-    # A missing one is for the driver to tell, in the stream's status.
+    # Optional, so the driver can report a missing Secret in the status.
     assert all(each["secret"]["optional"] for each in volumes)
     mounts = {each["name"]: each for each in driver(source=SECURED)["volumeMounts"]}
     for volume in volumes:
@@ -137,7 +137,7 @@ def test_no_environment_holds_a_secret() -> None:
     assert "secretKeyRef" not in json.dumps(template(source=SECURED))
 
 
-def test_an_account_of_the_users_own() -> None:
+def test_the_users_service_account_is_used() -> None:
     desired = samples.desired(serviceAccountName="mine")
     assert rbac.service_account(desired) is None
     assert rbac.role_binding(desired)["subjects"][0]["name"] == "mine"
@@ -148,7 +148,7 @@ def test_an_account_of_the_users_own() -> None:
     assert not [each for each in cluster.children() if each.startswith("ServiceAccount ")]
 
 
-def test_the_text_of_a_python_transform_is_mounted() -> None:
+def test_the_code_of_a_python_transform_is_mounted() -> None:
     ref = {"name": "code", "key": "clean.py"}
     transform = {"python": {"function": "clean:clean", "configMap": ref}}
     pod = template(transform=transform)
@@ -162,7 +162,7 @@ def test_the_text_of_a_python_transform_is_mounted() -> None:
 
 
 @pytest.mark.parametrize("names", [["registry"], ["a", "b"]])
-def test_image_pull_secrets(names: list[str]) -> None:
+def test_image_pull_secrets_are_copied_to_the_pod(names: list[str]) -> None:
     secrets = [{"name": name} for name in names]
     assert template(imagePullSecrets=secrets)["spec"]["imagePullSecrets"] == secrets
     assert "imagePullSecrets" not in template()["spec"]

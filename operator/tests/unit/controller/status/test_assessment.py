@@ -1,4 +1,4 @@
-"""From what is there to the stream's state: every case that people have to tell apart."""
+"""The state and reason of a stream, for every case that users must tell apart."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def assess(pod: Manifest | None, *executors: Manifest, restarting: bool = False)
     return assess_driver(samples.NAME, HASH, children, restarting=restarting)
 
 
-def pod(said: Any = None, **status: Any) -> Manifest:
-    return samples.driver_pod(HASH, said, **status)
+def pod(report: Any = None, **status: Any) -> Manifest:
+    return samples.driver_pod(HASH, report, **status)
 
 
 def waiting(reason: str, message: str = "") -> dict[str, Any]:
@@ -46,7 +46,7 @@ def waiting(reason: str, message: str = "") -> dict[str, Any]:
     return {"containerStatuses": [samples.container(state=state)]}
 
 
-def ended(code: int, reason: str = "Error", message: str = "", **more: Any) -> dict[str, Any]:
+def exited(code: int, reason: str = "Error", message: str = "", **more: Any) -> dict[str, Any]:
     end = {
         "exitCode": code,
         "reason": reason,
@@ -67,7 +67,7 @@ BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}
 
 
 @pytest.mark.parametrize(
-    ("there", "state", "reason"),
+    ("driver", "state", "reason"),
     [
         (None, "Pending", "NoDriverPod"),
         (samples.driver_pod("another"), "Starting", "RollingOut"),
@@ -75,9 +75,9 @@ BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}
         (pod(**waiting("ContainerCreating")), "Pending", "DriverStarting"),
         (pod(**waiting("ImagePullBackOff", "not found")), "Pending", "ImagePullBackOff"),
         (pod(**waiting("InvalidImageName", "bad")), "Pending", "InvalidImageName"),
-        (pod(**ended(1)), "Restarting", "DriverRestarting"),
-        (pod(**ended(1, state=BACK_OFF)), "Restarting", "CrashLoopBackOff"),
-        (pod(**ended(1, message=TOPIC.model_dump_json(by_alias=True))), "Stalled", "TopicMissing"),
+        (pod(**exited(1)), "Restarting", "DriverRestarting"),
+        (pod(**exited(1, state=BACK_OFF)), "Restarting", "CrashLoopBackOff"),
+        (pod(**exited(1, message=TOPIC.model_dump_json(by_alias=True))), "Stalled", "TopicMissing"),
         (pod(), "Starting", "DriverStarting"),
         (pod(samples.report("another")), "Starting", "DriverStarting"),
         (pod(report(QueryState.STARTING)), "Starting", "QueryStarting"),
@@ -94,37 +94,37 @@ BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}
         (pod(report(QueryState.COMPLETED), **UNREADY), "Starting", "DriverNotReady"),
     ],
 )  # fmt: skip
-def test_each_situation_has_its_state_and_reason(
-    there: Manifest | None, state: str, reason: str
+def test_each_case_has_its_state_and_reason(
+    driver: Manifest | None, state: str, reason: str
 ) -> None:
-    assessment = assess(there)
+    assessment = assess(driver)
     assert (assessment.state, assessment.reason) == (state, reason)
     assert assessment.message
     assert assessment.ready == (state in ("Running", "Completed"))
     assert assessment.stalled == (state == "Stalled")
 
 
-def test_a_stream_that_ran_before_restarts_when_its_pod_is_missing() -> None:
+def test_a_stream_that_ran_before_is_restarting_when_its_pod_is_missing() -> None:
     assert assess(None, restarting=True).state == "Restarting"
 
 
-def test_a_pod_on_its_way_out_is_not_ready_whatever_it_says() -> None:
+def test_a_terminating_pod_is_not_ready_whatever_it_reports() -> None:
     terminating = pod(report())
     terminating["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
     assert assess(terminating).reason == "DriverStopping"
 
 
-def test_a_pod_of_another_stateful_set_is_not_this_streams() -> None:
+def test_a_pod_of_another_stateful_set_is_ignored() -> None:
     other = pod(report())
     other["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "uid": "set-0"}]
     assert assess(other).reason == "NoDriverPod"
 
 
-def test_the_schedulers_own_words_are_passed_on() -> None:
+def test_the_message_quotes_the_scheduler() -> None:
     assert SCHEDULER in assess(pod(**UNSCHEDULABLE)).message
 
 
-def test_a_shortage_of_cores_says_why_the_executors_do_not_come() -> None:
+def test_missing_cores_are_explained_by_the_executors_pods() -> None:
     executors = (samples.executor_pod(1, **UNSCHEDULABLE), samples.executor_pod(2, **UNSCHEDULABLE))
     assessment = assess(pod(report(QueryState.WAITING_FOR_CORES, message="2/4 cores")), *executors)
     assert assessment.message.startswith("2/4 cores")
@@ -137,21 +137,24 @@ def test_a_stream_that_falls_behind_is_ready_and_says_so() -> None:
     assert assessment.message.startswith("Epochs take")
 
 
-def test_the_end_of_a_log_stays_out_of_the_status() -> None:
-    """It is what the kubelet puts there when the driver wrote nothing; it may hold anything."""
-    assessment = assess(pod(**ended(1, message="password=hunter2")))
+def test_the_status_never_quotes_the_log() -> None:
+    """Without a termination message the kubelet puts the end of the log there."""
+    assessment = assess(pod(**exited(1, message="password=hunter2")))
     assert "hunter2" not in assessment.message
     assert "exit code 1" in assessment.message
 
 
 @pytest.mark.parametrize(
-    ("end", "words"), [((137, "OOMKilled"), "spec.driver.memory"), ((137, "Error"), "signal 9")]
+    ("end", "words"),
+    [((137, "OOMKilled"), "spec.driver.resources.limits.memory"), ((137, "Error"), "signal 9")],
 )
-def test_an_end_without_words_is_told_in_ours(end: tuple[int, str], words: str) -> None:
-    assert words in assess(pod(**ended(*end))).message
+def test_an_exit_without_a_termination_message_is_explained(
+    end: tuple[int, str], words: str
+) -> None:
+    assert words in assess(pod(**exited(*end))).message
 
 
-def test_a_query_that_waits_for_its_source_is_not_said_to_be_restarted() -> None:
+def test_a_query_that_waits_for_its_source_is_not_called_restarted() -> None:
     left_running = report(QueryState.RESTARTING, last_failure=BROKER, committed=True)
     failed = report(QueryState.RESTARTING, last_failure=BROKER, committed=False)
     assert "waits for its source" in assess(pod(left_running)).message

@@ -1,4 +1,4 @@
-"""Restarts are counted once each, at the level that caught them, whoever was away meanwhile."""
+"""Each restart is counted once, at its level, even if the operator was away."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from testkit.controller import samples
 HASH = "0123456789"
 
 
-def pod(uid: str = "pod-1", restarts: int = 0, spec_hash: str = HASH, **said: Any) -> DriverPod:
+def pod(uid: str = "pod-1", restarts: int = 0, spec_hash: str = HASH, **report: Any) -> DriverPod:
     raw = samples.driver_pod(
         spec_hash,
-        samples.report(spec_hash, **said),
+        samples.report(spec_hash, **report),
         containerStatuses=[samples.container(restartCount=restarts, state={"running": {}})],
     )
     raw["metadata"]["uid"] = uid
@@ -27,7 +27,7 @@ def pod(uid: str = "pod-1", restarts: int = 0, spec_hash: str = HASH, **said: An
 
 
 def after(*pods: DriverPod | None) -> StreamStatus:
-    """The status after the operator saw these, one after the other."""
+    """The status after the operator observed these pods in this order."""
     status = StreamStatus()
     for each in pods:
         history = restarts.update_history(status, each)
@@ -51,13 +51,13 @@ def test_a_first_pod_is_no_restart() -> None:
     assert counts(after(None, pod())) == (0, 0, 0)
 
 
-def test_each_level_counts_its_own() -> None:
+def test_each_level_counts_its_own_restarts() -> None:
     assert counts(after(pod(), pod(query_restarts=2))) == (2, 0, 0)
     assert counts(after(pod(), pod(restarts=3))) == (0, 3, 0)
     assert counts(after(pod(), None, pod(uid="pod-2"))) == (0, 0, 1)
 
 
-def test_looking_twice_counts_once() -> None:
+def test_a_restart_observed_twice_counts_once() -> None:
     seen = pod(query_restarts=2, restarts=1)
     assert counts(after(seen, seen, seen)) == (2, 1, 0)
 
@@ -66,21 +66,21 @@ def test_a_new_spec_is_no_restart() -> None:
     assert counts(after(pod(), pod(uid="pod-2", spec_hash="another"))) == (0, 0, 0)
 
 
-def test_a_driver_that_started_anew_counts_from_nought() -> None:
+def test_a_new_driver_process_counts_from_zero() -> None:
     assert counts(after(pod(query_restarts=3), pod(restarts=1, query_restarts=1))) == (4, 1, 0)
 
 
-def test_the_report_of_the_process_before_is_not_counted_again() -> None:
+def test_a_report_of_the_previous_process_is_not_counted_again() -> None:
     """The annotation outlives the container that wrote it."""
     assert counts(after(pod(query_restarts=3), pod(restarts=1, query_restarts=3))) == (3, 1, 0)
 
 
-def test_what_happened_while_the_operator_was_away_is_counted() -> None:
+def test_restarts_while_the_operator_was_away_are_counted() -> None:
     assert counts(after(pod(), pod(uid="pod-2", restarts=2, query_restarts=1))) == (1, 2, 1)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5), st.integers(0, 5))))
-def test_counts_never_go_back(seen: list[tuple[str, int, int]]) -> None:
+def test_counts_never_decrease(seen: list[tuple[str, int, int]]) -> None:
     pods = [pod(uid=uid, restarts=one, query_restarts=two) for uid, one, two in seen]
     totals = [after(*pods[:length]).restarts for length in range(1, len(pods) + 1)]
     for one, two in itertools.pairwise(totals):
@@ -90,7 +90,7 @@ def test_counts_never_go_back(seen: list[tuple[str, int, int]]) -> None:
         assert one.total <= two.total
 
 
-def test_the_last_failure_is_the_one_that_happened_last() -> None:
+def test_the_last_failure_is_the_latest() -> None:
     late = LastFailure(
         reason="Late", message="", permanent=False, time=samples.T0.replace(year=2027)
     )
@@ -100,20 +100,20 @@ def test_the_last_failure_is_the_one_that_happened_last() -> None:
     assert after(pod(last_failure=early), None).last_failure == early
 
 
-def test_an_evicted_pod_says_so_in_the_nodes_words() -> None:
+def test_an_evicted_pod_has_the_nodes_message() -> None:
     raw = samples.driver_pod(HASH, phase="Failed", reason="Evicted", message="low on memory")
     failure = DriverPod(raw).failure
     assert failure is not None
     assert (failure.reason, failure.message) == ("Evicted", "low on memory")
 
 
-def test_a_report_that_cannot_be_read_is_none() -> None:
+def test_an_unreadable_report_counts_as_none() -> None:
     raw = samples.driver_pod(HASH)
     raw["metadata"]["annotations"]["penstock.dev/report"] = "{not json"
     assert DriverPod(raw).report is None
 
 
-def test_the_bookmark_names_the_pod_it_is_about() -> None:
+def test_the_bookkeeping_names_its_pod() -> None:
     status = after(pod(restarts=1, query_restarts=2))
     assert status.internal == Internal(
         driver_pod_uid="pod-1", spec_hash=HASH, container_restarts=1, query_restarts=2

@@ -1,4 +1,4 @@
-"""`make demo`: a stream on a real cluster, killed and recovered before your eyes."""
+"""`make demo`: runs a stream on a real cluster, kills its driver, and shows the recovery."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from e2e.chaos import faults
 from e2e.cluster_stream import KIND, Stopwatch, Stream
 from e2e.install import Installation, install
 from testkit.cluster.traffic import Receiver, Sender, create_topics, delete_topics
-from testkit.kubernetes.kubectl import Kube, Overdue, wait_for
+from testkit.errors import WaitTimeout
+from testkit.kubernetes.kubectl import Kube
 from testkit.paths import CHECKOUT
 
 EXAMPLE = CHECKOUT / "examples" / "fraud-flags.yaml"
@@ -24,33 +25,33 @@ AT_MOST = PER_SECOND * 600
 
 
 def is_flagged(payment: int) -> bool:
-    """What `isPaymentFlagged` in the example says, for the proof at the end."""
+    """The condition of `isPaymentFlagged` in the example, for the check at the end."""
     return payment % 10 == 3
 
 
 def payment(number: int) -> str:
-    """One payment, stamped with the time it is sent."""
+    """One payment, with the time it is sent."""
     return json.dumps(
         {"paymentId": number, "amount": 9.5 + number % 90, "n": number, "ms": time.time() * 1000}
     )
 
 
 def main() -> int:
-    """Exit code 0 where every flag arrived, 1 where the demo could not be carried through."""
+    """Returns 0 if every flag arrived, and 1 if flags were lost or the demo took too long."""
     installation = install()
     kube = installation.kube(NAMESPACE)
     stream = Stream(kube, yaml.safe_load(EXAMPLE.read_text())["metadata"]["name"])
     try:
-        _fresh_start(installation, kube, stream)
-        lost = _show(installation, stream)
-    except Overdue as error:
-        say(f"This took too long:\n{error}")
+        _remove_earlier_demo(installation, kube, stream)
+        errors = _run(installation, stream)
+    except WaitTimeout as error:
+        print_line(f"The demo took too long:\n{error}")
         return 1
-    _what_next(installation)
-    return 1 if lost else 0
+    _print_next_steps(installation)
+    return 1 if errors else 0
 
 
-def _fresh_start(installation: Installation, kube: Kube, stream: Stream) -> None:
+def _remove_earlier_demo(installation: Installation, kube: Kube, stream: Stream) -> None:
     kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     kube.delete(KIND, stream.name)
     kube.delete("pvc", f"{stream.name}-checkpoint")
@@ -58,74 +59,77 @@ def _fresh_start(installation: Installation, kube: Kube, stream: Stream) -> None
     create_topics(installation.kafka.external, payments=4, flags=1)
 
 
-def _show(installation: Installation, stream: Stream) -> int:
+def _run(installation: Installation, stream: Stream) -> int:
+    """Runs the demo; returns how many flags were lost or wrong."""
     external = installation.kafka.external
-    say(f"$ kubectl apply -f examples/{EXAMPLE.name}")
+    print_line(f"$ kubectl apply -f examples/{EXAMPLE.name}")
     watch = Stopwatch()
     stream.kube.run("apply", "-f", str(EXAMPLE))
     stream.wait_ready()
-    say(f"Ready after {watch.seconds:.0f} s: {_summary(stream)}")
+    print_line(f"Ready after {watch.seconds:.0f} s: {_summary(stream)}")
     with (
         Receiver(external, "flags") as flags,
         Sender(external, "payments", PER_SECOND, AT_MOST, payment) as payments,
-        Ticker(payments, flags),
+        ProgressPrinter(payments, flags),
     ):
         time.sleep(12)
-        say("Killing the driver: kubectl delete pod --grace-period=0 --force")
+        print_line("Killing the driver: kubectl delete pod --grace-period=0 --force")
         before, restarts = len(flags.arrivals.counts), stream.restarts("pod")
         watch = Stopwatch()
         faults.delete_driver_pod(stream)
-        wait_for(
-            "the loss noticed", lambda: stream.restarts("pod") > restarts, 60, stream.situation
+        stream.wait_for(
+            "a counted restart of the pod", lambda: stream.restarts("pod") > restarts, 60
         )
         stream.wait_ready()
-        say(f"Ready again after {watch.seconds:.0f} s, by itself: {_summary(stream)}")
+        print_line(f"Ready again after {watch.seconds:.0f} s, without help: {_summary(stream)}")
         time.sleep(6)
         sent = payments.finish()
         expected = [number for number in range(sent) if is_flagged(number)]
         flags.wait_for_all(expected, 60)
-        time.sleep(2)  # were there a wrong flag or one more duplicate, it would come now
-        return _proof(sent, expected, flags, before)
+        time.sleep(2)  # a wrong flag or another duplicate would arrive now
+        return _count_errors(sent, expected, flags, before)
 
 
 def _summary(stream: Stream) -> str:
     status = stream.status()
+    cores = status.get("cores", {}).get("registered")
     return (
-        f"{status.get('partitions')} partitions, {status.get('cores')} cores, "
+        f"{status.get('partitions')} partitions, {cores} cores, "
         f"epoch {status.get('epoch')}, {status.get('restarts', {}).get('total', 0)} restarts"
     )
 
 
-def _proof(sent: int, expected: list[int], flags: Receiver, before: int) -> int:
+def _count_errors(sent: int, expected: list[int], flags: Receiver, before: int) -> int:
+    """Prints what arrived; returns how many flags were lost or wrong."""
     arrivals = flags.arrivals
     lost = len(arrivals.missing(expected))
     wrong = len(set(arrivals.counts) - set(expected))
-    say(
-        f"{sent} payments sent, {len(expected)} of them to be flagged: "
+    print_line(
+        f"{sent} payments sent, {len(expected)} of them to flag: "
         f"{len(arrivals.counts)} flags arrived ({before} before the kill), "
-        f"{lost} lost, {wrong} wrong, {arrivals.duplicates} twice (at-least-once: at most one "
-        f"epoch is replayed)"
+        f"{lost} lost, {wrong} wrong, {arrivals.duplicates} duplicates (at-least-once: a restart "
+        f"replays at most one epoch)"
     )
     return lost + wrong
 
 
-def _what_next(installation: Installation) -> None:
+def _print_next_steps(installation: Installation) -> None:
     kubeconfig = installation.cluster.kubeconfig
-    say(
-        f"""The stream is still there. Try:
+    print_line(
+        f"""The stream still runs. Try:
   export KUBECONFIG={kubeconfig}
   alias kubectl={installation.cluster.kubectl}
   kubectl -n {NAMESPACE} get cstream -w
   kubectl -n {NAMESPACE} describe cstream fraud-flags
   kubectl -n {NAMESPACE} logs fraud-flags-driver-0 -f
-  kubectl -n {NAMESPACE} delete pod -l app.kubernetes.io/component=executor   # and watch it heal
-  kubectl -n {NAMESPACE} edit cstream fraud-flags     # add `GROUP BY key`, and read the refusal
-Remove everything: make cluster-down"""
+  kubectl -n {NAMESPACE} delete pod -l app.kubernetes.io/component=executor  # it recovers
+  kubectl -n {NAMESPACE} edit cstream fraud-flags  # add `GROUP BY key`: it is refused
+To remove everything: make cluster-down"""
     )
 
 
-class Ticker:
-    """Prints once a second what went in, what came out and how long it took."""
+class ProgressPrinter:
+    """Prints every two seconds the records in, the flags out and their latency."""
 
     def __init__(self, payments: Sender, flags: Receiver) -> None:
         self._payments, self._flags = payments, flags
@@ -144,7 +148,7 @@ class Ticker:
         while not self._stop.wait(2):
             latencies = self._flags.arrivals.latencies_ms[self._seen :]
             self._seen += len(latencies)
-            say(
+            print_line(
                 f"  payments in {self._payments.sent:6d}   "
                 f"flags out {len(self._flags.arrivals.counts):5d}   {_latency(latencies)}"
             )
@@ -152,14 +156,14 @@ class Ticker:
 
 def _latency(milliseconds: list[float]) -> str:
     if not milliseconds:
-        return "no flags these two seconds"
+        return "no flags in these two seconds"
     ordered = sorted(milliseconds)
     p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
     return f"latency median {statistics.median(ordered):7.1f} ms, 99th percentile {p99:7.1f} ms"
 
 
-def say(text: str) -> None:
-    """One line of the show."""
+def print_line(text: str) -> None:
+    """Prints a line at once, also into a pipe."""
     print(text, flush=True)
 
 

@@ -1,15 +1,16 @@
-"""Executors follow the partitions: total cores never fall short."""
+"""The number of executors follows the partitions: the cores always suffice."""
 
 from __future__ import annotations
 
 import pytest
 
-from e2e.cluster_stream import KIND, Stream, kafka_to_kafka, manifest
+from e2e.cluster_stream import KIND, Stream, small_stream
 from e2e.install import Installation
 from testkit.cluster.traffic import create_topics
-from testkit.kubernetes.kubectl import Kube, wait_for
+from testkit.kubernetes.kubectl import Kube
+from testkit.streams.streams import kafka_to_kafka
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 CORES_PER_EXECUTOR = 2
 
@@ -18,11 +19,11 @@ CORES_PER_EXECUTOR = 2
 def test_cores_cover_the_partitions(
     installation: Installation, kube: Kube, topic: str, partitions: int
 ) -> None:
-    """With two cores an executor: 1, 2 and 3 executors, and the stream is Ready with them."""
+    """1, 2 and 3 executors of two cores each; the stream is Ready with them."""
     sink = f"{topic}-out"
     create_topics(installation.kafka.external, **{topic: partitions, sink: 1})
     stream = Stream(kube, f"sized-{partitions}")
-    kube.apply(manifest(stream.name, kafka_to_kafka(installation.kafka.internal, topic, sink)))
+    kube.apply(small_stream(stream.name, kafka_to_kafka(installation.kafka.internal, topic, sink)))
     stream.wait_ready()
     executors = stream.executors()
     assert len(executors) == -(-partitions // CORES_PER_EXECUTOR)
@@ -30,6 +31,6 @@ def test_cores_cover_the_partitions(
     status = stream.status()
     assert status["partitions"] == partitions
     cores = len(executors) * CORES_PER_EXECUTOR
-    assert status["cores"] == f"{cores}/{cores}"
+    assert status["cores"] == {"registered": cores, "desired": cores}
     kube.delete(KIND, stream.name)
-    wait_for("pods gone", lambda: not kube.select("pods", stream.selector), 120)
+    stream.wait_for("pods gone", lambda: not kube.select("pods", stream.selector), 120)

@@ -49,13 +49,13 @@ _LAST_FRAME_SECONDS = 5.0
 _MAX_BYTES = 100_000
 
 _CONTROL = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\r|\n")
-# By their number in the terminal's palette: a class and its colour.
+# By their number in the terminal's palette: a class and its color.
 _COLORS = {1: ("red", "#e06c75"), 2: ("green", "#98c379"), 3: ("yellow", "#e5c07b")}
 _CHARACTER_WIDTH, _LINE_HEIGHT, _MARGIN, _BAR = 8.4, 19, 16, 34
 
 
 class Screen:
-    """The little of a terminal that the live view uses: new lines, cursor up, erase, colours."""
+    """The little of a terminal that the live view uses: new lines, cursor up, erase, colors."""
 
     def __init__(self) -> None:
         self._lines = [f"\x1b[32m$\x1b[0m {COMMAND}", ""]
@@ -76,7 +76,7 @@ class Screen:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The last rows, as text with colours."""
+        """The last rows, as text with colors."""
         return tuple(self._lines[-ROWS:])
 
     def _write(self, text: str) -> None:

@@ -61,12 +61,10 @@ class Dependencies(SpecObject):
     )
 
 
+# Use `model_validate`: a parsed spec holds a complete Kafka connection in `source.kafka` and
+# `sink.kafka`, whether it is their own or that of spec.kafka.
 class StreamSpec(SpecObject):
-    """A Spark streaming query: a source, a transform, a sink, and how it is kept running.
-
-    Use `model_validate`: a parsed spec holds a complete Kafka connection in `source.kafka` and
-    `sink.kafka`, whether it is their own or that of spec.kafka.
-    """
+    """A Spark streaming query: a source, a transform, a sink, and how it is kept running."""
 
     rules = (*MODE_RULES, *CONNECTION_RULES, *UPDATE_RULES)
     image: str | None = Field(

@@ -23,7 +23,7 @@ def test_a_control_sequence_may_arrive_in_two_pieces() -> None:
     assert screen.lines[1:] == ("a", "c")
 
 
-def test_a_frame_is_drawn_with_its_colours() -> None:
+def test_a_frame_is_drawn_with_its_colors() -> None:
     """Each run of one style is an element at its own column."""
     root = ElementTree.fromstring(svg([("\x1b[1;32mgo\x1b[0m  a<b",), ("end",)]))
     texts = root.findall(".//{http://www.w3.org/2000/svg}text")

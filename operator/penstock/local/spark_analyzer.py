@@ -52,7 +52,7 @@ def spark_analyzer() -> Iterator[Analyzer]:
 
         def analyze(spec: StreamSpec) -> Verdict | None:
             try:
-                source = _stand_in(spark, spec.source)
+                source = _placeholder(spark, spec.source)
                 query.check(transformed(spark, source, spec, Path("configmaps")), spec)
             except PySparkException as error:
                 failure = classify_exception(error)
@@ -70,7 +70,7 @@ def spark_analyzer() -> Iterator[Analyzer]:
         jvm.end()
 
 
-def _stand_in(spark: SparkSession, source: Source) -> DataFrame:
+def _placeholder(spark: SparkSession, source: Source) -> DataFrame:
     """A stream with the columns of the source that needs no network."""
     rate = spark.readStream.format("rate").load()
     if source.kafka is not None:

@@ -1,4 +1,4 @@
-"""`penstock run` as people run it: with real Spark and Kafka, a terminal and its Ctrl-C."""
+"""`penstock run` as a user runs it: with real Spark and Kafka, a terminal and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ PAYMENTS = (FOLDER / "data" / "payments.jsonl").read_text().splitlines()
 
 
 def flagged(lines: list[str]) -> set[str]:
-    """What examples/fraud-flags.yaml lets through."""
+    """The lines that examples/fraud-flags.yaml selects."""
     return {line for line in lines if json.loads(line)["paymentId"] % 10 == 3}
 
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    """With the jars that this machine has: nothing is fetched."""
+    """Names the jars of the test kit, so that nothing is downloaded."""
     return {
         **os.environ,
         "PENSTOCK_CONNECTOR_JARS": str(connector_jars()),
@@ -49,7 +49,7 @@ def environment() -> dict[str, str]:
 
 
 class Command:
-    """`penstock run --plain ...`, its log lines and its rows."""
+    """`penstock run --plain ...`, its log lines and the records that it prints."""
 
     def __init__(self, folder: Path, environment: dict[str, str], *arguments: str | Path) -> None:
         stamp = time.monotonic_ns()
@@ -68,39 +68,39 @@ class Command:
     def rows(self) -> list[str]:
         return self._rows.read_text().splitlines()
 
-    def said(self, message: str) -> list[dict[str, Any]]:
-        """Our own log lines of this message."""
-        entries = [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
-        return [entry for entry in entries if entry["message"] == message]
+    def entries(self, message: str) -> list[dict[str, Any]]:
+        """The driver's log lines with this message."""
+        lines = [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
+        return [entry for entry in lines if entry["message"] == message]
 
     def wait(self, message: str) -> dict[str, Any]:
-        """The first line of this message, once there is one."""
+        """Waits for a log line with this message, and returns the first."""
 
-        def said() -> bool:
+        def logged() -> bool:
             assert self.process.poll() is None, self.log
-            return bool(self.said(message))
+            return bool(self.entries(message))
 
-        wait_for(f"{message}; the log:\n{self.log}", said)
-        return self.said(message)[0]
+        wait_for(f"{message}; the log:\n{self.log}", logged)
+        return self.entries(message)[0]
 
     def interrupt(self) -> int:
-        """Its exit code after a Ctrl-C."""
+        """Sends Ctrl-C, and returns the exit code."""
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(_STOP_SECONDS)
 
 
 @contextlib.contextmanager
 def command(folder: Path, environment: dict[str, str], *arguments: str | Path) -> Iterator[Command]:
-    it = Command(folder, environment, *arguments)
+    running = Command(folder, environment, *arguments)
     try:
-        yield it
+        yield running
     finally:
-        it.process.kill()
-        it.process.wait()
+        running.process.kill()
+        running.process.wait()
 
 
-def is_there(bootstrap: str) -> bool:
-    """Whether somebody listens."""
+def accepts_connections(bootstrap: str) -> bool:
+    """Whether a process listens at the address."""
     host, _, port = bootstrap.partition(":")
     with contextlib.suppress(ConnectionRefusedError):
         socket.create_connection((host, int(port)), 5).close()
@@ -108,12 +108,12 @@ def is_there(bootstrap: str) -> bool:
     return False
 
 
-def test_a_broker_of_its_own_is_fed_and_goes_with_the_command(
+def test_with_kafka_feeds_its_broker_and_stops_it_with_the_command(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    """Stopped in good order, started again over what was kept, and then killed.
+    """Stopped cleanly, started again over the same data, and then killed.
 
-    The stream begins at the latest record, and no line is fed before it has begun.
+    The stream starts at the latest offsets, and the feed starts after the query.
     """
     (tmp_path / "first").write_text("\n".join(PAYMENTS[:50]))
     (tmp_path / "second").write_text("\n".join(PAYMENTS[50:]))
@@ -127,9 +127,9 @@ def test_a_broker_of_its_own_is_fed_and_goes_with_the_command(
         kept = consume(bootstrap, "flags")
         assert {value for _, value in kept} == flagged(PAYMENTS[:50])
         assert first.interrupt() == 0
-    assert not is_there(bootstrap)
+    assert not accepts_connections(bootstrap)
     assert "ERROR" not in first.log
-    (stopped,) = first.said("stopped")
+    (stopped,) = first.entries("stopped")
 
     with command(tmp_path, environment, *own, "--feed", "second", file) as second:
         bootstrap = second.wait("run")["kafka"]
@@ -138,28 +138,28 @@ def test_a_broker_of_its_own_is_fed_and_goes_with_the_command(
         both = consume(bootstrap, "flags")
         assert {value for _, value in both} == flagged(PAYMENTS)
         second.process.kill()
-    wait_for("the broker is gone too", lambda: not is_there(bootstrap))
+    wait_for("the end of the broker", lambda: not accepts_connections(bootstrap))
 
 
 @pytest.mark.parametrize(
-    ("changes", "code", "says"),
+    ("changes", "code", "message"),
     [
         ({"trigger": {"availableNow": {}}}, 0, '"Completed"'),
         ({"transform": {"sql": "SELECT missing FROM source"}}, 1, "UnresolvedColumn"),
     ],
     ids=["done", "refused by Spark"],
 )
-def test_it_ends_by_itself(
-    changes: dict[str, Any], code: int, says: str, tmp_path: Path, environment: dict[str, str]
+def test_the_command_ends_with_its_query(
+    changes: dict[str, Any], code: int, message: str, tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    """When there is no more to do, and when there is no use in trying."""
+    """When all input is read, and after a permanent failure."""
     (tmp_path / "stream.yaml").write_text(stream(**changes).to_yaml())
-    with command(tmp_path, environment, "stream.yaml") as it:
-        assert it.process.wait(90) == code, it.log
-    assert says in it.log
+    with command(tmp_path, environment, "stream.yaml") as running:
+        assert running.process.wait(90) == code, running.log
+    assert message in running.log
 
 
-# As under a shell: what is typed reaches whoever is in the foreground of the terminal.
+# As a shell does: makes the command the foreground process of the terminal, which gets the keys.
 _IN_FOREGROUND = """
 import fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -169,7 +169,7 @@ sys.exit(main(["run", *sys.argv[1:]]))
 
 
 class Terminal:
-    """The command in a terminal of its own, and what stands in that."""
+    """The command in a terminal of its own, and the text on it."""
 
     def __init__(self, folder: Path, environment: dict[str, str], *arguments: str) -> None:
         self._master, slave = pty.openpty()
@@ -187,11 +187,11 @@ class Terminal:
 
     @property
     def epoch(self) -> int:
-        """The one that is shown now."""
+        """The epoch that the view shows now."""
         return int(re.findall(r"epoch +(\d+)", self.text())[-1])
 
     def text(self) -> str:
-        """Everything so far, without the escapes that colour it and move the cursor."""
+        """All output so far, without escape sequences."""
         while select.select([self._master], [], [], 0)[0]:
             self._seen += os.read(self._master, 65536)
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self._seen.decode(errors="replace"))
@@ -205,7 +205,7 @@ class Terminal:
 
     @property
     def after(self) -> list[Any]:
-        """The terminal's settings now."""
+        """The current settings of the terminal."""
         return termios.tcgetattr(self._slave)
 
     def close(self) -> None:
@@ -215,12 +215,12 @@ class Terminal:
         os.close(self._slave)
 
 
-def test_the_view_in_a_terminal(tmp_path: Path, environment: dict[str, str]) -> None:
-    """Epochs go by, rows are printed above them, and the log is in its file."""
+def test_the_live_view_in_a_terminal(tmp_path: Path, environment: dict[str, str]) -> None:
+    """Epochs advance, records are printed above the view, and the log goes to its file."""
     (tmp_path / "stream.yaml").write_text(stream().to_yaml())
     terminal = Terminal(tmp_path, environment, "stream.yaml")
     try:
-        terminal.wait(r"numbers  Running  continuous, an epoch each 1s")
+        terminal.wait(r"numbers  Running  continuous, an epoch every 1s")
         terminal.wait(r"epoch +\d+, committed 0 s ago")
         first = terminal.epoch
         wait_for("epochs", lambda: terminal.epoch >= first + 2)
@@ -230,7 +230,7 @@ def test_the_view_in_a_terminal(tmp_path: Path, environment: dict[str, str]) -> 
         text = terminal.text()
         assert terminal.process.returncode == 0, text
         assert "numbers  Stopped" in text
-        # Neither of ours nor of the JVM's.
+        # No log lines: neither the driver's nor the JVM's.
         assert '"level"' not in text
         assert " WARN " not in text
         assert terminal.after == terminal.before

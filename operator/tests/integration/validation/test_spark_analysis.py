@@ -1,4 +1,4 @@
-"""`penstock validate --spark`: Spark's own words, with no broker anywhere."""
+"""`penstock validate --spark`: Spark's own messages, without a broker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.streams.specs import KAFKA_TO_KAFKA, RATE_TO_CONSOLE, changed
+from testkit.streams.streams import KAFKA_TO_KAFKA, RATE_TO_CONSOLE, changed
 from tests.unit.validation.test_validate import manifest, write
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
@@ -51,8 +51,8 @@ CASES = {
 }
 
 
-def test_spark_judges_what_the_text_alone_cannot_tell(tmp_path: Path) -> None:
-    """One run for all; a missing class is a warning, since the image may have it."""
+def test_spark_finds_what_the_text_alone_does_not_show(tmp_path: Path) -> None:
+    """One run for all cases; a missing class is a warning, since the image may have it."""
     unknown = changed(RATE_TO_CONSOLE, "source", {"custom": {"format": "com.example.Unknown"}})
     documents = [manifest(name, spec) for name, (spec, _) in CASES.items()]
     file = write(tmp_path / "all.yaml", *documents, manifest("unknown", unknown))
@@ -63,9 +63,9 @@ def test_spark_judges_what_the_text_alone_cannot_tell(tmp_path: Path) -> None:
     )
     assert done.returncode == 1, done.stderr
     found = {each["stream"]: each for each in json.loads(done.stdout)}
-    assert set(found) == {name for name, (_, says) in CASES.items() if says} | {"unknown"}
-    for name, (_, says) in CASES.items():
-        if says is not None:
+    assert set(found) == {name for name, (_, message) in CASES.items() if message} | {"unknown"}
+    for name, (_, message) in CASES.items():
+        if message is not None:
             assert found[name]["severity"] == "error"
-            assert says in found[name]["message"]
+            assert message in found[name]["message"]
     assert found["unknown"]["severity"] == "warning"

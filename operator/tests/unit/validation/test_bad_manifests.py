@@ -1,4 +1,4 @@
-"""Every bad manifest is refused in words: the field, the reason, the remedy."""
+"""Every bad manifest is refused with a message: the field, the reason, the remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from testkit.streams.streams import changed, spec
 
 
 def refusals(it: dict[str, Any]) -> list[str]:
-    """What the operator and `penstock validate` say of a spec."""
+    """The messages of the operator and of `penstock validate` about a spec."""
     try:
         stream = ContinuousStream.model_validate({"metadata": {"name": "bad"}, "spec": it})
     except ValidationError as error:
@@ -24,29 +24,28 @@ def refusals(it: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("bad", [*RING_1, *RING_2], ids=str)
-def test_it_is_refused_with_the_field_the_reason_and_the_remedy(bad: Bad) -> None:
-    """By the models and the rules; ring 1 is held by integration/api/test_admission.py as well."""
+def test_the_message_names_field_reason_and_remedy(bad: Bad) -> None:
+    """integration/api/test_admission.py checks ring 1 with a real API server too."""
     assert any(bad.at in each and bad.says in each for each in refusals(bad.spec)), refusals(
         bad.spec
     )
 
 
-def test_there_are_enough_of_them_and_the_good_one_is_good() -> None:
-    """Each differs from a spec that nothing is wrong with."""
+def test_there_are_enough_bad_manifests_and_the_good_one_is_valid() -> None:
+    """Each bad one differs from the good one."""
     assert refusals(GOOD) == []
     assert len(RING_1) + len(RING_2) >= 60
     assert {each.ring for each in RING_1} == {1}
     assert {each.ring for each in RING_2} == {2}
 
 
-def test_no_value_that_may_be_a_credential_is_repeated() -> None:
-    """Neither in a status nor in a log."""
+def test_messages_do_not_repeat_values_that_may_be_credentials() -> None:
+    """Messages go to the status and to logs."""
     (said,) = refusals(changed(GOOD, "sink.kafka.options", {"x": "hunter2" * 700}))
     assert "hunter2" not in said
 
 
-def test_a_memory_sink_is_for_local_runs() -> None:
-    """The same spec, judged for a laptop."""
+def test_a_memory_sink_is_for_local_runs_only() -> None:
     it = spec(sink={"memory": {}})
     assert problems.find_problems(it, local=True) == []
     assert [each.reason for each in problems.find_problems(it)] == ["MemorySinkInCluster"]
@@ -55,8 +54,8 @@ def test_a_memory_sink_is_for_local_runs() -> None:
 PYTHON = {"python": {"function": "m:f"}}
 
 
-def test_python_in_continuous_mode_is_a_warning_that_names_the_native_ways() -> None:
-    """Not a refusal: what it builds of Spark's own expressions is native."""
+def test_python_in_continuous_mode_is_a_warning_that_names_native_alternatives() -> None:
+    """Not a refusal: a transform that combines Spark's own expressions is native."""
     it = StreamSpec.model_validate(changed(GOOD, "transform", PYTHON))
     assert problems.find_problems(it) == []
     (warning,) = problems.find_warnings(it)
@@ -75,14 +74,14 @@ def test_python_in_continuous_mode_is_a_warning_that_names_the_native_ways() -> 
 
 
 @pytest.mark.parametrize("trigger", [{"microBatch": {}}, {"realTime": {}}, {"availableNow": {}}])
-def test_python_elsewhere_is_no_warning(trigger: dict[str, Any]) -> None:
-    """Micro-batches wait anyway; real-time mode's verdict is Spark's."""
+def test_python_in_other_modes_is_no_warning(trigger: dict[str, Any]) -> None:
+    """Micro-batches wait anyway; real-time mode is left to Spark."""
     it = StreamSpec.model_validate(changed(changed(GOOD, "transform", PYTHON), "trigger", trigger))
     assert problems.find_problems(it) == problems.find_warnings(it) == []
 
 
-def test_a_plain_credential_that_has_no_other_way_in_is_a_warning() -> None:
-    """Named without its value."""
+def test_a_plain_credential_in_spark_conf_is_a_warning() -> None:
+    """The message has the key, not the value."""
     it = spec(sparkConf={"spark.hadoop.fs.s3a.secret.key": "hunter2", "spark.sql.x": "1"})
     (warning,) = problems.find_warnings(it)
     assert "spark.hadoop.fs.s3a.secret.key" in warning.message

@@ -1,4 +1,4 @@
-"""`penstock validate`: what it says, how it says it, and its exit codes."""
+"""`penstock validate`: its findings, their formats, and the exit codes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import yaml
 from penstock.cli import main
 from testkit.streams.streams import KAFKA_TO_KAFKA, changed, manifest
 
-
 GOOD = manifest("good", KAFKA_TO_KAFKA)
 BAD = manifest("bad", changed(KAFKA_TO_KAFKA, "transform.sql", "SELECT DISTINCT key FROM source"))
 SLOW = manifest(
@@ -23,7 +22,7 @@ SLOW = manifest(
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where the manifests go."""
+    """The file for the manifests."""
     return tmp_path / "streams.yaml"
 
 
@@ -32,18 +31,18 @@ def write(file: Path, *documents: Any) -> str:
     return str(file)
 
 
-def test_good_manifests_pass_without_a_word(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Other kinds in the file are not ours to judge."""
+def test_valid_manifests_give_no_output(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Other resources in the file are skipped."""
     other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
     knative = {**BAD, "apiVersion": "else.dev/v1"}
     assert main(["validate", write(file, other, GOOD, knative)]) == 0
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_bad_one_is_told_with_file_line_and_name(
+def test_an_error_names_file_line_and_stream(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The line is where its document begins."""
+    """The line is the first of its document."""
     assert main(["validate", write(file, GOOD, BAD)]) == 1
     out, err = capsys.readouterr()
     line = file.read_text().split("---\n")[0].count("\n") + 2
@@ -52,8 +51,9 @@ def test_a_bad_one_is_told_with_file_line_and_name(
     assert "Deduplicate" in err
 
 
-def test_a_warning_is_no_refusal(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is told all the same."""
+def test_a_warning_is_printed_and_the_exit_code_stays_0(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["validate", write(file, SLOW)]) == 0
     err = capsys.readouterr().err
     assert ": warning: slow: " in err
@@ -61,7 +61,7 @@ def test_a_warning_is_no_refusal(file: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_as_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One list, also when it is empty."""
+    """A list, also without findings."""
     assert main(["validate", "--format", "json", write(file, GOOD, BAD)]) == 1
     (found,) = json.loads(capsys.readouterr().out)
     assert found["stream"] == "bad"
@@ -72,7 +72,7 @@ def test_as_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_as_github_annotations(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A workflow command of one line, with what would end it escaped."""
+    """A workflow command of one line, with its control characters escaped."""
     bad = manifest("bad", changed(KAFKA_TO_KAFKA, "sink.kafka.topik", "50%\nmore"))
     assert main(["validate", "--format", "github", write(file, bad)]) == 1
     (line,) = capsys.readouterr().out.splitlines()
@@ -83,32 +83,32 @@ def test_as_github_annotations(file: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("text", [None, "a: [", "\x00"])
-def test_what_cannot_be_read_is_another_exit_code(
+def test_an_unreadable_file_exits_with_2(
     file: Path, text: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """So that a CI tells a bad stream from a bad path."""
+    """So that CI can distinguish a bad stream from a bad path."""
     if text is not None:
         file.write_text(text)
     assert main(["validate", str(file)]) == 2
     assert str(file) in capsys.readouterr().err
 
 
-def test_wrong_usage_is_two() -> None:
-    """As argparse has it."""
+def test_wrong_usage_exits_with_2() -> None:
+    """The exit code of argparse."""
     with pytest.raises(SystemExit) as ended:
         main(["validate"])
     assert ended.value.code == 2
 
 
-def test_what_is_no_resource_at_all_is_refused(file: Path) -> None:
-    """In words, not with a traceback."""
+def test_a_malformed_resource_is_refused(file: Path) -> None:
+    """Without a traceback."""
     assert main(["validate", write(file, {**GOOD, "spec": None, "metadata": "x"})]) == 1
 
 
-def test_without_spark_the_third_ring_says_what_is_missing(
+def test_spark_option_without_spark_says_what_to_install(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """pyspark is no dependency of the rings before it."""
+    """Without the option, pyspark is not needed."""
     monkeypatch.setitem(sys.modules, "penstock.local.spark_analyzer", None)
     assert main(["validate", "--spark", write(file, GOOD)]) == 2
     assert "pip install 'penstock[driver]'" in capsys.readouterr().err

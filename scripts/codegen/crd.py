@@ -1,4 +1,4 @@
-"""The models as a CustomResourceDefinition."""
+"""Generates the CustomResourceDefinition from the models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.api.group_version import GROUP, KIND, MAX_NAME, PLURAL, VERSION
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.status import StreamStatus
 
-_FILE_HEAD = "# Generated from operator/penstock/api; `make generate` renews it.\n"
+_FILE_HEAD = "# Generated from operator/penstock/api; run `make generate` to update.\n"
 
 _READY = '.status.conditions[?(@.type=="Ready")]'
 _PRINTER_COLUMNS = (
@@ -66,7 +66,10 @@ def crd() -> dict[str, Any]:
 
 
 def to_yaml() -> str:
-    """The file under crds/."""
+    """The text of the file in crds/.
+
+    In wide lines and with flow style for leaves: indentation would be a third of the text.
+    """
     return _FILE_HEAD + yaml.safe_dump(crd(), sort_keys=False, width=1000, default_flow_style=None)
 
 
@@ -99,15 +102,15 @@ def _root_schema() -> dict[str, Any]:
 
 
 def structural(model: type[BaseModel]) -> dict[str, Any]:
-    """A model as a structural schema, with the rules of its parts as CEL."""
+    """A model as a structural schema, with its rules as CEL."""
     schema = model.model_json_schema(by_alias=True, mode="validation")
     result = _walk(schema, schema.get("$defs", {}))
     assert isinstance(result, dict)
     return result
 
 
-# What JSON schema has and a structural schema has not, or what would make the API server write
-# into what people applied (default).
+# Keywords that a structural schema does not have; and `default`, with which the API server would
+# write into the resource that the user applied.
 _DROPPED = frozenset({"title", "default", "$defs"})
 
 
@@ -125,9 +128,8 @@ def _walk(node: Any, definitions: dict[str, Any]) -> Any:
         if key == "properties":
             result[key] = {name: _walk(each, definitions) for name, each in value.items()}
         elif key == "additionalProperties":
-            # Unknown fields are refused by strict validation as they are. Where anything goes,
-            # `true` would have the API server drop what is inside (seen): preserve-unknown-fields
-            # says it alone.
+            # `false`: strict validation refuses unknown fields without it. `true`: the API server
+            # would drop the content (observed), and preserve-unknown-fields is enough.
             if not isinstance(value, bool):
                 result[key] = _walk(value, definitions)
         elif key == "examples":
@@ -143,14 +145,14 @@ def _walk(node: Any, definitions: dict[str, Any]) -> Any:
 def _inline(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     name = node["$ref"].rsplit("/", 1)[-1]
     target = _walk(definitions[name], definitions)
-    beside = _walk({key: value for key, value in node.items() if key != "$ref"}, definitions)
-    return {**target, **beside}
+    overrides = _walk({key: value for key, value in node.items() if key != "$ref"}, definitions)
+    return {**target, **overrides}
 
 
 def _without_null(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """`X | None` is an X that may be left out."""
+    """Turns `X | None` into X: the field is optional."""
     (only,) = [each for each in node["anyOf"] if each != {"type": "null"}]
-    beside = {key: value for key, value in node.items() if key != "anyOf"}
-    result = _walk({**only, **beside}, definitions)
+    overrides = {key: value for key, value in node.items() if key != "anyOf"}
+    result = _walk({**only, **overrides}, definitions)
     assert isinstance(result, dict)
     return result

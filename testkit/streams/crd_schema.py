@@ -9,14 +9,14 @@ from scripts.codegen import crd
 
 
 def schema() -> dict[str, Any]:
-    """That of the one version."""
+    """The schema of the only version."""
     (version,) = crd.crd()["spec"]["versions"]
     found: dict[str, Any] = version["schema"]["openAPIV3Schema"]
     return found
 
 
 def nodes(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every field with its path; `[]` is an item of a list and `{}` a value of a map."""
+    """Each field with its path; `[]` is an item of a list, `{}` a value of a map."""
     if not isinstance(node, dict):
         return
     yield path, node

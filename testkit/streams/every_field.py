@@ -1,4 +1,4 @@
-"""Specs that together use every field there is."""
+"""Specs that together use every field of the resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a query is run: the mode, the rows that are written, and whether lateness has a bound."""
+"""How a query runs: its mode, its output mode, and whether it has a watermark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Mode(StrEnum):
-    """The modes of Spark's streaming engines, by the field that asks for each."""
+    """The modes of Spark's streaming engines. Each value is the field that selects the mode."""
 
     CONTINUOUS = "trigger.continuous"
     MICRO_BATCH = "trigger.microBatch"
@@ -19,25 +19,25 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Execution:
-    """One way of running a query."""
+    """One way of running a query: mode, output mode and watermark."""
 
     mode: Mode
-    output: str = "append"
+    output_mode: str = "append"
     watermark: bool = False
 
     @property
     def in_batches(self) -> bool:
-        """Whether it is the micro-batch engine with all that it can do."""
+        """Whether the micro-batch engine runs it without restrictions."""
         return self.mode in (Mode.MICRO_BATCH, Mode.AVAILABLE_NOW)
 
     def __str__(self) -> str:
         if not self.in_batches:
             return str(self.mode)
         mark = " and transform.watermark" if self.watermark else ""
-        return f"{self.mode} with outputMode {self.output}{mark}"
+        return f"{self.mode} with outputMode {self.output_mode}{mark}"
 
 
-# What a query may be moved to, the nearest first.
+# What a message can recommend instead, in this order of preference.
 EXECUTIONS: tuple[Execution, ...] = (
     Execution(Mode.CONTINUOUS),
     Execution(Mode.REAL_TIME, "update"),
@@ -50,7 +50,7 @@ EXECUTIONS: tuple[Execution, ...] = (
 
 
 def mode_of(spec: Any) -> Mode:
-    """The mode that the spec's trigger asks for."""
+    """The mode that the spec's trigger selects."""
     trigger = spec.trigger
     if trigger.continuous is not None:
         return Mode.CONTINUOUS
@@ -62,7 +62,7 @@ def mode_of(spec: Any) -> Mode:
 
 
 def execution_of(spec: Any) -> Execution:
-    """How the spec's query runs, with its defaults."""
+    """How the spec's query runs, with defaults applied."""
     mode = mode_of(spec)
     output = spec.output_mode or ("update" if mode is Mode.REAL_TIME else "append")
     return Execution(mode, output, watermark=spec.transform.watermark is not None)

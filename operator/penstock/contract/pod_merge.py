@@ -1,37 +1,39 @@
-"""A user's pod template laid under Penstock's own pod. Pure."""
+"""Merges a user's pod template with Penstock's own pod. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-# How entries of a list are told apart, as in Kubernetes' own strategic merge; `name` if not here.
+# The key that identifies an entry of a list, as in Kubernetes' strategic merge; default: `name`.
 _KEYS = {"volumeMounts": "mountPath", "ports": "containerPort", "hostAliases": "ip"}
 
 
-def laid_under(template: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
-    """Ours, with what the template adds: of its metadata labels and annotations only."""
+def merge_pod_template(template: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
+    """Our pod with the fields that the template adds. Where both set a field, ours wins.
+
+    Of the template's metadata, only labels and annotations are used.
+    """
     meta = template.get("metadata") or {}
     kept = {field: meta[field] for field in ("labels", "annotations") if meta.get(field)}
-    under = {"metadata": kept, "spec": template.get("spec") or {}}
-    merged: dict[str, Any] = _merged(under, ours, "")
+    theirs = {"metadata": kept, "spec": template.get("spec") or {}}
+    merged: dict[str, Any] = _merged(theirs, ours, "")
     return merged
 
 
-def _merged(under: Any, over: Any, field: str) -> Any:
-    if isinstance(under, Mapping) and isinstance(over, Mapping):
-        both = {key: _merged(under[key], over[key], key) for key in under if key in over}
-        return {**under, **over, **both}
-    if isinstance(under, list) and isinstance(over, list):
-        return _merged_lists(under, over, _KEYS.get(field, "name"))
-    return over
+def _merged(theirs: Any, ours: Any, field: str) -> Any:
+    if isinstance(theirs, Mapping) and isinstance(ours, Mapping):
+        both = {key: _merged(theirs[key], ours[key], key) for key in theirs if key in ours}
+        return {**theirs, **ours, **both}
+    if isinstance(theirs, list) and isinstance(ours, list):
+        return _merged_lists(theirs, ours, _KEYS.get(field, "name"))
+    return ours
 
 
-def _merged_lists(under: list[Any], over: list[Any], key: str) -> list[Any]:
-    """Ours first, each with what the template's entry of the same key adds; then its others."""
-    entries = [*under, *over]
-    if not all(isinstance(each, Mapping) and key in each for each in entries):
-        return over
-    theirs = {each[key]: each for each in under}
-    ours = [_merged(theirs.pop(each[key], {}), each, "") for each in over]
-    return [*ours, *theirs.values()]
+def _merged_lists(theirs: list[Any], ours: list[Any], key: str) -> list[Any]:
+    """Our entries, merged with the template's entries of the same key; then its other entries."""
+    if not all(isinstance(each, Mapping) and key in each for each in (*theirs, *ours)):
+        return ours
+    rest = {each[key]: each for each in theirs}
+    merged = [_merged(rest.pop(each[key], {}), each, "") for each in ours]
+    return [*merged, *rest.values()]

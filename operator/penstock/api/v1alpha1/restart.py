@@ -1,4 +1,4 @@
-"""How failures are met."""
+"""When a failed query is restarted."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from penstock.api.v1alpha1.base import Duration, SpecObject
 
 
 class Restart(SpecObject):
-    """When a query that failed is tried again.
+    """Limits of the restarts after a failure.
 
-    Between attempts the wait grows from a second to a minute, with full jitter.
+    The back-off between two restarts grows from one second to a minute, with full jitter.
     """
 
     max_attempts: int | None = Field(
         None,
         ge=1,
         le=1000,
-        description="Passing failures in a row after which the stream ends Stalled, holding no "
-        "executors. In a row: with less than `stableAfter` of health between them. Default: none, "
-        "it is tried for ever.",
+        description="Consecutive transient failures after which the stream is Stalled and its "
+        "executors are released. Failures are consecutive if the query was healthy for less than "
+        "`stableAfter` between them. Default: no limit.",
         examples=[10],
     )
     stable_after: Duration = Field(
         "1m",
-        description="After so long without a failure the count and the waits begin anew. "
-        "Default: 1m.",
+        description="How long the query must run without a failure until the count of failures "
+        "and the back-off are reset. Default: 1m.",
         examples=["5m"],
     )

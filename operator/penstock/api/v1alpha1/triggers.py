@@ -1,4 +1,4 @@
-"""How a query runs."""
+"""The trigger: the mode of a query and its interval."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.api.v1alpha1.base import DURATION_RULE, Duration, SpecObject
 # Spark refuses shorter ones (Structured Streaming, "Real-time Mode").
 SHORTEST_REAL_TIME_BATCH_MS = 5000
 
-# CEL for the duration in the spelling of Kubernetes, which its duration() reads.
+# CEL: the duration in the spelling of Kubernetes, the only one that CEL's duration() reads.
 _AS_KUBERNETES = "self" + "".join(
     f".replace({cel_string(spark)}, {cel_string(kubernetes)})"
     for spark, kubernetes in SPARK_TO_KUBERNETES
@@ -19,7 +19,7 @@ _AS_KUBERNETES = "self" + "".join(
 
 
 def _at_least(least_ms: int, message: str) -> Rule:
-    """A rule on a duration. DURATION_RULE refuses what is none."""
+    """A minimum. It holds for a text that is not a duration: DURATION_RULE refuses that."""
     return Rule(
         cel=f"!self.matches({cel_string(DURATION_PATTERN)}) || "
         f"duration({_AS_KUBERNETES}) >= duration('{least_ms}ms')",
@@ -42,12 +42,13 @@ def _checked(duration: str, rule: Rule) -> str:
 
 
 class ContinuousTrigger(SpecObject):
-    """Spark's continuous engine: records flow one by one, milliseconds from end to end."""
+    """Spark's continuous engine: record by record, with latencies of milliseconds."""
 
     checkpoint_interval: Duration = Field(
         description=(
-            "How often an epoch is committed to the checkpoint; after a crash at most this much "
-            "is replayed. A number and a unit: ms, s, m, h or Spark's words."
+            "How often an epoch is committed to the checkpoint. After a crash, the records since "
+            "the last commit are replayed. A duration in the spelling of Kubernetes (500ms, 1m30s) "
+            "or Spark (10 seconds)."
         ),
         examples=["1s", "10 seconds"],
         json_schema_extra=rules_of_scalar(DURATION_RULE, POSITIVE),
@@ -60,36 +61,36 @@ class ContinuousTrigger(SpecObject):
 
 
 class AsyncProgress(SpecObject):
-    """Offsets are written beside the batches and not between them."""
+    """Offsets are written in parallel with the batches instead of between them."""
 
     checkpoint_interval: Duration = Field(
         "1s",
-        description="How often offsets and commits are written; after a crash this much is "
-        "replayed. Default: 1s.",
+        description="How often offsets and commits are written. After a crash, the records since "
+        "the last commit are replayed. Default: 1s.",
     )
 
 
 class MicroBatchTrigger(SpecObject):
-    """Spark's micro-batch engine: every operation, tenths of a second from end to end."""
+    """Spark's micro-batch engine: all operations, with latencies of tenths of a second."""
 
     interval: Duration = Field(
         "0s",
-        description="How often a batch begins; 0s begins one as soon as the last has ended. "
+        description="How often a batch starts. 0s: as soon as the previous batch has ended. "
         "Default: 0s.",
     )
     async_progress: AsyncProgress | None = Field(
         None,
-        description="Asynchronous progress tracking: lower latency, for a stateless query into "
-        "Kafka. Turning it off again is done safely. Default: off.",
+        description="Asynchronous progress tracking: lower latency for stateless queries that "
+        "write to Kafka. It can be removed again safely. Default: off.",
     )
 
 
 class RealTimeTrigger(SpecObject):
-    """Spark's real-time mode: the best median latency, with pauses where two batches meet."""
+    """Spark's real-time mode: the lowest median latency, with a pause between two batches."""
 
     batch_duration: Duration = Field(
         "5m",
-        description="How long one batch lasts, at least 5s; after a crash at most this much is "
+        description="How long one batch lasts, at least 5s. After a crash, the unfinished batch is "
         "replayed. Default: 5m.",
         json_schema_extra=rules_of_scalar(DURATION_RULE, LONG_ENOUGH),
     )
@@ -101,11 +102,11 @@ class RealTimeTrigger(SpecObject):
 
 
 class AvailableNowTrigger(SpecObject):
-    """Reads what is there, in batches, and ends as Completed."""
+    """Processes the records that exist at the start, in batches. The stream ends as Completed."""
 
 
 class Trigger(SpecObject):
-    """How the query runs."""
+    """The mode of the query: exactly one of these."""
 
     rules = (
         exactly_one_of(
@@ -117,12 +118,14 @@ class Trigger(SpecObject):
         ),
     )
     continuous: ContinuousTrigger | None = Field(
-        None, description="Record by record, with an epoch committed each interval."
+        None, description="Continuous mode: record by record, with a commit in each interval."
     )
-    micro_batch: MicroBatchTrigger | None = Field(None, description="Batch after batch.")
+    micro_batch: MicroBatchTrigger | None = Field(
+        None, description="Micro-batch mode: one batch after another."
+    )
     real_time: RealTimeTrigger | None = Field(
-        None, description="Record by record inside long batches."
+        None, description="Real-time mode: record by record within long batches."
     )
     available_now: AvailableNowTrigger | None = Field(
-        None, description="A bounded catch-up that ends."
+        None, description="Processes what exists at the start, and ends."
     )

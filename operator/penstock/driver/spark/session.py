@@ -1,7 +1,7 @@
-"""From the spec to Spark's configuration, and the SparkSession that it makes.
+"""Spark's configuration for a stream, the executors' pod template, and the SparkSession.
 
-Facts about Spark stand beside the setting that answers to them; "measured" means with Spark 4.2,
-in docs/architecture.md and the tests of this package.
+Comments give the fact about Spark behind each setting. "Measured" means with Spark 4.2; see
+docs/architecture.md and the tests of this package.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import yaml
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
-from penstock.contract.pod_merge import laid_under
+from penstock.contract.pod_merge import merge_pod_template
 from penstock.contract.secrets import secret_mounts, secret_volumes
 from penstock.contract.sizing import (
     Size,
@@ -32,27 +32,27 @@ from penstock.sql.stateful import may_keep_state
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SCRATCH = Path("/tmp/penstock")  # noqa: S108  the one place that is writable in the container
+SCRATCH = Path("/tmp/penstock")  # noqa: S108  the only writable folder of the container
 EXECUTOR_TEMPLATE = SCRATCH / "executor.yaml"
 
-# pyspark logs an exception that it raises, on many lines; the driver says it in one.
-_REPEATS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+# pyspark logs each exception that it raises, on many lines. The driver logs it in one.
+_REDUNDANT_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
-# Unless the user's sparkConf says otherwise.
+# The user's sparkConf overrides these.
 _DEFAULTS = {
-    # Tasks would wait 3 s for an executor that "knows" their partition.
+    # Otherwise a task waits up to 3 s for the executor that had its partition before.
     "spark.locality.wait": "0s",
-    # Streaming turns it off by itself, with a warning at each start.
+    # Streaming disables it anyway, with a warning at each start.
     "spark.sql.adaptive.enabled": "false",
-    # stop() must come back: a query that does not end is given up with its session.
+    # stop() must return: a query that does not stop is abandoned with its session.
     "spark.sql.streaming.stopTimeout": "20s",
     "spark.ui.showConsoleProgress": "false",
 }
 
-# Whatever the user's sparkConf says.
+# The user's sparkConf cannot override these.
 _FORCED = {
-    # With the default of 4, a lost task is tried again by the scheduler, which a continuous reader
-    # refuses (ContinuousTaskRetryException): that hides the cause and takes longer (measured).
+    # With the default of 4, the scheduler retries a lost task, and a continuous reader refuses the
+    # retry (ContinuousTaskRetryException). That hides the cause and takes longer (measured).
     "spark.task.maxFailures": "1",
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
@@ -64,36 +64,36 @@ _FORCED_ON_KUBERNETES = {
     "spark.driver.port": str(naming.DRIVER_PORT),
     "spark.driver.blockManager.port": str(naming.BLOCK_MANAGER_PORT),
     "spark.blockManager.port": str(naming.BLOCK_MANAGER_PORT),
-    # The supervisor waits for the cores itself, and says meanwhile how many there are.
+    # The supervisor waits for the cores itself, and reports how many are registered.
     "spark.scheduler.minRegisteredResourcesRatio": "0",
-    # Since 4.2, an executor lost to memory comes back with one core, and the query hangs short of
-    # cores without a word (measured).
+    # Otherwise, since 4.2, Spark replaces an executor that ran out of memory by one with a single
+    # core, and the query hangs for lack of cores without an error (measured).
     "spark.kubernetes.allocation.recoveryMode.enabled": "false",
-    # No ConfigMap, Service or claim is made, so the driver needs no right to make or delete one.
+    # Spark creates no ConfigMap, Service or claim, so the driver needs no rights for them.
     "spark.kubernetes.executor.disableConfigMap": "true",
     "spark.kubernetes.driver.service.deleteOnTermination": "false",
     "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
     "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
     "spark.kubernetes.driver.waitToReusePersistentVolumeClaim": "false",
-    # Spark would end the driver after a lifetime budget of lost executors.
+    # Otherwise Spark stops the driver after a fixed number of lost executors in its lifetime.
     "spark.executor.maxNumFailures": "2147483647",
     "spark.kubernetes.executor.podTemplateFile": str(EXECUTOR_TEMPLATE),
     "spark.kubernetes.executor.podTemplateContainerName": "executor",
-    # All at once, not five a second.
+    # All executors at once instead of five per second.
     "spark.kubernetes.allocation.batch.size": "100",
     "spark.sql.warehouse.dir": str(SCRATCH / "warehouse"),
 }
 
 
 def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -> dict[str, str]:
-    """Spark's configuration for this stream, in this place, at this size.
+    """Spark's configuration for this stream, environment and number of executors.
 
-    `spark.driver.bindAddress` is absent in the pod: executors would dial it (measured with
-    0.0.0.0); without it Spark binds to `spark.driver.host`, the pod's own address.
+    `spark.driver.bindAddress` is not set in the pod, because executors would connect to it
+    (measured with 0.0.0.0). Without it, Spark binds to `spark.driver.host`, the pod's address.
     """
     spec = stream.spec
-    # Of an aggregate's shuffle: 200 tasks a batch otherwise. Later starts take it from the
-    # checkpoint, where the first one leaves it.
+    # The shuffle of an aggregate would have 200 tasks per batch otherwise. Later starts use the
+    # value that the first start wrote into the checkpoint.
     shuffle = {"spark.sql.shuffle.partitions": str(size.cores)}
     conf = {**_DEFAULTS, **shuffle, **spec.spark_conf, **_FORCED}
     parallelism = default_parallelism(spec.source, spec.spark_conf)
@@ -108,7 +108,7 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
 
 def _local(environment: LocalEnvironment, size: Size) -> dict[str, str]:
     return {
-        # One machine has its cores anyway: local[N] is N task slots, whatever the hardware.
+        # local[N] means N task slots, whatever number of cores the machine has.
         "spark.master": f"local[{size.cores}]",
         "spark.driver.host": environment.address,
         "spark.driver.bindAddress": environment.address,
@@ -152,21 +152,20 @@ def _on_kubernetes(
 
 
 def _quoted(option: str) -> str:
-    """Spark splits the options as a shell would (Utils.splitCommandString)."""
+    """An option in quotes if necessary: Spark splits like a shell (Utils.splitCommandString)."""
     return f'"{option}"' if " " in option else option
 
 
 def executor_template(pod_name: str, pod_uid: str, stream: ContinuousStream) -> dict[str, Any]:
-    """What Spark cannot say about an executor's pod, over what the spec's own template says.
+    """The pod template of executors: what Spark has no settings for, and the user's template.
 
-    The driver's pod as its owner, so that it goes when that goes. Spark would set that itself,
-    given spark.kubernetes.driver.pod.name, but then it waits a second for this pod to be Ready
-    before it asks for executors (measured), and the pod is not Ready before they work.
-
-    The restricted Pod Security Standard.
-
-    A volume whose name begins with spark-local-dir- is taken for local storage (Running Spark on
-    Kubernetes, "Local Storage"), so Spark mounts no further one.
+    - The driver's pod is the owner, so that Kubernetes deletes the executors with it. Spark sets
+      the owner itself if it has spark.kubernetes.driver.pod.name, but then it waits a second for
+      this pod to be Ready before it requests executors (measured), and the pod is not Ready
+      before they work.
+    - The security contexts meet the restricted Pod Security Standard.
+    - Spark uses a volume whose name starts with spark-local-dir- as local storage (Running Spark
+      on Kubernetes, "Local Storage") and does not mount another one.
     """
     spec = stream.spec
     ours: dict[str, Any] = {
@@ -216,13 +215,13 @@ def executor_template(pod_name: str, pod_uid: str, stream: ContinuousStream) -> 
         ours["spec"]["imagePullSecrets"] = [{"name": it.name} for it in spec.image_pull_secrets]
     if may_keep_state(spec):
         _add_checkpoint(ours["spec"], stream.metadata.name)
-    return laid_under(spec.executor.pod_template, ours)
+    return merge_pod_template(spec.executor.pod_template, ours)
 
 
 def _add_checkpoint(pod: dict[str, Any], name: str) -> None:
-    """Executors write a query's state into the checkpoint themselves.
+    """Mounts the checkpoint, because executors write the state of a query themselves.
 
-    The volume can be mounted on one node only (ReadWriteOnce), so they have to be on the driver's.
+    The volume can be mounted on one node only (ReadWriteOnce), so executors run on the driver's.
     """
     claim = {"claimName": naming.checkpoint_claim_name(name)}
     pod["volumes"].append({"name": "checkpoint", "persistentVolumeClaim": claim})
@@ -233,12 +232,14 @@ def _add_checkpoint(pod: dict[str, Any], name: str) -> None:
         "fsGroupChangePolicy": "OnRootMismatch",
     }
     driver = {"matchLabels": naming.stream_labels(name, naming.COMPONENT_DRIVER)}
-    beside = [{"labelSelector": driver, "topologyKey": "kubernetes.io/hostname"}]
-    pod["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": beside}}
+    near_driver = [{"labelSelector": driver, "topologyKey": "kubernetes.io/hostname"}]
+    pod["affinity"] = {
+        "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": near_driver}
+    }
 
 
 def write_executor_template(pod_name: str, pod_uid: str, stream: ContinuousStream) -> None:
-    """Leaves the template where Spark is told to look for it."""
+    """Writes the template to the path in Spark's configuration."""
     EXECUTOR_TEMPLATE.parent.mkdir(parents=True, exist_ok=True)
     EXECUTOR_TEMPLATE.write_text(yaml.safe_dump(executor_template(pod_name, pod_uid, stream)))
 
@@ -249,13 +250,13 @@ def start(gateway: Any, conf: dict[str, str]) -> SparkSession:
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
-    for name in _REPEATS:
+    for name in _REDUNDANT_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     settings = SparkConf(loadDefaults=False).setAll(
         [*conf.items(), *resolved_jars(gateway).items()]
     )
-    # In a thread of its own: in the main one, pyspark would put its own handler of Ctrl-C in the
-    # place of the driver's, which cancels all jobs and raises wherever it is.
+    # Not in the main thread, where pyspark would replace the driver's handler of Ctrl-C by its own,
+    # which cancels all jobs and raises an exception at any point.
     with concurrent.futures.ThreadPoolExecutor(1, "spark") as pool:
         context = pool.submit(SparkContext, conf=settings, gateway=gateway).result()
     return SparkSession(context)

@@ -1,4 +1,4 @@
-"""What the API server itself refuses, with nothing of Penstock running but the CRD."""
+"""What the API server accepts and refuses with the CRD alone, without the operator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.real
 ROOT = CHECKOUT
 CRD = ROOT / "crds" / "penstock.dev_continuousstreams.yaml"
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
-# A YAML block of the documentation that is a whole resource.
+# A YAML block of a document that is a complete resource.
 BLOCK = re.compile(r"^```yaml\n(apiVersion: penstock.*?)^```", re.MULTILINE | re.DOTALL)
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCKS = [(path.name, text) for path in DOCUMENTS for text in BLOCK.findall(path.read_text())]
@@ -35,13 +35,13 @@ BLOCKS = [(path.name, text) for path in DOCUMENTS for text in BLOCK.findall(path
 
 @pytest.fixture(scope="module")
 def kube() -> Iterator[Kube]:
-    """A bare API server with the CRD in it."""
+    """An API server that has nothing but the CRD."""
     with api_server() as server:
         yield with_crd(server)
 
 
 def with_crd(server: ApiServer) -> Kube:
-    """kubectl on the server's default namespace, once the CRD is served."""
+    """kubectl in the default namespace; returns when the API server serves the CRD."""
     kube = server.kube("default")
     kube.run("apply", "-f", str(CRD))
     kube.wait_until_served("cstream")
@@ -50,7 +50,7 @@ def with_crd(server: ApiServer) -> Kube:
 
 @pytest.mark.parametrize("bad", RING_1, ids=str)
 def test_a_bad_manifest_is_refused_at_apply(kube: Kube, bad: Bad) -> None:
-    """With the field, the reason and the remedy, before any code of ours runs."""
+    """The error has the field, the reason and the remedy, before any code of Penstock runs."""
     with pytest.raises(KubectlError) as refused:
         kube.apply(manifest("bad", bad.spec))
     said = str(refused.value)
@@ -61,13 +61,15 @@ def test_a_bad_manifest_is_refused_at_apply(kube: Kube, bad: Bad) -> None:
 
 @pytest.mark.parametrize("bad", RING_2, ids=str)
 def test_what_needs_more_than_the_schema_is_left_to_the_operator(kube: Kube, bad: Bad) -> None:
-    """Ring 2 is the earliest that can refuse these (unit/validation/test_bad_manifests.py)."""
-    kube.run("apply", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(manifest("late", bad.spec)))
+    """The operator refuses these (unit/validation/test_bad_manifests.py)."""
+    kube.run(
+        "apply", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(manifest("late", bad.spec))
+    )
 
 
 @pytest.mark.parametrize("conf", OWNED_CONFS)
-def test_a_conf_that_penstock_owns_is_refused_at_apply(kube: Kube, conf: str) -> None:
-    """It alone is named, with what to use instead, whatever stands beside it."""
+def test_a_conf_that_penstock_sets_is_refused_at_apply(kube: Kube, conf: str) -> None:
+    """The error names this key only, with the alternative, although there are other keys."""
     spec = changed(GOOD, "sparkConf", {"spark.sql.session.timeZone": "UTC", conf: "x"})
     with pytest.raises(KubectlError) as refused:
         kube.apply(manifest("bad", spec))
@@ -77,15 +79,15 @@ def test_a_conf_that_penstock_owns_is_refused_at_apply(kube: Kube, conf: str) ->
 
 
 @pytest.mark.parametrize("name", ["x" * 46, "a.b"])
-def test_a_name_that_its_pods_could_not_bear_is_refused(kube: Kube, name: str) -> None:
-    """Pods are named after the stream."""
+def test_a_name_that_is_not_valid_for_its_pods_is_refused(kube: Kube, name: str) -> None:
+    """The names of pods start with the name of the stream."""
     with pytest.raises(KubectlError, match="at most 45 characters of a-z, 0-9 and -"):
         kube.apply(manifest(name, GOOD))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_is_stored_as_it_was_applied(kube: Kube, example: Path) -> None:
-    """Nothing is defaulted or dropped, so GitOps tools see no drift."""
+    """The API server adds and drops nothing, so GitOps tools see no drift."""
     assert "created" in kube.run("apply", "-f", str(example))
     for applied in yaml.safe_load_all(example.read_text()):
         stored = kube.get("cstream", applied["metadata"]["name"])
@@ -99,18 +101,18 @@ def test_every_example_is_stored_as_it_was_applied(kube: Kube, example: Path) ->
 def test_every_resource_in_the_documentation_is_accepted(
     kube: Kube, document: str, text: str
 ) -> None:
-    """As a server-side dry run with strict validation, and by the models."""
+    """By the API server in a dry run with strict validation, and by the models."""
     kube.run("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=text)
     ContinuousStream.model_validate(yaml.safe_load(text))
 
 
-def test_the_documentation_shows_resources() -> None:
-    """So that the test above cannot pass by finding none."""
+def test_the_documentation_has_resources() -> None:
+    """Otherwise the test above would pass without a check."""
     assert {document for document, _ in BLOCKS} >= {"README.md", "guide.md"}
 
 
 def test_a_stream_with_every_field_is_stored_as_it_was_applied(kube: Kube) -> None:
-    """Apply, fetch, diff is empty, client-side and server-side: nothing is defaulted or dropped."""
+    """The diff is empty after client-side and server-side apply: nothing is added or dropped."""
     for number, spec in enumerate(WIDE):
         ContinuousStream.model_validate(manifest("wide", spec))
         text = yaml.safe_dump(manifest(f"wide-{number}", spec))
@@ -150,8 +152,8 @@ FORBIDDEN_UPDATES = [
 def test_an_update_that_the_volume_cannot_follow_is_refused(
     kube: Kube, before: Object, after: Object, named: str
 ) -> None:
-    """Also by way of removing the parents, which would let the next update add anything."""
-    # Not by client-side apply: a replace leaves no field of the spec before.
+    """Also if a parent is removed, after which the next update could add another value."""
+    # replace, because a client-side apply keeps fields that the new manifest does not have.
     kube.run("delete", "cstream", "update", "--ignore-not-found")
     kube.run("create", "-f", "-", stdin=yaml.safe_dump(manifest("update", before)))
     with pytest.raises(KubectlError, match=named) as refused:
@@ -175,7 +177,7 @@ def test_an_update_that_the_volume_cannot_follow_is_refused(
 def test_an_update_that_the_volume_can_follow_is_accepted(
     kube: Kube, before: Object, after: Object
 ) -> None:
-    """The same size in another spelling, a larger one, another reclaim policy."""
+    """The same size in another spelling, a larger size, another reclaim policy."""
     kube.run("delete", "cstream", "update", "--ignore-not-found")
     kube.run("create", "-f", "-", stdin=yaml.safe_dump(manifest("update", before)))
     kube.run("replace", "-f", "-", stdin=yaml.safe_dump(manifest("update", after)))
@@ -199,7 +201,7 @@ SPELLINGS = [
 def test_quantities_and_durations_are_accepted_by_the_api_server_and_the_models_alike(
     kube: Kube,
 ) -> None:
-    """The operator must be able to read what the API server stores, and the other way round."""
+    """The operator reads what the API server stores, and `penstock validate` agrees with it."""
     streams = [
         manifest(f"spelled-{number}", changed(GOOD, field, value))
         for number, (field, value) in enumerate(SPELLINGS)
@@ -241,13 +243,13 @@ EXPLAINED = [
 
 @pytest.mark.parametrize(("field", "expected"), EXPLAINED)
 def test_kubectl_explain_answers_for_a_field(kube: Kube, field: str, expected: str) -> None:
-    """With a sentence and its unit."""
+    """The description is a sentence, with the unit."""
     text = " ".join(kube.run("explain", f"cstream.{field}").split())
     assert expected in text
 
 
 def test_kubectl_explain_answers_for_every_field(kube: Kube) -> None:
-    """One call lists all; that each has a sentence is in unit/api/test_crd.py."""
+    """One call lists all fields; unit/api/test_crd.py checks their descriptions."""
     text = kube.run("explain", "cstream", "--recursive")
     shown = set(re.findall(r"^ +(\w+)\t", text, re.MULTILINE))
     names = {

@@ -1,4 +1,4 @@
-"""The CRD is small, explains itself, and writes nothing into what people applied."""
+"""The CRD is small, describes every field, and adds nothing to the applied resource."""
 
 import re
 from collections.abc import Iterator
@@ -21,13 +21,13 @@ MAX_BYTES = 100_000
 
 
 def test_the_crd_is_small_enough_for_client_side_apply() -> None:
-    """kubectl apply keeps the object in an annotation of at most 256 KiB."""
+    """kubectl apply stores the object in an annotation of at most 256 KiB."""
     assert len(crd.to_yaml()) < MAX_BYTES
 
 
 @pytest.mark.parametrize("part", ["spec", "status"])
-def test_every_field_is_explained(part: str) -> None:
-    """`kubectl explain` answers for each with a sentence."""
+def test_every_field_has_a_description(part: str) -> None:
+    """`kubectl explain` shows it."""
     silent = [
         path
         for path, node in nodes(schema()["properties"][part], part)
@@ -37,8 +37,8 @@ def test_every_field_is_explained(part: str) -> None:
     assert silent == []
 
 
-def test_what_may_hold_anything_is_kept_as_it_is() -> None:
-    """`additionalProperties: true` beside it would have the API server drop what is inside."""
+def test_the_content_of_a_field_without_a_schema_is_kept() -> None:
+    """With `additionalProperties: true` as well, the API server would drop the content."""
     for path, node in nodes(schema()):
         if node.get("x-kubernetes-preserve-unknown-fields"):
             assert "additionalProperties" not in node, path
@@ -71,7 +71,7 @@ def test_the_rules_on_durations_give_the_same_answer_in_cel_and_in_the_models(te
 
 @given(st.text("0123456789. smhinutecodl", max_size=24))
 def test_a_duration_is_refused_by_cel_and_the_models_alike(text: str) -> None:
-    """Most of these are none."""
+    """Most of these texts are not durations."""
     try:
         milliseconds(text)
     except ValueError:
@@ -87,7 +87,7 @@ def _matches(cel: str, text: str) -> bool:
 
 
 def _long_enough(rule: Rule, text: str) -> bool:
-    """What CEL says of a duration: it replaces Spark's words, and compares."""
+    """Evaluates the rule as CEL does: replaces the units of Spark, and compares."""
     found = re.fullmatch(
         r"!(self\.matches.*) \|\| duration\(self(.*)\) >= duration\('(.*)'\)", rule.cel
     )
@@ -99,12 +99,12 @@ def _long_enough(rule: Rule, text: str) -> bool:
 
 
 def test_nothing_is_defaulted() -> None:
-    """What is applied is what is stored, so that GitOps tools see no drift."""
+    """The API server stores what was applied, so GitOps tools see no drift."""
     assert [path for path, node in nodes(schema()) if "default" in node] == []
 
 
 def test_the_wide_samples_use_every_field() -> None:
-    """So that what is tested with them is tested of each (integration/api/test_admission.py)."""
+    """integration/api/test_admission.py tests every field with them."""
     used = {path for spec in WIDE for path in _paths(spec, "spec")}
     known = {path for path, _ in nodes(schema()["properties"]["spec"], "spec") if "{}" not in path}
     assert known - used == set()

@@ -31,7 +31,7 @@ def test_a_duration_in_milliseconds(text: str, expected: int) -> None:
     "text",
     ["soon", "", "1", "-1s", "1.s", "1 fortnight", "s", "1s,2s", "1s ", "1  s", "1minutes30"],
 )
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_duration_is_refused(text: str) -> None:
     """The error shows the accepted spellings."""
     with pytest.raises(ValueError, match="write for example 500ms, 1s or 5m"):
         milliseconds(text)
@@ -47,7 +47,7 @@ def test_a_size_in_whole_mebibytes(text: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["lots", "1", "1gb", "-1Gi", "1 Gi", "512m", "1048575", "0Gi", ""])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_size_is_refused(text: str) -> None:
     """The error shows an accepted spelling. `m` means thousandths of a byte."""
     with pytest.raises(ValueError, match="write for example 512Mi or 2Gi"):
         in_bytes(text)
@@ -63,7 +63,7 @@ def test_an_amount_of_cpu_in_cores(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["half", "", "-1", "500 m", "1,5", "2cores"])
-def test_what_is_no_amount_of_cpu_is_refused(text: str) -> None:
+def test_a_text_that_is_not_an_amount_of_cpu_is_refused(text: str) -> None:
     """The error shows the accepted spellings."""
     with pytest.raises(ValueError, match="write for example 500m or 2"):
         in_cores(text)
@@ -76,7 +76,7 @@ _SUFFIXES = ["", *"numkMGTPE", *(f"{each}i" for each in "KMGTPE")]
 def test_a_quantity_has_the_value_that_kubernetes_client_reads(
     number: Decimal, suffix: str
 ) -> None:
-    """The client's parser is the judge here; the driver's image does not have it."""
+    """Penstock cannot use the client's parser: the driver's image does not have it."""
     text = f"{number}{suffix}"
     assert amount(text) == parse_quantity(text)
 
@@ -96,9 +96,7 @@ def test_an_integer_and_a_string_mean_the_same() -> None:
 
 
 @pytest.mark.parametrize(("cpu", "words"), [(0.5, "in quotes"), (True, "valid string")])
-def test_neither_a_fraction_without_quotes_nor_a_boolean_is_a_quantity(
-    cpu: object, words: str
-) -> None:
+def test_an_unquoted_fraction_and_a_boolean_are_refused(cpu: object, words: str) -> None:
     """The API server refuses them as well."""
     with pytest.raises(ValidationError, match=words):
         ResourceAmounts.model_validate({"cpu": cpu})

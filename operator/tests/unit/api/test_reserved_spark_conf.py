@@ -1,4 +1,4 @@
-"""What the driver sets whatever the user says is refused in sparkConf, not dropped in silence."""
+"""sparkConf refuses the keys that the driver overrides, instead of ignoring them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from penstock.driver.environment import PodEnvironment
 from penstock.driver.spark import session
 from testkit.streams.every_field import WIDE
 
-# Settings that Penstock adds to, or that the user's own would be merged with.
+# Settings to which Penstock adds its own.
 _MERGED = ("spark.kubernetes.executor.label.",)
 
 
-def test_whatever_the_driver_forces_is_owned() -> None:
-    """Every conf of the pod that would not yield to the user's own."""
+def test_every_conf_that_the_driver_overrides_is_reserved() -> None:
+    """That is: every conf of the pod for which the user's value has no effect."""
     environment = PodEnvironment("p-0", "10.0.0.1", "payments", "hash", Path("/checkpoint"))
     forced = set()
     for spec in WIDE:

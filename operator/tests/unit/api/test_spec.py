@@ -1,4 +1,4 @@
-"""The models accept what works and refuse the rest in words that name the field."""
+"""The models accept valid specs and refuse others with a message that names the field."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from testkit.streams.streams import KAFKA_TO_KAFKA, RATE_TO_CONSOLE, changed
 
 @pytest.mark.parametrize("spec", [RATE_TO_CONSOLE, KAFKA_TO_KAFKA])
 def test_good_specs_are_read_and_written_back_unchanged_in_meaning(spec: dict[str, Any]) -> None:
-    """A resolved resource, written and read again, is the same resource."""
+    """A resource that was written and read again equals the original."""
     stream = ContinuousStream.model_validate({"metadata": {"name": "flags"}, "spec": spec})
     assert ContinuousStream.from_yaml(stream.to_yaml()) == stream
 
@@ -50,7 +50,7 @@ def test_a_spoiled_spec_is_refused_with_the_field_named(
 
 
 @pytest.mark.parametrize("conf", OWNED_CONFS)
-def test_a_conf_that_penstock_owns_is_refused_with_the_field_to_use(conf: str) -> None:
+def test_a_conf_that_penstock_sets_is_refused_with_the_field_to_use(conf: str) -> None:
     """The message names the conf and what to use instead."""
     with pytest.raises(ValidationError) as refused:
         StreamSpec.model_validate({**RATE_TO_CONSOLE, "sparkConf": {conf: "x"}})
@@ -60,6 +60,6 @@ def test_a_conf_that_penstock_owns_is_refused_with_the_field_to_use(conf: str) -
 
 
 def test_a_name_too_long_for_its_pods_is_refused() -> None:
-    """A StatefulSet's pods carry a label made of its name, of at most 63 characters."""
+    """The pods of a StatefulSet have a label with its name, of at most 63 characters."""
     with pytest.raises(ValidationError, match="at most 45 characters"):
         ContinuousStream.model_validate({"metadata": {"name": "x" * 46}, "spec": RATE_TO_CONSOLE})

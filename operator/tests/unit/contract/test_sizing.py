@@ -27,7 +27,7 @@ cores = st.integers(1, 64)
 
 @given(partitions, cores, st.integers(1, 20))
 def test_cores_cover_the_partitions(partitions: int, cores: int, least: int) -> None:
-    """Enough executors, no more than needed beyond the minimum."""
+    """Enough executors, and above the minimum no more than needed."""
     sized = size(partitions, spec(executor={"cores": cores, "minInstances": least}))
     assert isinstance(sized, Size)
     assert sized.cores >= partitions
@@ -36,8 +36,8 @@ def test_cores_cover_the_partitions(partitions: int, cores: int, least: int) -> 
 
 
 @given(partitions, cores, st.integers(1, 20))
-def test_a_maximum_is_kept_or_reported(partitions: int, cores: int, most: int) -> None:
-    """Never a size that would starve a partition without a word."""
+def test_a_maximum_is_respected_or_reported(partitions: int, cores: int, most: int) -> None:
+    """A size never leaves a partition without a core."""
     sized = size(partitions, spec(executor={"cores": cores, "maxInstances": most}))
     if isinstance(sized, Size):
         assert sized.executors <= most

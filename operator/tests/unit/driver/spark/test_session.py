@@ -1,4 +1,4 @@
-"""Spark's configuration, as a table: each trap that needs a cluster to spring is held here."""
+"""Spark's configuration as a table, for the settings whose effect only a cluster would show."""
 
 from pathlib import Path
 
@@ -17,18 +17,18 @@ SIZE = Size(partitions=5, executors=3, cores_per_executor=2)
 @pytest.mark.parametrize(
     ("conf", "value"),
     [
-        # A lost task is not tried again by the scheduler, which would hide the cause.
+        # The scheduler does not retry a lost task, which would hide the cause.
         ("spark.task.maxFailures", "1"),
-        # Executors dial the pod's own address on ports that a network policy can name.
+        # Executors connect to the pod's own address, on ports that a network policy can name.
         ("spark.driver.host", "10.1.2.3"),
         ("spark.driver.port", "7078"),
         ("spark.driver.blockManager.port", "7079"),
         ("spark.blockManager.port", "7079"),
-        # An executor lost to memory does not come back with one core.
+        # An executor that ran out of memory does not come back with one core.
         ("spark.kubernetes.allocation.recoveryMode.enabled", "false"),
-        # The session does not wait for executors: the supervisor does, and says so.
+        # The session does not wait for executors: the supervisor does, and reports it.
         ("spark.scheduler.minRegisteredResourcesRatio", "0"),
-        # Lost executors are no lifetime budget.
+        # Spark does not stop the driver after a number of lost executors.
         ("spark.executor.maxNumFailures", "2147483647"),
         ("spark.dynamicAllocation.enabled", "false"),
         ("spark.speculation", "false"),
@@ -62,17 +62,17 @@ def test_on_kubernetes(conf: str, value: str) -> None:
 @pytest.mark.parametrize(
     "conf",
     [
-        # Executors would dial it.
+        # Executors would connect to it.
         "spark.driver.bindAddress",
-        # Spark would wait for the driver's pod to be Ready before it asks for executors.
+        # Spark would wait for the driver's pod to be Ready before it requests executors.
         "spark.kubernetes.driver.pod.name",
     ],
 )
-def test_what_must_not_be_set_in_the_pod(conf: str) -> None:
+def test_a_conf_that_must_not_be_set_in_the_pod(conf: str) -> None:
     assert conf not in spark_conf(stream(), POD, SIZE)
 
 
-def test_cores_are_requested_whole_unless_said_otherwise() -> None:
+def test_an_executor_has_its_cores_and_one_gibibyte_of_heap_by_default() -> None:
     conf = spark_conf(stream(executor={"cores": 2}), POD, SIZE)
     assert conf["spark.kubernetes.executor.request.cores"] == "2"
     assert conf["spark.executor.memory"] == "1024m"
@@ -80,7 +80,7 @@ def test_cores_are_requested_whole_unless_said_otherwise() -> None:
     assert "spark.kubernetes.executor.limit.cores" not in conf
 
 
-def test_executors_silence_the_warning_for_each_record() -> None:
+def test_executors_do_not_log_a_warning_per_record() -> None:
     conf = spark_conf(
         stream(executor={"javaOptions": ["-XX:+UseZGC", "-Dwords=one two"]}), POD, SIZE
     )
@@ -101,7 +101,7 @@ def test_a_laptop_has_a_slot_for_each_partition_on_loopback() -> None:
     assert not any(name.startswith("spark.kubernetes.") for name in conf)
 
 
-def test_the_users_conf_wins_over_defaults() -> None:
+def test_the_users_conf_overrides_defaults() -> None:
     conf = spark_conf(stream(sparkConf={"spark.locality.wait": "1s"}), POD, SIZE)
     assert conf["spark.locality.wait"] == "1s"
 
@@ -112,19 +112,19 @@ def test_an_aggregate_has_a_task_for_each_core() -> None:
     assert spark_conf(own, POD, SIZE)["spark.sql.shuffle.partitions"] == "50"
 
 
-def test_a_socket_is_read_in_one_partition() -> None:
-    """Spark would make one for each core of the session."""
+def test_a_socket_is_read_with_one_partition() -> None:
+    """Spark would create a partition for each core of the session."""
     socket = stream({"socket": {"host": "lines", "port": 9999}})
     assert spark_conf(socket, POD, SIZE)["spark.default.parallelism"] == "1"
     assert "spark.default.parallelism" not in spark_conf(stream(), POD, SIZE)
 
 
-def test_executors_of_the_users_own_account() -> None:
+def test_executors_use_the_users_service_account() -> None:
     conf = spark_conf(stream(serviceAccountName="mine"), POD, SIZE)
     assert conf["spark.kubernetes.authenticate.executor.serviceAccountName"] == "mine"
 
 
-def test_the_users_template_lies_under_ours() -> None:
+def test_the_users_template_adds_to_ours() -> None:
     template = executor_template(
         "numbers-driver-0",
         "uid",
@@ -158,8 +158,8 @@ def test_the_users_template_lies_under_ours() -> None:
     assert spec["imagePullSecrets"] == [{"name": "registry"}]
 
 
-def test_executors_of_a_query_with_state_write_into_the_checkpoint_beside_the_driver() -> None:
-    """Its volume can be mounted on one node only."""
+def test_executors_of_a_stateful_query_run_on_the_drivers_node_and_mount_the_checkpoint() -> None:
+    """The volume can be mounted on one node only."""
     stateful = stream(
         trigger={"microBatch": {}},
         outputMode="update",
@@ -177,14 +177,14 @@ def test_executors_of_a_query_with_state_write_into_the_checkpoint_beside_the_dr
     assert near["topologyKey"] == "kubernetes.io/hostname"
 
 
-def test_executors_of_a_query_without_state_run_anywhere() -> None:
+def test_executors_of_a_stateless_query_run_on_any_node() -> None:
     for each in (stream(), stream(trigger={"microBatch": {}})):
         spec = executor_template("numbers-driver-0", "uid", each)["spec"]
         assert "affinity" not in spec
         assert "checkpoint" not in {volume["name"] for volume in spec["volumes"]}
 
 
-def test_executors_are_owned_and_meet_the_restricted_pod_security_standard() -> None:
+def test_executors_have_an_owner_and_meet_the_restricted_pod_security_standard() -> None:
     template = executor_template("numbers-driver-0", "uid", stream())
     (owner,) = template["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("Pod", "numbers-driver-0", "uid")

@@ -1,4 +1,4 @@
-"""The real cluster with Penstock and Kafka in it, made once for all tests and left warm."""
+"""The kind cluster with Penstock and Kafka: installed once for all tests, and left running."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.install import Installation, install
+from testkit.fixtures import record_figure as record_figure
 from testkit.kubernetes.kubectl import Kube
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Marks every test below this folder."""
+    item.add_marker("cluster")
 
 
 @pytest.fixture(scope="session")
 def installation() -> Installation:
-    """The cluster, the chart installed from this checkout, and a Kafka broker."""
+    """The cluster with the chart of this checkout and a Kafka broker."""
     return install()
 
 
 @pytest.fixture(scope="module")
 def kube(installation: Installation) -> Iterator[Kube]:
-    """A namespace of the module's own, under the restricted Pod Security Standard."""
+    """A namespace for the module, under the restricted Pod Security Standard."""
     namespace = f"e2e-{uuid.uuid4().hex[:8]}"
     kube = installation.kube(namespace)
     kube.apply(

@@ -1,4 +1,4 @@
-"""Penstock and Kafka on the test cluster."""
+"""Installs Penstock and Kafka on the test cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from testkit.cluster.access import Cluster
 from testkit.cluster.kafka import KafkaEndpoints, ensure_kafka
-from testkit.cluster.kind_cluster import ensure
+from testkit.cluster.kind_cluster import ensure_cluster
 from testkit.cluster.load_images import ensure_images
 from testkit.kubernetes.kubectl import Kube
 from testkit.paths import CHECKOUT
@@ -21,19 +21,19 @@ OPERATOR = "penstock-operator"
 
 @dataclass(frozen=True)
 class Installation:
-    """What a test needs to know of the cluster."""
+    """The cluster and the addresses of its broker."""
 
     cluster: Cluster
     kafka: KafkaEndpoints
 
     def kube(self, namespace: str) -> Kube:
         """kubectl in a namespace."""
-        return Kube(self.cluster.kubectl, self.cluster.kubeconfig, namespace)
+        return self.cluster.kube(namespace)
 
 
 def install() -> Installation:
-    """The cluster up, images of this checkout in it, the chart installed, Kafka running."""
-    cluster = ensure()
+    """Starts the cluster, loads this checkout's images, starts Kafka and installs the chart."""
+    cluster = ensure_cluster()
     refs = ensure_images(["operator", "spark"], cluster)
     kafka = ensure_kafka(cluster)
     _helm_upgrade(cluster, refs["operator"], refs["spark"])

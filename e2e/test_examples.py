@@ -1,9 +1,8 @@
 """The shipped examples on the real cluster, with real records.
 
-operator/tests/integration/driver/test_examples.py runs each of them on one machine; here is what
-needs a cluster: the pods, what the user's templates bring into them, Secrets, a Service to read
-from. The image of custom-source/Dockerfile is not built: its jar comes in a ConfigMap, by the pod
-templates.
+operator/tests/integration/driver/test_examples.py runs each of them on one machine. These tests
+cover what needs a cluster: the pods, pod templates, Secrets, and a Service as the source. They do
+not build the image of custom-source/Dockerfile: the pod templates mount its jar from a ConfigMap.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from confluent_kafka import Consumer, Producer
 from e2e.cluster_stream import KIND, Stream
 from e2e.install import Installation
 from testkit.cluster.traffic import create_topics
-from testkit.kubernetes.kubectl import Kube, Object, wait_for
+from testkit.kubernetes.kubectl import Kube, Object
 from testkit.paths import CHECKOUT
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 FOLDER = CHECKOUT / "examples"
 PAYMENTS = [f'{{"paymentId": {number}, "amount": {number * 10}}}' for number in range(200)]
@@ -36,11 +35,11 @@ LARGE = set(PAYMENTS[101:])
 CARS = [f'{{"carId": {car}, "speed": {car}.5}}' for car in range(20)]
 SPEEDS = {f"{car}.5" for car in range(20)}
 LINES = {"ONE", "TWO"}
-WITHIN = 120.0
+WAIT_SECONDS = 120.0
 
 
 def example(name: str) -> Object:
-    """An example as it is written."""
+    """An example, unchanged."""
     document: Object = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
     return document
 
@@ -55,7 +54,7 @@ def topics(installation: Installation) -> tuple[str, str]:
 
 @pytest.fixture
 def applied(kube: Kube) -> Iterator[Callable[[Object], Stream]]:
-    """Applies streams, and deletes them at the end: two cores carry few of them."""
+    """Applies streams, and deletes them after the test: two cores run only a few of them."""
     made: list[str] = []
 
     def apply(document: Object) -> Stream:
@@ -68,8 +67,8 @@ def applied(kube: Kube) -> Iterator[Callable[[Object], Stream]]:
         kube.delete(KIND, name)
 
 
-def between(document: Object, installation: Installation, source: str, sink: str) -> Object:
-    """With topics of the test's own in place of the example's."""
+def with_topics(document: Object, installation: Installation, source: str, sink: str) -> Object:
+    """The example with the topics and the broker of the test."""
     parts: Object = {"source": {"topics": [source]}, "sink": {"topic": sink}}
     for part, fields in parts.items():
         kafka = document["spec"][part].get("kafka")
@@ -85,8 +84,8 @@ def produce(bootstrap: str, topic: str, values: list[str]) -> None:
     assert producer.flush(60) == 0
 
 
-class Read:
-    """The values of a topic so far."""
+class TopicValues:
+    """Reads the values of a topic; each call returns all values so far."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.values: set[str] = set()
@@ -110,9 +109,9 @@ class Read:
 
 
 def expect(installation: Installation, topic: str, wanted: set[str], stream: Stream) -> None:
-    read = Read(installation.kafka.external, topic)
+    read = TopicValues(installation.kafka.external, topic)
     try:
-        wait_for(f"{len(wanted)} values", lambda: wanted <= read(), WITHIN, stream.situation)
+        stream.wait_for(f"{len(wanted)} values", lambda: wanted <= read(), WAIT_SECONDS)
     finally:
         read.close()
 
@@ -136,7 +135,7 @@ def test_from_kafka_to_kafka(
     applied: Callable[[Object], Stream],
     topics: tuple[str, str],
 ) -> None:
-    stream = applied(between(example(name), installation, *topics))
+    stream = applied(with_topics(example(name), installation, *topics))
     produce(installation.kafka.external, topics[0], sent)
     stream.wait_ready()
     expect(installation, topics[1], wanted, stream)
@@ -145,19 +144,18 @@ def test_from_kafka_to_kafka(
 def test_rate_to_console(kube: Kube, applied: Callable[[Object], Stream]) -> None:
     stream = applied(example("rate-to-console"))
     stream.wait_ready()
-    wait_for(
+    stream.wait_for(
         "rows in the log",
         lambda: "|even" in kube.run("logs", stream.driver_pod),
-        WITHIN,
-        stream.situation,
+        WAIT_SECONDS,
     )
 
 
 def test_a_catch_up_completes_and_is_ready(
     installation: Installation, applied: Callable[[Object], Stream], topics: tuple[str, str]
 ) -> None:
-    """What Argo CD takes for healthy, with no executor held."""
-    document = between(example("fraud-flags"), installation, *topics)
+    """The stream is Ready, which Argo CD shows as healthy, and holds no executor."""
+    document = with_topics(example("fraud-flags"), installation, *topics)
     document["metadata"]["name"] = "catch-up"
     document["spec"]["trigger"] = {"availableNow": {}}
     produce(installation.kafka.external, topics[0], PAYMENTS)
@@ -165,7 +163,7 @@ def test_a_catch_up_completes_and_is_ready(
     stream.wait_ready()
     assert stream.status()["state"] == "Completed"
     expect(installation, topics[1], FLAGGED, stream)
-    wait_for("no executors", lambda: not stream.executors(), WITHIN, stream.situation)
+    stream.wait_for("no executors", lambda: not stream.executors(), WAIT_SECONDS)
 
 
 SERVER = """
@@ -181,7 +179,7 @@ while True:
 
 @pytest.fixture
 def netcat(kube: Kube) -> str:
-    """A server that sends two lines to whoever connects, behind the Service that examples name."""
+    """A server that sends two lines to each client, behind the Service that the examples name."""
     image = kube.run(
         "get", "deployment", "penstock-operator", "--namespace=penstock", "-o",
         "jsonpath={.spec.template.spec.containers[0].image}",
@@ -228,7 +226,7 @@ def test_socket_to_kafka(
     applied: Callable[[Object], Stream],
     topics: tuple[str, str],
 ) -> None:
-    document = between(example("socket-to-kafka"), installation, *topics)
+    document = with_topics(example("socket-to-kafka"), installation, *topics)
     assert document["spec"]["source"]["socket"]["host"] == netcat
     stream = applied(document)
     stream.wait_ready()
@@ -261,7 +259,7 @@ def test_custom_source(
             "binaryData": {jar.name: content},
         }
     )
-    document = between(example("custom-source"), installation, *topics)
+    document = with_topics(example("custom-source"), installation, *topics)
     assert document["spec"]["source"]["custom"]["options"]["host"] == netcat
     del document["spec"]["image"]
     for role in ("driver", "executor"):
@@ -287,20 +285,19 @@ def test_a_secret_reaches_the_pods_and_nothing_else(
     applied: Callable[[Object], Stream],
     topics: tuple[str, str],
 ) -> None:
-    """A missing one is told in the status and waited for."""
+    """The status names a missing Secret, and the stream waits for it."""
     value = f"rack-{uuid.uuid4().hex}"
-    document = between(example("fraud-flags"), installation, *topics)
-    document["metadata"]["name"] = "secretive"
+    document = with_topics(example("fraud-flags"), installation, *topics)
+    document["metadata"]["name"] = "with-secret"
     ref = {"kafka.client.rack": {"name": "rack", "key": "value"}}
     for part in ("source", "sink"):
         document["spec"][part]["kafka"]["secretOptions"] = ref
     del document["spec"]["sink"]["kafka"]["secretOptions"]  # a producer has no rack
     stream = applied(document)
-    wait_for(
+    stream.wait_for(
         "the missing Secret in the status",
         lambda: stream.condition("Stalled").get("reason") == "SecretMissing",
-        WITHIN,
-        stream.situation,
+        WAIT_SECONDS,
     )
     kube.apply(
         {
@@ -313,9 +310,9 @@ def test_a_secret_reaches_the_pods_and_nothing_else(
     stream.wait_ready()
     produce(installation.kafka.external, topics[0], PAYMENTS)
     expect(installation, topics[1], FLAGGED, stream)
-    seen: list[Any] = [
+    outputs: list[Any] = [
         kube.run("get", f"{KIND},configmaps,pods,events,statefulsets", "-o", "json"),
         kube.run("logs", stream.driver_pod),
         *(kube.run("logs", pod["metadata"]["name"]) for pod in stream.executors()),
     ]
-    assert value not in json.dumps(seen)
+    assert value not in json.dumps(outputs)

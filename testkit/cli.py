@@ -1,11 +1,11 @@
-"""The command line: prepare, up, down, load, images, tools, doctor."""
+"""The commands prepare, up, down, images, load, tools and doctor."""
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
 
 from testkit import doctor
-from testkit.cluster import kind_cluster as clusters
+from testkit.cluster.kind_cluster import ensure_cluster, remove_cluster
 from testkit.cluster.load_images import ensure_images
 from testkit.errors import ClusterError
 from testkit.images.node_image import ensure_node_image
@@ -15,7 +15,7 @@ from testkit.tools import tool_names, tools
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; problems are told in words, with exit code 1."""
+    """Runs one command. A problem is printed, and the exit code is 1."""
     options = _parser().parse_args(arguments)
     command: Callable[[argparse.Namespace], None] = options.run
     try:
@@ -29,22 +29,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m testkit", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    prepare = commands.add_parser("prepare", help="make all that takes long, and start nothing")
+    prepare = commands.add_parser("prepare", help="build tools, jars and images; start nothing")
     prepare.set_defaults(run=_prepare)
-    up = commands.add_parser("up", help="a healthy cluster: the one that runs, or a new one")
+    up = commands.add_parser(
+        "up", help="start the cluster, or reuse the running one if it is healthy"
+    )
     up.add_argument("--nodes", type=int, default=1)
     up.set_defaults(run=_up)
     commands.add_parser("down", help="remove the cluster").set_defaults(run=_down)
-    for name, told, action in (
+    for name, help_text, action in (
         ("images", "build images and print their references", _images),
         ("load", "build images and load them into the cluster", _load),
     ):
-        command = commands.add_parser(name, help=told)
+        command = commands.add_parser(name, help=help_text)
         command.add_argument("names", nargs="*", metavar="NAME", help=", ".join(image_names()))
         command.set_defaults(run=action)
-    doctor_command = commands.add_parser("doctor", help="what this machine has, what it lacks")
+    doctor_command = commands.add_parser(
+        "doctor", help="check what this machine has and what is missing"
+    )
     doctor_command.set_defaults(run=_doctor)
-    build = commands.add_parser("tools", help="paths of pinned tools, compiled if need be")
+    build = commands.add_parser(
+        "tools", help="print the paths of pinned tools; compile them first if necessary"
+    )
     build.add_argument("names", nargs="+", metavar="NAME", choices=tool_names())
     build.set_defaults(run=_tools)
     return parser
@@ -59,13 +65,13 @@ def _prepare(_: argparse.Namespace) -> None:
 
 
 def _up(options: argparse.Namespace) -> None:
-    cluster = clusters.ensure(options.nodes)
+    cluster = ensure_cluster(options.nodes)
     print(f"export KUBECONFIG={cluster.kubeconfig}")
     print(f"export PATH={cluster.kubectl.parent}:{cluster.helm.parent}:$PATH")
 
 
 def _down(_: argparse.Namespace) -> None:
-    clusters.down()
+    remove_cluster()
 
 
 def _images(options: argparse.Namespace) -> None:
@@ -74,7 +80,7 @@ def _images(options: argparse.Namespace) -> None:
 
 
 def _load(options: argparse.Namespace) -> None:
-    for name, ref in ensure_images(options.names or image_names(), clusters.ensure()).items():
+    for name, ref in ensure_images(options.names or image_names(), ensure_cluster()).items():
         print(f"{name} {ref}")
 
 
@@ -82,7 +88,7 @@ def _doctor(_: argparse.Namespace) -> None:
     findings = doctor.examine()
     print(doctor.report(findings))
     if not all(finding.good for finding in findings):
-        raise ClusterError("see the lines marked with a cross")
+        raise ClusterError("This machine lacks something. See the lines marked with ✗.")
 
 
 def _tools(options: argparse.Namespace) -> None:

@@ -1,5 +1,13 @@
-"""The one error of this package: what is wrong, and what to do about it."""
+"""The errors of this package. Each message says what is wrong, and what to do about it."""
 
 
 class ClusterError(RuntimeError):
-    """Something needed for a test cluster is missing or failed. The message says what to do."""
+    """Something that a test needs is missing or failed."""
+
+
+class KubectlError(ClusterError):
+    """kubectl failed. The message holds the command and what kubectl printed."""
+
+
+class WaitTimeout(AssertionError):
+    """A condition did not become true in time. The message holds what was last observed."""

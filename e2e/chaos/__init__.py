@@ -1,1 +1,1 @@
-"""Faults on the real cluster under numbered traffic."""
+"""Faults on the real cluster, under numbered traffic."""

@@ -1,19 +1,21 @@
-"""The ways a stream is made to fail."""
+"""The faults that the tests inject into a stream."""
 
 from __future__ import annotations
 
 import functools
 import json
+from dataclasses import replace
 
 from confluent_kafka import Producer
 
 from e2e.cluster_stream import Stream
 from e2e.install import NAMESPACE, OPERATOR
 from testkit.cluster.traffic import Receiver
-from testkit.kubernetes.kubectl import Kube, wait_for
+from testkit.kubernetes.kubectl import Kube
+from testkit.wait import wait_for
 
-# A failure that passes, made in plain SQL: a poisoned record fails while it is young. (With rand()
-# it would not do: the continuous engine seeds it anew in each epoch.)
+# A transient failure in plain SQL: a poisoned record fails for its first three seconds. (rand() is
+# no alternative: the continuous engine gives it a new seed in each epoch.)
 POISON = "poison"
 SQL_THAT_POISON_FAILS = f"""
 SELECT key,
@@ -24,7 +26,7 @@ SELECT key,
 FROM source
 """
 
-# A number that no sender reaches.
+# No sender reaches this number.
 POISON_NUMBER = 10**9
 
 _KILL_JVM = """
@@ -41,41 +43,41 @@ for each in pathlib.Path("/proc").iterdir():
 
 
 def fail_query(stream: Stream, bootstrap: str, topic: str, out: Receiver) -> None:
-    """Sends a poisoned record; waits until the query has failed at it, and then passed it."""
+    """Sends a poisoned record; waits until the query has failed on it and then processed it."""
     before = stream.restarts("query")
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 3})
     producer.produce(topic, key=POISON, value=json.dumps({"n": POISON_NUMBER, "ms": 0}))
     producer.flush(30)
-    wait_for("a restart counted", lambda: stream.restarts("query") > before, 60, stream.situation)
+    stream.wait_for("one more restart of the query", lambda: stream.restarts("query") > before, 60)
     passed = functools.partial(out.arrivals.has, POISON_NUMBER)
-    wait_for("the poisoned record out", passed, 120, stream.situation)
+    stream.wait_for("the poisoned record out", passed, 120)
 
 
 def kill_jvm(stream: Stream) -> None:
-    """SIGKILL to the JVM of the driver."""
+    """Sends SIGKILL to the JVM of the driver."""
     stream.kube.run("exec", stream.driver_pod, "--", "python3", "-c", _KILL_JVM)
 
 
 def delete_driver_pod(stream: Stream) -> None:
-    """The driver's pod deleted with no grace at all."""
+    """Deletes the driver's pod without a grace period."""
     stream.kube.run("delete", "pod", stream.driver_pod, "--grace-period=0", "--force")
 
 
 def delete_an_executor(stream: Stream) -> None:
-    """One executor pod deleted with no grace at all."""
+    """Deletes one executor pod without a grace period."""
     pod = stream.executors()[0]["metadata"]["name"]
     stream.kube.run("delete", "pod", pod, "--grace-period=0", "--force")
 
 
-class OperatorAway:
-    """While this context is open the operator's Deployment has no pods."""
+class OperatorStopped:
+    """The operator's Deployment has no pods during the block."""
 
-    def __init__(self, anywhere: Kube) -> None:
-        self._kube = Kube(anywhere.kubectl, anywhere.kubeconfig, NAMESPACE)
+    def __init__(self, kube: Kube) -> None:
+        self._kube = replace(kube, namespace=NAMESPACE)
 
     def __enter__(self) -> None:
         self._scale(0)
-        wait_for("operator gone", lambda: not self._pods(), 60)
+        wait_for("no pod of the operator", lambda: not self._pods(), 60, every=0.5)
 
     def __exit__(self, *_: object) -> None:
         self._scale(1)

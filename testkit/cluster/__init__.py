@@ -1,1 +1,1 @@
-"""A kind cluster that is kept warm, with nothing in it that can reach the outside."""
+"""The kind cluster: started once, reused, and without a way to the outside."""

@@ -1,32 +1,27 @@
-"""A way into a running cluster: its API, and its nodes."""
+"""Access to a running test cluster: to its API, and to its nodes."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from testkit.commands import run
 from testkit.engine.container_engine import engine
+from testkit.kubernetes.kubectl import Kube
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A running cluster and how to speak with it."""
+    """A running cluster, and the files and tools to reach it."""
 
     name: str
     kubeconfig: Path
     kubectl: Path
     helm: Path
     nodes: tuple[str, ...]
-    """Names of the nodes, which are the names of their containers too."""
+    """The names of the nodes, which are also the names of their containers."""
 
-    def kube(self, *words: str | Path, stdin: str | None = None, timeout: float = 120) -> str:
-        """What kubectl says to these words."""
-        command = [self.kubectl, "--kubeconfig", self.kubeconfig, *words]
-        return run(command, stdin=stdin, timeout=timeout)
-
-    def apply(self, manifest: str) -> None:
-        """Server-side apply of YAML."""
-        self.kube("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifest)
+    def kube(self, namespace: str = "") -> Kube:
+        """kubectl on this cluster, in a namespace."""
+        return Kube(self.kubectl, self.kubeconfig, namespace)
 
     def on_node(self, node: str, *words: str, timeout: float = 120) -> str:
-        """Run a command on a node, past Kubernetes."""
+        """Runs a command in a node's container."""
         return engine().run("exec", node, *words, timeout=timeout)

@@ -1,4 +1,4 @@
-"""The little that kind and podman change on the machine itself, and how it is put back."""
+"""Records what kind and podman change on the machine itself, and restores it."""
 
 import contextlib
 from pathlib import Path
@@ -10,17 +10,17 @@ _FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 
 
 def prepare_host() -> None:
-    """kind mounts /lib/modules into its nodes; a kernel without modules has no such folder."""
+    """Creates /lib/modules if it is missing: kind mounts it into its nodes."""
     with contextlib.suppress(OSError):
         if _FORWARD.read_text().strip() == "0":
-            _note("turned-on-forwarding").touch()  # podman does, when it makes a network
+            _note("turned-on-forwarding").touch()  # podman turns it on for a network
     if not _MODULES.is_dir():
         _MODULES.mkdir()
         _note("made-lib-modules").touch()
 
 
 def restore_host() -> None:
-    """Take back what came with the cluster."""
+    """Undoes what the cluster changed."""
     if _note("turned-on-forwarding").exists():
         with contextlib.suppress(OSError):
             _FORWARD.write_text("0\n")

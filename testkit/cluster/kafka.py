@@ -12,7 +12,7 @@ _NODE_PORT = 30094
 
 @dataclass(frozen=True)
 class KafkaEndpoints:
-    """What clients call bootstrap.servers."""
+    """The values of bootstrap.servers."""
 
     internal: str
     """For pods."""
@@ -21,21 +21,28 @@ class KafkaEndpoints:
 
 
 def ensure_kafka(cluster: Cluster) -> KafkaEndpoints:
-    """A broker in the namespace ``kafka``, ready for clients. Topics are not made by themselves."""
+    """A ready broker in the namespace `kafka`. It creates no topic automatically."""
     image = ensure_images(["kafka"], cluster)["kafka"]
     address = _node_address(cluster)
     manifests = _MANIFESTS.read_text().replace("image: IMAGE", f"image: {image}")
-    cluster.apply(manifests.replace("NODE_ADDRESS", address))
-    rollout = ["-n", "kafka", "rollout", "status", "statefulset/kafka", "--timeout=240s"]
-    cluster.kube(*rollout, timeout=250)
+    kube = cluster.kube("kafka")
+    kube.run(
+        "apply", "--server-side", "--force-conflicts", "-f", "-",
+        stdin=manifests.replace("NODE_ADDRESS", address),
+    )  # fmt: skip
+    kube.run("rollout", "status", "statefulset/kafka", "--timeout=240s", timeout=250)
     return KafkaEndpoints("kafka.kafka.svc:9092", f"{address}:{_NODE_PORT}")
 
 
 def _node_address(cluster: Cluster) -> str:
-    """The control plane's address on the nodes' network, which this machine is on as well."""
-    return cluster.kube(
-        "get",
-        "nodes",
-        "--selector=node-role.kubernetes.io/control-plane",
-        '-ojsonpath={.items[0].status.addresses[?(@.type=="InternalIP")].address}',
-    ).split()[0]
+    """The control plane's address on the nodes' network, which includes this machine."""
+    return (
+        cluster.kube()
+        .run(
+            "get",
+            "nodes",
+            "--selector=node-role.kubernetes.io/control-plane",
+            '-ojsonpath={.items[0].status.addresses[?(@.type=="InternalIP")].address}',
+        )
+        .split()[0]
+    )

@@ -15,18 +15,19 @@ from testkit.commands import run, say
 from testkit.content_hash import content_hash
 from testkit.engine import podman
 from testkit.engine.container_engine import engine
-from testkit.errors import ClusterError
+from testkit.errors import ClusterError, WaitTimeout
 from testkit.images.node_image import ensure_node_image, is_own
 from testkit.paths import cache_dir
 from testkit.tools import tool, tools
+from testkit.wait import wait_for
 
 NAME = "penstock"
 _CREATE_SECONDS = 420
 _PATIENCE_SECONDS = 60
 
 
-def ensure(nodes: int = 1) -> Cluster:
-    """A healthy cluster of at least this many nodes: the one that runs, or a new one."""
+def ensure_cluster(nodes: int = 1) -> Cluster:
+    """A healthy cluster with at least `nodes` nodes: the running one, or a new one."""
     with _lock():
         image = ensure_node_image()
         key = content_hash(image, kind_config(1))
@@ -37,13 +38,8 @@ def ensure(nodes: int = 1) -> Cluster:
         return _create(nodes, image, key)
 
 
-def current() -> Cluster | None:
-    """The cluster that runs now, if one does and it answers."""
-    return _running(None)
-
-
-def down() -> None:
-    """Remove the cluster: processes, mounts, network, records. Images and tools stay cached."""
+def remove_cluster() -> None:
+    """Removes the cluster: processes, mounts, network, records. Images and tools stay cached."""
     with _lock():
         _remove()
         restore_host()
@@ -63,39 +59,46 @@ def _create(nodes: int, image: str, key: str) -> Cluster:
     names = tuple(sorted(_kind("get", "nodes", "--name", NAME).split()))
     made = _cluster(names)
     if not is_own(image):
-        isolation.shut(made)
-    _settle(made)
+        isolation.block_outside(made)
+    _wait_until_usable(made)
     (folder / "state.json").write_text(json.dumps({"key": key, "nodes": names, "boot": _boot()}))
     return made
 
 
-def _settle(cluster: Cluster) -> None:
-    """Wait until pods can be made and names resolved; one DNS server is enough here."""
-    cluster.kube("-n", "kube-system", "scale", "deployment/coredns", "--replicas=1")
-    cluster.kube("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s", timeout=130)
-    rollout = ["-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s"]
-    cluster.kube(*rollout, timeout=130)
-    for _ in range(60):
-        if "default" in cluster.kube("get", "serviceaccounts", "-o", "name"):
-            return
-        time.sleep(0.5)
-    raise ClusterError("the controller manager makes no service accounts: `down`, then `up` again")
+def _wait_until_usable(cluster: Cluster) -> None:
+    """Waits until the cluster accepts pods and resolves names. One DNS server is enough here."""
+    kube, system = cluster.kube(), cluster.kube("kube-system")
+    system.run("scale", "deployment/coredns", "--replicas=1")
+    kube.run("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s", timeout=130)
+    system.run("rollout", "status", "deployment/coredns", "--timeout=120s", timeout=130)
+    try:
+        wait_for(
+            "the default service account",
+            lambda: "default" in kube.run("get", "serviceaccounts", "-o", "name"),
+            30,
+            every=0.5,
+        )
+    except WaitTimeout as error:
+        raise ClusterError(
+            "The controller manager creates no service account. Run `python -m testkit down`, "
+            "then `up`."
+        ) from error
 
 
-def _running(key: str | None) -> Cluster | None:
-    """The recorded cluster, if it is of this key (when given), of this boot, and answers."""
+def _running(key: str) -> Cluster | None:
+    """The recorded cluster, if it has this key, ran since the last boot, and answers."""
     try:
         state = json.loads((cache_dir("cluster") / "state.json").read_text())
     except (OSError, ValueError):
         return None
-    if state.get("boot") != _boot() or (key is not None and state.get("key") != key):
+    if state.get("boot") != _boot() or state.get("key") != key:
         return None
     found = _cluster(tuple(state["nodes"]))
     return found if _healthy(found) else None
 
 
 def _healthy(cluster: Cluster) -> bool:
-    """Whether it answers with every node ready; a busy one is given time, a dead one is not."""
+    """Whether the cluster answers and every node is ready. A busy cluster gets a minute."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not _answers(cluster):
         if time.monotonic() > deadline or not _containers_run(cluster):
@@ -105,10 +108,11 @@ def _healthy(cluster: Cluster) -> bool:
 
 
 def _answers(cluster: Cluster) -> bool:
+    kube = cluster.kube()
     conditions = '-ojsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}'
     try:
-        cluster.kube("get", "--raw", "/readyz", "--request-timeout=10s", timeout=15)
-        ready = cluster.kube("get", "nodes", "--request-timeout=10s", conditions, timeout=15)
+        kube.run("get", "--raw", "/readyz", "--request-timeout=10s", timeout=15)
+        ready = kube.run("get", "nodes", "--request-timeout=10s", conditions, timeout=15)
     except ClusterError:
         return False
     return ready.split() == ["True"] * len(cluster.nodes)
@@ -124,12 +128,12 @@ def _containers_run(cluster: Cluster) -> bool:
 
 
 def _remove() -> None:
-    """Take away whatever there is of the cluster, also what a killed session left half dead."""
-    found = engine()
+    """Removes all parts of the cluster, also those that a killed session left behind."""
+    container_engine = engine()
     with contextlib.suppress(ClusterError):
         _kind("delete", "cluster", "--name", NAME, timeout=120)
-    if found.private:
-        podman.clear(found.run)
+    if container_engine.private:
+        podman.clear(container_engine.run)
     for name in ("state.json", "kubeconfig", "kind.yaml"):
         (cache_dir("cluster") / name).unlink(missing_ok=True)
 
@@ -145,13 +149,13 @@ def _kind(*words: str | Path, timeout: float = 60) -> str:
 
 
 def _boot() -> str:
-    """Changes when the machine restarts: whatever ran before is gone then."""
+    """An identifier that changes when the machine restarts, which ends every cluster."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 @contextlib.contextmanager
 def _lock() -> Iterator[None]:
-    """Two processes never create or remove the cluster at once."""
+    """Lets only one process at a time create or remove the cluster."""
     with (cache_dir() / "cluster.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,4 @@
-"""What kind is told to make."""
+"""The configuration that kind gets."""
 
 import yaml
 
@@ -6,19 +6,19 @@ from testkit.paths import HERE
 
 POD_RESOLVER = HERE / "images" / "node" / "kind" / "pod-resolv.conf"
 
-# The resolver that pods inherit is a dead one, whichever node image is used.
+# Pods inherit a resolver that never answers, with any node image.
 _KUBELET = """\
 kind: KubeletConfiguration
 resolvConf: /kind/pod-resolv.conf
 """
-# Our own image has no systemd cgroup driver to rely on.
+# Our own node image has no systemd cgroup driver.
 _OWN_KUBELET = _KUBELET + "cgroupDriver: cgroupfs\n"
 
 
 def kind_config(nodes: int, own_image: bool = True) -> str:
-    """The cluster's configuration: one control plane, the other nodes workers."""
+    """The configuration of a cluster with one control plane; the other nodes are workers."""
     if nodes < 1:
-        raise ValueError("a cluster has at least one node")
+        raise ValueError("a cluster needs at least one node")
     resolver = {
         "hostPath": str(POD_RESOLVER),
         "containerPath": "/kind/pod-resolv.conf",

@@ -1,4 +1,4 @@
-"""Brings images from the engine to the nodes' containerd."""
+"""Copies images from the container engine to the containerd of each node."""
 
 import fcntl
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _IMPORT_SECONDS = 600
 
 
 def load(cluster: Cluster, refs: Sequence[str]) -> None:
-    """See that every node has these images."""
+    """Loads these images into every node that lacks them."""
     with (cache_dir("engine") / "load.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for node in cluster.nodes:
@@ -44,7 +44,7 @@ def _load(cluster: Cluster, node: str, ref: str) -> None:
 
 
 def _exported(ref: str) -> Path:
-    """A layout with this image; podman writes only the blobs that the layout lacks."""
+    """An OCI layout with this image. podman writes only the blobs that are not in it yet."""
     layout = cache_dir("engine") / "layout"
     engine().run(
         "save", "--format", "oci-dir", "--uncompressed", "--output", layout, ref, timeout=600
@@ -54,7 +54,7 @@ def _exported(ref: str) -> Path:
 
 
 def ensure_images(which: Sequence[str], cluster: Cluster) -> dict[str, str]:
-    """Build images and see that every node of the cluster has them."""
+    """Builds images and loads them into every node of the cluster."""
     refs = build_images(which)
     load(cluster, list(refs.values()))
     return refs

@@ -1,4 +1,4 @@
-"""Numbered records into one topic and out of another: what is lost and what comes twice."""
+"""Sends numbered records to one topic and reads another: counts lost records and duplicates."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from testkit.kubernetes.kubectl import wait_for
+from testkit.wait import wait_for
 
 
 def create_topics(bootstrap: str, **partitions: int) -> None:
-    """Creates topics, name=partitions; an existing one is an error."""
+    """Creates topics, given as name=partitions. An existing topic is an error."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [NewTopic(name, count, 1) for name, count in partitions.items()]
     for future in admin.create_topics(topics, operation_timeout=30).values():
@@ -25,7 +25,7 @@ def create_topics(bootstrap: str, **partitions: int) -> None:
 
 
 def delete_topics(bootstrap: str, *topics: str) -> None:
-    """Deletes those of the topics that exist, and waits until they are gone."""
+    """Deletes the topics that exist, and waits until they are gone."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     there = [topic for topic in topics if topic in admin.list_topics(timeout=30).topics]
     if there:
@@ -39,13 +39,13 @@ def delete_topics(bootstrap: str, *topics: str) -> None:
 
 
 def numbered(number: int) -> str:
-    """A record that says its number and when it was sent (ms since 1970)."""
+    """A record with its number and the time it was sent (ms since 1970)."""
     return json.dumps({"n": number, "ms": time.time() * 1000})
 
 
 @dataclass
 class Arrivals:
-    """What came out: every number, how often, and how late."""
+    """The numbers that arrived, how often each one did, and the latencies."""
 
     counts: Counter[int] = field(default_factory=Counter)
     latencies_ms: list[float] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Arrivals:
 
 
 class Sender:
-    """Sends 0, 1, 2, ... at a steady rate from a thread of its own until told to stop."""
+    """Sends 0, 1, 2, ... at a constant rate from a thread, until it is stopped."""
 
     def __init__(
         self,
@@ -94,15 +94,15 @@ class Sender:
         self.finish()
 
     def finish(self) -> int:
-        """Stops, waits until the broker has everything, and says how many there are."""
+        """Stops, waits until the broker has every record, and returns their count."""
         self._stop.set()
         self._thread.join(30)
         left = self._producer.flush(60)
-        assert left == 0, f"{left} records never reached the broker"
+        assert left == 0, f"{left} records did not reach the broker"
         return self.sent
 
     def wait_until_sent(self, count: int, timeout: float) -> None:
-        """Returns once that many records are on their way."""
+        """Waits until that many records were sent."""
         wait_for(f"{count} records sent", lambda: self.sent >= count, timeout)
 
     def _run(self) -> None:
@@ -117,7 +117,7 @@ class Sender:
 
 
 class Receiver:
-    """Collects what arrives in a topic, in a thread of its own."""
+    """Collects the records of a topic in a thread."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._consumer = Consumer(
@@ -145,7 +145,7 @@ class Receiver:
         self._consumer.close()
 
     def wait_for_all(self, sent: Collection[int], timeout: float) -> None:
-        """Returns once every number that was sent has arrived."""
+        """Waits until every number in `sent` has arrived."""
         wait_for(
             f"{len(sent)} numbers out",
             lambda: not self.arrivals.missing(sent),
@@ -155,7 +155,7 @@ class Receiver:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            # One at a time: consume() would wait for a whole batch, as if that were latency.
+            # One at a time: consume() waits for a whole batch, which would count as latency.
             message = self._consumer.poll(0.2)
             if message is None or message.error() is not None:
                 continue

@@ -1,4 +1,4 @@
-"""A driver that runs in the test's own process, and the numbered traffic around it."""
+"""Runs a driver's loop in the test's own process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from testkit.wait import PATIENCE_SECONDS, wait_for
 
 
 class InProcessDriver:
-    """A driver's loop in a thread, and every report it made."""
+    """A driver's loop in a thread, and all of its reports."""
 
     def __init__(
         self,
@@ -60,26 +60,30 @@ class InProcessDriver:
         )
 
     def wait(self, what: str, holds: Callable[[DriverReport], bool]) -> DriverReport:
-        """The newest report, once it is so."""
+        """Waits until `holds` is true of the newest report; raises the error of the loop."""
         wait_for(
-            f"{what}; the last report: {self.last!r}",
+            what,
             lambda: self.error is not None or holds(self.last),
+            detail=lambda: f"the last report: {self.last!r}",
         )
-        if self.error is not None:
-            raise self.error
+        self.raise_error()
         return self.last
 
     def wait_failure(self, reason: str) -> DriverReport:
-        """Once its last failure has this reason."""
+        """Waits until the last failure has this reason."""
         return self.wait(
             f"failed for {reason}",
             lambda report: report.last_failure is not None and report.last_failure.reason == reason,
         )
 
     def wait_ready(self) -> DriverReport:
-        """Once its query has committed an epoch."""
-        wait_for("ready", lambda: self.health.ready)
-        return self.last
+        """Waits until the query has committed an epoch."""
+        return self.wait("ready", lambda _: self.health.ready)
+
+    def raise_error(self) -> None:
+        """Raises the exception that ended the loop, if one did."""
+        if self.error is not None:
+            raise self.error
 
 
 @contextlib.contextmanager
@@ -90,13 +94,17 @@ def running(
     policy: RestartPolicy | None = None,
     api: Api | None = None,
 ) -> Iterator[InProcessDriver]:
-    """A driver for the length of the block, stopped in good order at its end."""
+    """A driver that runs during the block, and stops cleanly at its end.
+
+    Raises an exception that ended the loop, unless the block already raises one.
+    """
     environment = LocalEnvironment(where) if isinstance(where, Path) else where
     policy = policy or replace(RestartPolicy.from_spec(stream.spec), backoff_base=0.1)
-    it = InProcessDriver(stream, jvm, environment, policy, api)
+    driver = InProcessDriver(stream, jvm, environment, policy, api)
     try:
-        yield it
+        yield driver
     finally:
-        it.stop.set()
-        it.thread.join(PATIENCE_SECONDS)
-        assert not it.thread.is_alive()
+        driver.stop.set()
+        driver.thread.join(PATIENCE_SECONDS)
+        assert not driver.thread.is_alive()
+    driver.raise_error()

@@ -1,4 +1,4 @@
-"""Topics of the test broker, and numbered records in and out of them."""
+"""Topics of a test broker, and numbered records to send to and read from them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from penstock.api.v1alpha1.stream import ContinuousStream
-from testkit.streams.streams import CONTINUOUS, kafka_sink, kafka_source, stream
+from testkit.streams.streams import CONTINUOUS, kafka_to_kafka, stream
 from testkit.wait import wait_for
 
 
 class Topics:
-    """Topics under names of their own, and numbered records in and out of them."""
+    """Creates topics with unique names, and sends and reads numbered records."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -25,40 +25,40 @@ class Topics:
         self._producer = Producer(self._producer_options)
 
     def make(self, partitions: int = 2, name: str | None = None) -> str:
-        """A new topic."""
+        """Creates a topic and returns its name."""
         name = name or f"t-{uuid.uuid4().hex[:8]}"
         for future in self._admin.create_topics([NewTopic(name, partitions, 1)]).values():
             future.result(30)
         return name
 
     def grow(self, topic: str, partitions: int) -> None:
-        """More partitions for a topic."""
+        """Adds partitions to a topic, up to this count."""
         for future in self._admin.create_partitions([NewPartitions(topic, partitions)]).values():
             future.result(30)
 
     def delete(self, topic: str) -> None:
-        """Deletes a topic and waits until the broker has forgotten it."""
+        """Deletes a topic and waits until the broker no longer lists it."""
         for future in self._admin.delete_topics([topic], operation_timeout=30).values():
             future.result(30)
         wait_for(f"{topic} gone", lambda: topic not in self._admin.list_topics(timeout=30).topics)
 
     def delete_before(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Deletes the records before these offsets, as retention would."""
+        """Deletes the records before these offsets, as retention does."""
         before = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
         for future in self._admin.delete_records(before).values():
             future.result(30)
 
     def send(self, topic: str, numbers: range, partition: int | None = None) -> None:
-        """Numbers, each a record, acknowledged."""
+        """Sends each number as a record and waits for the acknowledgements."""
         more = {} if partition is None else {"partition": partition}
-        # A producer of long standing learns of a new partition only after minutes.
+        # A producer that already runs learns of a new partition only after minutes.
         producer = self._producer if partition is None else Producer(self._producer_options)
         for number in numbers:
             producer.produce(topic, str(number).encode(), str(number).encode(), **more)
         assert producer.flush(30) == 0
 
     def received(self, topic: str) -> Counter[int]:
-        """The numbers in the topic, with how often each is there."""
+        """The numbers in the topic, and how often each occurs."""
         return Counter(self.placed(topic).values())
 
     def placed(self, topic: str) -> dict[tuple[int, int], int]:
@@ -82,7 +82,7 @@ class Topics:
             consumer.close()
 
     def wait_received(self, topic: str, numbers: Iterable[int]) -> Counter[int]:
-        """What is in the topic, once every one of the numbers is."""
+        """Waits until all these numbers are in the topic; returns what it then holds."""
         wanted = set(numbers)
 
         def missing() -> set[int]:
@@ -103,12 +103,5 @@ def number_flow(
     of_source: dict[str, Any] | None = None,
     **spec: Any,
 ) -> ContinuousStream:
-    """Numbers from the first record of a topic into another one."""
-    return stream(
-        kafka_source(
-            topics.bootstrap, topics=[source], startingOffsets="earliest", **(of_source or {})
-        ),
-        kafka_sink(topics.bootstrap, topic=sink),
-        trigger=trigger,
-        **spec,
-    )
+    """A stream that copies all numbers of one topic to another."""
+    return stream(**kafka_to_kafka(topics.bootstrap, source, sink, trigger, of_source, **spec))

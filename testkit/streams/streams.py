@@ -1,11 +1,14 @@
-"""Streams for the tests, short to write."""
+"""Streams for tests: parts of a spec, whole specs, manifests and parsed resources."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 
+from penstock.api import group_version
+from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 
 RATE: dict[str, Any] = {"rate": {"rowsPerSecond": 10, "numPartitions": 2}}
@@ -15,7 +18,7 @@ MICRO_BATCH: dict[str, Any] = {"microBatch": {}}
 ASYNC: dict[str, Any] = {"microBatch": {"asyncProgress": {"checkpointInterval": "300ms"}}}
 REAL_TIME: dict[str, Any] = {"realTime": {"batchDuration": "5s"}}
 AVAILABLE_NOW: dict[str, Any] = {"availableNow": {}}
-# Those that run for ever, for tests that hold in each of them.
+# The modes whose queries never end, for tests that run in each of them.
 EACH_MODE = [
     pytest.param(CONTINUOUS, id="continuous"),
     pytest.param(MICRO_BATCH, id="micro-batch"),
@@ -23,15 +26,71 @@ EACH_MODE = [
     pytest.param(REAL_TIME, id="real-time"),
 ]
 
+RATE_TO_CONSOLE: dict[str, Any] = {
+    "source": {"rate": {}},
+    "sink": {"console": {}},
+    "trigger": {"continuous": {"checkpointInterval": "1s"}},
+}
+
+KAFKA_TO_KAFKA: dict[str, Any] = {
+    "source": {"kafka": {"bootstrapServers": "kafka.kafka:9092", "topics": ["payments"]}},
+    "transform": {
+        "functions": [
+            {
+                "name": "isPaymentFlagged",
+                "parameters": [{"name": "paymentId", "type": "BIGINT"}],
+                "returns": "BOOLEAN",
+                "expression": "paymentId % 100 = 7",
+            }
+        ],
+        "sql": "SELECT key, value FROM source "
+        "WHERE isPaymentFlagged(CAST(CAST(key AS STRING) AS BIGINT))",
+    },
+    "sink": {"kafka": {"bootstrapServers": "kafka.kafka:9092", "topic": "flags"}},
+    "trigger": {"continuous": {"checkpointInterval": "1 second"}},
+}
+
 
 def kafka_source(bootstrap: str = "kafka:9092", **more: Any) -> dict[str, Any]:
-    """A source of one topic, `in`."""
+    """A Kafka source, by default of the topic `in`."""
     return {"kafka": {"bootstrapServers": bootstrap, "topics": ["in"], **more}}
 
 
 def kafka_sink(bootstrap: str = "kafka:9092", **more: Any) -> dict[str, Any]:
-    """A sink into one topic, `out`."""
+    """A Kafka sink, by default the topic `out`."""
     return {"kafka": {"bootstrapServers": bootstrap, "topic": "out", **more}}
+
+
+def kafka_to_kafka(
+    bootstrap: str,
+    topic: str,
+    to: str,
+    trigger: dict[str, Any] = CONTINUOUS,
+    of_source: dict[str, Any] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """A spec that copies all records of one topic to another.
+
+    `of_source` holds more fields of the Kafka source, `spec` more fields of the spec.
+    """
+    more = {"topics": [topic], "startingOffsets": "earliest", **(of_source or {})}
+    return {
+        "source": kafka_source(bootstrap, **more),
+        "sink": kafka_sink(bootstrap, topic=to),
+        "trigger": trigger,
+        **spec,
+    }
+
+
+def manifest(name: str, spec: dict[str, Any], namespace: str | None = None) -> dict[str, Any]:
+    """A ContinuousStream as users write it."""
+    metadata = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
+    return {
+        "apiVersion": group_version.API_VERSION,
+        "kind": group_version.KIND,
+        "metadata": metadata,
+        "spec": spec,
+    }
 
 
 def stream(
@@ -41,17 +100,30 @@ def stream(
     **spec: Any,
 ) -> ContinuousStream:
     """A continuous stream named `numbers` in the namespace `payments`."""
-    return ContinuousStream.model_validate(
-        {
-            "apiVersion": "penstock.dev/v1alpha1",
-            "kind": "ContinuousStream",
-            "metadata": {"name": "numbers", "namespace": "payments"},
-            "spec": {
-                "image": "penstock/spark:test",
-                "source": source,
-                "sink": sink,
-                "trigger": {"continuous": {"checkpointInterval": interval}},
-                **spec,
-            },
-        }
-    )
+    fields = {
+        "image": "penstock/spark:test",
+        "source": source,
+        "sink": sink,
+        "trigger": {"continuous": {"checkpointInterval": interval}},
+        **spec,
+    }
+    return ContinuousStream.model_validate(manifest("numbers", fields, "payments"))
+
+
+def changed(spec: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A copy with the field at the dotted path set, or removed if the value is `...`."""
+    result = copy.deepcopy(spec)
+    *parents, last = path.split(".")
+    at = result
+    for step in parents:
+        at = at.setdefault(step, {})
+    if value is ...:
+        del at[last]
+    else:
+        at[last] = value
+    return result
+
+
+def spec(**fields: Any) -> StreamSpec:
+    """The rate-to-console spec with some top-level fields set."""
+    return StreamSpec.model_validate({**RATE_TO_CONSOLE, **fields})

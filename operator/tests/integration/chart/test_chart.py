@@ -1,4 +1,4 @@
-"""The chart: linted, its values checked, and what it renders accepted by a real API server."""
+"""The chart passes lint, checks its values, and renders objects that a real API server accepts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import subprocess
 import pytest
 
 from testkit.kubernetes.api_server import api_server
-from testkit.kubernetes.kubectl import Kube, wait_for
+from testkit.kubernetes.kubectl import Kube
 from testkit.paths import CHECKOUT
 from testkit.tools import tool
-from tests.integration.api.test_admission import _served
 
 pytestmark = pytest.mark.real
 
@@ -25,7 +24,7 @@ def _helm(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_chart_passes_lint() -> None:
-    """Strictly: a warning is a failure."""
+    """In strict mode: a warning is a failure."""
     done = _helm("lint", "--strict", str(CHART))
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -34,7 +33,7 @@ def test_the_chart_passes_lint() -> None:
     "wrong", ["replicas=2", "image.repository=", "watchNamespaces=default", "crds.install=maybe"]
 )
 def test_a_wrong_value_is_refused(wrong: str) -> None:
-    """By the values' own schema, with the value named."""
+    """By the schema of the values, and the message names the value."""
     done = _helm("template", "penstock", str(CHART), "--set", wrong)
     assert done.returncode != 0
     assert wrong.split("=")[0].split(".")[0] in done.stderr
@@ -49,19 +48,19 @@ OPERATOR = "system:serviceaccount:default:penstock-operator"
 def test_what_it_renders_is_accepted_by_a_real_api_server(
     values: tuple[str, ...], elsewhere: bool
 ) -> None:
-    """As a server-side dry run with strict validation; and the rights are those of docs/rbac.md."""
+    """In a server-side dry run with strict validation. The rights are those of docs/rbac.md."""
     rendered = _helm("template", "penstock", str(CHART), "--namespace=default", *values)
     assert rendered.returncode == 0, rendered.stderr
     with api_server() as server:
-        kube = Kube(server.kubectl, server.kubeconfig)
+        kube = server.kube()
         for name in ("one", "two", "three"):
             kube.run("create", "namespace", name)
-        said = kube.run(
+        output = kube.run(
             "apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=rendered.stdout
         )
-        assert "deployment.apps/penstock-operator created (server dry run)" in said
+        assert "deployment.apps/penstock-operator created (server dry run)" in output
         kube.run("apply", "-f", "-", stdin=rendered.stdout)
-        wait_for("the kind is served", lambda: _served(kube), 30)
+        kube.wait_until_served("cstream")
         assert _may(kube, "patch", "apps", "statefulsets", "one")
         assert _may(kube, "patch", "apps", "statefulsets", "three") is elsewhere
         assert not _may(kube, "get", "", "secrets", "one")
@@ -69,7 +68,7 @@ def test_what_it_renders_is_accepted_by_a_real_api_server(
 
 
 def _may(kube: Kube, verb: str, group: str, resource: str, namespace: str) -> bool:
-    """Whether the API server would let the operator do it."""
+    """Whether the API server allows the operator to do this."""
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
@@ -83,6 +82,6 @@ def _may(kube: Kube, verb: str, group: str, resource: str, namespace: str) -> bo
             },
         },
     }
-    said = kube.run("create", "-o", "json", "-f", "-", stdin=json.dumps(review))
-    allowed: bool = json.loads(said)["status"]["allowed"]
+    answer = kube.run("create", "-o", "json", "-f", "-", stdin=json.dumps(review))
+    allowed: bool = json.loads(answer)["status"]["allowed"]
     return allowed

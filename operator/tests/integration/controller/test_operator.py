@@ -1,9 +1,8 @@
-"""The whole operator in this process, against the real API server and its real controllers."""
+"""The whole operator in this process, against a real API server and its real controllers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,19 +12,14 @@ from penstock.api.v1alpha1.status import LastFailure
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller import objects
+from penstock.controller.metrics import Metrics
 from testkit.commands import run
 from testkit.controller import samples
-from testkit.controller.control_plane import (
-    ROOT,
-    Namespace,
-    control_plane,
-    eventually,
-    kubectl,
-    namespace,
-)
-from testkit.errors import ClusterError
+from testkit.controller.control_plane import ROOT, Namespace
+from testkit.errors import KubectlError
 from testkit.kubernetes.api_server import ApiServer
 from testkit.tools import tool
+from testkit.wait import wait_for_async
 
 pytestmark = pytest.mark.real
 
@@ -33,19 +27,15 @@ SYSTEM = "penstock-system"
 CLAIM = "PersistentVolumeClaim flags-checkpoint"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ApiServer]:
-    with control_plane() as server:
-        yield server
-
-
-async def running(space: Namespace) -> None:
+async def start_stream(space: Namespace) -> None:
+    """Applies a stream, starts its driver, and waits until it is Ready."""
     await space.apply()
     await space.run_driver()
-    await eventually(space.ready)
+    await space.wait_ready()
 
 
-async def versions(space: Namespace) -> dict[str, str]:
+async def resource_versions(space: Namespace) -> dict[str, str]:
+    """The resource versions of the stream and of its children, by uid."""
     stream = await space.get(objects.STREAM, samples.NAME)
     assert stream is not None
     return {
@@ -54,190 +44,167 @@ async def versions(space: Namespace) -> dict[str, str]:
     }
 
 
-def test_a_stream_becomes_ready_and_the_same_manifest_again_changes_nothing(
-    server: ApiServer,
+def reconciles(metrics: Metrics, *results: str) -> float:
+    """How often the operator has reconciled with one of these results."""
+    name = "penstock_operator_reconcile_total"
+    counts = [metrics.registry.get_sample_value(name, {"result": each}) for each in results]
+    return sum(count or 0 for count in counts)
+
+
+async def no_reconcile_for_a_second(metrics: Metrics) -> None:
+    """Returns after a second without a reconcile."""
+    results = ("changed", "unchanged", "error")
+    while True:
+        before = reconciles(metrics, *results)
+        await asyncio.sleep(1)
+        if before == reconciles(metrics, *results):
+            return
+
+
+async def config_maps(space: Namespace) -> list[str]:
+    return [name for name in await space.names() if name.startswith("ConfigMap")]
+
+
+async def test_a_stream_becomes_ready_and_the_same_manifest_again_changes_nothing(
+    space: Namespace,
 ) -> None:
-    """Neither a child nor the status gets a new version, also when the operator is restarted."""
+    """No child and no status gets a new version, also after a restart of the operator."""
+    async with space.operator() as metrics:
+        await start_stream(space)
+        await no_reconcile_for_a_second(metrics)
+        before = await resource_versions(space)
+        assert "unchanged" in await space.apply()
+        await no_reconcile_for_a_second(metrics)
+    async with space.operator() as metrics:
 
-    async def scenario() -> None:
-        async with namespace(server) as space:
-            async with space.operator() as metrics:
-                await running(space)
-                await settled(metrics)
-                before = await versions(space)
-                assert "unchanged" in await space.apply()
-                await settled(metrics)
-            async with space.operator() as metrics:
-                await eventually(lambda: looked(metrics, 1))
-                await settled(metrics)
-            assert await versions(space) == before
+        async def reconciled() -> bool:
+            return reconciles(metrics, "unchanged") >= 1
 
-    async def looked(metrics: object, times: float) -> bool:
-        return count(metrics, "unchanged") >= times
-
-    def count(metrics: object, result: str) -> float:
-        registry = metrics.registry  # type: ignore[attr-defined]
-        return (
-            registry.get_sample_value("penstock_operator_reconcile_total", {"result": result}) or 0
-        )
-
-    async def settled(metrics: object) -> None:
-        """No reconcile for a second, and the last ones changed nothing."""
-        while True:
-            before = sum(count(metrics, each) for each in ("changed", "unchanged", "error"))
-            await asyncio.sleep(1)
-            if before == sum(count(metrics, each) for each in ("changed", "unchanged", "error")):
-                return
-
-    asyncio.run(scenario())
+        await wait_for_async("reconciled", reconciled)
+        await no_reconcile_for_a_second(metrics)
+    assert await resource_versions(space) == before
 
 
-@pytest.mark.parametrize(("policy", "stays"), [("Retain", {CLAIM}), ("Delete", set())])
-def test_deleting_leaves_only_a_retained_claim_also_with_no_operator(
-    server: ApiServer, policy: str, stays: set[str]
+@pytest.mark.parametrize(("policy", "kept"), [("Retain", {CLAIM}), ("Delete", set())])
+async def test_deleting_leaves_only_a_retained_claim_also_without_an_operator(
+    space: Namespace, policy: str, kept: set[str]
 ) -> None:
-    async def scenario() -> None:
-        async with namespace(server) as space:
-            async with space.operator():
-                await space.apply(checkpoint={"volume": {"reclaimPolicy": policy}})
-                await space.run_driver()
-                await eventually(space.ready)
-            await space.kubectl("delete", "cstream", samples.NAME, "--timeout=20s")
+    async with space.operator():
+        await space.apply(checkpoint={"volume": {"reclaimPolicy": policy}})
+        await space.run_driver()
+        await space.wait_ready()
+    await space.kubectl("delete", "cstream", samples.NAME, "--timeout=20s")
 
-            async def only_what_stays() -> bool:
-                return await space.names() == stays
+    async def only_the_claim_is_left() -> bool:
+        return await space.names() == kept
 
-            await eventually(only_what_stays)
-
-    asyncio.run(scenario())
+    await wait_for_async("only the claim is left", only_the_claim_is_left)
 
 
-def test_a_stream_of_the_same_name_goes_on_from_the_retained_claim(server: ApiServer) -> None:
-    async def scenario() -> None:
-        async with namespace(server) as space, space.operator():
-            await running(space)
-            before = await space.get(objects.CLAIM, "flags-checkpoint")
-            await space.kubectl("delete", "cstream", samples.NAME, "--timeout=20s")
-            await space.apply()
+async def test_a_new_stream_of_the_same_name_uses_the_retained_claim(space: Namespace) -> None:
+    async with space.operator():
+        await start_stream(space)
+        before = await space.get(objects.CLAIM, "flags-checkpoint")
+        await space.kubectl("delete", "cstream", samples.NAME, "--timeout=20s")
+        await space.apply()
 
-            async def new_pod() -> bool:
-                stream = await space.get(objects.STREAM, samples.NAME)
-                owner = await space.get(objects.STATEFUL_SET, "flags-driver")
-                pod = await space.pod()
-                return (
-                    stream is not None
-                    and owner is not None
-                    and pod is not None
-                    and objects.owners_of(owner)[0]["uid"] == stream["metadata"]["uid"]
-                    and objects.owners_of(pod)[0]["uid"] == owner["metadata"]["uid"]
-                )
+        async def new_pod() -> bool:
+            stream = await space.get(objects.STREAM, samples.NAME)
+            owner = await space.get(objects.STATEFUL_SET, "flags-driver")
+            pod = await space.pod()
+            return (
+                stream is not None
+                and owner is not None
+                and pod is not None
+                and objects.owners_of(owner)[0]["uid"] == stream["metadata"]["uid"]
+                and objects.owners_of(pod)[0]["uid"] == owner["metadata"]["uid"]
+            )
 
-            await eventually(new_pod)
-            await space.run_driver()
-            await eventually(space.ready)
-            after = await space.get(objects.CLAIM, "flags-checkpoint")
-            assert before is not None
-            assert after is not None
-            assert after["metadata"]["uid"] == before["metadata"]["uid"]
-
-    asyncio.run(scenario())
+        await wait_for_async("new pod", new_pod)
+        await space.run_driver()
+        await space.wait_ready()
+        after = await space.get(objects.CLAIM, "flags-checkpoint")
+        assert before is not None
+        assert after is not None
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
-def test_an_edit_while_the_operator_is_away_is_rolled_out_when_it_is_back(
-    server: ApiServer,
+async def test_an_edit_made_while_the_operator_is_down_is_rolled_out_after_its_start(
+    space: Namespace,
 ) -> None:
-    async def scenario() -> None:
-        async with namespace(server) as space:
-            async with space.operator():
-                await running(space)
-            old = await space.pod()
-            assert old is not None
-            await space.apply(executor={"cores": 2})
-            async with space.operator():
-                await space.replaced(old)
-                await space.run_driver()
-                await eventually(space.ready)
-                assert (await space.status())["restarts"]["total"] == 0
+    async with space.operator():
+        await start_stream(space)
+    old = await space.pod()
+    assert old is not None
+    await space.apply(executor={"cores": 2})
+    async with space.operator():
+        await space.replaced(old)
+        await space.run_driver()
+        await space.wait_ready()
+        assert (await space.status())["restarts"]["total"] == 0
 
-                async def one_document() -> bool:
-                    names = await space.names()
-                    return sum(name.startswith("ConfigMap") for name in names) == 1
+        async def one_config_map() -> bool:
+            return len(await config_maps(space)) == 1
 
-                await eventually(one_document)
-
-    asyncio.run(scenario())
+        await wait_for_async("one config map", one_config_map)
 
 
-def test_a_corrected_spec_replaces_a_pod_that_never_got_ready(server: ApiServer) -> None:
-    """Show 5, the other half: a driver that gave up holds nothing up."""
+async def test_a_corrected_spec_replaces_a_pod_that_never_became_ready(space: Namespace) -> None:
+    """Show 5, the other half: a driver with a permanent failure does not block the rollout."""
     failure = LastFailure(reason="TopicMissing", message="none", permanent=True, time=samples.T0)
+    async with space.operator():
+        await space.apply()
+        old = await space.run_driver(state=QueryState.FAILED, last_failure=failure, committed=False)
+        patch = '{"status":{"conditions":[{"type":"Ready","status":"False"}]}}'
+        await space.kubectl(
+            "patch", "pod", old["metadata"]["name"], "--subresource=status", "--type=merge",
+            "-p", patch,
+        )  # fmt: skip
 
-    async def scenario() -> None:
-        async with namespace(server) as space, space.operator():
-            await space.apply()
-            old = await space.run_driver(
-                state=QueryState.FAILED, last_failure=failure, committed=False
-            )
-            patch = '{"status":{"conditions":[{"type":"Ready","status":"False"}]}}'
-            await space.kubectl(
-                "patch", "pod", old["metadata"]["name"], "--subresource=status", "--type=merge",
-                "-p", patch,
-            )  # fmt: skip
+        async def stalled() -> bool:
+            return (await space.condition("Stalled")).get("reason") == "TopicMissing"
 
-            async def stalled() -> bool:
-                return (await space.condition("Stalled")).get("reason") == "TopicMissing"
-
-            await eventually(stalled)
-            await space.apply(executor={"cores": 2})
-            await space.replaced(old)
-            await space.run_driver()
-            await eventually(space.ready)
-
-    asyncio.run(scenario())
+        await wait_for_async("stalled", stalled)
+        await space.apply(executor={"cores": 2})
+        await space.replaced(old)
+        await space.run_driver()
+        await space.wait_ready()
 
 
-def test_a_query_the_engine_cannot_run_is_stalled_before_anything_is_made(
-    server: ApiServer,
+async def test_a_query_that_the_engine_cannot_run_is_stalled_before_a_child_is_created(
+    space: Namespace,
 ) -> None:
-    async def scenario() -> None:
-        async with namespace(server) as space, space.operator():
-            await space.apply(**samples.AGGREGATE)
+    async with space.operator():
+        await space.apply(**samples.AGGREGATE)
 
-            async def stalled() -> bool:
-                return (await space.condition("Stalled")).get("status") == "True"
+        async def stalled() -> bool:
+            return (await space.condition("Stalled")).get("status") == "True"
 
-            await eventually(stalled)
-            assert "Aggregate" in (await space.condition("Stalled"))["message"]
-            assert await space.names() == set()
-            await space.kubectl("delete", "cstream", samples.NAME)
-            await running(space)
-
-    asyncio.run(scenario())
+        await wait_for_async("stalled", stalled)
+        assert "Aggregate" in (await space.condition("Stalled"))["message"]
+        assert await space.names() == set()
+        await space.kubectl("delete", "cstream", samples.NAME)
+        await start_stream(space)
 
 
-def test_a_deleted_driver_pod_is_counted_and_recovers(server: ApiServer) -> None:
-    async def scenario() -> None:
-        async with namespace(server) as space, space.operator():
-            await running(space)
-            old = await space.pod()
-            assert old is not None
-            await space.kubectl(
-                "delete", "pod", old["metadata"]["name"], "--grace-period=0", "--force"
-            )
+async def test_a_deleted_driver_pod_is_counted_and_recovers(space: Namespace) -> None:
+    async with space.operator():
+        await start_stream(space)
+        old = await space.pod()
+        assert old is not None
+        await space.kubectl("delete", "pod", old["metadata"]["name"], "--grace-period=0", "--force")
 
-            async def not_ready() -> bool:
-                return not await space.ready()
+        async def not_ready() -> bool:
+            return not await space.ready()
 
-            await eventually(not_ready)
-            await space.run_driver()
-            await eventually(space.ready)
-            assert (await space.status())["restarts"]["pod"] == 1
-
-    asyncio.run(scenario())
+        await wait_for_async("not ready", not_ready)
+        await space.run_driver()
+        await space.wait_ready()
+        assert (await space.status())["restarts"]["pod"] == 1
 
 
 @pytest.mark.parametrize(
-    ("spoiled", "named"),
+    ("change", "named"),
     [
         ({"source": {}}, "spec.source"),
         ({"source": {"rate": {}, **samples.stream()["spec"]["source"]}}, "spec.source"),
@@ -245,72 +212,66 @@ def test_a_deleted_driver_pod_is_counted_and_recovers(server: ApiServer) -> None
         ({"colour": "blue"}, "spec.colour"),
     ],
 )  # fmt: skip
-def test_a_bad_manifest_is_refused_with_the_field_it_is_about(
-    server: ApiServer, spoiled: dict[str, object], named: str
+async def test_a_bad_manifest_is_refused_with_the_name_of_the_field(
+    space: Namespace, change: dict[str, object], named: str
 ) -> None:
-    async def scenario() -> None:
-        async with namespace(server) as space:
-            with pytest.raises(ClusterError) as refusal:
-                await space.apply(**spoiled)
-            assert named in str(refusal.value)
-
-    asyncio.run(scenario())
+    with pytest.raises(KubectlError) as refusal:
+        await space.apply(**change)
+    assert named in str(refusal.value)
 
 
-def test_the_charts_rights_are_enough(server: ApiServer, tmp_path: Path) -> None:
-    """The operator with the chart's rights alone; and they do not let it read a Secret."""
+@pytest.fixture
+def service_account(server: ApiServer) -> str:
+    """The operator's service account, with the rights that the chart grants and no others."""
     rendered = run([tool("helm"), "template", "penstock", ROOT / "charts/penstock", "-n", SYSTEM])
     rbac = [
         each
         for each in yaml.safe_load_all(rendered)
         if each and each["kind"] in {"ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
     ]
-    kubectl(server, "create", "namespace", SYSTEM)
-    kubectl(server, "apply", "-f", "-", stdin=yaml.safe_dump_all(rbac))
+    server.kube().run("create", "namespace", SYSTEM)
+    server.kube().apply(*rbac)
     (name,) = [each["metadata"]["name"] for each in rbac if each["kind"] == "ServiceAccount"]
-    account = f"system:serviceaccount:{SYSTEM}:{name}"
-    token = kubectl(server, "-n", SYSTEM, "create", "token", name).strip()
+    return str(name)
+
+
+async def test_the_rights_that_the_chart_grants_are_sufficient(
+    server: ApiServer, space: Namespace, service_account: str, tmp_path: Path
+) -> None:
+    """The operator runs with them alone, and they do not let it read a Secret."""
+    token = server.kube(SYSTEM).run("create", "token", service_account).strip()
     kubeconfig = tmp_path / "kubeconfig"
     users = yaml.safe_load(server.kubeconfig.read_text())
     users["users"][0]["user"] = {"token": token}
     kubeconfig.write_text(yaml.safe_dump(users))
+    async with space.operator(kubeconfig):
+        await start_stream(space)
+        old = await space.pod()
+        assert old is not None
+        await space.apply(executor={"cores": 2})
+        await space.replaced(old)
+        await space.run_driver()
+        await space.wait_ready()
 
-    async def scenario() -> None:
-        async with namespace(server) as space, space.operator(kubeconfig):
-            await running(space)
-            old = await space.pod()
-            assert old is not None
-            await space.apply(executor={"cores": 2})
-            await space.replaced(old)
-            await space.run_driver()
-            await eventually(space.ready)
-            names = await eventually(lambda: one_document(space))
-            assert len(names) == 1
-            denied = await space.kubectl(
-                "auth", "can-i", "--list", f"--as={account}", "--no-headers"
-            )
-            assert "secrets" not in denied
+        async def one_config_map() -> bool:
+            return len(await config_maps(space)) == 1
 
-    async def one_document(space: Namespace) -> list[str]:
-        names = [name for name in await space.names() if name.startswith("ConfigMap")]
-        return names if len(names) == 1 else []
-
-    asyncio.run(scenario())
+        await wait_for_async("one config map", one_config_map)
+        user = f"system:serviceaccount:{SYSTEM}:{service_account}"
+        rights = await space.kubectl("auth", "can-i", "--list", f"--as={user}", "--no-headers")
+        assert "secrets" not in rights
 
 
-def test_events_tell_the_story(server: ApiServer) -> None:
-    async def scenario() -> None:
-        async with namespace(server) as space, space.operator():
-            await running(space)
-            pod = await space.pod()
-            assert pod is not None
-            await space.run_driver(query_restarts=1)
+async def test_events_report_the_start_and_a_restart_of_the_query(space: Namespace) -> None:
+    async with space.operator():
+        await start_stream(space)
+        pod = await space.pod()
+        assert pod is not None
+        await space.run_driver(query_restarts=1)
 
-            async def told() -> bool:
-                events = await space.kubectl("get", "events", "-ojsonpath={.items[*].reason}")
-                return {"Running", "QueryRestarted"} <= set(events.split())
+        async def reported() -> bool:
+            events = await space.kubectl("get", "events", "-ojsonpath={.items[*].reason}")
+            return {"Running", "QueryRestarted"} <= set(events.split())
 
-            await eventually(told)
-            assert naming.LABEL_STREAM in objects.labels_of(pod)
-
-    asyncio.run(scenario())
+        await wait_for_async("reported", reported)
+        assert naming.LABEL_STREAM in objects.labels_of(pod)

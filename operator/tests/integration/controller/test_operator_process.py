@@ -1,8 +1,7 @@
-"""`penstock operator` as a process: killed without warning, started anew, stopped politely."""
+"""`penstock operator` as a process: killed, started again, and stopped by SIGTERM."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import re
@@ -18,9 +17,10 @@ import yaml
 
 from penstock.controller import objects
 from testkit.controller import samples
-from testkit.controller.control_plane import control_plane, eventually, namespace
+from testkit.controller.control_plane import Namespace, control_plane
 from testkit.kafka.broker import free_ports
 from testkit.kubernetes.api_server import ApiServer
+from testkit.wait import wait_for_async
 
 pytestmark = pytest.mark.real
 
@@ -45,7 +45,7 @@ class Process:
             )  # fmt: skip
 
     def page(self, port: int, path: str) -> str:
-        """What one of its pages says; empty while it is not served."""
+        """The text of one of its pages; empty while the page is not served."""
         url = f"http://127.0.0.1:{port}{path}"
         with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:
             return str(answer.read().decode())
@@ -53,58 +53,58 @@ class Process:
         return ""
 
     def end(self, with_signal: signal.Signals) -> int:
-        """Sends the signal and waits; the result is the exit code."""
+        """Sends the signal, waits for the exit, and returns the exit code."""
         self._process.send_signal(with_signal)
         return self._process.wait(timeout=60)
 
 
 @pytest.fixture
 def server() -> Iterator[ApiServer]:
+    """A server of the test's own: the process watches every namespace."""
     with control_plane() as server:
         yield server
 
 
-def test_it_survives_its_own_death_and_ends_when_told_to(server: ApiServer, tmp_path: Path) -> None:
+async def test_it_recovers_from_sigkill_and_ends_cleanly_at_sigterm(
+    server: ApiServer, space: Namespace, tmp_path: Path
+) -> None:
     log = tmp_path / "operator.log"
+    operator = Process(server, log)
+    try:
+        await space.apply()
+        await wait_for_async(
+            "the first child", lambda: space.get(objects.SERVICE_ACCOUNT, "flags-driver")
+        )
+    finally:
+        operator.end(signal.SIGKILL)
+    await space.apply(executor={"cores": 2})
+    operator = Process(server, log)
+    try:
 
-    async def scenario() -> None:
-        async with namespace(server) as space:
-            operator = Process(server, log)
-            try:
-                await space.apply()
-                await eventually(lambda: space.get(objects.SERVICE_ACCOUNT, "flags-driver"))
-            finally:
-                operator.end(signal.SIGKILL)
-            await space.apply(executor={"cores": 2})
-            operator = Process(server, log)
-            try:
+        async def rolled_out() -> bool:
+            owner = await space.get(objects.STATEFUL_SET, "flags-driver")
+            pod = await space.pod()
+            return (
+                owner is not None
+                and pod is not None
+                and (await space.status()).get("observedGeneration") == 2
+                and objects.labels_of(pod)["controller-revision-hash"]
+                == owner["status"]["updateRevision"]
+            )
 
-                async def rolled() -> bool:
-                    owner = await space.get(objects.STATEFUL_SET, "flags-driver")
-                    pod = await space.pod()
-                    return (
-                        owner is not None
-                        and pod is not None
-                        and (await space.status()).get("observedGeneration") == 2
-                        and objects.labels_of(pod)["controller-revision-hash"]
-                        == owner["status"]["updateRevision"]
-                    )
-
-                await eventually(rolled)
-                await space.run_driver()
-                await eventually(space.ready)
-                assert operator.page(operator.health, "/healthz")
-                text = operator.page(operator.metrics, "/metrics")
-                assert f'name="flags",namespace="{space.name}",state="Running"}} 1.0' in text
-            finally:
-                code = operator.end(signal.SIGTERM)
-            assert code == 0, log.read_text()
-            assert "Traceback" not in log.read_text()
-
-    asyncio.run(scenario())
+        await wait_for_async("the rollout of the edit", rolled_out)
+        await space.run_driver()
+        await space.wait_ready()
+        assert operator.page(operator.health, "/healthz")
+        text = operator.page(operator.metrics, "/metrics")
+        assert f'name="flags",namespace="{space.name}",state="Running"}} 1.0' in text
+    finally:
+        code = operator.end(signal.SIGTERM)
+    assert code == 0, log.read_text()
+    assert "Traceback" not in log.read_text()
 
 
-NOBODY = {
+NO_SERVER_KUBECONFIG = {
     "clusters": [{"name": "any", "cluster": {"server": "https://127.0.0.1:1"}}],
     "users": [{"name": "any", "user": {"token": "any"}}],
     "contexts": [{"name": "any", "context": {"cluster": "any", "user": "any"}}],
@@ -112,10 +112,10 @@ NOBODY = {
 }
 
 
-@pytest.mark.parametrize("seen", ["import time: .* kopf", "waiting for the API server"])
-def test_a_stop_before_it_has_begun_is_clean(seen: str, tmp_path: Path) -> None:
-    """While Python imports, and while there is no API server yet."""
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(NOBODY))
+@pytest.mark.parametrize("phase", ["import time: .* kopf", "waiting for the API server"])
+def test_sigterm_during_the_start_ends_it_cleanly(phase: str, tmp_path: Path) -> None:
+    """While Python imports, and while the API server is not reachable."""
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(NO_SERVER_KUBECONFIG))
     health, metrics = free_ports(2)
     with subprocess.Popen(
         [
@@ -127,7 +127,7 @@ def test_a_stop_before_it_has_begun_is_clean(seen: str, tmp_path: Path) -> None:
         text=True,
     ) as operator:  # fmt: skip
         assert operator.stderr is not None
-        assert any(re.search(seen, line) for line in operator.stderr)
+        assert any(re.search(phase, line) for line in operator.stderr)
         operator.send_signal(signal.SIGTERM)
         assert "kopf._core.reactor.observation Request" not in operator.stderr.read()
         assert operator.wait(30) == 0

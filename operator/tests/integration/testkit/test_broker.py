@@ -1,4 +1,4 @@
-"""The loopback broker keeps what it acknowledged, whatever happens to its process."""
+"""The loopback broker keeps acknowledged records when its process is killed."""
 
 import pytest
 from confluent_kafka import Consumer, Producer

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
-from testkit.streams.streams import KAFKA_TO_KAFKA, RATE_TO_CONSOLE, changed
-from tests.unit.validation.test_validate import manifest, write
+from testkit.streams.streams import KAFKA_TO_KAFKA, RATE_TO_CONSOLE, changed, manifest
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
@@ -55,7 +55,8 @@ def test_spark_finds_what_the_text_alone_does_not_show(tmp_path: Path) -> None:
     """One run for all cases; a missing class is a warning, since the image may have it."""
     unknown = changed(RATE_TO_CONSOLE, "source", {"custom": {"format": "com.example.Unknown"}})
     documents = [manifest(name, spec) for name, (spec, _) in CASES.items()]
-    file = write(tmp_path / "all.yaml", *documents, manifest("unknown", unknown))
+    file = tmp_path / "all.yaml"
+    file.write_text(yaml.safe_dump_all([*documents, manifest("unknown", unknown)]))
     done = subprocess.run(  # a process of its own: pyspark has one JVM a process
         [sys.executable, "-m", "penstock.cli", "validate", "--spark", "--format=json", file],
         capture_output=True,

@@ -138,7 +138,7 @@ def _check(
 
     def check(letter: str) -> None:
         method = checker.checkForContinuous if letter == "C" else checker.checkForStreaming
-        method(plan, output[EXECUTIONS[letter].output])
+        method(plan, output[EXECUTIONS[letter].output_mode])
 
     return frame, {letter: _refusal(lambda: check(letter)) for letter in EXECUTIONS}  # noqa: B023
 
@@ -161,7 +161,7 @@ def _start(frame: Any, letter: str, kafka: Kafka, name: str) -> str | None:
         writer = frame.writeStream.format("kafka").options(**kafka.client, topic="out")
     else:
         writer = frame.writeStream.format("noop")
-    writer = writer.outputMode(EXECUTIONS[letter].output).option(
+    writer = writer.outputMode(EXECUTIONS[letter].output_mode).option(
         "checkpointLocation", str(checkpoint)
     )
     if letter == "C":

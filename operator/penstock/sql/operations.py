@@ -43,27 +43,27 @@ def _without_shuffle(execution: Execution) -> bool:
 
 
 def _aggregate(execution: Execution) -> bool:
-    return execution.in_batches and (execution.output != "append" or execution.watermark)
+    return execution.in_batches and (execution.output_mode != "append" or execution.watermark)
 
 
 def _aggregate_without_event_time(execution: Execution) -> bool:
-    return execution.in_batches and execution.output != "append"
+    return execution.in_batches and execution.output_mode != "append"
 
 
 def _session_aggregate(execution: Execution) -> bool:
-    return _aggregate(execution) and execution.output != "update"
+    return _aggregate(execution) and execution.output_mode != "update"
 
 
 def _chained_aggregate(execution: Execution) -> bool:
-    return execution.in_batches and execution.output == "append" and execution.watermark
+    return execution.in_batches and execution.output_mode == "append" and execution.watermark
 
 
 def _limit(execution: Execution) -> bool:
-    return execution.in_batches and execution.output != "update"
+    return execution.in_batches and execution.output_mode != "update"
 
 
 def _sort(execution: Execution) -> bool:
-    return execution.in_batches and execution.output == "complete"
+    return execution.in_batches and execution.output_mode == "complete"
 
 
 _NO_EVENT_TIME = "without event time a group never ends, so outputMode append would never write it"
@@ -102,7 +102,7 @@ SLIDING_WINDOW = Operation("Expand", "a sliding time window", _not_continuous)
 COMPLETE_WITHOUT_AGGREGATE = Operation(
     "CompleteOutput",
     "outputMode complete without an aggregate",
-    lambda execution: execution.output != "complete",
+    lambda execution: execution.output_mode != "complete",
     "each batch would write all rows again, without bound",
     "use outputMode append",
 )
@@ -110,7 +110,7 @@ WINDOW = Operation("Window", "a window function (OVER)", _never, "only time wind
 JOIN = Operation(
     "Join",
     "a join of two streams",
-    lambda execution: execution.in_batches and execution.output != "complete",
+    lambda execution: execution.in_batches and execution.output_mode != "complete",
 )
 OUTER_JOIN = Operation(
     "Join",
@@ -137,7 +137,7 @@ EXCEPT = Operation("Except", "EXCEPT with a stream on its right", _never)
 STATIC_EXCEPT = Operation(
     "Except",
     "EXCEPT",
-    lambda execution: _aggregate(execution) and execution.output != "complete",
+    lambda execution: _aggregate(execution) and execution.output_mode != "complete",
     _NO_EVENT_TIME,
 )
 INTERSECT = Operation("Intersect", "INTERSECT", _never)

@@ -24,7 +24,9 @@ class Relation:
 
     is_stream: bool
     aggregated: bool = False
+    """Whether an aggregate made them."""
     is_source: bool = False
+    """Whether they are the view `source` itself."""
 
 
 @dataclass
@@ -38,7 +40,7 @@ class QueryReader:
 
     def read(self, root: exp.Expr) -> None:
         """Reads a whole statement."""
-        result = self._query(root, {})
+        result = self._read_query(root, {})
         if not result.is_stream:
             self._add(op.NO_STREAM, root)
         elif not self.has_aggregate:
@@ -46,65 +48,65 @@ class QueryReader:
 
     def read_expression(self, root: exp.Expr) -> None:
         """Reads the body of a SQL function."""
-        self._expressions(root, {})
+        self._read_expressions(root, {})
 
     def _add(self, operation: Operation, node: exp.Expr) -> None:
         self.operations.append((operation, node))
 
-    def _query(self, node: exp.Expr, known: Mapping[str, Relation]) -> Relation:
-        known = {**known, **self._with(node, known)}
+    def _read_query(self, node: exp.Expr, ctes: Mapping[str, Relation]) -> Relation:
+        ctes = {**ctes, **self._read_with(node, ctes)}
         if isinstance(node, exp.Select):
-            result = self._select(node, known)
+            result = self._read_select(node, ctes)
         elif isinstance(node, exp.SetOperation):
-            result = self._set_operation(node, known)
+            result = self._read_set_operation(node, ctes)
         elif isinstance(node, exp.Subquery):
-            result = self._query(node.this, known)
+            result = self._read_query(node.this, ctes)
         elif isinstance(node, exp.Table):
-            return self._relation(node, known)
+            return self._read_relation(node, ctes)
         else:
             return Relation(is_stream=False)
         if result.is_stream:
-            self._final_clauses(node)
+            self._read_final_clauses(node)
             if node.args.get("with_") is not None:
                 self._add(op.WITH, node.args["with_"])
         return result
 
-    def _with(self, node: exp.Expr, known: Mapping[str, Relation]) -> dict[str, Relation]:
+    def _read_with(self, node: exp.Expr, ctes: Mapping[str, Relation]) -> dict[str, Relation]:
         clause = node.args.get("with_")
         own: dict[str, Relation] = {}
         for cte in clause.expressions if clause is not None else ():
-            own[cte.alias.lower()] = self._query(cte.this, {**known, **own})
+            own[cte.alias.lower()] = self._read_query(cte.this, {**ctes, **own})
         return own
 
-    def _select(self, node: exp.Select, known: Mapping[str, Relation]) -> Relation:
+    def _read_select(self, node: exp.Select, ctes: Mapping[str, Relation]) -> Relation:
         clause = node.args.get("from_")
-        result = self._relation(clause.this, known) if clause is not None else Relation(False)
+        result = self._read_relation(clause.this, ctes) if clause is not None else Relation(False)
         for join in node.args.get("joins") or ():
-            result = self._join(node, join, result, known)
+            result = self._read_join(node, join, result, ctes)
         if result.is_stream:
             for lateral in node.args.get("laterals") or ():
                 self._add(op.GENERATE, lateral)
-        grouped = self._expressions(node, known, is_stream=result.is_stream)
+        function = self._read_expressions(node, ctes, is_stream=result.is_stream)
         if not result.is_stream:
             return result
-        self._hints(node)
-        aggregated = self._aggregate(node, result, grouped)
+        self._read_hints(node)
+        aggregated = self._read_aggregate(node, result, function)
         return Relation(True, aggregated or result.aggregated)
 
-    def _relation(self, node: exp.Expr, known: Mapping[str, Relation]) -> Relation:
+    def _read_relation(self, node: exp.Expr, ctes: Mapping[str, Relation]) -> Relation:
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-            result = _table(node, known)
+            result = _named_table(node, ctes)
         elif isinstance(node, exp.Subquery):
-            result = self._query(node, known)
+            result = self._read_query(node, ctes)
         else:
             result = Relation(is_stream=False)
         for join in node.args.get("joins") or ():
-            result = self._join(None, join, result, known)
+            result = self._read_join(None, join, result, ctes)
         if result.is_stream:
-            self._table_clauses(node)
+            self._read_table_clauses(node)
         return result
 
-    def _table_clauses(self, node: exp.Expr) -> None:
+    def _read_table_clauses(self, node: exp.Expr) -> None:
         sample = node.args.get("sample")
         if sample is not None:
             self._add(op.LIMIT if sample.args.get("size") is not None else op.SAMPLE, sample)
@@ -117,41 +119,41 @@ class QueryReader:
         for lateral in node.args.get("laterals") or ():
             self._add(op.GENERATE, lateral)
 
-    def _join(
+    def _read_join(
         self,
         select: exp.Select | None,
         join: exp.Join,
         left: Relation,
-        known: Mapping[str, Relation],
+        ctes: Mapping[str, Relation],
     ) -> Relation:
         if isinstance(join.this, exp.Lateral):
             if left.is_stream:
                 inner = join.this.this
                 self._add(op.LATERAL if isinstance(inner, exp.Query) else op.GENERATE, join)
             return left
-        right = self._relation(join.this, known)
+        right = self._read_relation(join.this, ctes)
         if left.is_stream or right.is_stream:
-            self._add(_join_operation(select, join, left, right), join)
+            self._add(_classify_join(select, join, left, right), join)
         kept = left if join.kind in ("SEMI", "ANTI") else right
         return Relation(left.is_stream or right.is_stream, left.aggregated or kept.aggregated)
 
-    def _set_operation(self, node: exp.SetOperation, known: Mapping[str, Relation]) -> Relation:
-        left, right = self._query(node.left, known), self._query(node.right, known)
+    def _read_set_operation(self, node: exp.SetOperation, ctes: Mapping[str, Relation]) -> Relation:
+        left, right = self._read_query(node.left, ctes), self._read_query(node.right, ctes)
         is_stream = left.is_stream or right.is_stream
         if is_stream:
-            operation = _set_operation(node, left, right)
+            operation = _classify_set_operation(node, left, right)
             self.has_aggregate = self.has_aggregate or operation is op.DISTINCT_UNION
             self._add(operation, node)
         return Relation(is_stream, left.aggregated or right.aggregated)
 
-    def _expressions(
-        self, node: exp.Expr, known: Mapping[str, Relation], is_stream: bool = True
+    def _read_expressions(
+        self, node: exp.Expr, ctes: Mapping[str, Relation], is_stream: bool = True
     ) -> exp.Expr | None:
         """Reads the expressions of one SELECT; returns its first aggregate function."""
         aggregate: exp.Expr | None = None
         for each in _own_expressions(node):
             if isinstance(each, exp.Query):
-                self._subquery(each, known)
+                self._read_subquery(each, ctes)
                 continue
             operation = operation_of(each, self.own_functions)
             if operation is None or not is_stream:
@@ -165,47 +167,43 @@ class QueryReader:
                 self._add(operation, each)
         return aggregate
 
-    def _subquery(self, node: exp.Query, known: Mapping[str, Relation]) -> None:
+    def _read_subquery(self, node: exp.Query, ctes: Mapping[str, Relation]) -> None:
         reader = QueryReader(self.watermark_column, self.own_functions)
-        if reader._query(node, known).is_stream:
+        if reader._read_query(node, ctes).is_stream:
             self._add(op.STREAM_IN_SUBQUERY, node)
 
-    def _aggregate(self, node: exp.Select, below: Relation, function: exp.Expr | None) -> bool:
+    def _read_aggregate(self, node: exp.Select, child: Relation, function: exp.Expr | None) -> bool:
         group, distinct = node.args.get("group"), node.args.get("distinct")
         if group is None and function is None and distinct is None:
             return False
         self.has_aggregate = True
-        at = group if function is None else function
-        if at is not None:
-            if below.aggregated:
-                self._add(op.CHAINED_AGGREGATE, at)
+        place = group if function is None else function
+        if place is not None:
+            if child.aggregated:
+                self._add(op.CHAINED_AGGREGATE, place)
             elif _has_session_window(group):
-                self._add(op.SESSION_AGGREGATE, at)
+                self._add(op.SESSION_AGGREGATE, place)
             else:
-                keys = [] if group is None else _keys(group, node)
-                self._add(
-                    op.AGGREGATE
-                    if self._has_event_time(node, keys, below)
-                    else op.AGGREGATE_WITHOUT_EVENT_TIME,
-                    at,
-                )
+                keys = [] if group is None else _grouping_keys(group, node)
+                event_time = self._has_event_time(node, keys, child)
+                self._add(op.AGGREGATE if event_time else op.AGGREGATE_WITHOUT_EVENT_TIME, place)
         if distinct is not None:
-            event_time = below.aggregated or self._has_event_time(node, node.expressions, below)
+            event_time = child.aggregated or self._has_event_time(node, node.expressions, child)
             self._add(op.DISTINCT if event_time else op.DISTINCT_WITHOUT_EVENT_TIME, distinct)
         return True
 
     def _has_event_time(
-        self, node: exp.Select, keys: list[exp.Expr] | None, below: Relation
+        self, node: exp.Select, keys: list[exp.Expr] | None, child: Relation
     ) -> bool:
         """Whether a key may carry the watermark; False only if certainly none does."""
-        if not keys or not below.is_source:
+        if not keys or not child.is_source:
             return keys is None or bool(keys)
         aliases = {each.alias.lower() for each in node.expressions if each.alias}
         # Without a watermark the answer only decides which remedy is named.
         column = self.watermark_column or "timestamp"
         return any(_may_carry(key, column, aliases) for key in keys)
 
-    def _hints(self, node: exp.Select) -> None:
+    def _read_hints(self, node: exp.Select) -> None:
         hint: exp.Expr | None = node.args.get("hint")
         if hint is None:
             return
@@ -214,7 +212,7 @@ class QueryReader:
             if name.upper() in _REPARTITION_HINTS:
                 self._add(op.REPARTITION, hint)
 
-    def _final_clauses(self, node: exp.Expr) -> None:
+    def _read_final_clauses(self, node: exp.Expr) -> None:
         for argument, operation in _FINAL_CLAUSES:
             clause = node.args.get(argument)
             if clause is not None and not _is_limit_all(clause):
@@ -237,16 +235,16 @@ def _is_limit_all(clause: exp.Expr) -> bool:
     return isinstance(clause, exp.Limit) and clause.expression.name.upper() == "ALL"
 
 
-def _table(node: exp.Table, known: Mapping[str, Relation]) -> Relation:
+def _named_table(node: exp.Table, ctes: Mapping[str, Relation]) -> Relation:
     name = node.name.lower()
     if node.db:
         return Relation(is_stream=False)
-    if name in known:
-        return known[name]
+    if name in ctes:
+        return ctes[name]
     return Relation(name == SOURCE_VIEW, is_source=name == SOURCE_VIEW)
 
 
-def _join_operation(
+def _classify_join(
     select: exp.Select | None, join: exp.Join, left: Relation, right: Relation
 ) -> Operation:
     side, kind = join.side, join.kind
@@ -268,11 +266,8 @@ def _join_operation(
     )
     if keeps_table:
         return op.TABLE_PRESERVING_JOIN
-    return (
-        op.STATIC_CROSS_JOIN
-        if kind == "CROSS" and _is_top_without_where(select)
-        else op.STATIC_JOIN
-    )
+    is_cross_join = kind == "CROSS" and _is_top_without_where(select)
+    return op.STATIC_CROSS_JOIN if is_cross_join else op.STATIC_JOIN
 
 
 def _is_on_true(join: exp.Join) -> bool:
@@ -284,7 +279,7 @@ def _is_top_without_where(select: exp.Select | None) -> bool:
     return select is not None and select.parent is None and select.args.get("where") is None
 
 
-def _set_operation(node: exp.SetOperation, left: Relation, right: Relation) -> Operation:
+def _classify_set_operation(node: exp.SetOperation, left: Relation, right: Relation) -> Operation:
     if isinstance(node, exp.Intersect):
         return op.INTERSECT
     if isinstance(node, exp.Except):
@@ -311,7 +306,7 @@ def _own_expressions(node: exp.Expr) -> Iterator[exp.Expr]:
             pending = [*each.iter_expressions(), *pending]
 
 
-def _keys(group: exp.Group, select: exp.Select) -> list[exp.Expr] | None:
+def _grouping_keys(group: exp.Group, select: exp.Select) -> list[exp.Expr] | None:
     """The grouping expressions; None for CUBE, ROLLUP and GROUPING SETS."""
     if any(group.args.get(kind) for kind in ("cube", "rollup", "grouping_sets")):
         return None

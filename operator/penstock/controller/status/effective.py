@@ -33,7 +33,7 @@ def effective(
     return Effective(
         image=desired.image,
         revision=desired.spec_hash,
-        output_mode=execution_of(spec).output,
+        output_mode=execution_of(spec).output_mode,
         driver=_driver(spec),
         executor=_executor(spec),
     )

@@ -98,20 +98,40 @@ def _check_plain_credentials(spec: StreamSpec) -> list[Problem]:
     ]
 
 
+# Our words for pydantic's types of errors.
+_TYPE_ERRORS = {
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "should be an object"),
+    "list_type": "should be a list",
+    "string_type": "should be a string",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "should be an integer"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "should be true or false"),
+    "extra_forbidden": "there is no such field",
+    "missing": "this field is required",
+}
 # Maps whose values may be credentials, so messages never repeat them.
 _SENSITIVE = {"options", "sparkConf"}
 _MAX_VALUE_LENGTH = 80
 
 
 def _message(error: ErrorDetails) -> str:
-    path = ".".join(str(step) for step in error["loc"]) or "the resource"
-    if error["type"] == "extra_forbidden":
-        return f"{path}: there is no such field"
-    if error["type"] == "missing":
-        return f"{path}: this field is required"
-    text = error["msg"].removeprefix("Value error, ")
+    path = "".join(_step(each) for each in error["loc"]).removeprefix(".") or "the resource"
+    text = _TYPE_ERRORS.get(error["type"]) or _own_words(error["msg"])
     value = error["input"]
-    if _SENSITIVE & set(error["loc"]) or len(str(value)) > _MAX_VALUE_LENGTH:
+    if (
+        error["type"] in ("extra_forbidden", "missing")
+        or _SENSITIVE & set(error["loc"])
+        or not isinstance(value, str | int | float)
+        or len(str(value)) > _MAX_VALUE_LENGTH
+    ):
         return f"{path}: {text}"
-    given = f" (not {value!r})" if isinstance(value, str | int | float) else ""
-    return f"{path}: {text}{given}"
+    return f"{path}: {text} (not {value!r})"
+
+
+def _step(step: int | str) -> str:
+    return f"[{step}]" if isinstance(step, int) else f".{step}"
+
+
+def _own_words(message: str) -> str:
+    """The message of a rule or of pydantic, without pydantic's own phrases."""
+    text = message.removeprefix("Value error, ").partition(" after validation, not")[0]
+    return re.sub(r"^[A-Z][a-z]+ should ", "should ", text)

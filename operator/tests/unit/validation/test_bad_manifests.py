@@ -45,6 +45,36 @@ def test_messages_do_not_repeat_values_that_may_be_credentials() -> None:
     assert "hunter2" not in said
 
 
+def test_wrong_types_are_described_without_terms_of_pydantic() -> None:
+    """And paths are those of kubectl."""
+    values: dict[str, Any] = {
+        "executor.cores": "two",
+        "sink.kafka.topic": "a/b",
+        "source.kafka.includeHeaders": "maybe",
+        "source.kafka.startingOffsets": "newest",
+        "source.kafka.tls": "on",
+        "source.kafka.topics": "in",
+        "sparkConf": [],
+        "transform.functions": [{"name": 1, "returns": "INT", "expression": "1"}],
+    }
+    assert {path: refusals(changed(GOOD, path, value)) for path, value in values.items()} == {
+        "executor.cores": ["spec.executor.cores: should be an integer (not 'two')"],
+        "sink.kafka.topic": [
+            "spec.sink.kafka.topic: should match pattern '^[a-zA-Z0-9._-]{1,249}$' (not 'a/b')"
+        ],
+        "source.kafka.includeHeaders": [
+            "spec.source.kafka.includeHeaders: should be true or false (not 'maybe')"
+        ],
+        "source.kafka.startingOffsets": [
+            "spec.source.kafka.startingOffsets: should be 'earliest' or 'latest' (not 'newest')"
+        ],
+        "source.kafka.tls": ["spec.source.kafka.tls: should be an object (not 'on')"],
+        "source.kafka.topics": ["spec.source.kafka.topics: should be a list (not 'in')"],
+        "sparkConf": ["spec.sparkConf: should be an object"],
+        "transform.functions": ["spec.transform.functions[0].name: should be a string (not 1)"],
+    }
+
+
 def test_a_memory_sink_is_for_local_runs_only() -> None:
     it = spec(sink={"memory": {}})
     assert problems.find_problems(it, local=True) == []

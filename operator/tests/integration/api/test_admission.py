@@ -22,8 +22,6 @@ from testkit.streams.crd_schema import nodes, schema
 from testkit.streams.every_field import WIDE
 from testkit.streams.streams import changed, manifest
 
-pytestmark = pytest.mark.real
-
 ROOT = CHECKOUT
 CRD = ROOT / "crds" / "penstock.dev_continuousstreams.yaml"
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))

@@ -12,8 +12,6 @@ from testkit.kubernetes.kubectl import Kube
 from testkit.paths import CHECKOUT
 from testkit.tools import tool
 
-pytestmark = pytest.mark.real
-
 CHART = CHECKOUT / "charts" / "penstock"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock.api.v1alpha1.status import LastFailure
+from penstock.api.v1alpha1.status import CommittedOffset, LastFailure
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller import objects
@@ -20,8 +20,6 @@ from testkit.errors import KubectlError
 from testkit.kubernetes.api_server import ApiServer
 from testkit.tools import tool
 from testkit.wait import wait_for_async
-
-pytestmark = pytest.mark.real
 
 SYSTEM = "penstock-system"
 CLAIM = "PersistentVolumeClaim flags-checkpoint"
@@ -275,3 +273,28 @@ async def test_events_report_the_start_and_a_restart_of_the_query(space: Namespa
 
         await wait_for_async("reported", reported)
         assert naming.LABEL_STREAM in objects.labels_of(pod)
+
+
+async def test_kubectl_shows_the_status(space: Namespace) -> None:
+    """The status passes the schema of the API server, and the columns read it."""
+    offsets = [CommittedOffset(topic="flags", partition=each, offset=5) for each in range(4)]
+    async with space.operator():
+        await space.apply()
+        await space.run_driver(committed_offsets=offsets, committed_offsets_omitted=2, lag=7)
+        await space.wait_ready()
+        status = await space.status()
+        assert status["cores"] == {"registered": 4, "desired": 4}
+        assert status["committedOffsets"] == [each.model_dump() for each in offsets]
+        assert status["committedOffsetsOmitted"] == 2
+        assert [each["type"] for each in status["conditions"]] == [
+            "Ready", "Reconciling", "Stalled", "Warning",
+        ]  # fmt: skip
+        pod = await space.pod()
+        assert pod is not None
+        assert status["internal"]["driverPodUid"] == pod["metadata"]["uid"]
+        assert status["effective"]["image"] == samples.IMAGE
+        assert status["effective"]["driver"]["heap"] == "1024Mi"
+        row = (await space.kubectl("get", "cstream", "--no-headers")).split()
+        assert row[:5] == ["flags", "True", "Running", "Continuous", "7"]
+        wide = (await space.kubectl("get", "cstream", "--no-headers", "-owide")).split()
+        assert wide[6:] == ["Running", "4", "4", "1", "0", samples.IMAGE]

@@ -22,8 +22,6 @@ from testkit.kafka.broker import free_ports
 from testkit.kubernetes.api_server import ApiServer
 from testkit.wait import wait_for_async
 
-pytestmark = pytest.mark.real
-
 
 class Process:
     """The operator as its image runs it, watching all namespaces."""

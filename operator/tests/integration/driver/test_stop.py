@@ -14,7 +14,7 @@ from testkit.driver.driver_process import driver, traffic
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import EACH_MODE
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.mark.parametrize("trigger", EACH_MODE)

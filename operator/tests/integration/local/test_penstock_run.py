@@ -27,7 +27,7 @@ from testkit.streams.examples import FOLDER, consume
 from testkit.streams.streams import stream
 from testkit.wait import wait_for
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 _STOP_SECONDS = 60
 PAYMENTS = (FOLDER / "data" / "payments.jsonl").read_text().splitlines()

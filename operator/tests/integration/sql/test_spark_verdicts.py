@@ -17,7 +17,7 @@ from testkit.driver.spark_verdicts import key_of
 from testkit.paths import CHECKOUT
 from testkit.streams.queries import EXECUTIONS, QUERIES, WATERMARKED, WITH_WATERMARK
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

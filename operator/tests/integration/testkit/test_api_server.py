@@ -1,10 +1,7 @@
 """The stand-alone API server is a real one."""
 
-import pytest
 
 from testkit.kubernetes.api_server import api_server
-
-pytestmark = pytest.mark.real
 
 
 def test_it_stores_objects_and_is_removed_with_its_data() -> None:

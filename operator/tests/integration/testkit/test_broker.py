@@ -1,12 +1,9 @@
 """The loopback broker keeps acknowledged records when its process is killed."""
 
-import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from testkit.kafka.broker import LocalBroker, local_broker
-
-pytestmark = pytest.mark.real
 
 
 def _create_topic(broker: LocalBroker, name: str) -> None:

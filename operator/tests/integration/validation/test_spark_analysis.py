@@ -12,7 +12,7 @@ import yaml
 
 from testkit.streams.streams import KAFKA_TO_KAFKA, RATE_TO_CONSOLE, changed, manifest
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 HEADERS = changed(
     changed(KAFKA_TO_KAFKA, "source.kafka.includeHeaders", True),

@@ -1,0 +1,8 @@
+"""Faults of brokers, topics and drivers, with real parts on this machine."""
+
+import pytest
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Marks every test below this folder."""
+    item.add_marker("real")

@@ -37,7 +37,7 @@ _CONTROLLERS = (
 
 @contextlib.contextmanager
 def control_plane() -> Iterator[ApiServer]:
-    """An API server with the CRD, and the controllers that a stream's life depends on."""
+    """An API server with the CRD, and the controllers that a stream needs."""
     with api_server() as server:
         server.kube().run("apply", "--server-side", "-f", ROOT / "crds")
         manager = ChildProcess(
@@ -57,7 +57,7 @@ def control_plane() -> Iterator[ApiServer]:
 
 
 class Namespace:
-    """A namespace of a test's own, with an operator for it alone."""
+    """A namespace for one test, with an operator that watches only this namespace."""
 
     def __init__(self, server: ApiServer, api: KubernetesApiClient, name: str) -> None:
         self._server = server
@@ -65,18 +65,18 @@ class Namespace:
         self.name = name
 
     async def kubectl(self, *words: str | Path, stdin: str | None = None) -> str:
-        """kubectl in this namespace, beside the operator's event loop."""
+        """kubectl in this namespace, without blocking the operator's event loop."""
         return await asyncio.to_thread(self._server.kube(self.name).run, *words, stdin=stdin)
 
     async def apply(self, **spec: Any) -> str:
-        """What a user does, with the strict validation that kubectl asks for."""
+        """kubectl apply of the sample stream. Keywords are fields of its spec."""
         stream = samples.stream(**spec)
         del stream["metadata"]["namespace"]
         return await self.kubectl("apply", "-f", "-", stdin=json.dumps(stream))
 
     @contextlib.asynccontextmanager
     async def operator(self, kubeconfig: Path | None = None) -> AsyncIterator[Metrics]:
-        """The whole operator in this event loop, ended as SIGTERM would."""
+        """Runs the whole operator in this event loop, and stops it as SIGTERM would."""
         stop, ready, metrics = asyncio.Event(), asyncio.Event(), Metrics()
         task = asyncio.create_task(
             operate(
@@ -106,7 +106,7 @@ class Namespace:
         return await self.get(objects.POD, naming.driver_pod_name(samples.NAME))
 
     async def replaced(self, old: Manifest) -> Manifest:
-        """The driver's pod, once it is another one."""
+        """Waits for another driver pod and returns it."""
 
         async def another() -> Manifest | None:
             pod = await self.pod()
@@ -127,14 +127,14 @@ class Namespace:
         return next((each for each in found if each["type"] == kind), {})
 
     async def run_driver(self, **report: Any) -> Manifest:
-        """Kubelet and driver: the pod there is now starts, and its driver says so."""
+        """Plays kubelet and driver: starts the current pod and publishes its report."""
         pod = await wait_for_async("a pod of the driver", self.pod)
         assert pod is not None
         spec_hash = objects.annotations_of(pod)[naming.ANNOTATION_SPEC_HASH]
-        said = samples.report(spec_hash, **report).model_dump_json(by_alias=True)
+        text = samples.report(spec_hash, **report).model_dump_json(by_alias=True)
         name = pod["metadata"]["name"]
         await self.kubectl(
-            "annotate", "--overwrite", "pod", name, f"{naming.ANNOTATION_REPORT}={said}"
+            "annotate", "--overwrite", "pod", name, f"{naming.ANNOTATION_REPORT}={text}"
         )
         status = samples.driver_pod(spec_hash)["status"]
         for each in status["containerStatuses"]:
@@ -159,7 +159,7 @@ class Namespace:
         await wait_for_async("the stream Ready", self.ready)
 
     async def children(self) -> list[Manifest]:
-        """Everything that carries the stream's label."""
+        """All objects with the stream's label."""
         labels = {naming.LABEL_STREAM: samples.NAME}
         lists = [await self.api.list(kind, self.name, labels) for kind in objects.CHILDREN]
         return [each for some in lists for each in some]
@@ -170,21 +170,21 @@ class Namespace:
 
 @contextlib.asynccontextmanager
 async def namespace(server: ApiServer) -> AsyncIterator[Namespace]:
-    """A fresh namespace and a connection to look at it."""
+    """Creates a namespace, with a client for it."""
     name = f"test-{secrets.token_hex(4)}"
     await asyncio.to_thread(server.kube().run, "create", "namespace", name)
     try:
         async with KubernetesApiClient(await configuration(server.kubeconfig)) as api:
             yield Namespace(server, api, name)
     finally:
-        await _hang_up()
+        await _close_connections()
 
 
-async def _hang_up() -> None:
-    """Ends what is left of this event loop's connections.
+async def _close_connections() -> None:
+    """Closes the remaining connections of this event loop.
 
-    aiohttp lets go of a TLS connection that was still in use (a watch) before the server has
-    answered the goodbye, which under load comes after the loop has ended.
+    aiohttp drops a TLS connection that is still in use (a watch) before the server has confirmed
+    its end. Under load the confirmation arrives after the loop has ended.
     """
     for transport in list(asyncio.get_running_loop()._transports.values()):  # type: ignore[attr-defined]
         transport.abort()
@@ -192,7 +192,7 @@ async def _hang_up() -> None:
 
 
 async def configuration(kubeconfig: Path) -> Configuration:
-    """A client's configuration from one file and nothing of this machine."""
+    """A client's configuration from this file alone."""
     loaded = Configuration()
     await config.load_kube_config(str(kubeconfig), client_configuration=loaded)
     return loaded

@@ -112,9 +112,9 @@ def _decide(
 
 def _to_apply(desired: DesiredStream, children: ObservedChildren) -> tuple[Manifest, ...]:
     """The objects that differ from what is desired, each after those that it refers to."""
-    account = rbac.service_account(desired)
+    service_account = rbac.service_account(desired)
     before_driver = (
-        *([account] if account is not None else []),
+        *([service_account] if service_account is not None else []),
         rbac.role_binding(desired),
         config_map.config_map(desired),
     )

@@ -56,17 +56,18 @@ class ObservedChildren:
 async def observe_children(api: KubernetesApi, key: Key) -> ObservedChildren:
     """Reads all objects of a stream, each kind once and all at the same time."""
     driver = naming.driver_name(key.name)
-    claim = naming.checkpoint_claim_name(key.name)
     selector = {naming.LABEL_STREAM: key.name}
-    account, binding, volume, stateful_set, config_maps, pods = await asyncio.gather(
+    service_account, role_binding, claim, stateful_set, config_maps, pods = await asyncio.gather(
         api.get(objects.SERVICE_ACCOUNT, key.namespace, driver),
         api.get(objects.ROLE_BINDING, key.namespace, driver),
-        api.get(objects.CLAIM, key.namespace, claim),
+        api.get(objects.CLAIM, key.namespace, naming.checkpoint_claim_name(key.name)),
         api.get(objects.STATEFUL_SET, key.namespace, driver),
         api.list(objects.CONFIG_MAP, key.namespace, selector),
         api.list(objects.POD, key.namespace, selector),
     )
-    return ObservedChildren(account, binding, volume, stateful_set, tuple(config_maps), tuple(pods))
+    return ObservedChildren(
+        service_account, role_binding, claim, stateful_set, tuple(config_maps), tuple(pods)
+    )
 
 
 def _component(pod: Manifest) -> str:

@@ -1,4 +1,4 @@
-"""The one place that knows kopf: what it watches, and as whom."""
+"""The module that uses kopf: what it watches, and with which credentials."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from penstock.controller import handlers, objects
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer"])
-async def test_kopf_is_the_same_account_as_the_client(scheme: str) -> None:
-    """The client spells the scheme one way in a pod, another way from a kubeconfig."""
+async def test_kopf_has_the_credentials_of_the_client(scheme: str) -> None:
+    """The client spells the scheme differently in a pod and from a kubeconfig."""
     configuration = Configuration(host="https://api:6443")
     configuration.api_key["BearerToken"] = f"{scheme} secret"
     connection = await handlers._connection(configuration)
@@ -19,8 +19,8 @@ async def test_kopf_is_the_same_account_as_the_client(scheme: str) -> None:
     assert connection.server == "https://api:6443"
 
 
-async def test_a_token_that_was_renewed_is_taken() -> None:
-    """A service account's token lasts an hour; kopf asks again when it is refused."""
+async def test_a_renewed_token_is_used() -> None:
+    """A service account's token lasts an hour. Kopf asks again when the server refuses it."""
     configuration = Configuration(host="https://api:6443")
     tokens = iter(["bearer old", "bearer new"])
 
@@ -33,7 +33,7 @@ async def test_a_token_that_was_renewed_is_taken() -> None:
 
 
 def test_the_server_sends_only_objects_of_streams() -> None:
-    """Without a selector every pod of the cluster would be in this process's memory."""
+    """Without a selector this process would hold every pod of the cluster in memory."""
     settings = handlers._settings()
     selectors = {str(key): value for key, value in settings.watching.label_selectors.items()}
     assert len(selectors) == len(objects.CHILDREN)

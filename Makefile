@@ -1,4 +1,4 @@
-# Penstock's front door. Each target installs what it needs and says what it is doing.
+# The entry point for every task. A target installs what it needs first.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -7,18 +7,18 @@ BIN := .venv/bin
 PYTHON := $(BIN)/python
 STAMP := .venv/.installed
 
-.PHONY: help demo test check prepare static unit real torture e2e generate format cluster-up cluster-down clean
+.PHONY: help demo test check prepare static unit integration chaos e2e generate format cluster-up cluster-down clean
 
-help: ## Show this help
+help: ## Show the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-demo: prepare ## A stream on a real cluster, killed and recovered before your eyes
+demo: prepare ## Run a stream on a real cluster, kill its driver, watch the recovery
 	$(PYTHON) -m e2e.demo
 
-test: static prepare ## Everything CI runs: static checks, every test, the real cluster
-	$(PYTHON) -m pytest
+test: static prepare ## Run everything that CI runs: static checks and all tests
+	$(PYTHON) -m pytest --junitxml=.cache/results.xml
 
-check: static unit ## The inner loop: static checks and the fast tests, no cluster
+check: static unit ## Run the static checks and the unit tests, for every change
 
 static: $(STAMP)
 	$(BIN)/ruff check .
@@ -27,37 +27,37 @@ static: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 	$(PYTHON) -m scripts.generate --check
 
-unit: $(STAMP)
-	$(PYTHON) -m pytest -q -m "not real and not cluster"
+unit: $(STAMP) ## Run operator/tests/unit: no Spark, no broker, no cluster; a minute
+	$(PYTHON) -m pytest -q operator/tests/unit
 
-prepare: $(STAMP) ## Build the cluster's tools and images, as far as they are not there yet
-	@echo "==> building what the tests need (half an hour the first time on two cores)"
+prepare: $(STAMP) ## Build the tools, jars and images of the tests, if they are missing
+	@echo "==> Building what the tests need. The first time takes half an hour on two cores."
 	$(PYTHON) -m testkit prepare
 
-real: prepare ## The tests with real parts on this machine: Spark, a broker, an API server
-	$(PYTHON) -m pytest -m real
+integration: prepare ## Run operator/tests/integration: real Spark, Kafka and API server
+	$(PYTHON) -m pytest operator/tests/integration
 
-KILLS ?= 30
-torture: prepare ## The driver killed KILLS (30) times in each mode under traffic; half an hour
-	PENSTOCK_KILLS=$(KILLS) $(PYTHON) -m pytest -s operator/tests/chaos/test_driver_kills.py
+KILLS ?= 3
+chaos: prepare ## Run operator/tests/chaos: faults of drivers, brokers, topics; KILLS=30 for more
+	PENSTOCK_KILLS=$(KILLS) $(PYTHON) -m pytest operator/tests/chaos
 
-e2e: prepare ## The tests on the kind cluster
-	$(PYTHON) -m pytest -m cluster
+e2e: prepare ## Run e2e: the tests on the kind cluster, with e2e/chaos
+	$(PYTHON) -m pytest e2e
 
-generate: $(STAMP) ## Renew what is generated from the models
+generate: $(STAMP) ## Write the files that are generated from the models
 	$(PYTHON) -m scripts.generate
 
-format: $(STAMP) ## Lay the code out
+format: $(STAMP) ## Format the code
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-cluster-up: $(STAMP) ## Bring the test cluster up and leave it warm
+cluster-up: $(STAMP) ## Start the test cluster, or reuse the running one
 	$(PYTHON) -m testkit up
 
-cluster-down: $(STAMP) ## Remove the test cluster without a trace
+cluster-down: $(STAMP) ## Remove the test cluster
 	$(PYTHON) -m testkit down
 
-clean: ## Remove the virtual environment and what the tools left in the checkout
+clean: ## Remove the virtual environment and the caches of the tools
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(STAMP): pyproject.toml constraints.txt scripts/venv

@@ -1,4 +1,4 @@
-"""A real broker with TLS, SCRAM and client certificates, and the files of its Secrets."""
+"""A real broker with TLS, SCRAM, OAUTHBEARER and client certificates, and its Secrets' files."""
 
 from __future__ import annotations
 
@@ -19,15 +19,23 @@ from confluent_kafka.admin import (
 from testkit.kafka.broker import LocalBroker, free_ports
 
 USER, PASSWORD = "fraud", "p4$s{w}ord-of-the-test"
-CA, CLIENT, LOGIN = "kafka.ca", "client", "login"
+CA, CLIENT, LOGIN, OAUTH = "kafka.ca", "client", "login", "oauth"
+# Kafka's own login module makes an unsecured token of these claims, for tests.
+OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+CLAIM = "claim-of-the-test"
+JAAS = f"""{OAUTH_MODULE} required
+  unsecuredLoginStringClaim_sub="{USER}" unsecuredLoginStringClaim_note="{CLAIM}";
+"""
+_UNSECURED = "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecured"
+LOGIN_HANDLER = f"{_UNSECURED}LoginCallbackHandler"
 
 
 class SecureBroker(LocalBroker):
-    """Beside the usual listener one for SASL over TLS, and one that wants a certificate."""
+    """It has listeners for SCRAM and OAUTHBEARER over TLS, one for mutual TLS, and a plain one."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.sasl_port, self.mutual_port = free_ports(2)
+        self.sasl_port, self.oauth_port, self.mutual_port = free_ports(3)
         make_certificates(folder)
         super().__init__(folder)
 
@@ -37,17 +45,22 @@ class SecureBroker(LocalBroker):
         return f"127.0.0.1:{self.sasl_port}"
 
     @property
+    def oauth(self) -> str:
+        """SASL/OAUTHBEARER over TLS, with unsecured tokens."""
+        return f"127.0.0.1:{self.oauth_port}"
+
+    @property
     def mutual(self) -> str:
-        """TLS with a certificate of the client's."""
+        """TLS with a client certificate."""
         return f"127.0.0.1:{self.mutual_port}"
 
     @property
     def secrets(self) -> Path:
-        """As the kubelet lays Secrets out."""
+        """The Secrets' files, in the kubelet's layout."""
         return self.folder / "secrets"
 
     def add_user(self) -> None:
-        """The SCRAM user, by the plain listener."""
+        """Creates the SCRAM user, through the plain listener."""
         command = [*self._java("kafka.admin.ConfigCommand"), "--bootstrap-server", self.bootstrap]
         scram = f"SCRAM-SHA-512=[password={PASSWORD}]"
         subprocess.run(
@@ -57,7 +70,7 @@ class SecureBroker(LocalBroker):
         )  # fmt: skip
 
     def grant(self, topic: str, operation: AclOperation) -> None:
-        """A right of the SCRAM user's, who has no others."""
+        """Grants the user a right on a topic. The user has no others."""
         rule = AclBinding(
             ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{USER}", "*", operation,
             AclPermissionType.ALLOW,
@@ -70,6 +83,7 @@ class SecureBroker(LocalBroker):
         plain = super()._settings()
         listeners = {
             "SASLTLS": (self.sasl, "SASL_SSL", "none"),
+            "OAUTH": (self.oauth, "SASL_SSL", "none"),
             "MUTUAL": (self.mutual, "SSL", "required"),
         }
         lines = []
@@ -94,10 +108,15 @@ class SecureBroker(LocalBroker):
             [
                 *lines,
                 "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-                # The plain listener's and the certificate's.
+                # The principals of the plain listener and of the certificate.
                 "super.users=User:ANONYMOUS;User:CN=client",
                 "listener.name.sasltls.sasl.enabled.mechanisms=SCRAM-SHA-512",
                 f"listener.name.sasltls.scram-sha-512.sasl.jaas.config={module} required;",
+                "listener.name.oauth.sasl.enabled.mechanisms=OAUTHBEARER",
+                f"listener.name.oauth.oauthbearer.sasl.jaas.config={OAUTH_MODULE} required "
+                'unsecuredLoginStringClaim_sub="broker";',
+                "listener.name.oauth.oauthbearer.sasl.server.callback.handler.class="
+                f"{_UNSECURED}ValidatorCallbackHandler",
                 "",
             ]
         )
@@ -105,7 +124,7 @@ class SecureBroker(LocalBroker):
 
 @contextmanager
 def secure_broker(folder: Path) -> Iterator[SecureBroker]:
-    """A fresh one, gone at the end of the block."""
+    """A new broker for the length of the block."""
     broker = SecureBroker(folder)
     try:
         broker.start()
@@ -116,7 +135,7 @@ def secure_broker(folder: Path) -> Iterator[SecureBroker]:
 
 
 def make_certificates(folder: Path) -> None:
-    """An authority, a certificate for the broker and one for the client (PEM, PKCS #8)."""
+    """Creates an authority and certificates for broker and client (PEM, PKCS #8)."""
     _openssl(folder, "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 2 "
              "-subj /CN=test-authority")  # fmt: skip
     (folder / "san").write_text("subjectAltName=IP:127.0.0.1")
@@ -132,6 +151,7 @@ def make_certificates(folder: Path) -> None:
         f"{CLIENT}/tls.crt": (folder / "client.crt").read_text(),
         f"{CLIENT}/tls.key": (folder / "client.key").read_text(),
         f"{LOGIN}/password": PASSWORD,
+        f"{OAUTH}/jaas": JAAS,
     }
     for name, text in files.items():
         path = folder / "secrets" / name

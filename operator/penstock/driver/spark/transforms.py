@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import SqlFunction, StreamSpec
-from penstock.api.v1alpha1.transforms import PythonTransform, Transform
+from penstock.api.v1alpha1.transforms import JavaTransform, PythonTransform, Transform
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.spark import user_python
-from penstock.driver.spark.java_transform import apply_java
 from penstock.driver.spark.sinks import passed_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SOURCE_VIEW = "source"
+
+_FUNCTION = "java.util.function.Function"
+_DATASET = "org.apache.spark.sql.Dataset"
+# What Class.forName throws for a class that is missing, or that needs a missing one.
+_NOT_LOADED = ("java.lang.ClassNotFoundException", "java.lang.NoClassDefFoundError")
 
 
 def create_function(function: SqlFunction) -> str:
@@ -41,7 +45,7 @@ def transformed(spark: SparkSession, source: DataFrame, spec: StreamSpec, texts:
     if transform.python is not None:
         return _by_python(transform.python, source, texts)
     if transform.java is not None:
-        return apply_java(transform.java, source)
+        return _by_java(transform.java, source)
     kept = passed_columns(source.columns, spec.sink)
     return source if kept is None else source.select(*kept)
 
@@ -75,3 +79,86 @@ def _by_python(transform: PythonTransform, source: DataFrame, texts: Path) -> Da
             )
         )
     return made
+
+
+def _by_java(transform: JavaTransform, source: DataFrame) -> DataFrame:
+    """The DataFrame that the class makes of the source.
+
+    Raises DriverError if the class does not fit or throws an exception of its own, and leaves
+    Spark's exceptions as they are. The class runs while the query is planned, before any record is
+    read, so its messages can be shown.
+    """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.sql import DataFrame
+
+    spark = source.sparkSession
+    function = _java_instance(spark._jvm, spark._sc._gateway, transform.class_name)
+    try:
+        made: Any = function.apply(source._jdf)
+    except Py4JJavaError as error:  # Spark's AnalysisException is a CapturedException, not this
+        thrown = error.java_exception
+        if thrown.getClass().getName().startswith("org.apache."):
+            raise  # of Spark or of Kafka's client: it may be transient
+        raise _java_exception(transform.class_name, thrown) from error
+    if not _is_dataset(spark._jvm, made) or not made.isStreaming():
+        raise _java_failure(
+            f"{transform.class_name} must return a streaming Dataset made of the one that it gets"
+        )
+    return DataFrame(made.toDF(), spark)
+
+
+def _java_instance(jvm: Any, gateway: Any, name: str) -> Any:
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        # The loader that knows spec.dependencies; Class.forName would ask Py4J's own.
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        java_class = jvm.java.lang.Class.forName(name, True, loader)
+    except Py4JJavaError as error:
+        thrown = error.java_exception
+        if thrown.getClass().getName() not in _NOT_LOADED:
+            raise _java_exception(name, thrown) from error
+        missing = str(thrown.getMessage()).replace("/", ".")
+        needs = "" if missing == name else f", which {name} needs,"
+        raise _java_failure(
+            f"the class {missing}{needs} is not on the class path: put its jar into the image or "
+            "into spec.dependencies, or correct spec.transform.java.className"
+        ) from error
+    if not jvm.java.lang.Class.forName(_FUNCTION).isAssignableFrom(java_class):
+        raise _java_failure(
+            f"{name} does not implement {_FUNCTION}: implement Function<Dataset<Row>, Dataset<Row>>"
+        )
+    modifiers = jvm.java.lang.reflect.Modifier
+    constructors = [each for each in java_class.getConstructors() if each.getParameterCount() == 0]
+    is_open = modifiers.isPublic(java_class.getModifiers())
+    if not constructors or not is_open or modifiers.isAbstract(java_class.getModifiers()):
+        raise _java_failure(
+            f"{name} has no public constructor without arguments: make the class public and not "
+            "abstract, and add one"
+        )
+    try:
+        return constructors[0].newInstance(gateway.new_array(jvm.java.lang.Object, 0))
+    except Py4JJavaError as error:
+        raise _java_exception(name, error.java_exception) from error
+
+
+def _is_dataset(jvm: Any, value: Any) -> bool:
+    from py4j.java_gateway import JavaObject
+
+    dataset = jvm.java.lang.Class.forName(_DATASET)
+    return isinstance(value, JavaObject) and bool(dataset.isInstance(value))
+
+
+def _java_exception(name: str, throwable: Any) -> DriverError:
+    """The failure for an exception of the class: the same class would throw it again."""
+    if throwable.getClass().getName() == "java.lang.reflect.InvocationTargetException":
+        throwable = throwable.getCause()
+    frames = [each for each in throwable.getStackTrace() if each.getClassName().startswith(name)]
+    where = f" ({frames[0].getFileName()}, line {frames[0].getLineNumber()})" if frames else ""
+    lines = str(throwable.getMessage() or "").splitlines()[:1]
+    words = ": ".join([throwable.getClass().getName(), *lines])
+    return _java_failure(f"{name} failed: {words}{where}")
+
+
+def _java_failure(message: str) -> DriverError:
+    return DriverError(Failure("JavaTransformFailed", message, permanent=True))

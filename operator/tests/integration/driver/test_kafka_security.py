@@ -1,4 +1,4 @@
-"""Kafka over TLS with a password or a certificate, from Secrets that show up nowhere else."""
+"""Kafka over TLS with a password, a token or a certificate. Nothing shows the Secrets' values."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.in_process_driver import running
 from testkit.kafka.secure_broker import (
     CA,
+    CLAIM,
     CLIENT,
     LOGIN,
+    LOGIN_HANDLER,
+    OAUTH,
     PASSWORD,
     USER,
     SecureBroker,
@@ -30,7 +33,7 @@ from testkit.kafka.topics import Topics
 from testkit.streams.examples import example
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, stream
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 TLS: dict[str, Any] = {"caSecret": {"name": CA, "key": "ca.crt"}}
 MUTUAL: dict[str, Any] = {"tls": {**TLS, "clientSecret": {"name": CLIENT}}}
@@ -42,11 +45,19 @@ SASL: dict[str, Any] = {
         "passwordSecret": {"name": LOGIN, "key": "password"},
     },
 }
+TOKEN: dict[str, Any] = {
+    "tls": TLS,
+    "sasl": {
+        "mechanism": "OAUTHBEARER",
+        "jaasConfigSecret": {"name": OAUTH, "key": "jaas"},
+        "loginCallbackHandlerClass": LOGIN_HANDLER,
+    },
+}
 
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
-    """A broker of the module's own."""
+    """A broker for this module only."""
     with secure_broker(tmp_path_factory.mktemp("secure")) as broker:
         yield broker
 
@@ -54,18 +65,18 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
 def flow(
     bootstrap: str, source: str, sink: str, client: dict[str, Any], trigger: dict[str, Any]
 ) -> ContinuousStream:
-    """Numbers from topic to topic."""
-    common = {"bootstrapServers": bootstrap, **client}
+    """Copies numbers from topic to topic, over a shared connection."""
     return stream(
-        {"kafka": {**common, "topics": [source], "startingOffsets": "earliest"}},
-        {"kafka": {**common, "topic": sink}},
+        {"kafka": {"topics": [source], "startingOffsets": "earliest"}},
+        {"kafka": {"topic": sink}},
         trigger=trigger,
+        kafka={"bootstrapServers": bootstrap, **client},
     )
 
 
 @pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH], ids=["continuous", "micro-batch"])
-@pytest.mark.parametrize("way", ["sasl", "mutual"])
-def test_records_flow_and_the_secrets_show_nowhere(
+@pytest.mark.parametrize("way", ["scram", "oauthbearer", "mutual"])
+def test_records_flow_and_no_secret_is_shown(
     way: str,
     trigger: dict[str, Any],
     secured: SecureBroker,
@@ -75,8 +86,12 @@ def test_records_flow_and_the_secrets_show_nowhere(
 ) -> None:
     topics = Topics(secured.bootstrap)
     source, sink = topics.make(), topics.make()
-    bootstrap, client = (secured.sasl, SASL) if way == "sasl" else (secured.mutual, MUTUAL)
-    # All that it needs (docs/security.md).
+    bootstrap, client = {
+        "scram": (secured.sasl, SASL),
+        "oauthbearer": (secured.oauth, TOKEN),
+        "mutual": (secured.mutual, MUTUAL),
+    }[way]
+    # All rights that the stream needs (docs/security.md).
     secured.grant(source, AclOperation.READ)
     secured.grant(sink, AclOperation.WRITE)
     secret_flow = flow(bootstrap, source, sink, client, trigger)
@@ -86,18 +101,18 @@ def test_records_flow_and_the_secrets_show_nowhere(
         topics.wait_received(sink, range(50))
         driver.wait_ready()
         metrics = generate_latest(driver.metrics.registry).decode()
-        # What the admin client sees, through the same credentials.
+        # The admin client has the same credentials.
         driver.wait("no lag", lambda report: report.lag == 0)
     logged = capfd.readouterr()
     said = [as_annotation(report) for report in driver.reports]
     kept = [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
     key = (secured.secrets / CLIENT / "tls.key").read_text().splitlines()[3]
     for text in (logged.out, logged.err, metrics, secret_flow.to_yaml(), *said, *kept):
-        assert PASSWORD not in text
-        assert key not in text
+        for secret in (PASSWORD, CLAIM, key):
+            assert secret not in text
 
 
-def test_a_wrong_password_is_told_without_it(
+def test_a_wrong_password_is_reported_and_not_shown(
     secured: SecureBroker, jvm: Jvm, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     topics = Topics(secured.bootstrap)
@@ -137,7 +152,7 @@ def test_a_wrong_password_is_told_without_it(
     ],
     ids=["source", "read", "sink", "write"],
 )
-def test_a_missing_right_is_named_and_waited_for(
+def test_a_missing_right_is_reported_and_the_stream_waits_for_it(
     has: list[AclOperation],
     lacks: AclOperation,
     of: str,
@@ -167,7 +182,7 @@ def test_a_missing_right_is_named_and_waited_for(
 
 
 def test_the_example(secured: SecureBroker, jvm: Jvm, tmp_path: Path) -> None:
-    """examples/kafka-mtls.yaml, with its Secrets laid out as the kubelet does."""
+    """examples/kafka-mtls.yaml, with its Secrets' files in the kubelet's layout."""
     topics = Topics(secured.bootstrap)
     source, sink = topics.make(), topics.make()
     secrets = tmp_path / "secrets"

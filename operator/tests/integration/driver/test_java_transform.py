@@ -1,0 +1,164 @@
+"""A transform in Java, with real Spark: the shipped example, and classes that do not fit."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.driver.environment import LocalEnvironment
+from penstock.driver.failures import Failure
+from penstock.driver.java_exceptions import classify_exception
+from penstock.driver.jvm import Jvm
+from penstock.driver.spark import query
+from penstock.driver.spark.dependencies import submit_arguments
+from testkit.driver.bare_query import bare_session
+from testkit.driver.in_process_driver import running
+from testkit.kafka.topics import Topics
+from testkit.streams.examples import FOLDER, consume, example, produce
+from testkit.streams.streams import stream
+
+pytestmark = pytest.mark.timeout(180)
+
+WRONG = """
+package dev.penstock.tests;
+
+import java.util.function.Function;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+
+public class Wrong {
+  static class Hidden implements Function<Dataset<Row>, Dataset<Row>> {
+    public Hidden() {}
+    public Dataset<Row> apply(Dataset<Row> source) { return source; }
+  }
+  public abstract static class Abstract implements Function<Dataset<Row>, Dataset<Row>> {
+    public Abstract() {}
+  }
+  public static class Private implements Function<Dataset<Row>, Dataset<Row>> {
+    private Private() {}
+    public Dataset<Row> apply(Dataset<Row> source) { return source; }
+  }
+  public static class WithArgument implements Function<Dataset<Row>, Dataset<Row>> {
+    public WithArgument(String argument) {}
+    public Dataset<Row> apply(Dataset<Row> source) { return source; }
+  }
+  public static class ThrowsAtOnce implements Function<Dataset<Row>, Dataset<Row>> {
+    public ThrowsAtOnce() { throw new IllegalStateException("mine"); }
+    public Dataset<Row> apply(Dataset<Row> source) { return source; }
+  }
+  public static class Throws implements Function<Dataset<Row>, Dataset<Row>> {
+    public Dataset<Row> apply(Dataset<Row> source) { throw new IllegalStateException("mine"); }
+  }
+  public static class Null implements Function<Dataset<Row>, Dataset<Row>> {
+    public Dataset<Row> apply(Dataset<Row> source) { return null; }
+  }
+  public static class Batch implements Function<Dataset<Row>, Dataset<Row>> {
+    public Dataset<Row> apply(Dataset<Row> source) {
+      return source.sparkSession().range(1).toDF();
+    }
+  }
+  public static class NoColumn implements Function<Dataset<Row>, Dataset<Row>> {
+    public Dataset<Row> apply(Dataset<Row> source) { return source.select("no_such"); }
+  }
+  public static class Counts implements Function<Dataset<Row>, Dataset<Row>> {
+    public Dataset<Row> apply(Dataset<Row> source) { return source.groupBy("value").count(); }
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example's class, compiled as its Dockerfile does, and the classes that do not fit."""
+    folder = tmp_path_factory.mktemp("jar")
+    (folder / "Wrong.java").write_text(WRONG)
+    files = [FOLDER / "java-transform" / "Bookings.java", folder / "Wrong.java"]
+    made = folder / "bookings.jar"
+    commands: list[list[str | Path]] = [
+        ["javac", "-nowarn", "-cp", f"{Path(pyspark.__file__).parent}/jars/*",
+         "-d", folder / "classes", *files],
+        ["jar", "--create", "--file", made, "-C", folder / "classes", "."],
+    ]  # fmt: skip
+    for command in commands:
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+    return made
+
+
+@pytest.fixture(scope="module")
+def jvm_with_jar(jar: Path, class_path: str) -> Iterator[Jvm]:
+    """A JVM with the jar as spec.dependencies brings it."""
+    spec = stream(dependencies={"jars": [f"file://{jar}"]}).spec
+    running = Jvm.launch(
+        1024, class_path, "127.0.0.1", submit=submit_arguments(spec, jar.parent / "scratch")
+    )
+    yield running
+    running.end()
+
+
+def test_flat_map_in_continuous_mode(topics: Topics, jvm_with_jar: Jvm, tmp_path: Path) -> None:
+    """The shipped example makes two records of each."""
+    source, sink = topics.make(2), topics.make(1)
+    it = example("java-transform", {"topics": [source]}, {"topic": sink}, topics.bootstrap)
+    payments = [str(number) for number in range(20)]
+    produce(topics.bootstrap, source, payments)
+    with running(it, jvm_with_jar, tmp_path) as driver:
+        driver.wait("bookings", lambda report: len(consume(topics.bootstrap, sink)) >= 40)
+    bookings = sorted(value for _, value in consume(topics.bootstrap, sink))
+    assert bookings == sorted(f"{kind} {each}" for each in payments for kind in ("credit", "debit"))
+
+
+@pytest.fixture(scope="module")
+def spark_with_jar(
+    jvm_with_jar: Jvm, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
+    """One session for all classes; the test above has stopped its own."""
+    with bare_session(jvm_with_jar, stream(), tmp_path_factory.mktemp("session")) as session:
+        yield session
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("dev.penstock.tests.Missing", "the class dev.penstock.tests.Missing is not on the class"),
+        ("dev.penstock.tests.Wrong", "does not implement java.util.function.Function"),
+        ("dev.penstock.tests.Wrong$Hidden", "has no public constructor without arguments"),
+        ("dev.penstock.tests.Wrong$Abstract", "has no public constructor without arguments"),
+        ("dev.penstock.tests.Wrong$Private", "has no public constructor without arguments"),
+        ("dev.penstock.tests.Wrong$WithArgument", "has no public constructor without arguments"),
+        ("dev.penstock.tests.Wrong$ThrowsAtOnce", "IllegalStateException: mine (Wrong.java, line "),
+        ("dev.penstock.tests.Wrong$Throws", "IllegalStateException: mine (Wrong.java, line "),
+        ("dev.penstock.tests.Wrong$Null", "must return a streaming Dataset"),
+        ("dev.penstock.tests.Wrong$Batch", "must return a streaming Dataset"),
+    ],
+)
+def test_a_class_that_does_not_fit_is_a_permanent_failure(
+    name: str, message: str, spark_with_jar: SparkSession, tmp_path: Path
+) -> None:
+    failure = failure_of(name, spark_with_jar, tmp_path)
+    assert (failure.reason, failure.permanent) == ("JavaTransformFailed", True)
+    assert name in failure.message
+    assert message in failure.message
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("NoColumn", "UnresolvedColumn"), ("Counts", "UnsupportedOperation")]
+)
+def test_spark_judges_what_the_class_builds(
+    name: str, reason: str, spark_with_jar: SparkSession, tmp_path: Path
+) -> None:
+    """With its own reasons, as it does for SQL."""
+    failure = failure_of(f"dev.penstock.tests.Wrong${name}", spark_with_jar, tmp_path)
+    assert (failure.reason, failure.permanent) == (reason, True)
+
+
+def failure_of(name: str, spark: SparkSession, folder: Path) -> Failure:
+    """What the driver reports of a continuous stream with this class."""
+    spec = stream(transform={"java": {"className": name}}).spec
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - any exception is classified
+        query.check(query.plan(spark, spec, LocalEnvironment(folder)), spec)
+    return classify_exception(raised.value)

@@ -359,7 +359,8 @@ RING_1 = (
     ),
     Bad(
         {"outputMode": "complete"}, "spec",
-        "trigger.continuous has no aggregates to write as complete: use outputMode append",
+        "trigger.continuous does not support outputMode complete, which needs an aggregate: use"
+        " outputMode append",
     ),
     Bad(
         {"trigger": REAL, "source": SOCKET}, "spec",
@@ -371,7 +372,7 @@ RING_1 = (
     ),
     Bad(
         {"trigger": REAL, "outputMode": "append"}, "spec",
-        "trigger.realTime knows outputMode update only",
+        "trigger.realTime supports outputMode update only: set update, or remove outputMode",
     ),
     Bad(
         {"trigger": ASYNC, "sink": PARQUET}, "spec",

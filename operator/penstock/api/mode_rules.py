@@ -1,7 +1,7 @@
-"""What each mode of Spark can read, write and do, as rules across the spec.
+"""Rules across the spec about what each mode of Spark supports.
 
 Sources: Structured Streaming Programming Guide ("Continuous Processing", "Asynchronous Progress
-Tracking", "Real-time Mode"), and what Spark 4.2 did when it was tried (tests of this package).
+Tracking", "Real-time Mode"), and tests with Spark 4.2 (operator/tests/integration).
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ MODE_RULES: tuple[Rule, ...] = (
     Rule(
         cel="!has(self.trigger.continuous) || !has(self.outputMode) || "
         "self.outputMode in ['append', 'update']",
-        message="trigger.continuous has no aggregates to write as complete: use outputMode append",
+        message="trigger.continuous does not support outputMode complete, which needs an "
+        "aggregate: use outputMode append",
         holds=lambda spec: not _in_continuous(spec) or spec.output_mode != "complete",
     ),
     Rule(
@@ -79,7 +80,8 @@ MODE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         cel="!has(self.trigger.realTime) || !has(self.outputMode) || self.outputMode == 'update'",
-        message="trigger.realTime knows outputMode update only",
+        message="trigger.realTime supports outputMode update only: set update, or remove "
+        "outputMode",
         holds=lambda spec: not _in_real_time(spec) or spec.output_mode in (None, "update"),
     ),
     Rule(

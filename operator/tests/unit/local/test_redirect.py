@@ -43,6 +43,32 @@ def test_source_and_sink_use_the_local_broker_without_security() -> None:
     assert redirected.stream.metadata == stream().metadata
 
 
+def test_removed_settings_of_a_shared_connection_are_named_once() -> None:
+    shared = {**SECURE, "options": {"kafka.ssl.protocol": "TLSv1.3"}}
+    own = {"options": {"kafka.ssl.cipher.suites": "X", "kafka.fetch.max.bytes": "5"}}
+    secure = stream(
+        {"kafka": {"topics": ["in"], **own}},
+        {"kafka": {"topic": "out"}},
+        kafka={"bootstrapServers": "far:9093", **shared},
+    )
+    redirected = redirect(secure, HERE)
+    spec = redirected.stream.spec
+    assert spec.kafka is None
+    assert spec.source.kafka is not None
+    assert spec.sink.kafka is not None
+    for client in (spec.source.kafka, spec.sink.kafka):
+        assert client.bootstrap_servers == HERE
+        assert (client.tls, client.sasl, client.secret_options) == (None, None, {})
+    assert spec.source.kafka.options == {"kafka.fetch.max.bytes": "5"}
+    assert redirected.dropped == (
+        "spec.kafka.tls",
+        "spec.kafka.sasl",
+        "spec.kafka.secretOptions",
+        "spec.kafka.options.kafka.ssl.protocol",
+        "spec.source.kafka.options.kafka.ssl.cipher.suites",
+    )
+
+
 def test_bootstrap_servers_keeps_the_security_settings() -> None:
     secure = stream(kafka_source("far:9093", **SECURE), CONSOLE)
     redirected = redirect(secure, HERE, keep_security=True)

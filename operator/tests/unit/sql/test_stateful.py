@@ -25,6 +25,8 @@ MICRO_BATCH: dict[str, Any] = {"trigger": {"microBatch": {}}}
             {**MICRO_BATCH, "transform": {"watermark": {"column": "timestamp", "delay": "3s"}}},
             True,
         ),
+        ({**MICRO_BATCH, "transform": {"java": {"className": "a.B"}}}, True),
+        ({"transform": {"java": {"className": "a.B"}}}, False),
         ({"transform": {"python": {"function": "a:b"}}}, False),
     ],
 )

@@ -1,1 +1,1 @@
-"""Real parts to test against, and the helpers that tests share. Imports no test."""
+"""Real systems to test against, fakes, and the helpers that tests share. Imports no test."""

@@ -1,4 +1,4 @@
-"""python -m testkit: see README.md."""
+"""`python -m testkit`: see README.md."""
 
 import sys
 

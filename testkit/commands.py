@@ -1,4 +1,4 @@
-"""Running commands: always with a time limit, and with output that explains a failure."""
+"""Runs commands with a time limit, and explains a failure with their output."""
 
 import contextlib
 import os
@@ -13,8 +13,8 @@ from testkit.errors import ClusterError
 _TAIL = 40
 
 
-def say(message: str) -> None:
-    """Tell the person at the terminal what is going on (stderr: stdout is for results)."""
+def print_progress(message: str) -> None:
+    """Prints what is being done to stderr, since stdout is for results."""
     print(f"[cluster] {message}", file=sys.stderr, flush=True)
 
 
@@ -27,9 +27,9 @@ def run(
     timeout: float = 120,
     hint: str = "",
 ) -> str:
-    """Run a command and return what it printed on stdout; on failure raise with its last words.
+    """Runs a command and returns its stdout. A failure raises ClusterError with the last output.
 
-    ``env`` adds to this process's environment; ``stdin`` is a text, or the path of a file.
+    `env` is added to the environment of this process. `stdin` is a text, or the path of a file.
     """
     words = [str(word) for word in command]
     try:
@@ -70,7 +70,7 @@ def _opened(stdin: str | Path | None) -> Iterator[IO[bytes] | int | None]:
 
 
 def works(command: Sequence[str | Path], *, timeout: float = 20) -> bool:
-    """Whether a command can be run and succeeds."""
+    """Whether a command exists and succeeds."""
     try:
         run(command, timeout=timeout)
     except ClusterError:

@@ -1,4 +1,4 @@
-"""Names made from content: equal inputs give an equal name, so nothing is built twice."""
+"""Names from content: equal inputs give an equal name, so nothing is built twice."""
 
 import hashlib
 import os
@@ -11,7 +11,7 @@ _IGNORED = {"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 
 
 def files_under(root: Path) -> list[Path]:
-    """Every file that counts as input below a folder (or the file itself), in a fixed order."""
+    """Every input file below a folder (or the file itself), in a fixed order."""
     if root.is_file():
         return [root]
     found = (path for path in root.rglob("*") if path.is_file())
@@ -25,7 +25,7 @@ def files_under(root: Path) -> list[Path]:
 
 
 def content_hash(*inputs: str | Path | Iterable[str]) -> str:
-    """Twelve hex digits that change when any input does: texts, files, or whole folders."""
+    """Twelve hex digits that change when any input changes: a text, a file, or a whole folder."""
     digest = hashlib.sha256()
 
     def add(tag: str, data: bytes) -> None:
@@ -50,9 +50,9 @@ def _add_path(root: Path, add: Callable[[str, bytes], None]) -> None:
 
 
 def build_once(target: Path, build: Callable[[Path], None]) -> Path:
-    """Make the folder ``target`` by ``build(folder)`` unless it exists; never a half-made one.
+    """Makes the folder `target` with `build(folder)`, unless it exists; never an incomplete one.
 
-    Two processes that build the same thing at once both succeed: the first to finish wins.
+    Two processes that build the same folder at once both succeed: the first result is kept.
     """
     if target.exists():
         return target

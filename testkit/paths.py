@@ -1,4 +1,4 @@
-"""Where things live: the checkout, and the one cache directory everything built goes to."""
+"""The paths of the checkout and of the cache, which holds everything that is built."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def cache_dir(*parts: str) -> Path:
-    """A folder in the cache, made if missing. Deleting the whole cache is always safe."""
+    """A folder in the cache, created if missing. Deleting the whole cache is always safe."""
     root = os.environ.get("PENSTOCK_CACHE")
     if not root:
         base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")

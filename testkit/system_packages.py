@@ -1,4 +1,4 @@
-"""What the machine must have, and how it gets it: by apt-get on Debian as root, else we name it."""
+"""The commands that the machine needs: installed with apt-get as root on Debian, else named."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from testkit.commands import run, say
+from testkit.commands import print_progress, run
 from testkit.errors import ClusterError
 
 _SBIN = ("/usr/sbin", "/sbin", "/usr/lib/podman")
@@ -14,11 +14,11 @@ _SBIN = ("/usr/sbin", "/sbin", "/usr/lib/podman")
 
 @dataclass(frozen=True)
 class Need:
-    """One command this package runs."""
+    """One command that testkit runs."""
 
     command: str
     package: str | None
-    """The Debian package that has it; None where Debian 12's own is of no use."""
+    """The Debian package with the command; None if the version in Debian 12 is too old."""
     purpose: str
 
 
@@ -31,13 +31,13 @@ NEEDS = {
         Need("java", "openjdk-17-jre-headless", "runs Kafka and Spark on this machine"),
         Need("javac", "openjdk-17-jdk-headless", "builds the example of a data source in Java"),
         Need("podman", "podman", "runs the cluster's nodes and builds images"),
-        Need("runc", "runc", "runs containers where crun may not"),
+        Need("runc", "runc", "runs containers where crun cannot"),
         Need("netavark", "netavark", "the nodes' network"),
-        Need("aardvark-dns", "aardvark-dns", "names on the nodes' network"),
-        Need("conmon", "conmon", "watches over the nodes' containers"),
+        Need("aardvark-dns", "aardvark-dns", "resolves names on the nodes' network"),
+        Need("conmon", "conmon", "supervises the nodes' containers"),
         Need("iptables", "iptables", "the nodes' network"),
-        Need("mmdebstrap", "mmdebstrap", "makes base images where no registry is in reach"),
-        Need("ip", "iproute2", "looks at the nodes' network"),
+        Need("mmdebstrap", "mmdebstrap", "makes base images when no registry is reachable"),
+        Need("ip", "iproute2", "inspects the nodes' network"),
     )
 }
 
@@ -48,19 +48,19 @@ BASE_IMAGES = ("mmdebstrap",)
 
 
 def which(command: str) -> Path | None:
-    """Where a command is, also in the folders a user's PATH leaves out."""
+    """The path of a command, also in folders that are not on a user's PATH."""
     path = os.pathsep.join([os.environ.get("PATH", ""), *_SBIN])
     found = shutil.which(command, path=path)
     return Path(found) if found else None
 
 
 def missing(*commands: str) -> list[Need]:
-    """Those of the needed commands that this machine does not have."""
+    """The commands that this machine does not have."""
     return [NEEDS[command] for command in commands if which(command) is None]
 
 
 def require(*commands: str) -> None:
-    """See that commands are there, installing them where we may; else say what to install."""
+    """Installs missing commands if possible; otherwise the error says what to install."""
     gaps = missing(*commands)
     if not gaps:
         return
@@ -69,23 +69,23 @@ def require(*commands: str) -> None:
         _apt_install(packages)
         gaps = missing(*commands)
     if gaps:
-        raise ClusterError("this machine lacks:\n" + "\n".join(advice(need) for need in gaps))
+        raise ClusterError("This machine lacks:\n" + "\n".join(advice(need) for need in gaps))
 
 
 def advice(need: Need) -> str:
-    """One line for a person: what is missing, what for, how to get it."""
-    how = f"Debian: apt-get install {need.package}" if need.package else "see its own site"
+    """One line about a missing command: its purpose, and how to install it."""
+    how = f"Debian: apt-get install {need.package}" if need.package else "see its website"
     return f"  {need.command}: {need.purpose} ({how})"
 
 
 def can_install() -> bool:
-    """Whether we may install packages here: root on Debian."""
+    """Whether packages can be installed here: as root on Debian."""
     return os.geteuid() == 0 and is_debian() and shutil.which("apt-get") is not None
 
 
 @cache
 def is_debian() -> bool:
-    """Whether this is Debian itself, whose package names we know."""
+    """Whether this is Debian itself: the package names are Debian's."""
     try:
         release = Path("/etc/os-release").read_text()
     except OSError:
@@ -94,17 +94,17 @@ def is_debian() -> bool:
 
 
 def _apt_install(packages: list[str]) -> None:
-    say(f"installing {' '.join(packages)} with apt-get")
+    print_progress(f"installing {' '.join(packages)} with apt-get")
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
-    hint = "Check that apt-get works here: `apt-get update`."
+    hint = "Check that apt-get works on this machine: run `apt-get update`."
     run(["apt-get", "update", "-qq"], env=quiet, timeout=300, hint=hint)
     install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends"]
     run([*install, *packages], env=quiet, timeout=900, hint=hint)
 
 
-def lean_host() -> bool:
-    """Whether this is a machine without systemd, as containers and small virtual machines are.
+def has_no_systemd() -> bool:
+    """Whether this machine has no systemd, as in a container or a small virtual machine.
 
-    There the container engine's defaults (systemd cgroups, high limits, crun) do not work.
+    The container engine's defaults (systemd cgroups, high limits, crun) do not work there.
     """
     return not Path("/run/systemd/system").is_dir()

@@ -1,4 +1,4 @@
-"""One JVM and one broker for all the real tests of the driver."""
+"""One JVM and one broker for all tests of the driver with real parts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.driver.jvm import Jvm
-from testkit.kafka.broker import LocalBroker, local_broker
+from testkit.fixtures import record_figure as record_figure
+from testkit.kafka.broker import Broker, running_broker
 from testkit.kafka.jars import connector_jars
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import MICRO_BATCH
@@ -19,34 +20,34 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def class_path() -> str:
-    """The connector's jars, which are baked into the image and not into pyspark."""
+    """The jars of Spark's Kafka connector, which are in the image and not in pyspark."""
     return f"{connector_jars()}/*"
 
 
 @pytest.fixture(scope="session")
-def broker() -> Iterator[LocalBroker]:
-    """A broker on loopback. Tests that stop it start it again."""
-    with local_broker() as running:
+def broker() -> Iterator[Broker]:
+    """A broker on loopback. A test that stops it starts it again."""
+    with running_broker() as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def jvm(class_path: str) -> Iterator[Jvm]:
-    """A JVM that tests start and stop their sessions in, one after the other."""
+    """A JVM in which the tests start and stop their sessions, one after the other."""
     running = Jvm.launch(1024, class_path, "127.0.0.1")
     yield running
     running.end()
 
 
 @pytest.fixture
-def topics(broker: LocalBroker) -> Topics:
-    """Makes topics, and sends to and reads from them."""
+def topics(broker: Broker) -> Topics:
+    """Creates topics, and sends and reads numbered records."""
     return Topics(broker.bootstrap)
 
 
 @pytest.fixture(scope="module")
-def shared(broker: LocalBroker) -> Topics:
-    """Topics for a whole module."""
+def shared(broker: Broker) -> Topics:
+    """The same for a whole module."""
     return Topics(broker.bootstrap)
 
 
@@ -54,9 +55,9 @@ def shared(broker: LocalBroker) -> Topics:
 def spark(
     jvm: Jvm, shared: Topics, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkSession]:
-    """One session for a whole module, whose tests start no driver's loop beside it."""
+    """One session for a whole module. Its tests start no driver."""
     from testkit.driver.bare_query import bare_session
 
-    any_of = number_flow(shared, "any", "any", MICRO_BATCH)
-    with bare_session(jvm, any_of, tmp_path_factory.mktemp("session")) as session:
+    stream = number_flow(shared, "any", "any", MICRO_BATCH)
+    with bare_session(jvm, stream, tmp_path_factory.mktemp("session")) as session:
         yield session

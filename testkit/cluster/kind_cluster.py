@@ -11,7 +11,7 @@ from testkit.cluster import isolation
 from testkit.cluster.access import Cluster
 from testkit.cluster.host import prepare_host, restore_host
 from testkit.cluster.kind_config import kind_config
-from testkit.commands import run, say
+from testkit.commands import print_progress, run
 from testkit.content_hash import content_hash
 from testkit.engine import podman
 from testkit.engine.container_engine import engine
@@ -46,7 +46,7 @@ def remove_cluster() -> None:
 
 
 def _create(nodes: int, image: str, key: str) -> Cluster:
-    say(f"creating a cluster of {nodes} node(s)")
+    print_progress(f"creating a cluster of {nodes} node(s)")
     prepare_host()
     folder = cache_dir("cluster")
     config = folder / "kind.yaml"

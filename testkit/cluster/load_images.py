@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from testkit.cluster.access import Cluster
-from testkit.commands import say
+from testkit.commands import print_progress
 from testkit.engine.container_engine import engine
 from testkit.images import oci_layout
 from testkit.images.penstock_images import build_images
@@ -22,7 +22,7 @@ def load(cluster: Cluster, refs: Sequence[str]) -> None:
             there = set(cluster.on_node(node, *_CTR, "images", "ls", "-q").split())
             for ref in refs:
                 if ref not in there:
-                    say(f"loading {ref} into {node}")
+                    print_progress(f"loading {ref} into {node}")
                     _load(cluster, node, ref)
 
 

@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark import session
-from testkit.kafka.broker import local_broker
+from testkit.kafka.broker import running_broker
 from testkit.kafka.jars import connector_jars
 from testkit.streams.queries import EXECUTIONS, QUERIES, WATERMARKED, WITH_WATERMARK, Query
 
@@ -97,7 +97,7 @@ def key_of(query: Query, watermark: bool) -> str:
 @contextmanager
 def _spark() -> Iterator[tuple[Any, str]]:
     jvm = Jvm.launch(1024, f"{connector_jars()}/*", "127.0.0.1", ["-XX:TieredStopAtLevel=1"])
-    with local_broker() as broker:
+    with running_broker() as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         for topic in admin.create_topics([NewTopic("in", 1, 1), NewTopic("out", 1, 1)]).values():
             topic.result(30)
@@ -156,7 +156,7 @@ def _refusal(attempt: Callable[[], object]) -> str | None:
 def _start(frame: Any, letter: str, kafka: Kafka, name: str) -> str | None:
     """Runs the query for a batch or an epoch; Spark's refusal, or None."""
     checkpoint = kafka.checkpoints / name
-    if letter == "R":  # its only sinks are Kafka, console and memory
+    if letter == "R":  # the only sinks of real-time mode are Kafka, console and memory
         frame = frame.selectExpr("to_json(struct(*)) AS value")
         writer = frame.writeStream.format("kafka").options(**kafka.client, topic="out")
     else:

@@ -1,1 +1,1 @@
-"""The container engine, docker or podman, and how its builds reach the package registries."""
+"""The container engine (docker or podman), and how its builds reach the package registries."""

@@ -1,7 +1,7 @@
-"""How image builds reach the package registries: as this machine itself does.
+"""Lets image builds reach the package registries in the same way as this machine.
 
-Nothing here knows a registry. A machine that trusts an extra certificate authority, or names
-mirrors in its clients' own settings, passes that on to the builds and not into any image.
+No registry is named here. If this machine trusts an extra certificate authority, or its clients'
+settings name mirrors, the builds get the same settings, and no image contains them.
 """
 
 import os
@@ -21,8 +21,8 @@ _HOME_IN_BUILD = "/root"
 _JAVA_TRUST_IN_BUILD = "/run/host/cacerts"
 
 
-def own_authority() -> Path | None:
-    """The bundle of certificate authorities, if this machine trusts others than the usual ones."""
+def extra_authorities() -> Path | None:
+    """The bundle of certificate authorities, if this machine trusts more than the usual ones."""
     if not any(_LOCAL_CERTIFICATES.glob("**/*.crt")):
         return None
     named = [os.environ.get(name, "") for name in _BUNDLES]
@@ -33,12 +33,12 @@ def own_authority() -> Path | None:
 
 
 def build_options(scratch: Path) -> list[str]:
-    """Options of ``podman build`` that let its steps reach what this machine reaches.
+    """Options of `podman build` that give its steps the network access of this machine.
 
-    Files they mount are written to ``scratch``.
+    The files that they mount are written to `scratch`.
     """
     options = ["--network", "host"]
-    authority = own_authority()
+    authority = extra_authorities()
     if authority is not None:
         options += ["--volume", f"{authority}:{_CA_IN_BUILD}:ro"]
         if _JAVA_TRUST.is_file():
@@ -64,12 +64,12 @@ def _pip_conf(with_authority: bool) -> str:
     try:
         listed = run([sys.executable, "-m", "pip", "config", "list"])
     except ClusterError:
-        listed = ""  # a Python without pip has no settings for it either
+        listed = ""  # a Python without pip has no settings for pip
     return pip_conf(listed, _CA_IN_BUILD if with_authority else None)
 
 
 def pip_conf(listed: str, authority: str | None) -> str:
-    """A pip.conf for builds out of what ``pip config list`` says here."""
+    """A pip.conf for builds, from the output of `pip config list` on this machine."""
     settings = dict(re.findall(r"^(?:global|:env:|install)\.([a-z-]+)='(.*)'$", listed, re.M))
     lines = ["[global]"]
     if authority:

@@ -1,4 +1,4 @@
-"""The container engine: docker or podman, whichever works here."""
+"""The container engine of this machine: docker or podman."""
 
 import os
 import time
@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from testkit import system_packages
-from testkit.commands import run, say, works
+from testkit.commands import print_progress, run, works
 from testkit.engine import podman
 from testkit.engine.build_network import build_options
 from testkit.errors import ClusterError
@@ -16,23 +16,23 @@ from testkit.paths import cache_dir
 from testkit.tools.pins import published_node_image
 
 _PROBE_SECONDS = 8
-_PROBE_KEPT_SECONDS = 6 * 3600
+_KEEP_ANSWER_SECONDS = 6 * 3600
 
 
 @dataclass(frozen=True)
-class Engine:
-    """A working engine, and the environment its commands (and kind) need."""
+class ContainerEngine:
+    """A working engine, and the environment that its commands and kind need."""
 
     name: str
     env: dict[str, str] = field(default_factory=dict)
     private: bool = False
-    """Whether its storage is ours alone, so that cleaning up may take everything in it."""
+    """Whether only testkit uses its storage, so that cleaning up can remove everything in it."""
 
     def run(self, *words: str | Path, timeout: float = 120) -> str:
         return run([self.name, *words], env=self.env, timeout=timeout)
 
     def feed(self, file: Path, *words: str | Path, timeout: float = 120) -> str:
-        """Run a command of the engine that reads a file from its stdin."""
+        """Runs a command of the engine with a file as its stdin."""
         return run([self.name, *words], env=self.env, timeout=timeout, stdin=file)
 
     def has_image(self, ref: str) -> bool:
@@ -43,7 +43,7 @@ class Engine:
         return True
 
     def build(self, context: Path, dockerfile: Path, ref: str) -> None:
-        """Build a Dockerfile, its layers cached by the engine."""
+        """Builds a Dockerfile. The engine caches its layers."""
         words: list[str | Path] = ["build", "--tag", ref, "--file", dockerfile]
         if self.name == "podman":
             words += ["--layers", *build_options(cache_dir("engine"))]
@@ -53,61 +53,61 @@ class Engine:
             raise ClusterError(f"building {ref} failed: {error}") from error
 
     def save(self, ref: str, archive: Path) -> None:
-        """Write an image into an archive that any engine and containerd can read."""
+        """Writes an image to an archive that any engine and containerd can read."""
         self.run("save", "--output", archive, ref, timeout=600)
 
     def images(self, pattern: str) -> list[str]:
-        """References of the images whose name matches, the newest first."""
+        """The references of the images whose name matches, the newest first."""
         wanted = ["--filter", f"reference={pattern}", "--format", "{{.Repository}}:{{.Tag}}"]
         return self.run("images", *wanted).split()
 
     def import_tree(self, archive: Path, ref: str, changes: Sequence[str] = ()) -> None:
-        """Make an image of one layer out of a tar of a root filesystem."""
+        """Makes an image with one layer from a tar of a root filesystem."""
         options = [word for change in changes for word in ("--change", change)]
         self.run("import", *options, archive, ref, timeout=900)
 
 
 @cache
-def engine() -> Engine:
-    """The engine of this machine; PENSTOCK_ENGINE=docker or podman overrides."""
+def engine() -> ContainerEngine:
+    """The engine of this machine, or the one that PENSTOCK_ENGINE names."""
     wanted = os.environ.get("PENSTOCK_ENGINE", "")
     if wanted not in ("", "docker", "podman"):
-        raise ClusterError(f"PENSTOCK_ENGINE is {wanted!r}; it can be docker or podman")
+        raise ClusterError(f"PENSTOCK_ENGINE is {wanted!r}. Set it to docker or podman.")
     if (
         wanted != "podman"
         and system_packages.which("docker")
         and works(["docker", "info"], timeout=10)
     ):
-        return Engine("docker")
+        return ContainerEngine("docker")
     if wanted == "docker":
-        raise ClusterError("docker does not answer (`docker info`): start it, or use podman")
+        raise ClusterError("docker does not answer (`docker info`). Start it, or use podman.")
     return _podman()
 
 
-def _podman() -> Engine:
+def _podman() -> ContainerEngine:
     system_packages.require(*system_packages.PODMAN)
-    if os.geteuid() == 0 and system_packages.lean_host():
-        found = Engine("podman", podman.private_settings(), private=True)
+    if os.geteuid() == 0 and system_packages.has_no_systemd():
+        found = ContainerEngine("podman", podman.private_settings(), private=True)
     else:
-        found = Engine("podman", {"KIND_EXPERIMENTAL_PROVIDER": "podman"})
+        found = ContainerEngine("podman", {"KIND_EXPERIMENTAL_PROVIDER": "podman"})
     try:
         found.run("info", timeout=60)
     except ClusterError:
         if not found.private:
             raise
-        podman.forget_processes(found.run)
+        podman.clear_stale_records(found.run)
     return found
 
 
-def registry_in_reach() -> bool:
-    """Whether published images can be had here. PENSTOCK_OFFLINE=1 says no without asking.
+def registry_is_reachable() -> bool:
+    """Whether a container registry is reachable. PENSTOCK_OFFLINE=1 means no, without a request.
 
-    The answer "no" is remembered for some hours: asking costs seconds where nothing answers.
+    The answer "no" is kept for six hours, because an unanswered request takes seconds.
     """
     if os.environ.get("PENSTOCK_OFFLINE") == "1":
         return False
-    remembered = cache_dir("engine") / "no-registry"
-    if remembered.exists() and time.time() - remembered.stat().st_mtime < _PROBE_KEPT_SECONDS:
+    no_registry = cache_dir("engine") / "no-registry"
+    if no_registry.exists() and time.time() - no_registry.stat().st_mtime < _KEEP_ANSWER_SECONDS:
         return False
     try:
         run(
@@ -116,8 +116,8 @@ def registry_in_reach() -> bool:
             timeout=_PROBE_SECONDS,
         )
     except ClusterError:
-        say("no container registry in reach: images are made here from packages and Go modules")
-        remembered.touch()
+        print_progress("no container registry is reachable: building all images here")
+        no_registry.touch()
         return False
-    remembered.unlink(missing_ok=True)
+    no_registry.unlink(missing_ok=True)
     return True

@@ -1,4 +1,4 @@
-"""podman for a lean machine: no systemd, cgroup v1, few capabilities; its storage ours alone."""
+"""podman with its own storage, on a machine without systemd: cgroup v1, few capabilities."""
 
 import contextlib
 import hashlib
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from testkit import system_packages
-from testkit.commands import run, say
+from testkit.commands import print_progress, run
 from testkit.errors import ClusterError
 from testkit.paths import cache_dir
 
@@ -29,7 +29,7 @@ network_backend = "netavark"
 network_config_dir = "{root}/networks"
 """
 
-# Where netavark keeps what runs, whatever podman's own folders are.
+# netavark keeps its running state here, wherever podman's own folders are.
 _AARDVARK = Path("/run/containers/networks/aardvark-dns")
 
 _STORAGE_CONF = """\
@@ -41,17 +41,17 @@ runroot = "{root}/run"
 
 
 def root() -> Path:
-    """Everything this podman keeps."""
+    """The folder of everything that this podman stores."""
     return cache_dir("podman")
 
 
 def network() -> str:
-    """The nodes' network, named apart from those of any other podman: the name server is shared."""
+    """The name of the nodes' network. It is unique, because all podmans share one name server."""
     return f"penstock-{hashlib.sha256(str(root()).encode()).hexdigest()[:6]}"
 
 
 def private_settings() -> dict[str, str]:
-    """Write the settings; return the environment that makes podman and kind use them."""
+    """Writes the settings and returns the environment with which podman and kind use them."""
     helpers = {
         found.parent for name in ("netavark", "conmon") if (found := system_packages.which(name))
     }
@@ -68,38 +68,38 @@ def private_settings() -> dict[str, str]:
     }
 
 
-def forget_processes(podman: Callable[..., str]) -> None:
-    """Make podman see that the processes it remembers are gone, and remove their containers.
+def clear_stale_records(podman: Callable[..., str]) -> None:
+    """Clears podman's records of processes that no longer exist, and removes their containers.
 
-    After a restart of the machine, or when a session's processes were killed, its records name
-    processes, mounts and network namespaces that are no more. Without its file ``alive`` podman
-    takes the machine for freshly started and lets go of them.
+    After a restart of the machine, or after the processes of a session were killed, the records
+    name processes, mounts and network namespaces that no longer exist. Without its file `alive`
+    podman assumes that the machine has just started, and drops those records.
     """
-    say("clearing what an ended session left in podman's records")
+    print_progress("clearing podman's records of an ended session")
     _unmount_below(root())
     (root() / "tmp" / "alive").unlink(missing_ok=True)
     with contextlib.suppress(ClusterError):
         podman("rm", "--force", "--all", "--volumes", timeout=120)
         return
-    _start_over(podman)
+    _reset_storage(podman)
 
 
 def clear(podman: Callable[..., str]) -> None:
-    """Remove every container and the nodes' network."""
+    """Removes every container and the nodes' network."""
     try:
         if podman("ps", "--all", "--quiet", timeout=60).split():
             podman("rm", "--force", "--all", "--volumes", timeout=60)
     except ClusterError:
-        forget_processes(podman)
+        clear_stale_records(podman)
     with contextlib.suppress(ClusterError):
         podman("network", "rm", "--force", network(), timeout=60)
-    # A killed container's name would go on resolving, to an address that nobody has any more.
+    # Otherwise the name of a killed container still resolves, to an address that nobody uses.
     (_AARDVARK / network()).unlink(missing_ok=True)
 
 
-def _start_over(podman: Callable[..., str]) -> None:
-    """The last resort: drop the whole storage. Images are built again from the cached parts."""
-    say("podman's storage cannot be used any more: starting with an empty one")
+def _reset_storage(podman: Callable[..., str]) -> None:
+    """Removes the whole storage. Images are then built again from cached parts."""
+    print_progress("podman's storage is damaged: starting with an empty one")
     _unmount_below(root())
     for part in ("storage", "run", "tmp", "networks"):
         shutil.rmtree(root() / part, ignore_errors=True)

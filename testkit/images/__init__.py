@@ -1,1 +1,1 @@
-"""The images that run in the test cluster, and how they are built where no registry is in reach."""
+"""Builds the images that run in the test cluster, also without a container registry."""

@@ -1,7 +1,7 @@
-"""The image a kind node runs: kind's published one, or where no registry is in reach our own.
+"""The image of a kind node: the one that kind publishes, or our own if no registry is reachable.
 
-Ours is Debian with systemd and containerd, Kubernetes as compiled from its Go modules, and nothing
-that could leave the machine: see node/kind/entrypoint.
+Our own image is Debian with systemd, containerd, and Kubernetes compiled from its Go modules. No
+traffic leaves the machine from it: see node/kind/entrypoint.
 """
 
 import contextlib
@@ -9,9 +9,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from testkit.commands import run, say
+from testkit.commands import print_progress, run
 from testkit.content_hash import content_hash
-from testkit.engine.container_engine import engine, registry_in_reach
+from testkit.engine.container_engine import engine, registry_is_reachable
 from testkit.errors import ClusterError
 from testkit.images.base_image import debian_tree
 from testkit.images.program_image import write_archive
@@ -45,12 +45,12 @@ _EVERY_NODE = ("coredns", "pause")
 
 
 def node_image() -> str:
-    """The reference of the node image to use here, without building anything."""
-    return published_node_image() if registry_in_reach() else _own_ref()
+    """The reference of the node image for this machine; builds nothing."""
+    return published_node_image() if registry_is_reachable() else _own_ref()
 
 
 def ensure_node_image() -> str:
-    """See that the node image is there, building it if it has to be."""
+    """Builds the node image if it is missing, and returns its reference."""
     ref = node_image()
     if ref == _own_ref() and not engine().has_image(ref):
         _build(ref)
@@ -58,7 +58,7 @@ def ensure_node_image() -> str:
 
 
 def is_own(ref: str) -> bool:
-    """Whether a node image is one of ours, which shuts the way out by itself."""
+    """Whether a node image is our own, which blocks traffic to the outside by itself."""
     return ref.startswith("localhost/")
 
 
@@ -74,7 +74,7 @@ def _own_ref() -> str:
 def _build(ref: str) -> None:
     programs = tools(*_NODE_PROGRAMS, *_CONTROL_PLANE, *_EVERY_NODE)
     _ensure_base()
-    say("building the node image")
+    print_progress("building the node image")
     context = Path(tempfile.mkdtemp(prefix="node-", dir=cache_dir("debian")))
     try:
         shutil.copytree(_ASSETS, context, dirs_exist_ok=True)
@@ -89,7 +89,7 @@ def _build(ref: str) -> None:
         shutil.rmtree(context)
     for old in engine().images("localhost/penstock/node"):
         if old != ref:
-            with contextlib.suppress(ClusterError):  # one that a cluster still runs on stays
+            with contextlib.suppress(ClusterError):  # an image that a cluster still uses stays
                 engine().run("rmi", old)
 
 
@@ -101,7 +101,7 @@ def _ensure_base() -> None:
 
 
 def _write_images(programs: dict[str, Path], folder: Path) -> None:
-    """The images of the node's own pods, under the names that this kubeadm asks for."""
+    """Writes the images of the node's own pods, under the names that this kubeadm expects."""
     version = go_tool("kubernetes").version
     listed = run(
         [programs["kubeadm"], "config", "images", "list", "--kubernetes-version", version]

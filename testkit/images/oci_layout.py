@@ -1,7 +1,7 @@
-"""Image layouts on disk, and archives of only those blobs that a node does not have yet.
+"""OCI layouts on disk, and archives with only the blobs that a node lacks.
 
-Almost all of an image is layers that a change of our code does not touch: writing and importing
-them again would cost half a minute for each change.
+A change of our code changes few layers of an image. Writing and importing all of them would take
+half a minute for each change.
 """
 
 import io
@@ -16,7 +16,7 @@ _OCI_NAME = "org.opencontainers.image.ref.name"
 
 
 def write_missing(layout: Path, ref: str, present: Collection[str], target: Path) -> None:
-    """Write an archive of one image of a layout, without the blobs that are ``present``."""
+    """Writes an archive of one image of a layout, without the blobs in `present`."""
     entry = _entry(layout, ref)
     manifest = json.loads(_blob(layout, entry["digest"]).read_bytes())
     layers = [layer["digest"] for layer in manifest["layers"]]
@@ -33,7 +33,7 @@ def write_missing(layout: Path, ref: str, present: Collection[str], target: Path
 
 
 def prune(layout: Path, keep: Collection[str]) -> None:
-    """Forget the images of a layout other than these, and the blobs that only they used."""
+    """Removes all other images from a layout, and the blobs that only they used."""
     path = layout / "index.json"
     index = json.loads(path.read_text())
     kept = [entry for entry in index["manifests"] if entry["annotations"].get(_OCI_NAME) in keep]

@@ -1,4 +1,4 @@
-"""The images that run in the cluster, named by the content they are built from."""
+"""Penstock's images. Their tags are hashes of the content that they are built from."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from testkit.commands import say
+from testkit.commands import print_progress
 from testkit.content_hash import content_hash, files_under
 from testkit.engine.container_engine import engine
 from testkit.errors import ClusterError
@@ -16,18 +16,18 @@ from testkit.images.base_image import ensure_base
 from testkit.paths import CHECKOUT, cache_dir
 
 _KEPT = 3
-# Engines look at times too when they decide whether a layer is still good.
+# Engines also compare times when they decide whether a cached layer is still valid.
 _FIXED_TIME = 1_577_836_800
 
 
 @dataclass(frozen=True)
 class _Recipe:
-    """What one image is built from, as paths in the checkout."""
+    """The inputs of one image, as paths in the checkout."""
 
     dockerfile: str
     inputs: tuple[str, ...]
     blank: tuple[str, ...] = ()
-    """Files that have to be there but say nothing to the image."""
+    """Files that must exist but whose content does not matter."""
 
 
 _PACKAGE = ("pyproject.toml", "constraints.txt", "operator/penstock", "images/requirements.py")
@@ -49,21 +49,21 @@ _RECIPES = {
 
 
 def image_names() -> list[str]:
-    """Every image that can be asked for."""
+    """The names of all images."""
     return list(_RECIPES)
 
 
 def image_ref(name: str) -> str:
-    """The reference that an image of this checkout's content has."""
+    """The reference of an image with the content of this checkout."""
     if name not in _RECIPES:
-        raise ClusterError(f"no such image: {name}; known: {', '.join(_RECIPES)}")
+        raise ClusterError(f"There is no image {name}; known: {', '.join(_RECIPES)}")
     recipe = _RECIPES[name]
     inputs = [CHECKOUT / part for part in recipe.inputs]
     return f"localhost/penstock/{name}:{content_hash(recipe.dockerfile, *inputs)}"
 
 
 def build_images(which: Sequence[str]) -> dict[str, str]:
-    """Build those images whose content is new; return all their references."""
+    """Builds the images whose content is new, and returns the references of all."""
     refs = {name: image_ref(name) for name in which}
     for name, ref in refs.items():
         if not engine().has_image(ref):
@@ -73,15 +73,15 @@ def build_images(which: Sequence[str]) -> dict[str, str]:
 
 def _build(name: str, ref: str) -> None:
     ensure_base()
-    say(f"building {ref}")
+    print_progress(f"building {ref}")
     with _context(_RECIPES[name]) as context:
         engine().build(context, context / _RECIPES[name].dockerfile, ref)
-    _forget_old(name)
+    _remove_old_images(name)
 
 
 @contextmanager
 def _context(recipe: _Recipe) -> Iterator[Path]:
-    """A folder with the inputs and nothing else, the same whenever and wherever it is made."""
+    """A folder with only the inputs, with fixed modes and times."""
     folder = Path(tempfile.mkdtemp(prefix="context-", dir=cache_dir("engine")))
     try:
         for part in recipe.inputs:
@@ -99,7 +99,7 @@ def _context(recipe: _Recipe) -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def _forget_old(name: str) -> None:
-    """Drop all but the newest images of a name: each change of our code makes one."""
+def _remove_old_images(name: str) -> None:
+    """Removes all but the newest images of a name, since each change of our code makes one."""
     for ref in engine().images(f"localhost/penstock/{name}")[_KEPT:]:
         engine().run("rmi", ref)

@@ -1,1 +1,1 @@
-"""Real Kafka brokers on loopback, their jars and image, and numbered traffic."""
+"""Real Kafka brokers on loopback, their jars and image, and numbered records."""

@@ -1,9 +1,9 @@
-"""Jars from Maven, pinned by a committed pom.xml and kept in the cache by its content."""
+"""Jars from Maven, pinned by a pom.xml, and kept in the cache under a hash of its content."""
 
 from pathlib import Path
 
 from testkit import system_packages
-from testkit.commands import run, say
+from testkit.commands import print_progress, run
 from testkit.content_hash import build_once, content_hash
 from testkit.paths import CHECKOUT, cache_dir
 
@@ -12,12 +12,13 @@ CONNECTOR_POM = CHECKOUT / "images" / "spark" / "pom.xml"
 
 
 def kafka_jars() -> Path:
-    """The folder with everything a Kafka broker's class path needs."""
+    """The folder with the class path of a Kafka broker."""
+    system_packages.require("java")
     return _jars("kafka-broker", BROKER_POM)
 
 
 def connector_jars() -> Path:
-    """The folder with the jars Spark needs beyond pyspark's own to speak with Kafka."""
+    """The folder with the jars that Spark's Kafka connector needs beyond pyspark's own."""
     return _jars("spark-connector", CONNECTOR_POM)
 
 
@@ -28,12 +29,12 @@ def _jars(name: str, pom: Path) -> Path:
 
 def _copy_dependencies(pom: Path, folder: Path) -> None:
     system_packages.require(*system_packages.JAVA)
-    say(f"fetching the jars of {pom.relative_to(CHECKOUT)} with Maven")
+    print_progress(f"fetching the jars of {pom.relative_to(CHECKOUT)} with Maven")
     run(
         [
             "mvn",
             "--batch-mode",
-            "--update-snapshots",  # a miss is remembered otherwise, also after it is mended
+            "--update-snapshots",  # otherwise Maven remembers a jar as missing
             "--file",
             pom,
             f"-Dmaven.repo.local={cache_dir('m2')}",
@@ -42,5 +43,5 @@ def _copy_dependencies(pom: Path, folder: Path) -> None:
         ],
         timeout=600,
         hint="Needs Maven and Java 17 (Debian: apt-get install maven openjdk-17-jre-headless) "
-        "and a way to Maven Central or a mirror named in Maven's own settings.xml.",
+        "and access to Maven Central, or to a mirror that Maven's settings.xml names.",
     )

@@ -16,7 +16,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from testkit.kafka.broker import LocalBroker, free_ports
+from testkit.kafka.broker import Broker, free_ports
+from testkit.kafka.jars import kafka_jars
 
 USER, PASSWORD = "fraud", "p4$s{w}ord-of-the-test"
 CA, CLIENT, LOGIN, OAUTH = "kafka.ca", "client", "login", "oauth"
@@ -30,14 +31,14 @@ _UNSECURED = "org.apache.kafka.common.security.oauthbearer.internals.unsecured.O
 LOGIN_HANDLER = f"{_UNSECURED}LoginCallbackHandler"
 
 
-class SecureBroker(LocalBroker):
+class SecureBroker(Broker):
     """It has listeners for SCRAM and OAUTHBEARER over TLS, one for mutual TLS, and a plain one."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.sasl_port, self.oauth_port, self.mutual_port = free_ports(3)
         make_certificates(folder)
-        super().__init__(folder)
+        super().__init__(folder, kafka_jars())
 
     @property
     def sasl(self) -> str:

@@ -1,1 +1,1 @@
-"""A real API server alone, controllers beside it, and kubectl."""
+"""A real API server without a cluster, and kubectl."""

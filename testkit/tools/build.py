@@ -1,7 +1,7 @@
-"""Compiles the pinned tools with ordinary Go module commands, once for each version and flags.
+"""Compiles the pinned tools with ordinary Go commands, once for each version and set of flags.
 
-Every download is verified against Go's checksum database. There is no vendored code and no go.sum
-of ours to keep: the go.mod is written from the pin, Go's minimal version selection does the rest.
+Go verifies every download against its checksum database. There is no vendored code and no go.sum:
+the go.mod is written from the pin, and Go's minimal version selection resolves the rest.
 """
 
 import fcntl
@@ -14,34 +14,34 @@ from functools import partial
 from pathlib import Path
 
 from testkit import system_packages
-from testkit.commands import run, say
+from testkit.commands import print_progress, run
 from testkit.content_hash import build_once, content_hash
 from testkit.errors import ClusterError
 from testkit.paths import cache_dir
 from testkit.tools.pins import GoTool, go_tools
 
 _GO_HINT = (
-    "Needs Go 1.24 or newer on the PATH, and a way to Go modules (GOPROXY) with their checksum "
+    "Needs Go 1.24 or newer on the PATH, and access to Go modules (GOPROXY) and to their checksum "
     "database (GOSUMDB)."
 )
 _BUILD_SECONDS = 3600
 
 
 def tool_names() -> list[str]:
-    """Everything ``tool`` knows how to build."""
+    """The names of all tools."""
     return [binary for module in go_tools() for binary in module.binaries]
 
 
 def tool(name: str) -> Path:
-    """The path of one tool, compiled first if it has to be."""
+    """The path of one tool, which is compiled first if it is missing."""
     return tools(name)[name]
 
 
 def tools(*names: str) -> dict[str, Path]:
-    """Paths of several tools. Those of one module are compiled together, which is far quicker."""
+    """The paths of several tools. Tools of one module are compiled together, which is faster."""
     unknown = set(names) - set(tool_names())
     if unknown:
-        raise ClusterError(f"no such tool: {', '.join(sorted(unknown))}; known: {tool_names()}")
+        raise ClusterError(f"There is no tool {', '.join(sorted(unknown))}; known: {tool_names()}")
     paths: dict[str, Path] = {}
     for module in go_tools():
         wanted = [name for name in module.binaries if name in names]
@@ -61,13 +61,13 @@ def _module_tools(module: GoTool, names: list[str]) -> dict[str, Path]:
 
 
 def tool_key(name: str) -> str:
-    """The name of a tool with a hash of all that it is made from, without compiling it."""
+    """The name of a tool with a hash of its inputs; compiles nothing."""
     module = next(module for module in go_tools() if name in module.binaries)
     return _path(module, name).parent.name
 
 
 def _path(module: GoTool, name: str) -> Path:
-    """``.../NAME``, in a folder of its own so that the folder can stand on a PATH."""
+    """`.../NAME`, in its own folder so that the folder can be on a PATH."""
     inputs = [module.module, module.version, module.package, " ".join(_flags(module))]
     source = [module.source] if module.source else []
     return cache_dir("tools") / f"{name}-{content_hash(*inputs, *source)}" / name
@@ -90,7 +90,9 @@ def _flags(module: GoTool) -> list[str]:
 
 def _build(module: GoTool, names: list[str]) -> None:
     system_packages.require("go")
-    say(f"compiling {' '.join([*names, module.version]).strip()} (minutes when the cache is cold)")
+    print_progress(
+        f"compiling {' '.join([*names, module.version]).strip()} (minutes without a cache)"
+    )
     work = cache_dir("go", "src") / module.name
     shutil.rmtree(work, ignore_errors=True)
     if module.source is None:
@@ -129,14 +131,14 @@ def _go_mod(module: GoTool) -> str:
 def _staging_modules(module: GoTool) -> list[str]:
     pin = f"{module.module}@{module.version}"
     scratch = cache_dir("go", "src")
-    said = run(
+    output = run(
         ["go", "mod", "download", "-json", pin],
         cwd=scratch,
         env=_go_env(),
         timeout=600,
         hint=_GO_HINT,
     )
-    upstream = json.loads(said)["GoMod"]
+    upstream = json.loads(output)["GoMod"]
     parsed = json.loads(run(["go", "mod", "edit", "-json", upstream], cwd=scratch, env=_go_env()))
     return [
         replaced["Old"]["Path"]
@@ -159,13 +161,13 @@ def _go_env() -> dict[str, str]:
 
 @contextmanager
 def _lock(name: str) -> Iterator[None]:
-    """Two processes never compile the same module side by side."""
+    """Lets only one process at a time compile a module."""
     with (cache_dir("go") / f"{name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def path_with(*names: str) -> dict[str, str]:
-    """An environment whose PATH begins with these tools."""
+    """An environment whose PATH starts with the folders of these tools."""
     folders = [str(path.parent) for path in tools(*names).values()]
     return {"PATH": os.pathsep.join([*folders, os.environ.get("PATH", "")])}

@@ -1,4 +1,4 @@
-"""What versions.toml pins, as values."""
+"""Reads versions.toml."""
 
 import tomllib
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from testkit.paths import HERE
 
 @dataclass(frozen=True)
 class GoTool:
-    """One Go module and the commands we build from it; or a program of our own (no module)."""
+    """One Go module and the commands built from it, or a program of our own (no module)."""
 
     name: str
     module: str
@@ -18,10 +18,10 @@ class GoTool:
     package: str
     binaries: tuple[str, ...]
     source: Path | None = None
-    """A main package of our own that imports the module, instead of one of the module's."""
+    """A main package of our own, instead of one in the module."""
 
     def packages(self, names: list[str]) -> list[str]:
-        """The import paths that ``go build`` is given to make these binaries."""
+        """The arguments of `go build` for these binaries."""
         if self.source is not None:
             return ["."]
         if self.package.endswith("/cmd"):
@@ -36,7 +36,7 @@ def _versions() -> dict[str, dict[str, object]]:
 
 
 def debian_release() -> str:
-    """The Debian release that every image is made from."""
+    """The Debian release of every image."""
     return str(_versions()["debian"])
 
 
@@ -62,5 +62,5 @@ def go_tools() -> list[GoTool]:
 
 
 def published_node_image() -> str:
-    """The node image that this version of kind was released with."""
+    """The node image that was released with this version of kind."""
     return str(_versions()["kind"]["node_image"])

@@ -1,6 +1,5 @@
 """The stand-alone API server is a real one."""
 
-
 from testkit.kubernetes.api_server import api_server
 
 

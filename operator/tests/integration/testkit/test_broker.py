@@ -3,16 +3,16 @@
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from testkit.kafka.broker import LocalBroker, local_broker
+from testkit.kafka.broker import Broker, running_broker
 
 
-def _create_topic(broker: LocalBroker, name: str) -> None:
+def _create_topic(broker: Broker, name: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for created in admin.create_topics([NewTopic(name, num_partitions=2)]).values():
         created.result(30)
 
 
-def _consume_one(broker: LocalBroker, topic: str) -> bytes | None:
+def _consume_one(broker: Broker, topic: str) -> bytes | None:
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -29,7 +29,7 @@ def _consume_one(broker: LocalBroker, topic: str) -> bytes | None:
 
 
 def test_a_record_survives_a_crash_of_the_broker() -> None:
-    with local_broker() as broker:
+    with running_broker() as broker:
         _create_topic(broker, "orders")
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         producer.produce("orders", b"one")

@@ -1,4 +1,4 @@
-"""A name made from content changes with the content and with nothing else."""
+"""A content hash changes with the content and with nothing else."""
 
 import os
 from pathlib import Path
@@ -15,13 +15,13 @@ def _tree(root: Path) -> Path:
     return root
 
 
-def test_equal_content_has_an_equal_name_wherever_and_whenever(tmp_path: Path) -> None:
+def test_equal_content_has_an_equal_hash_at_any_place_and_time(tmp_path: Path) -> None:
     one, two = _tree(tmp_path / "one"), _tree(tmp_path / "two")
     os.utime(one / "a.txt", (0, 0))
     assert content_hash("x", one) == content_hash("x", two)
 
 
-def test_what_python_leaves_behind_does_not_count(tmp_path: Path) -> None:
+def test_the_caches_of_python_do_not_count(tmp_path: Path) -> None:
     tree = _tree(tmp_path / "one")
     before = content_hash(tree)
     (tree / "__pycache__").mkdir()
@@ -43,12 +43,12 @@ def test_content_names_and_modes_count(tmp_path: Path) -> None:
     assert len(names) == 4
 
 
-def test_texts_do_not_run_into_each_other() -> None:
+def test_the_boundaries_of_texts_count() -> None:
     assert content_hash("ab", "c") != content_hash("a", "bc")
     assert content_hash(["ab", "c"]) != content_hash(["a", "bc"])
 
 
-def test_a_failed_build_leaves_nothing_and_is_tried_again(tmp_path: Path) -> None:
+def test_a_failed_build_leaves_nothing_and_can_be_repeated(tmp_path: Path) -> None:
     target = tmp_path / "made"
 
     def fail(folder: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_failed_build_leaves_nothing_and_is_tried_again(tmp_path: Path) -> Non
     assert (target / "whole").exists()
 
 
-def test_a_build_is_done_once(tmp_path: Path) -> None:
+def test_a_folder_is_built_once(tmp_path: Path) -> None:
     made: list[Path] = []
     for _ in range(2):
         build_once(tmp_path / "made", made.append)

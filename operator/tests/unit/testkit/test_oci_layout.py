@@ -1,4 +1,4 @@
-"""Only what a node lacks is sent to it."""
+"""A node gets only the blobs that it lacks."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ def _digest(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def test_an_archive_leaves_out_the_layers_that_are_there(tmp_path: Path) -> None:
+def test_an_archive_omits_the_layers_that_are_present(tmp_path: Path) -> None:
     target = tmp_path / "image.tar"
     write_missing(_layout(tmp_path / "layout"), "one:1", [_digest(b"base")], target)
     with tarfile.open(target) as archive:
@@ -47,7 +47,7 @@ def test_an_archive_leaves_out_the_layers_that_are_there(tmp_path: Path) -> None
     assert [entry["annotations"]["io.containerd.image.name"] for entry in entries] == ["one:1"]
 
 
-def test_pruning_keeps_what_a_kept_image_shares(tmp_path: Path) -> None:
+def test_pruning_keeps_the_layers_of_the_images_that_stay(tmp_path: Path) -> None:
     layout = _layout(tmp_path / "layout")
     prune(layout, ["two:2"])
     left = {f"sha256:{path.name}" for path in (layout / "blobs" / "sha256").iterdir()}

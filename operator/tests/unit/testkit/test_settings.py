@@ -1,4 +1,4 @@
-"""What kind and the builds are told follows from the machine, and from one file of pins."""
+"""The settings of kind and of image builds, and the pinned versions."""
 
 import hashlib
 from pathlib import Path
@@ -15,7 +15,7 @@ from testkit.tools import tool_names
 from testkit.tools.pins import go_tools
 
 
-def test_builds_use_the_mirrors_of_this_machines_pip_and_its_authority() -> None:
+def test_builds_use_the_mirrors_and_the_certificate_authority_of_this_machine() -> None:
     listed = "global.index-url='https://mirror.example/simple'\n:env:.default-timeout='180'\n"
     assert pip_conf(listed, "/run/ca.crt").splitlines() == [
         "[global]",
@@ -24,12 +24,12 @@ def test_builds_use_the_mirrors_of_this_machines_pip_and_its_authority() -> None
     ]
 
 
-def test_builds_need_nothing_where_pip_is_as_shipped() -> None:
+def test_builds_need_no_setting_if_pip_has_none() -> None:
     assert pip_conf("", None) == "[global]\n"
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
-def test_every_node_gets_the_dead_resolver(nodes: int) -> None:
+def test_every_node_gets_the_resolver_that_does_not_exist(nodes: int) -> None:
     for own_image in (True, False):
         config = yaml.safe_load(kind_config(nodes, own_image))
         assert [node["role"] for node in config["nodes"]].count("control-plane") == 1
@@ -57,7 +57,7 @@ def test_images_are_named_by_content() -> None:
         assert ref.startswith(f"localhost/penstock/{name}:")
 
 
-def test_equal_programs_make_an_equal_archive(tmp_path: Path) -> None:
+def test_equal_programs_give_an_equal_archive(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_bytes(b"x")
     digests = set()
@@ -67,6 +67,8 @@ def test_equal_programs_make_an_equal_archive(tmp_path: Path) -> None:
     assert len(digests) == 1
 
 
-def test_an_unknown_image_is_an_answer_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_image_is_reported(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["images", "nonsense"]) == 1
     assert "known: operator, spark, kafka" in capsys.readouterr().err

@@ -1,10 +1,10 @@
-"""How long a driver takes from nothing to a commit, and from a failure to the next one.
+"""Measures the time from a driver's start, and from a failure, to the next commit.
 
     python -m benchmarks.startup --rounds 3 [--json FILE]
 
-Every round measures each way once, so the ways alternate and a busy machine slows them all; what is
-to be quoted are the ratios within a round. The stream is rate to noop in continuous mode, two
-partitions, epochs of 500 ms: no broker, the driver's own work and nothing else.
+Every round measures each variant once, so a busy machine slows all of them. Quote the ratios within
+a round. The stream is rate to noop in continuous mode with two partitions and epochs of 500 ms:
+there is no broker, so only the driver's own work is measured.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from testkit.driver.class_archive import archive, java_options
 from testkit.driver.in_process_driver import running
 from testkit.kafka.jars import connector_jars
 
-PATIENCE = 120.0
+TIMEOUT_SECONDS = 120.0
 INTERVAL = "500ms"
 
-# The same stream, started as Spark's own documentation does.
-SHIPPED = """
+# The same stream, started as in Spark's own documentation.
+PLAIN_PYSPARK = """
 import sys, time
 from pyspark.sql import SparkSession
 spark = (SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
@@ -56,25 +56,25 @@ STREAM = {
     },
 }
 
-Figures = dict[str, list[float]]
+Measurements = dict[str, list[float]]
 
 
 def class_path() -> str:
-    """What the driver's image has beyond pyspark's own jars."""
+    """The jars in the driver's image besides pyspark's own."""
     return f"{connector_jars()}/*"
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
-    """Looks every 10 ms, since it is times that are measured."""
-    deadline = time.monotonic() + PATIENCE
+    """Checks every 10 ms, because the wait is part of a measurement."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not holds():
         if time.monotonic() > deadline:
-            raise SystemExit(f"not within {PATIENCE:.0f} s: {what}")
+            raise SystemExit(f"not within {TIMEOUT_SECONDS:.0f} s: {what}")
         time.sleep(0.01)
 
 
 class Started:
-    """A process over a checkpoint, killed with its JVM at the end of the block."""
+    """A process with a checkpoint; the end of the block kills it and its JVM."""
 
     def __init__(self, command: list[str], folder: Path, java_options: list[str]) -> None:
         self._command = [sys.executable, *command]
@@ -93,7 +93,7 @@ class Started:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """A JVM ends by itself when its parent is gone; the next figure should not wait for it."""
+        """Kills the process and waits for its JVM, which would slow the next measurement."""
         children = self._children()
         self._process.kill()
         self._process.wait()
@@ -102,16 +102,16 @@ class Started:
         wait_until(lambda: not any(Path(f"/proc/{it}").exists() for it in children), "JVM gone")
 
     def commit_after(self, epoch: int | None) -> float:
-        """Seconds from the start to a commit beyond that epoch."""
+        """Seconds from the start to a commit after this epoch."""
         before = -1 if epoch is None else epoch
         wait_until(lambda: self._has_more_than(before), "a commit")
         return time.monotonic() - self.begun
 
     def kill_jvm(self) -> None:
-        """As the kernel does when memory runs out; comes back when the driver has ended itself."""
+        """Kills the JVM as the kernel does without free memory; waits until the driver exits."""
         for pid in self._children():
             os.kill(pid, 9)
-        self._process.wait(PATIENCE)
+        self._process.wait(TIMEOUT_SECONDS)
 
     def _has_more_than(self, before: int) -> bool:
         epoch = self.checkpoint.progress.committed_epoch()
@@ -127,25 +127,25 @@ class Started:
 
 
 class Bench:
-    """The figures, by name, and the folder they are taken in."""
+    """Takes the measurements, by name, in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.figures: Figures = {}
+        self.measurements: Measurements = {}
         self._runs = 0
         (folder / "stream.yaml").write_text(json.dumps(STREAM))
 
     @property
     def as_in_a_pod(self) -> list[str]:
-        """The options of the image: quick_start of jvm.py, and the archive."""
+        """The JVM options of the image: fast_start_options and the archive."""
         return java_options(class_path())
 
     def round(self) -> None:
-        """Every figure once."""
+        """Takes every measurement once."""
         self._start("start: as in a pod", self.as_in_a_pod)
         self._start("start: without the archive", fast_start_options([]))
         self._start("start: without the archive and C1", [])
-        self._shipped("start: pyspark as shipped")
+        self._plain_pyspark("start: pyspark as shipped")
         self._killed("level 2: as in a pod", self.as_in_a_pod)
         self._killed("level 2: without the archive", fast_start_options([]))
 
@@ -158,21 +158,21 @@ class Bench:
         more = ["--checkpoint", str(folder), "--class-path", class_path()]
         return Started(["-m", "penstock.driver", stream, *more], folder, options)
 
-    def _note(self, name: str, seconds: float) -> None:
-        self.figures.setdefault(name, []).append(seconds)
+    def _add(self, name: str, seconds: float) -> None:
+        self.measurements.setdefault(name, []).append(seconds)
         print(f"  {seconds:6.2f} s  {name}", flush=True)
 
     def _start(self, name: str, options: list[str]) -> None:
         with self._driver(self._fresh(), options) as started:
-            self._note(name, started.commit_after(None))
+            self._add(name, started.commit_after(None))
 
-    def _shipped(self, name: str) -> None:
+    def _plain_pyspark(self, name: str) -> None:
         folder = self._fresh()
-        with Started(["-c", SHIPPED, folder.as_uri(), class_path()], folder, []) as started:
-            self._note(name, started.commit_after(None))
+        with Started(["-c", PLAIN_PYSPARK, folder.as_uri(), class_path()], folder, []) as started:
+            self._add(name, started.commit_after(None))
 
     def _killed(self, name: str, options: list[str]) -> None:
-        """From the JVM's death over a new process to its first commit; no kubelet in between."""
+        """From the kill of the JVM to the first commit of a new process, without a kubelet."""
         folder = self._fresh()
         with self._driver(folder, options) as first:
             first.commit_after(1)
@@ -181,11 +181,11 @@ class Bench:
         epoch = first.checkpoint.progress.committed_epoch()
         with self._driver(folder, options) as second:
             second.commit_after(epoch)
-            self._note(name, time.monotonic() - dead)
+            self._add(name, time.monotonic() - dead)
 
 
 def measure_level_1(bench: Bench, rounds: int) -> None:
-    """From a query's failure to the next commit in the same session, back-off included."""
+    """From a query's failure to the next commit in the same session, including the back-off."""
     jvm = Jvm.launch(768, class_path(), "127.0.0.1", bench.as_in_a_pod)
     stream = ContinuousStream.model_validate(STREAM)
     try:
@@ -202,28 +202,28 @@ def measure_level_1(bench: Bench, rounds: int) -> None:
                         report.query_restarts >= number and report.committed
                     ),
                 )
-                bench._note("level 1: in the same session", time.monotonic() - failed)
+                bench._add("level 1: in the same session", time.monotonic() - failed)
     finally:
         jvm.end()
 
 
-def ratios(figures: Figures) -> dict[str, list[float]]:
-    """The comparisons that are worth quoting, round by round."""
-    pod = figures["start: as in a pod"]
+def ratios(measurements: Measurements) -> dict[str, list[float]]:
+    """The ratios to quote, for each round."""
+    pod = measurements["start: as in a pod"]
     pairs = {
-        "start: archive / no archive": (pod, figures["start: without the archive"]),
-        "start: as in a pod / as shipped": (pod, figures["start: pyspark as shipped"]),
+        "start: archive / no archive": (pod, measurements["start: without the archive"]),
+        "start: as in a pod / as shipped": (pod, measurements["start: pyspark as shipped"]),
         "start: without archive and C1 / as shipped": (
-            figures["start: without the archive and C1"],
-            figures["start: pyspark as shipped"],
+            measurements["start: without the archive and C1"],
+            measurements["start: pyspark as shipped"],
         ),
         "level 2: archive / no archive": (
-            figures["level 2: as in a pod"],
-            figures["level 2: without the archive"],
+            measurements["level 2: as in a pod"],
+            measurements["level 2: without the archive"],
         ),
         "level 1 / level 2": (
-            figures["level 1: in the same session"],
-            figures["level 2: as in a pod"],
+            measurements["level 1: in the same session"],
+            measurements["level 2: as in a pod"],
         ),
     }
     return {
@@ -232,10 +232,10 @@ def ratios(figures: Figures) -> dict[str, list[float]]:
     }
 
 
-def table(title: str, figures: Figures) -> str:
-    """Median, least and most of each."""
+def table(title: str, measurements: Measurements) -> str:
+    """Median, minimum and maximum of each."""
     rows = [f"{title:<48}  median    min    max"]
-    for name, values in figures.items():
+    for name, values in measurements.items():
         shown = (statistics.median(values), min(values), max(values))
         rows.append(f"{name:<48}  " + " ".join(f"{value:6.2f}" for value in shown))
     return "\n".join(rows)
@@ -245,7 +245,7 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="benchmarks.startup", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="write every figure there too")
+    parser.add_argument("--json", type=Path, help="also write all measurements to this file")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
     try:
@@ -257,13 +257,13 @@ def main() -> None:
         measure_level_1(bench, given.rounds)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    quotients = ratios(bench.figures)
+    quotients = ratios(bench.measurements)
     print()
     print(table("ratio, round by round", quotients))
     print()
-    print(table("seconds on this machine, now", bench.figures))
+    print(table("seconds on this machine, now", bench.measurements))
     if given.json is not None:
-        result = {"seconds": bench.figures, "ratios": quotients}
+        result = {"seconds": bench.measurements, "ratios": quotients}
         given.json.write_text(json.dumps(result, indent=2) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""Queries without a loop around them: the driver's own steps, many of them in one Spark session."""
+"""Runs queries with the driver's own steps, but without its loop, in one Spark session."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from testkit.wait import wait_for
 
 @contextmanager
 def bare_session(jvm: Jvm, any_of: ContinuousStream, folder: Path) -> Iterator[SparkSession]:
-    """Spark, as the driver starts it for a stream of two partitions."""
+    """A Spark session as the driver starts it for a stream with two partitions."""
     wanted = size(2, any_of.spec)
     assert isinstance(wanted, Size)
     spark = session.start(jvm.gateway, session.spark_conf(any_of, LocalEnvironment(folder), wanted))
@@ -42,7 +42,7 @@ def bare_session(jvm: Jvm, any_of: ContinuousStream, folder: Path) -> Iterator[S
 
 
 class BareQuery:
-    """A query over a checkpoint that was mended as before each start (Engine.check_query)."""
+    """A query on a checkpoint that is repaired first, as in QueryRuntime.check_query."""
 
     def __init__(self, spark: SparkSession, flow: ContinuousStream, folder: Path) -> None:
         self.folder = CheckpointFolder(folder)
@@ -55,19 +55,19 @@ class BareQuery:
         )
 
     def wait(self, what: str, holds: Callable[[], bool]) -> None:
-        """Until it holds, or the query fails."""
+        """Waits until `holds` is true; fails if the query fails."""
 
-        def so_far() -> bool:
+        def check() -> bool:
             failure = self.query._jsq.exception()
             assert failure.isEmpty(), read_chain(failure.get())
             return holds()
 
-        wait_for(what, so_far, 30)
+        wait_for(what, check, 30)
 
 
 @contextmanager
 def bare(spark: SparkSession, flow: ContinuousStream, folder: Path) -> Iterator[BareQuery]:
-    """A query for the length of the block."""
+    """A query that runs during the block."""
     it = BareQuery(spark, flow, folder)
     try:
         yield it
@@ -76,26 +76,26 @@ def bare(spark: SparkSession, flow: ContinuousStream, folder: Path) -> Iterator[
             it.query.stop()
 
 
-# Epochs so short that a case takes a second.
-QUICKLY: dict[str, Any] = {"continuous": {"checkpointInterval": "300ms"}}
+# Epochs so short that one case takes a second.
+SHORT_EPOCHS: dict[str, Any] = {"continuous": {"checkpointInterval": "300ms"}}
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a run left."""
+    """The files and records of a finished run."""
 
     source: str
     files: Files
     numbers: dict[tuple[int, int], int]
-    """All that is in the source, by partition and offset."""
+    """All numbers in the source, by partition and offset."""
 
     @classmethod
     def of_five(
         cls, spark: SparkSession, topics: Topics, trigger: dict[str, Any], path: Path
     ) -> Run:
-        """Five times twenty numbers, a commit or more for each, and twenty that are not read.
+        """Runs five times twenty numbers with a commit for each, and leaves twenty unread.
 
-        Asynchronous tracking commits the last batch when another follows.
+        Asynchronous tracking commits the last batch only when another one follows.
         """
         source, sink = topics.make(), topics.make()
         folder = CheckpointFolder(path)
@@ -109,7 +109,7 @@ class Run:
         return cls(source, read(path), topics.placed(source))
 
     def beyond(self, offsets: Offsets | None) -> Counter[int]:
-        """The numbers that a query reads that goes on from there; None is the beginning."""
+        """The numbers that a query reads from these offsets on; None: from the first."""
         of = (offsets or {}).get(self.source, {})
         return Counter(
             number for (partition, at), number in self.numbers.items() if at >= of.get(partition, 0)
@@ -117,7 +117,7 @@ class Run:
 
     @property
     def end(self) -> Offsets:
-        """Where the source ends."""
+        """The end of the source."""
         ends: dict[int, int] = {}
         for partition, at in self.numbers:
             ends[partition] = max(ends.get(partition, 0), at + 1)
@@ -125,12 +125,12 @@ class Run:
 
 
 def newest(files: Files) -> int:
-    """The newest commit."""
+    """The number of the newest commit."""
     return max(int(path.removeprefix("commits/")) for path in names(files) if "commits/" in path)
 
 
 def total(offsets: Offsets | None) -> int:
-    """How many records lie before these offsets."""
+    """The number of records before these offsets."""
     return sum(n for of in (offsets or {}).values() for n in of.values())
 
 

@@ -1,7 +1,7 @@
-"""What can be wrong with a checkpoint, and what is to become of it: one table for all who need it.
+"""The table of damages to a checkpoint, with the expected result of each.
 
-`test_damage_table.py` holds it against the planning and against docs/checkpoints.md,
-`test_checkpoint_damage.py` against Spark and a broker.
+`test_damage_table.py` compares it with the planned repairs and with docs/checkpoints.md,
+`test_checkpoint_damage.py` with Spark and a broker.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ Harm = Callable[[Contents, str], None]
 
 @dataclass(frozen=True)
 class Repaired:
-    """The query goes on, this many commits behind the newest."""
+    """The query continues from this many commits before the newest."""
 
     kinds: tuple[RepairKind, ...] = ()
     back: int = 0
     commits: bool = True
-    """False: without any, from the newest planned batch."""
+    """False: there is no commit, and the query continues from the newest planned batch."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The stream stops loudly."""
+    """The stream fails with this reason."""
 
     reason: str = "CheckpointDamaged"
 
 
 Outcome = Repaired | Refused
-# Which engine wrote the checkpoint and goes on from it.
+# The engine that wrote the checkpoint and continues from it.
 ENGINES: tuple[Literal["continuous", "microBatch"], ...] = ("continuous", "microBatch")
 
 
 @dataclass(frozen=True)
 class Damage:
-    """One row: what is done to a checkpoint whose newest offsets and commit are N."""
+    """One row: damage to a checkpoint whose newest offsets and commit are N."""
 
     name: str
     harm: Callable[[Contents, int], None]
@@ -51,13 +51,13 @@ class Damage:
     micro_batch: Outcome
 
     def done_to(self, files: Files, newest: int) -> Contents:
-        """The checkpoint after it."""
+        """The checkpoint after the damage."""
         harmed = dict(files)
         self.harm(harmed, newest)
         return harmed
 
     def outcome(self, engine: str) -> Outcome:
-        """What is to become of it."""
+        """The expected result."""
         return self.continuous if engine == "continuous" else self.micro_batch
 
 
@@ -138,7 +138,7 @@ def _torn() -> Iterator[Damage]:
 
 
 def _missing() -> Iterator[Damage]:
-    """Their checksums stay behind."""
+    """The checksums of the missing files are left."""
     yield Damage(
         "newest offsets missing",
         _to(missing, "offsets", 0),
@@ -205,7 +205,7 @@ def _copied(files: Contents, log: str, number: int, to: int) -> None:
     files[target], files[checksum_path(target)] = files[source], files[checksum_path(source)]
 
 
-def _stale_files() -> Iterator[Damage]:
+def _leftover_files() -> Iterator[Damage]:
     for log in ("offsets", "commits"):
         yield Damage(
             f"a stale temporary file in `{log}`, with its checksum",
@@ -218,8 +218,8 @@ def _stale_files() -> Iterator[Damage]:
             f"a stale `.crc` of a number far ahead in `{log}`": partial(_stale, log, 50),
             f"the newest `.crc` in `{log}` cut short": partial(_cut, log),
         }.items():
-            stray = Repaired((RepairKind.LEFTOVER_CHECKSUM,))
-            yield Damage(name, harm, stray, stray)
+            leftover = Repaired((RepairKind.LEFTOVER_CHECKSUM,))
+            yield Damage(name, harm, leftover, leftover)
     yield Damage(
         "the newest offsets with the `.crc` of others",
         lambda files, n: files.update({f"offsets/.{n}.crc": files[f"offsets/.{n - 1}.crc"]}),
@@ -229,7 +229,7 @@ def _stale_files() -> Iterator[Damage]:
 
 
 def _temporary(log: str, files: Contents, newest: int) -> None:
-    """As Spark names them while it writes."""
+    """Named as Spark names them while it writes."""
     name = f"{newest + 1}.0a1b.tmp"
     files[f"{log}/.{name}"] = files[f"{log}/{newest}"]
     files[f"{log}/..{name}.crc"] = files[f"{log}/.{newest}.crc"]
@@ -256,8 +256,8 @@ def _everything() -> Iterator[Damage]:
     yield Damage("every file zero-filled", lambda files, _: _zero_all(files), Refused(), Refused())
 
 
-def _drop(files: Contents, beginning: str) -> None:
-    for path in [path for path in files if path.startswith(beginning)]:
+def _drop(files: Contents, prefix: str) -> None:
+    for path in [path for path in files if path.startswith(prefix)]:
         del files[path]
 
 
@@ -271,7 +271,7 @@ TABLE: tuple[Damage, ...] = (
     *_torn(),
     *_missing(),
     *_duplicated(),
-    *_stale_files(),
+    *_leftover_files(),
     *_everything(),
 )
 
@@ -296,4 +296,4 @@ def _words(outcome: Outcome) -> str:
     if not outcome.commits:
         where = "the newest planned batch"
     kinds = dict.fromkeys(outcome.kinds)
-    return f"goes on from {where}" + "".join(f", `{kind}`" for kind in kinds)
+    return f"continues from {where}" + "".join(f", `{kind}`" for kind in kinds)

@@ -1,4 +1,4 @@
-"""What Spark writes into a checkpoint, file operation by file operation, and where it can stop."""
+"""Spark's file operations on a checkpoint, and what is left if they are interrupted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNIQUE = re.compile(r"\.[0-9a-f-]{36}\.tmp")
 
 @dataclass(frozen=True)
 class Create:
-    """A file under a temporary name."""
+    """Creates a file under a temporary name."""
 
     path: str
     content: bytes
@@ -26,7 +26,7 @@ class Create:
 
 @dataclass(frozen=True)
 class Rename:
-    """A temporary file gets its name."""
+    """Renames a temporary file to its final name."""
 
     path: str
     to: str
@@ -36,10 +36,10 @@ Write = Create | Rename
 
 
 def writes(folder: Path, files: Files) -> list[Write]:
-    """The operations that led to these files, in their order.
+    """The operations that created these files, in their order.
 
-    The order of the files is that of their times; that within a file was seen with strace (Spark
-    4.2), and a `Watch` holds it against the run.
+    The files are in the order of their times. The operations for one file were observed with strace
+    (Spark 4.2), and the listings of a `Watch` confirm them for each run.
     """
     whole = [path for path in files if not path.rpartition("/")[2].startswith(".")]
     in_order = sorted(whole, key=lambda path: (folder / path).stat().st_mtime_ns)
@@ -50,7 +50,7 @@ def _of(path: str, files: Files) -> Iterator[Write]:
     where, slash, name = path.rpartition("/")
     draft = f"{where}{slash}.{name}.tmp"
     yield Create(draft, files[path])
-    # A stop takes a moment: the last file may have none.
+    # The last file before a stop may have no checksum.
     if checksum_path(path) in files:
         yield Create(checksum_path(draft), files[checksum_path(path)])
     yield Rename(draft, path)
@@ -59,10 +59,10 @@ def _of(path: str, files: Files) -> Iterator[Write]:
 
 
 def cut(done: Sequence[Write], at: int, window: int, rng: random.Random) -> dict[str, bytes]:
-    """What is left when the machine stops: the last few operations in part, or not at all.
+    """The files after the machine stops at operation `at`: the last `window` ones may be partial.
 
-    Nothing is synced, so any of them may not have come to the disk, and a file may be there under
-    its name without what was written into it. A window of 0 is the end of a process.
+    Nothing is synced, so any of these operations may not have reached the disk, and a file may
+    exist under its name without its contents. With a window of 0 only the process stops.
     """
     sure = max(0, at - window)
     files: dict[str, bytes] = {}
@@ -83,14 +83,14 @@ def _in_part(content: bytes, rng: random.Random) -> bytes:
 
 
 class Watch:
-    """Listings of a checkpoint's folders while a query writes into it."""
+    """Listings of a checkpoint's folders while a query writes to it."""
 
     def __init__(self, folder: Path) -> None:
         self.seen: set[tuple[str, frozenset[str]]] = set()
         self._folder = folder
 
-    def look(self) -> None:
-        """One listing of each folder; each is of one moment, for it is small."""
+    def list_folders(self) -> None:
+        """Lists each folder. One listing is consistent, because the folders are small."""
         for where in ("offsets", "commits", "sources/0"):
             with suppress(FileNotFoundError), os.scandir(self._folder / where) as entries:
                 names = frozenset(_UNIQUE.sub(".tmp", entry.name) for entry in entries)
@@ -99,14 +99,14 @@ class Watch:
 
 @contextmanager
 def watching(folder: Path) -> Iterator[Watch]:
-    """Looks as often as it can, for the length of the block."""
+    """Lists the folders as often as possible during the block."""
     watch = Watch(folder)
-    with repeat_in_background(watch.look, 0.002):
+    with repeat_in_background(watch.list_folders, 0.002):
         yield watch
 
 
 def listings(done: Iterable[Write]) -> set[tuple[str, frozenset[str]]]:
-    """Every listing that can be seen while these operations happen."""
+    """All listings that are possible during these operations."""
     found: set[tuple[str, frozenset[str]]] = set()
     names: dict[str, set[str]] = {}
     for write in done:

@@ -1,4 +1,4 @@
-"""Checkpoints as values: made as Spark makes them, and mended as the folder would be."""
+"""Checkpoints as values: built as Spark writes them, and repaired as in a folder."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from penstock.driver.checkpoint.repair import RepairPlan
 METADATA = b'{"id":"88eb3c42-51b1-4cc2-89bb-8fe485045c84"}'
 COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
 BATCH_LINE = b'{"batchWatermarkMs":0,"batchTimestampMs":7,"conf":{}}'
-BEGINNING = b'\0v1\n{"in":{"0":0,"1":0}}'
+INITIAL_OFFSETS = b'\0v1\n{"in":{"0":0,"1":0}}'
 
 
 def offsets(epoch: int, line: bytes = b"") -> bytes:
-    """As the continuous engine writes them; with a line of metadata, as the others do."""
+    """Offsets of the continuous engine; with a line of metadata, those of the batch engines."""
     return b"v1\n" + line + f'\n{{"in":{{"0":{epoch * 10},"1":{epoch * 7}}}}}'.encode()
 
 
 def checksum(content: bytes) -> bytes:
-    """As Hadoop writes it: a header, the chunk size, a CRC32 for each chunk."""
+    """A checksum in Hadoop's format: a header, the chunk size, a CRC32 for each chunk."""
     sums = [zlib.crc32(content[at : at + 512]) for at in range(0, len(content), 512)]
     return b"crc\x00" + struct.pack("!i", 512) + b"".join(struct.pack("!I", s) for s in sums)
 
@@ -35,7 +35,7 @@ def with_checksums(files: Files) -> dict[str, bytes]:
 def checkpoint(
     commits: Iterable[int], continuous: Iterable[int], batches: Iterable[int] = ()
 ) -> dict[str, bytes]:
-    """One in good order, with these commits, and offsets that either engine wrote."""
+    """A valid checkpoint with these commits, and offsets of the two kinds of engine."""
     files = {"metadata": METADATA}
     files |= {f"commits/{n}": COMMIT for n in commits}
     files |= {f"offsets/{n}": offsets(n) for n in continuous}
@@ -44,34 +44,34 @@ def checkpoint(
 
 
 def apply_plan(files: Files, repair: RepairPlan) -> dict[str, bytes]:
-    """What a repair leaves."""
+    """The files after a repair."""
     left = {path: content for path, content in files.items() if path not in repair.delete}
     return {**left, **repair.write}
 
 
 def names(files: Files) -> set[str]:
-    """All but what is hidden."""
+    """The files that are not hidden."""
     return {path for path in files if not path.rpartition("/")[2].startswith(".")}
 
 
 def kinds(repair: RepairPlan) -> list[str]:
-    """What was put right, in a word each."""
+    """The kinds of the repairs."""
     return [each.kind.value for each in repair.repairs]
 
 
 def write(files: Files, folder: Path) -> None:
-    """Lays files out in a folder."""
+    """Writes files into a folder."""
     for path, content in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)
 
 
 def read(folder: Path) -> dict[str, bytes]:
-    """Everything of Spark's in a folder, commits before offsets, as a query may be running."""
+    """All files of Spark in a folder, commits before offsets, because a query may be running."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
         if path.is_file() and not name.startswith("penstock/"):
-            with suppress(FileNotFoundError):  # renamed, or purged, meanwhile
+            with suppress(FileNotFoundError):  # renamed or purged in the meantime
                 found[name] = path.read_bytes()
     return found

@@ -1,7 +1,7 @@
-"""An archive of loaded classes for the drivers that tests start: seconds less for each of them.
+"""Creates an archive of loaded classes, which makes each driver of a test start seconds faster.
 
-As in the image (images/spark/train.py), and as there a JVM that cannot use it starts without. It is
-made once for a class path and kept in the cache.
+The image has one too (images/spark/train.py). A JVM that cannot use the archive starts without it.
+The archive is created once for each class path and kept in the cache.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _HEAP = 768
 
 
 def java_options(class_path: str) -> list[str]:
-    """Options for a driver's JVM: those of the image."""
+    """The JVM options of the image."""
     return fast_start_options([f"-XX:SharedArchiveFile={archive(class_path)}", "-Xshare:auto"])
 
 
 def archive(class_path: str) -> Path:
-    """The archive for this class path, made if it is not there yet."""
-    said = "\0".join(command(_HEAP, class_path, []))
-    path = cache_dir("classes") / f"{hashlib.sha256(said.encode()).hexdigest()[:16]}.jsa"
+    """The archive for this class path; creates it if it does not exist."""
+    command_line = "\0".join(command(_HEAP, class_path, []))
+    path = cache_dir("classes") / f"{hashlib.sha256(command_line.encode()).hexdigest()[:16]}.jsa"
     if not path.exists():
         draft = path.with_suffix(f".{os.getpid()}")
         train = [sys.executable, "-m", "testkit.driver.class_archive", str(draft), class_path]
@@ -40,7 +40,7 @@ def archive(class_path: str) -> Path:
 
 
 def main(path: str, class_path: str) -> None:
-    """Runs a query for an epoch; the JVM writes the archive when it ends in good order."""
+    """Runs a query for one epoch; the JVM writes the archive at its clean exit."""
     jvm = Jvm.launch(_HEAP, class_path, "127.0.0.1", [f"-XX:ArchiveClassesAtExit={path}"])
     with tempfile.TemporaryDirectory() as folder:
         flow = stream(RATE, {"noop": {}}, interval="500ms")

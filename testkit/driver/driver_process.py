@@ -1,4 +1,4 @@
-"""The driver as the pod runs it, a process; and the traffic around it."""
+"""Runs the driver as a process, as in its pod, and sends traffic to it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from testkit.kafka.broker import free_ports
 from testkit.kafka.topics import Topics
 from testkit.wait import repeat_in_background, wait_for
 
-# Spark says these at a start, the first of a continuous query, the second after async tracking,
-# whose commits trail; they are true and harmless.
+# Harmless warnings of Spark at a start: the first for a continuous query, the second after async
+# tracking, whose commits are delayed.
 EXPECTED_WARNINGS = ("Disabling AQE", "Batch completion log latest batch id")
-_LOUD = (" WARN ", " ERROR ", '"WARNING"', '"ERROR"')
+_WARNINGS = (" WARN ", " ERROR ", '"WARNING"', '"ERROR"')
 
 
 class Process:
-    """`python3 -m penstock.driver` on one stream and one checkpoint."""
+    """`python3 -m penstock.driver` with one stream and one checkpoint."""
 
     def __init__(self, it: ContinuousStream, folder: Path, class_path: str, *program: str) -> None:
         (self.port,) = free_ports(1)
@@ -46,7 +46,7 @@ class Process:
             self.process = subprocess.Popen(command, stderr=log, env=environment)
 
     def probe(self, path: str) -> int:
-        """The answer's status; 0 if there is none."""
+        """The status code of a GET; 0 without an answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
                 return int(answer.status)
@@ -57,7 +57,7 @@ class Process:
             return 0
 
     def page(self, path: str) -> str:
-        """What is served there; nothing while nothing is."""
+        """The body of a GET; empty without an answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
                 return str(answer.read().decode())
@@ -65,11 +65,11 @@ class Process:
             return ""
 
     def wait_alive(self) -> None:
-        """Returns when it has begun; its JVM starts after that."""
+        """Waits until the driver serves /livez; its JVM starts after that."""
         wait_for("alive", lambda: self._answers("/livez"))
 
     def wait_ready(self) -> None:
-        """Returns when its query has committed an epoch."""
+        """Waits until the query has committed an epoch."""
         wait_for("ready", lambda: self._answers("/readyz"))
 
     def _answers(self, path: str) -> bool:
@@ -78,32 +78,32 @@ class Process:
 
     @property
     def children(self) -> list[int]:
-        """The process ids of what it has started."""
+        """The process ids of its child processes."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
         return [int(pid) for pid in children.split()]
 
     @property
     def jvm(self) -> int:
-        """Its process id."""
+        """The process id of its JVM."""
         (jvm,) = self.children
         return jvm
 
     def kill(self, at: Callable[[], bool] = lambda: True) -> None:
-        """SIGKILL to all of it at once, as a node's loss would; comes back when nothing is left.
+        """Kills all of its processes at once, like the loss of a node; waits until they are gone.
 
-        `at` picks the moment: it is asked while everything stands still.
+        `at` chooses the moment: it is called while all processes are suspended, until it is true.
         """
-        # Stopped first, so that neither half sees the other die.
-        wait_for("the moment", lambda: self._stands_still(at))
+        # Suspended first, so that no process sees another one die.
+        wait_for("the moment", lambda: self._is_suspended_at(at))
         children = self.children
         for pid in (*children, self.process.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
-        wait_for("gone", lambda: not any(_lives(pid) for pid in children))
+        wait_for("gone", lambda: not any(_is_running(pid) for pid in children))
 
-    def _stands_still(self, at: Callable[[], bool]) -> bool:
-        """Stops it, and lets it go on again if this is not the moment."""
+    def _is_suspended_at(self, at: Callable[[], bool]) -> bool:
+        """Suspends all processes; resumes them if `at` is false."""
         pids = [self.process.pid, *self.children]
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
@@ -114,22 +114,22 @@ class Process:
         return False
 
     def stop(self, seconds: float = 60) -> int:
-        """SIGTERM; its exit code."""
+        """Sends SIGTERM; returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(seconds)
 
-    def complaints(self) -> list[str]:
-        """The lines of its log that are warnings or errors."""
+    def warnings(self) -> list[str]:
+        """The warnings and errors in its log, without the expected ones."""
         return [
             line
             for line in self.log.read_text().splitlines()
-            if any(word in line for word in _LOUD)
+            if any(word in line for word in _WARNINGS)
             and not any(known in line for known in EXPECTED_WARNINGS)
         ]
 
 
-def _lives(pid: int) -> bool:
-    """A zombie is dead: whoever inherits it may take its time to say so."""
+def _is_running(pid: int) -> bool:
+    """False for a zombie, which has exited and only waits for its parent."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -138,7 +138,7 @@ def _lives(pid: int) -> bool:
 
 @contextmanager
 def driver(it: ContinuousStream, folder: Path, class_path: str, *program: str) -> Iterator[Process]:
-    """A driver's process for the length of the block; `program` is Python's way to it."""
+    """A driver process during the block; `program` are Python's arguments that start it."""
     process = Process(it, folder, class_path, *program)
     try:
         yield process
@@ -149,7 +149,7 @@ def driver(it: ContinuousStream, folder: Path, class_path: str, *program: str) -
 
 @contextmanager
 def traffic(topics: Topics, topic: str) -> Iterator[list[int]]:
-    """Numbers, about two hundred a second, for the length of the block; what was sent is kept."""
+    """Sends about two hundred numbers a second during the block; yields the count in a list."""
     sent = [0]
 
     def send() -> None:

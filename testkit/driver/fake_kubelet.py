@@ -1,7 +1,7 @@
-"""A Kubernetes of one file: an API server that keeps pods, and a kubelet that runs executors.
+"""A fake Kubernetes: an API server that stores pods, and a kubelet that runs executors.
 
-The pods that Spark asks for become processes of this machine, started from their manifests as the
-image's entry point would. So what needs executors of their own is seen without a cluster.
+The pods that Spark creates become processes on this machine, started from their manifests like the
+image's entry point does. So tests can use separate executors without a cluster.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _OPENED = ("lang", "lang.invoke", "lang.reflect", "io", "net", "nio", "util", "u
 
 
 class Kubelet:
-    """Pods by name. While there is no `room`, new ones stay Pending, as on a full cluster."""
+    """Runs pods up to a number of executors (`room`); further pods stay Pending."""
 
     def __init__(self, class_path: str, logs: Path) -> None:
         self.pods: dict[str, Pod] = {}
         self.made: list[Pod] = []
         self.room = 1_000
-        """How many executors it may run."""
+        """The number of executors that may run."""
         self.used: set[str] = set()
-        """The kinds of resources that the API was asked for."""
+        """The kinds of resources in the API requests."""
         self._class_path = class_path
         self._logs = logs
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -48,7 +48,7 @@ class Kubelet:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def add(self, name: str, labels: dict[str, str]) -> None:
-        """A pod that is nobody's process."""
+        """Adds a pod without a process."""
         with self._lock:
             self.pods[name] = {
                 "apiVersion": "v1", "kind": "Pod",
@@ -57,12 +57,12 @@ class Kubelet:
             }  # fmt: skip
 
     def executors(self) -> list[str]:
-        """Pods that are running as processes."""
+        """The names of the pods whose processes run."""
         with self._lock:
             return [name for name, it in self._processes.items() if it.poll() is None]
 
     def make_room(self) -> None:
-        """Starts what was left Pending."""
+        """Starts the Pending pods."""
         with self._lock:
             self.room = 1_000
             for name in list(self.pods):
@@ -70,7 +70,7 @@ class Kubelet:
                     self._run(name)
 
     def kill(self, name: str) -> None:
-        """SIGKILL to an executor."""
+        """Kills an executor."""
         self._processes[name].send_signal(signal.SIGKILL)
         self._processes[name].wait()
 

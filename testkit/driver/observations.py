@@ -1,4 +1,4 @@
-"""Situations of a stream of four partitions, and what is decided in them."""
+"""Observations of a stream with four partitions, and the decisions on them."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ UP = Observation(
 
 
 def action(state: State, observation: Observation) -> Action:
-    """What is done."""
+    """The action that the supervisor decides on."""
     return decide(state, observation, POLICY, 0.5)[1]
 
 
 def after(state: State, observation: Observation) -> State:
-    """What is remembered."""
+    """The state after the decision."""
     return decide(state, observation, POLICY, 0.5)[0]
 
 
 def running(epoch: int | None = None, now: float = 100.0) -> tuple[State, Observation]:
-    """A query that has just been started, at this epoch."""
+    """State and observation of a query that has just started at this epoch."""
     state = after(State(query_checked=True), replace(UP, now=now, epoch=epoch))
     return state, replace(UP, now=now, has_query=True, epoch=epoch)

@@ -1,4 +1,4 @@
-"""A broker that is away for a while and comes back: said meanwhile, and nothing lost."""
+"""A broker outage is reported while it lasts, and loses nothing."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ import pytest
 from penstock.contract.driver_report import QueryState
 from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import running
-from testkit.kafka.broker import LocalBroker, local_broker
+from testkit.kafka.broker import Broker, running_broker
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
-def own_broker() -> Iterator[LocalBroker]:
+def own_broker() -> Iterator[Broker]:
     """A broker that no other test needs."""
-    with local_broker() as running:
+    with running_broker() as running:
         yield running
 
 
 @pytest.mark.parametrize(
     ("trigger", "end", "seconds"),
     [
-        pytest.param(CONTINUOUS, LocalBroker.kill, 60, id="continuous-killed"),
-        pytest.param(MICRO_BATCH, LocalBroker.stop, 30, id="micro-batch-stopped"),
+        pytest.param(CONTINUOUS, Broker.kill, 60, id="continuous-killed"),
+        pytest.param(MICRO_BATCH, Broker.stop, 30, id="micro-batch-stopped"),
     ],
 )
-def test_a_broker_that_is_away(
+def test_a_broker_outage(
     trigger: dict[str, Any],
-    end: Callable[[LocalBroker], None],
+    end: Callable[[Broker], None],
     seconds: float,
-    own_broker: LocalBroker,
+    own_broker: Broker,
     jvm: Jvm,
     tmp_path: Path,
 ) -> None:
@@ -48,14 +48,14 @@ def test_a_broker_that_is_away(
         topics.send(source, range(100))
         topics.wait_received(sink, range(100))
         driver.wait_ready()
-        topics.send(source, range(100, 150))  # some of them are on their way
+        topics.send(source, range(100, 150))  # some of them are not processed yet
         went = time.monotonic()
         end(own_broker)
         report = driver.wait_failure("BrokerUnreachable")
-        print(f"said after {time.monotonic() - went:.0f} s: {report.message}")
+        print(f"reported after {time.monotonic() - went:.0f} s: {report.message}")
         assert report.state is QueryState.RESTARTING
         assert not driver.health.ready
-        time.sleep(max(0.0, went + seconds - time.monotonic()))  # how long it is away
+        time.sleep(max(0.0, went + seconds - time.monotonic()))  # the duration of the outage
         own_broker.start()
         back = time.monotonic()
         topics.send(source, range(150, 250))

@@ -1,6 +1,6 @@
-"""Topics that are deleted, made anew, cut short, grown or missing: nothing of it is silent.
+"""Deleted, recreated, truncated, grown and missing topics are all reported.
 
-Local mode, one JVM. What happens is in docs/failures.md, row by row.
+In local mode, in one JVM. docs/failures.md describes each case.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from testkit.driver.in_process_driver import InProcessDriver, running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, REAL_TIME
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 MODES = [pytest.param(CONTINUOUS, id="continuous"), pytest.param(MICRO_BATCH, id="micro-batch")]
-EAGER = RestartPolicy(1.0, backoff_base=0.1, recheck_interval=0.5)
-"""Looks again soon at what may be cured."""
+FAST_RECHECK = RestartPolicy(1.0, backoff_base=0.1, recheck_interval=0.5)
+"""Rechecks recoverable failures after half a second."""
 
 
 @pytest.fixture
-def eager_watch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The source is looked at every half second instead of every ten."""
+def fast_polling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source is polled every half second instead of every ten seconds."""
     monkeypatch.setattr(watch, "POLL_INTERVAL_SECONDS", 0.5)
     monkeypatch.setattr(watch, "_RETRY_INTERVAL_SECONDS", 0.5)
 
 
-def refused(driver: InProcessDriver, reason: str) -> DriverReport:
-    """The report, once the stream has stopped for that reason and holds nothing."""
+def wait_refused(driver: InProcessDriver, reason: str) -> DriverReport:
+    """Waits until the stream has failed for this reason and has stopped its session."""
     report = driver.wait(
         f"failed for {reason}",
         lambda report: (
@@ -51,14 +51,14 @@ def refused(driver: InProcessDriver, reason: str) -> DriverReport:
 
 
 def read_hundred(topics: Topics, it: ContinuousStream, jvm: Jvm, folder: Path, sink: str) -> None:
-    """A first life that has read a hundred records and committed them all."""
+    """Runs a driver until it has read and committed a hundred records."""
     with running(it, jvm, folder) as driver:
         topics.wait_received(sink, range(100))
         driver.wait("no lag", lambda report: report.committed and report.lag == 0)
 
 
 @pytest.mark.parametrize("trigger", MODES)
-def test_retention_that_overtakes_is_told_in_records(
+def test_lost_records_are_counted(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
     source, sink = topics.make(2), topics.make()
@@ -70,7 +70,7 @@ def test_retention_that_overtakes_is_told_in_records(
         topics.send(source, range(100 + 50 * partition, 150 + 50 * partition), partition=partition)
     topics.delete_before(source, {p: offset + 10 for p, offset in committed[source].items()})
     with running(number_flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
-        failure = refused(driver, "DataLoss").last_failure
+        failure = wait_refused(driver, "DataLoss").last_failure
         assert failure is not None
         assert f"{source} 0: 10 records" in failure.message
         assert "failOnDataLoss" in failure.message
@@ -87,10 +87,10 @@ def test_retention_that_overtakes_is_told_in_records(
 
 
 @pytest.mark.parametrize("trigger", MODES)
-def test_a_topic_made_anew_is_not_taken_for_the_old_one(
+def test_a_recreated_topic_is_not_taken_for_the_old_one(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
-    """Left alone, Spark skips as many records of the new one as it has read of the old one."""
+    """Spark itself skips as many records of the new topic as it has read of the old one."""
     source, sink = topics.make(2), topics.make()
     topics.send(source, range(100))
     read_hundred(topics, number_flow(topics, source, sink, trigger), jvm, tmp_path, sink)
@@ -98,46 +98,46 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one(
     topics.make(2, source)
     topics.send(source, range(100, 400))
     with running(number_flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
-        failure = refused(driver, "DataLoss").last_failure
+        failure = wait_refused(driver, "DataLoss").last_failure
         assert failure is not None
-        assert "made again" in failure.message
+        assert "created again" in failure.message
     accepting = number_flow(topics, source, sink, trigger, of_source={"failOnDataLoss": False})
     with running(accepting, jvm, tmp_path):
         received = topics.wait_received(sink, range(400))
     assert set(received) == set(range(400))
-    # Told once: the checkpoint now speaks of the new topic.
+    # Reported once: the checkpoint now has the offsets of the new topic.
     with running(number_flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
         assert driver.wait_ready().last_failure is None
 
 
-@pytest.mark.usefixtures("eager_watch")
+@pytest.mark.usefixtures("fast_polling")
 @pytest.mark.parametrize("accepts", [True, False], ids=["accepted", "refused"])
 @pytest.mark.parametrize("trigger", MODES)
-def test_a_topic_made_anew_while_the_query_runs(
+def test_a_topic_recreated_while_the_query_runs(
     trigger: dict[str, Any], accepts: bool, topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
-    """Left alone, the continuous engine commits on as if there was nothing to read."""
+    """The continuous engine itself keeps committing as if there were no records."""
     source, sink = topics.make(2), topics.make()
     topics.send(source, range(100))
     it = number_flow(topics, source, sink, trigger, of_source={"failOnDataLoss": not accepts})
-    with running(it, jvm, tmp_path, EAGER) as driver:
+    with running(it, jvm, tmp_path, FAST_RECHECK) as driver:
         topics.wait_received(sink, range(100))
         driver.wait("no lag", lambda report: report.committed and report.lag == 0)
         topics.delete(source)
-        refused(driver, "TopicMissing")
+        wait_refused(driver, "TopicMissing")
         topics.make(2, source)
         topics.send(source, range(100, 400))
         if accepts:
             topics.wait_received(sink, range(400))
             failure = driver.wait_ready().last_failure
         else:
-            failure = refused(driver, "DataLoss").last_failure
+            failure = wait_refused(driver, "DataLoss").last_failure
         assert failure is not None
         assert failure.reason == "DataLoss"
-        assert "made again" in failure.message
+        assert "created again" in failure.message
 
 
-@pytest.mark.usefixtures("eager_watch")
+@pytest.mark.usefixtures("fast_polling")
 @pytest.mark.parametrize("trigger", MODES)
 def test_partitions_grow_under_traffic(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
@@ -159,15 +159,15 @@ def test_partitions_grow_under_traffic(
 
 
 @pytest.mark.parametrize("trigger", [*MODES, pytest.param(REAL_TIME, id="real-time")])
-def test_a_missing_output_topic_is_named_and_waited_for(
+def test_a_missing_output_topic_is_reported_and_waited_for(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
-    """Left alone, the real-time engine hangs, and the others say that something timed out."""
+    """The real-time engine itself hangs, and the others only report a timeout."""
     source, sink = topics.make(), topics.make()
     topics.delete(sink)
     topics.send(source, range(10))
-    with running(number_flow(topics, source, sink, trigger), jvm, tmp_path, EAGER) as driver:
-        failure = refused(driver, "TopicMissing").last_failure
+    with running(number_flow(topics, source, sink, trigger), jvm, tmp_path, FAST_RECHECK) as driver:
+        failure = wait_refused(driver, "TopicMissing").last_failure
         assert failure is not None
         assert failure.permanent
         assert f"the output topic {sink} does not exist" in failure.message
@@ -175,12 +175,14 @@ def test_a_missing_output_topic_is_named_and_waited_for(
         topics.wait_received(sink, range(10))
 
 
-def test_an_output_topic_that_is_deleted_is_named(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+def test_a_deleted_output_topic_is_reported(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
     source, sink = topics.make(), topics.make()
-    with running(number_flow(topics, source, sink, CONTINUOUS), jvm, tmp_path, EAGER) as driver:
+    with running(
+        number_flow(topics, source, sink, CONTINUOUS), jvm, tmp_path, FAST_RECHECK
+    ) as driver:
         driver.wait_ready()
         topics.delete(sink)
         topics.send(source, range(10))
-        refused(driver, "TopicMissing")
+        wait_refused(driver, "TopicMissing")
         topics.make(name=sink)
         topics.wait_received(sink, range(10))

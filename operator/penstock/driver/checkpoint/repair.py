@@ -12,7 +12,8 @@ run would commit its own epoch N under offsets that it has not reached: lost rec
 on and never commits again.
 
 The batch engines write `offsets/N` after batch N - 1, and a restart runs batch N again with the
-same offsets, so these are kept. engine_switch.py repairs what one engine leaves and another cannot read.
+same offsets, so these are kept. engine_switch.py repairs what one engine leaves behind and another
+cannot read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Real checkpoints of each engine, damaged in every way of checkpoint_damage.py, and restarted.
+"""Restarts real checkpoints of each engine after every damage in checkpoint_damage.py.
 
-One run an engine leaves the checkpoint, and records that it has not read. Each case damages a copy,
-goes through the driver's own steps in a session that all of them share, and writes to a topic of
-its own: what comes there is exactly what lies beyond the epoch that the table says it goes on from.
+One run for each engine leaves a checkpoint, and records that it has not read. Each case damages a
+copy, executes the driver's own steps in a shared session, and writes to its own topic. That topic
+then contains exactly the records after the epoch that the table names.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from pyspark.sql import SparkSession
 from penstock.driver.checkpoint.files import Files, kafka_offsets
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.failures import DriverError
-from testkit.driver.bare_query import QUICKLY, Run, bare, newest, total
+from testkit.driver.bare_query import SHORT_EPOCHS, Run, bare, newest, total
 from testkit.driver.checkpoint_damage import ENGINES, TABLE, Damage, Refused
 from testkit.driver.checkpoints import write
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import MICRO_BATCH
 
 LOGS = ("commits", "offsets")
-TRIGGERS: dict[str, dict[str, Any]] = {"continuous": QUICKLY, "microBatch": MICRO_BATCH}
+TRIGGERS: dict[str, dict[str, Any]] = {"continuous": SHORT_EPOCHS, "microBatch": MICRO_BATCH}
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.fixture(scope="module")
@@ -36,19 +36,19 @@ def runs(
     spark: SparkSession, shared: Topics, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Run]:
     return {
-        engine: left_behind(spark, shared, engine, tmp_path_factory.mktemp(engine))
+        engine: run_before_damage(spark, shared, engine, tmp_path_factory.mktemp(engine))
         for engine in ENGINES
     }
 
 
-def left_behind(spark: SparkSession, topics: Topics, engine: str, path: Path) -> Run:
-    """A run of five commits with records in each, and as many records that it has not read."""
+def run_before_damage(spark: SparkSession, topics: Topics, engine: str, path: Path) -> Run:
+    """A run of five commits with records in each, and as many unread records."""
     run = Run.of_five(spark, topics, TRIGGERS[engine], path)
-    return replace(run, files=dict(_numbered_anew(run.files)))
+    return replace(run, files=dict(_renumbered(run.files)))
 
 
-def _numbered_anew(files: Files) -> Iterator[tuple[str, bytes]]:
-    """The epochs at which something was read, numbered from 0 as if there had been no others."""
+def _renumbered(files: Files) -> Iterator[tuple[str, bytes]]:
+    """The epochs that have records, numbered from 0 as if there were no others."""
     first: dict[int, int] = {}
     for n in range(newest(files) + 1):
         first.setdefault(total(kafka_offsets(files[f"offsets/{n}"])), n)
@@ -61,7 +61,7 @@ def _numbered_anew(files: Files) -> Iterator[tuple[str, bytes]]:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("damage", TABLE, ids=lambda each: each.name)
-def test_spark_goes_on_from_where_the_table_says(
+def test_spark_continues_from_where_the_table_says(
     damage: Damage,
     engine: str,
     spark: SparkSession,
@@ -84,7 +84,7 @@ def test_spark_goes_on_from_where_the_table_says(
             newest(run.files) - outcome.back if outcome.commits else None
         )
         running.wait("all", lambda: running.folder.progress.committed_offsets() == run.end)
-    # Of what was lost with all commits, the batch that was planned last runs again.
+    # Without any commit, the newest planned batch runs again.
     onward = newest(run.files) - (outcome.back if outcome.commits else 1)
     offsets = kafka_offsets((tmp_path / "offsets" / str(onward)).read_bytes())
     assert shared.received(sink) == run.beyond(offsets)

@@ -1,4 +1,4 @@
-"""That Spark really does what checkpoint.py says it does, and goes on from what was mended."""
+"""Spark's behaviour on unrepaired checkpoints, and its continuation from repaired ones."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 
-def test_offsets_that_were_never_committed_are_not_believed(
-    topics: Topics, jvm: Jvm, tmp_path: Path
-) -> None:
-    """Left alone, Spark commits its next epoch under them: ten records would never be read."""
+def test_uncommitted_offsets_lose_no_records(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    """Without the repair Spark commits its next epoch under them, and skips ten records."""
     source, sink = topics.make(1), topics.make()
     flow = number_flow(topics, source, sink)
     topics.send(source, range(10))
@@ -38,8 +36,8 @@ def test_offsets_that_were_never_committed_are_not_believed(
         assert json.loads(planted.read_text().splitlines()[-1]) == {source: {"0": 10}}
 
 
-def test_a_torn_tail_is_mended(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
-    """Through the whole driver, which says so. What else can be torn is in test_real_damage.py."""
+def test_torn_offsets_are_repaired_and_reported(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    """With the whole driver. test_checkpoint_damage.py has all kinds of damage."""
     source, sink = topics.make(1), topics.make()
     flow = number_flow(topics, source, sink, {"continuous": {"checkpointInterval": "200ms"}})
     topics.send(source, range(10))

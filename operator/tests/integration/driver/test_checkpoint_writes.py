@@ -1,4 +1,4 @@
-"""The writes of a real run, cut anywhere: mended in every case, and gone on from by real Spark."""
+"""Interrupts the writes of a real run anywhere, repairs the result, and restarts Spark on it."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from penstock.driver.checkpoint.files import Files, kafka_offsets
 from penstock.driver.checkpoint.folder import deletion_group
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.kafka.offsets import Offsets
-from testkit.driver.bare_query import QUICKLY, Run, bare, newest
+from testkit.driver.bare_query import SHORT_EPOCHS, Run, bare, newest
 from testkit.driver.checkpoint_writes import Write, cut, listings, watching, writes
 from testkit.driver.checkpoints import apply_plan, names, write
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import ASYNC, MICRO_BATCH
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 TRIGGERS: dict[str, dict[str, Any]] = {
-    "continuous": QUICKLY, "microBatch": MICRO_BATCH, "async": ASYNC
+    "continuous": SHORT_EPOCHS, "microBatch": MICRO_BATCH, "async": ASYNC
 }  # fmt: skip
-# Two files' worth. (Where the very first commits are all torn, the start is refused.)
+# The operations of two files. (If all of the first commits are torn, the start is refused.)
 WINDOW = 8
 STARTS = 6
 
 
 @dataclass(frozen=True)
 class Written:
-    """A run, and what it wrote."""
+    """A run and its writes."""
 
     run: Run = field(repr=False)
     spec: StreamSpec = field(repr=False)
@@ -47,7 +47,7 @@ class Written:
     writes: list[Write] = field(repr=False)
 
     def newest_sure(self, at: int) -> int | None:
-        """The newest commit that lies outside the window of a cut."""
+        """The newest commit that an interruption at `at` cannot damage."""
         sure = cut(self.writes, max(0, at - WINDOW), 0, random.Random(0))
         epochs = [n for n in range(newest(self.run.files) + 1) if f"commits/{n}" in sure]
         return max(epochs, default=None)
@@ -60,7 +60,7 @@ def written(
     shared: Topics,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Written:
-    """Checked against what was seen of the run while it wrote."""
+    """The writes, checked against listings of the folder during the run."""
     trigger, path = TRIGGERS[request.param], tmp_path_factory.mktemp(request.param)
     with watching(path) as watch:
         run = Run.of_five(spark, shared, trigger, path)
@@ -76,7 +76,7 @@ def written(
 
 
 def known(done: list[Write]) -> set[str]:
-    """The names that the writes are about. A stop may take back what was still being written."""
+    """The names in the writes. A stop may remove a file that was still being written."""
     return {name for _, listing in listings(done) for name in listing}
 
 
@@ -84,17 +84,17 @@ def known(done: list[Write]) -> set[str]:
 @given(st.randoms(use_true_random=False), st.sampled_from([0, WINDOW]))
 def check_cuts(written: Written, rng: random.Random, window: int) -> None:
     at = rng.randrange(len(written.writes) + 1)
-    check_mending(written, cut(written.writes, at, window, rng), written.newest_sure(at), rng)
+    check_repair(written, cut(written.writes, at, window, rng), written.newest_sure(at), rng)
 
 
-def check_mending(
+def check_repair(
     written: Written, files: Files, sure: int | None, rng: random.Random
 ) -> dict[str, bytes]:
-    """The invariants of a mending; returns what it leaves."""
+    """Checks the invariants of a repair; returns the repaired files."""
     real = written.run.files
     repair = plan(files, written.spec)
     after = apply_plan(files, repair)
-    # Behind nothing that is sure, and ahead of nothing: on a whole commit with its own offsets.
+    # Not before a commit that is certain, and always at a whole commit with its own offsets.
     assert sure is None or (repair.epoch is not None and repair.epoch >= sure)
     if repair.epoch is not None:
         for log in ("commits", "offsets"):
@@ -106,11 +106,11 @@ def check_mending(
         int(path.removeprefix("offsets/")) for path in names(after) if "offsets/" in path
     )
     last = planned[-1] if planned else 0
-    if written.trigger is QUICKLY:
+    if written.trigger is SHORT_EPOCHS:
         assert last == (repair.epoch or 0)
     elif written.trigger is MICRO_BATCH:
         assert last == 0 or last - 1 in planned
-    # It is done once, also if it was cut short.
+    # It happens once, also after an interruption.
     again = plan(after, written.spec)
     assert (again.delete, again.epoch, again.write) == ((), repair.epoch, {})
     half = dict(files)
@@ -124,14 +124,14 @@ def check_mending(
     return after
 
 
-def test_the_writes_of_a_real_run_cut_anywhere_are_mended(written: Written) -> None:
+def test_the_interrupted_writes_of_a_real_run_are_repaired(written: Written) -> None:
     check_cuts(written)
 
 
-def test_spark_goes_on_from_the_writes_of_a_real_run_cut_anywhere(
+def test_spark_continues_from_the_interrupted_writes_of_a_real_run(
     written: Written, spark: SparkSession, shared: Topics, tmp_path: Path
 ) -> None:
-    """None lost: what comes out is all that lies beyond the commit gone on from."""
+    """The output is everything after the commit that the query continues from."""
     seed = int(os.environ.get("PENSTOCK_SEED") or random.randrange(2**32))
     print(f"PENSTOCK_SEED={seed}")
     rng = random.Random(seed)
@@ -144,19 +144,20 @@ def test_spark_goes_on_from_the_writes_of_a_real_run_cut_anywhere(
         flow = number_flow(shared, written.run.source, sink, written.trigger)
         with bare(spark, flow, path) as running:
             epoch = running.repair.epoch
-            wanted = set(written.run.beyond(onward(files, running.repair)))
+            wanted = set(written.run.beyond(continues_from(files, running.repair)))
             running.wait(f"all beyond {epoch}", partial(_has, shared, sink, wanted))
-        twice = sum(shared.received(sink).values()) - len(wanted)
+        duplicates = sum(shared.received(sink).values()) - len(wanted)
         print(
-            f"cut at {at} of {len(written.writes)}, window {window}: on from {epoch}, {twice} more"
+            f"cut at {at} of {len(written.writes)}, window {window}: "
+            f"continues from {epoch}, {duplicates} duplicates"
         )
 
 
-def onward(files: Files, repair: RepairPlan) -> Offsets | None:
-    """Where a query goes on from: the newest commit, or where the newest planned batch begins.
+def continues_from(files: Files, repair: RepairPlan) -> Offsets | None:
+    """The offsets that a query continues from: the newest commit, or the newest planned batch.
 
-    That may be beyond the commit: what lies before a planned batch is done, whatever became of the
-    files that said so.
+    A planned batch may be after the commit: all batches before it are done, even if their files are
+    lost.
     """
     after = apply_plan(files, repair)
     planned = sorted(n for n in range(1000) if f"offsets/{n}" in after)

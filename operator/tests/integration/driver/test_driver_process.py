@@ -19,7 +19,7 @@ from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import stream
 from testkit.wait import wait_for
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 
 def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(
@@ -38,7 +38,7 @@ def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(
         assert "137" in failure.message
         with driver(flow, tmp_path, class_path) as second:
             second.wait_ready()
-    # Both are over; what the second had not committed is replayed by a third.
+    # Both have ended; the third replays what the second has not committed.
     numbers = range(sent[0])
     with driver(flow, tmp_path, class_path) as third:
         received = topics.wait_received(sink, numbers)
@@ -54,16 +54,16 @@ def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(
         if (" WARN " in line or " ERROR " in line)
         and not any(expected in line for expected in EXPECTED_WARNINGS)
     ]
-    # Neither a warning for each record, nor one for each task that a stop ends.
+    # No warning for each record, and none for each task that a stop ends.
     assert loud == []
     steps = [json.loads(line)["message"] for line in lines if line.startswith("{")]
     assert steps[-2:] == ["stopping", "stopped"]
 
 
-def test_a_stop_before_it_has_begun_is_clean(class_path: str, tmp_path: Path) -> None:
-    """While Python imports, and while the JVM starts."""
-    told = ("-X", "importtime", "-m", "penstock.driver")
-    with driver(stream(), tmp_path, class_path, *told) as importing:
+def test_a_stop_during_the_start_is_clean(class_path: str, tmp_path: Path) -> None:
+    """During the imports of Python, and during the start of the JVM."""
+    with_import_log = ("-X", "importtime", "-m", "penstock.driver")
+    with driver(stream(), tmp_path, class_path, *with_import_log) as importing:
         wait_for("importing", lambda: "pydantic" in importing.log.read_text())
         assert importing.stop(30) == 0
     with driver(stream(), tmp_path, class_path) as starting:
@@ -71,8 +71,8 @@ def test_a_stop_before_it_has_begun_is_clean(class_path: str, tmp_path: Path) ->
         assert starting.stop(30) == 0
 
 
-def test_a_driver_waits_until_the_one_before_it_is_gone(class_path: str, tmp_path: Path) -> None:
-    """As after a pod was deleted by force. It is the JVM that writes, whoever has started it."""
+def test_a_driver_waits_until_the_previous_one_is_gone(class_path: str, tmp_path: Path) -> None:
+    """As after the forced deletion of a pod. The JVM inherits the lock, because it writes."""
     with driver(stream(), tmp_path, class_path) as first:
         first.wait_ready()
         jvm = first.jvm
@@ -82,15 +82,15 @@ def test_a_driver_waits_until_the_one_before_it_is_gone(class_path: str, tmp_pat
             os.kill(jvm, signal.SIGSTOP)
             first.process.kill()
             first.process.wait()
-            with pytest.raises(DriverError, match="another driver"):
+            with pytest.raises(DriverError, match="Another driver"):
                 lock.acquire(tmp_path / "checkpoint", 0)
             assert second.children == []
             os.kill(jvm, signal.SIGKILL)
             second.wait_ready()
 
 
-def test_an_end_of_restarts_holds_across_processes(class_path: str, tmp_path: Path) -> None:
-    """The kubelet would start a container whose JVM dies for ever."""
+def test_max_attempts_holds_across_processes(class_path: str, tmp_path: Path) -> None:
+    """The kubelet restarts a container whose JVM crashes without limit."""
     once = stream(restart={"maxAttempts": 1})
     with driver(once, tmp_path, class_path) as first:
         first.wait_ready()
@@ -106,7 +106,7 @@ def test_an_end_of_restarts_holds_across_processes(class_path: str, tmp_path: Pa
         third.wait_ready()
 
 
-def test_a_spec_that_cannot_be_read_ends_the_process(tmp_path: Path) -> None:
+def test_an_unreadable_spec_ends_the_process(tmp_path: Path) -> None:
     (tmp_path / "stream.yaml").write_text("kind: ContinuousStream\n")
     done = subprocess.run(
         [sys.executable, "-m", "penstock.driver", tmp_path / "stream.yaml", "--checkpoint", "x"],

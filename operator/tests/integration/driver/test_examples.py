@@ -109,7 +109,7 @@ public class Shout implements org.apache.spark.sql.api.java.UDF1<String, String>
 
 @pytest.fixture(scope="module")
 def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example's jar, built as its Dockerfile does, with a Java function beside."""
+    """The example's jar, built as in its Dockerfile, and a Java function in it."""
     folder = tmp_path_factory.mktemp("jar")
     (folder / "Shout.java").write_text(UDF)
     files = [FOLDER / "custom-source" / "NetcatSource.java", folder / "Shout.java"]
@@ -126,7 +126,7 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def url(jar: Path) -> Iterator[str]:
-    """Where the jar can be fetched over HTTP, from this machine only."""
+    """The jar's URL on an HTTP server on loopback."""
     handler = functools.partial(SimpleHTTPRequestHandler, directory=str(jar.parent))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -138,7 +138,7 @@ def url(jar: Path) -> Iterator[str]:
 
 @pytest.fixture
 def netcat(topics: Topics, url: str) -> Iterator[tuple[ContinuousStream, str]]:
-    """The custom source's example with a server to read from, and its sink."""
+    """The custom source's example with a server to read from, and its sink's topic."""
     sink = topics.make(1)
     with lines("one", "two") as port:
         made = example(
@@ -158,7 +158,7 @@ def netcat(topics: Topics, url: str) -> Iterator[tuple[ContinuousStream, str]]:
 def test_a_data_source_and_a_function_in_java(
     netcat: tuple[ContinuousStream, str], topics: Topics, class_path: str, tmp_path: Path
 ) -> None:
-    """In a process of its own: dependencies must be known when its JVM starts."""
+    """In its own process: the JVM must know the dependencies when it starts."""
     stream, sink = netcat
     with driver(stream, tmp_path, class_path) as process:
         process.wait_ready()
@@ -195,9 +195,9 @@ class Reader(SimpleDataSourceStreamReader):
 def test_a_data_source_in_python(
     topics: Topics, class_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From a module that the image holds; in micro-batches, which is where Spark takes it.
+    """From a module in the image, in micro-batches: Spark supports it in no other mode.
 
-    In the driver's own Python, whatever the first python3 of the path is.
+    It runs in the driver's own Python, whatever the first python3 of the path is.
     """
     other = tmp_path / "bin" / "python3"
     other.parent.mkdir()

@@ -1,13 +1,16 @@
-"""Executors of their own: waited for, lost, added, let go. On a Kubernetes of one file."""
+"""Executors in their own processes, on a fake Kubernetes: awaited, lost, added, released."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from penstock.api.quantities import amount
 from penstock.contract.driver_report import QueryState
 from penstock.contract.naming import stream_labels
 from penstock.driver.environment import PodEnvironment
@@ -18,7 +21,7 @@ from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.wait import wait_for
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
@@ -29,25 +32,43 @@ def kubelet(class_path: str, tmp_path: Path) -> Iterator[Kubelet]:
     one.close()
 
 
-# Polls instead of watches: the API server of one file has no watch.
+# Polls instead of watches: the fake API server has no watch.
 POLLING = {
     "spark.kubernetes.executor.enableApiWatcher": "false",
     "spark.kubernetes.executor.apiPollingInterval": "1s",
 }
 
 
+# Spark splits the memory into heap and overhead, and requests their sum.
+SMALL: dict[str, Any] = {
+    "resources": {
+        "requests": {"cpu": "100m", "memory": "900Mi"},
+        "limits": {"cpu": 2, "memory": "900Mi"},
+    }
+}
+
+
+def amounts(resources: dict[str, Any]) -> dict[tuple[str, str], Decimal]:
+    """Requests and limits as numbers, because Spark has its own spelling of a quantity."""
+    return {
+        (kind, name): amount(each)
+        for kind, quantities in resources.items()
+        for name, each in quantities.items()
+    }
+
+
 def pod(kubelet: Kubelet, folder: Path) -> PodEnvironment:
-    """The pod of the driver."""
+    """The driver pod."""
     return PodEnvironment(
         "numbers-driver-0", "127.0.0.1", "payments", "hash",
         checkpoint=folder / "checkpoint", api_server=kubelet.url,
     )  # fmt: skip
 
 
-def test_one_core_of_two_is_said_and_the_other_one_is_waited_for(
+def test_a_missing_core_is_reported_and_waited_for(
     kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
-    """Left alone, Spark runs one partition and starves the other without a word."""
+    """Spark itself would run one partition and silently ignore the other."""
     source, sink = topics.make(2), topics.make()
     topics.send(source, range(100))
     kubelet.room = 1
@@ -75,19 +96,21 @@ def test_one_core_of_two_is_said_and_the_other_one_is_waited_for(
         assert driver.last.query_restarts == 0
 
 
-def test_executors_are_waited_for_lost_added_and_let_go(
+def test_executors_are_waited_for_lost_added_and_released(
     kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
     source, sink = topics.make(2), topics.make()
-    kubelet.add("numbers-exec-1", stream_labels("numbers", "executor"))  # an earlier incarnation's
+    kubelet.add(
+        "numbers-exec-1", stream_labels("numbers", "executor")
+    )  # of an earlier driver process
     kubelet.room = 0
     with running(
-        number_flow(topics, source, sink, sparkConf=POLLING),
+        number_flow(topics, source, sink, sparkConf=POLLING, executor=SMALL),
         jvm,
         pod(kubelet, tmp_path),
         api=Api(kubelet.url, "payments"),
     ) as driver:
-        # Short of cores: nothing starts, and it says so.
+        # Without cores nothing starts, and the state shows it.
         report = driver.wait(
             "short of cores",
             lambda report: report.state is QueryState.WAITING_FOR_CORES and len(kubelet.made) == 2,
@@ -99,7 +122,7 @@ def test_executors_are_waited_for_lost_added_and_let_go(
         topics.send(source, range(100))
         topics.wait_received(sink, range(100))
 
-        # One lost: the query fails, the executor comes back, the query goes on.
+        # One executor is lost: the query fails, the executor is replaced, the query restarts.
         kubelet.kill(kubelet.executors()[0])
         topics.send(source, range(100, 200))
         driver.wait("a restart", lambda report: report.query_restarts >= 1 and report.committed)
@@ -108,7 +131,7 @@ def test_executors_are_waited_for_lost_added_and_let_go(
         assert driver.last.last_failure.reason == "ExecutorLost"
         topics.wait_received(sink, range(200))
 
-        # One more partition: an executor first, then all of them go on.
+        # One more partition: first an executor for it, then the query restarts.
         restarts = driver.last.query_restarts
         topics.grow(source, 3)
         driver.wait(
@@ -121,7 +144,7 @@ def test_executors_are_waited_for_lost_added_and_let_go(
         last = kubelet.made[-1]
     wait_for("no executor", lambda: not kubelet.executors())
 
-    # So the driver needs rights on pods and on nothing else.
+    # So the driver needs rights on pods only.
     assert kubelet.used == {"pods"}
     spec = last["spec"]
     (container,) = spec["containers"]
@@ -129,6 +152,7 @@ def test_executors_are_waited_for_lost_added_and_let_go(
     assert stream_labels("numbers", "executor").items() <= labels.items()
     assert last["metadata"]["name"].startswith("numbers-exec-")
     assert last["metadata"]["ownerReferences"][0]["uid"] == "numbers-driver-0"
+    assert amounts(container["resources"]) == amounts(SMALL["resources"])
     assert spec["serviceAccountName"] == "numbers-driver"
     assert spec["automountServiceAccountToken"] is False
     assert spec["securityContext"]["runAsNonRoot"] is True

@@ -1,4 +1,4 @@
-"""The numbers of a real query: what they say is what was sent."""
+"""The metrics of a real query match the records that were sent."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from testkit.streams.streams import CONTINUOUS, MICRO_BATCH
 from testkit.wait import wait_for
 from tests.unit.driver.reporting.test_metrics import numbers
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH], ids=["continuous", "micro-batch"])
-def test_numbers(topics: Topics, jvm: Jvm, tmp_path: Path, trigger: dict[str, Any]) -> None:
+def test_metrics_of_a_real_query(
+    topics: Topics, jvm: Jvm, tmp_path: Path, trigger: dict[str, Any]
+) -> None:
     source, sink = topics.make(), topics.make()
     flow = number_flow(topics, source, sink, trigger)
     began = time.time()

@@ -1,4 +1,4 @@
-"""Every engine of Spark with a real broker, and one checkpoint that goes from one to the other."""
+"""Every engine of Spark with a real broker, and one checkpoint that all engines use in turn."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from testkit.streams.streams import (
     stream,
 )
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 
-# In an order that has every switch that differs, most of them both ways.
+# This order has every kind of switch, most of them in both directions.
 ORDER = {
     "continuous": CONTINUOUS, "to microBatch": MICRO_BATCH, "to continuous": CONTINUOUS,
     "to microBatch + async": ASYNC, "to microBatch, async off": MICRO_BATCH,
@@ -41,12 +41,12 @@ ORDER = {
 
 
 def test_one_checkpoint_through_every_engine(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
-    """Any query can be restarted with any trigger, in full flow: nothing is lost on the way.
+    """Any query can be restarted with any trigger under traffic, and loses nothing.
 
-    What comes twice is what the stop interrupted: an epoch of the continuous engine, a batch of the
-    others.
+    Duplicates are the records that a stop interrupted: an epoch of the continuous engine, or a
+    batch of the others.
     """
-    source, sink, twice = topics.make(), topics.make(), 0
+    source, sink, duplicates = topics.make(), topics.make(), 0
     with traffic(topics, source) as sent:
         for switch, trigger in ORDER.items():
             with running(number_flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
@@ -56,34 +56,34 @@ def test_one_checkpoint_through_every_engine(topics: Topics, jvm: Jvm, tmp_path:
                 assert driver.last.query_restarts == 0, switch
                 repair = driver.last.last_repair
             received = topics.received(sink)
-            before, twice = twice, sum(received.values()) - len(received)
+            before, duplicates = duplicates, sum(received.values()) - len(received)
             assert repair is None or repair.cause is not Cause.DAMAGE, repair
             print(
-                f"{switch}: {sent[0]} sent, {twice - before} came twice; "
-                f"{repair.message if repair else 'nothing to mend'}"
+                f"{switch}: {sent[0]} sent, {duplicates - before} duplicates; "
+                f"{repair.message if repair else 'no repair'}"
             )
     last = number_flow(topics, source, sink, MICRO_BATCH)
     with running(last, jvm, tmp_path):
         received = topics.wait_received(sink, range(sent[0]))
-    print(f"{sent[0]} sent, 0 lost, {sum(received.values()) - len(received)} came twice in all")
+    print(f"{sent[0]} sent, 0 lost, {sum(received.values()) - len(received)} duplicates in total")
 
 
 def _is_beyond(epoch: int, report: DriverReport) -> bool:
     return report.epoch is not None and report.epoch > epoch
 
 
-# So long that several batches fall between two that are written down.
-SLOWLY = {"microBatch": {"asyncProgress": {"checkpointInterval": "1s"}}}
+# So long that several batches run between two that are written to the logs.
+LONG_INTERVAL = {"microBatch": {"asyncProgress": {"checkpointInterval": "1s"}}}
 
 
-def test_asynchronous_progress_off_on_an_idle_topic(
+def test_async_progress_is_turned_off_on_an_idle_topic(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
-    """On, off, on, off: Spark's own procedure would wait for two batches, and nothing comes."""
+    """On, off, on, off: Spark's own procedure would wait for two batches, which never run."""
     source, sink, sent = topics.make(), topics.make(), 0
     folder = CheckpointFolder(tmp_path)
     for _ in range(2):
-        with running(number_flow(topics, source, sink, SLOWLY), jvm, tmp_path) as driver:
+        with running(number_flow(topics, source, sink, LONG_INTERVAL), jvm, tmp_path) as driver:
             assert driver.wait_ready().query_restarts == 0
             for _ in range(300):
                 topics.send(source, range(sent, sent + 5))
@@ -97,7 +97,7 @@ def test_asynchronous_progress_off_on_an_idle_topic(
             repair = driver.last.last_repair
             assert repair is not None
             assert (repair.reason, repair.cause) == ("AsyncGap", Cause.SWITCH)
-            # And what comes then comes out.
+            # New records are processed.
             topics.send(source, range(sent, sent + 10))
             sent += 10
             topics.wait_received(sink, range(sent))
@@ -112,7 +112,7 @@ def _has_gap(folder: CheckpointFolder) -> bool:
 
 @dataclass(frozen=True)
 class Crashed:
-    """What a query with asynchronous progress left when it was killed."""
+    """The state after a query with asynchronous progress was killed."""
 
     checkpoint: Path
     source: str
@@ -122,7 +122,7 @@ class Crashed:
 
 @pytest.fixture(scope="module")
 def crashed(shared: Topics, class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Crashed:
-    """In full flow, at a moment when batches were planned and not committed."""
+    """Kills a query under traffic, while it has planned batches that are not committed."""
     source, sink = shared.make(), shared.make()
     folder = tmp_path_factory.mktemp("crashed")
     checkpoint = CheckpointFolder(folder / "checkpoint")
@@ -139,7 +139,7 @@ def crashed(shared: Topics, class_path: str, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.mark.parametrize("trigger", [MICRO_BATCH, CONTINUOUS], ids=["off", "continuous"])
-def test_asynchronous_progress_off_after_a_crash(
+def test_async_progress_is_turned_off_after_a_crash(
     shared: Topics, jvm: Jvm, tmp_path: Path, trigger: dict[str, Any], crashed: Crashed
 ) -> None:
     folder = Path(shutil.copytree(crashed.checkpoint, tmp_path / "checkpoint"))
@@ -164,7 +164,7 @@ def test_an_idle_micro_batch_query_is_ready(topics: Topics, jvm: Jvm, tmp_path: 
         assert driver.runtime.observe().batch_running is False
 
 
-def test_available_now_completes_and_holds_nothing(
+def test_available_now_completes_and_stops_the_session(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
     source, sink = topics.make(), topics.make()
@@ -205,7 +205,7 @@ def test_an_aggregate_with_a_watermark(topics: Topics, jvm: Jvm, tmp_path: Path)
         assert report.last_failure.reason == "StateOfAnotherQuery"
 
 
-def test_what_only_another_mode_takes_is_refused(jvm: Jvm, tmp_path: Path) -> None:
+def test_a_source_without_portable_offsets_refuses_another_mode(jvm: Jvm, tmp_path: Path) -> None:
     """Rate has offsets of its own for each engine: said at once, not met in a loop."""
     with running(stream(RATE), jvm, tmp_path) as driver:
         driver.wait_ready()

@@ -1,4 +1,4 @@
-"""The driver with real Spark and a real broker, in one JVM: its life, its failures, its end."""
+"""The driver with real Spark and a real broker in one JVM: start, failures, restart, stop."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import RATE, kafka_sink, kafka_source, stream
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 
-def test_records_flow_and_a_restart_goes_on(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+def test_records_flow_and_a_restart_continues(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
     source, sink = topics.make(), topics.make()
     flow = stream(
         kafka_source(topics.bootstrap, topics=[source]), kafka_sink(topics.bootstrap, topic=sink)
     )
-    topics.send(source, range(-5, 0))  # before the first start, which begins at the latest
+    topics.send(source, range(-5, 0))  # before the first start, which reads from the latest
     with running(flow, jvm, tmp_path) as driver:
         first = driver.wait_ready()
         assert (first.partitions, first.cores, first.registered_cores) == (2, 2, 2)
         topics.send(source, range(100))
         topics.wait_received(sink, range(100))
-        driver.wait("no lag", lambda report: report.lag == 0)
+        current = driver.wait("no lag", lambda report: report.lag == 0)
+        offsets = current.committed_offsets or []
+        assert [(each.topic, each.partition) for each in offsets] == [(source, 0), (source, 1)]
+        assert sum(each.offset for each in offsets) == 105
         states = [report.state for report in driver.reports]
         assert states[0] is QueryState.STARTING
         assert states[-1] is QueryState.RUNNING
@@ -39,8 +42,10 @@ def test_records_flow_and_a_restart_goes_on(topics: Topics, jvm: Jvm, tmp_path: 
     assert set(received) == set(range(200))
 
 
-def test_latest_means_the_first_start_ever(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
-    """Spark would begin at the end of the topic again at each start until there is a commit."""
+def test_latest_is_resolved_at_the_first_start_only(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Spark would start at the end of the topic again at each start until there is a commit."""
     source, sink = topics.make(), topics.make()
     flow = stream(
         kafka_source(topics.bootstrap, topics=[source]),
@@ -72,7 +77,7 @@ def test_a_missing_topic_is_waited_for(topics: Topics, jvm: Jvm, tmp_path: Path)
         topics.wait_received(sink, range(10))
 
 
-def test_an_aggregate_is_refused_and_holds_nothing(jvm: Jvm, tmp_path: Path) -> None:
+def test_an_aggregate_is_refused_and_the_session_stops(jvm: Jvm, tmp_path: Path) -> None:
     sql = "SELECT count(*) AS value FROM source"
     with running(stream(transform={"sql": sql}), jvm, tmp_path) as driver:
         report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)

@@ -1,4 +1,4 @@
-"""Every way of naming what is read from Kafka and where it begins, and Python of a ConfigMap."""
+"""All fields that choose topics and start positions in Kafka, and Python from a ConfigMap."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics
 from testkit.streams.streams import kafka_sink, stream
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 
 def reading(topics: Topics, what: dict[str, Any], sink: str, **spec: Any) -> ContinuousStream:
-    """A stream from what is named to a topic."""
+    """A stream from `what` to a topic."""
     return stream(
         {"kafka": {"bootstrapServers": topics.bootstrap, **what}},
         kafka_sink(topics.bootstrap, topic=sink, **spec.pop("to", {})),
@@ -30,7 +30,7 @@ def reading(topics: Topics, what: dict[str, Any], sink: str, **spec: Any) -> Con
 
 
 def test_topics_by_pattern(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
-    """No topic matches at first; those that do are counted together."""
+    """No topic matches at first; the partitions of all matching topics are counted together."""
     prefix, sink = topics.make(), topics.make()
     flow = reading(topics, {"topicPattern": f"{prefix}-.*", "startingOffsets": "earliest"}, sink)
     with running(flow, jvm, tmp_path, RestartPolicy(1.0, recheck_interval=0.5)) as driver:
@@ -112,7 +112,7 @@ def test_python_of_a_config_map(topics: Topics, jvm: Jvm, tmp_path: Path) -> Non
         ("x = 1\n", "has no f"),
     ],
 )
-def test_python_that_fails_is_told_with_its_line(
+def test_failing_python_is_reported_with_its_line(
     inline: str, words: str, jvm: Jvm, tmp_path: Path
 ) -> None:
     broken = stream(transform={"python": {"function": "broken:f", "inline": inline}})

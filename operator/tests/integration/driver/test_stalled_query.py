@@ -1,4 +1,4 @@
-"""A query, and a JVM, that are stuck without a word: found, and started again."""
+"""A stalled query and a hung JVM, which no exception reports, are found and restarted."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import RATE, stream
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 
-def test_a_swallowed_commit_failure_is_found_and_mended(
+def test_a_swallowed_commit_failure_restarts_the_query(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
-    """Left alone the query runs on, planning epochs, and never commits again."""
+    """Without a restart the query keeps planning epochs and never commits again."""
     source, sink = topics.make(1), topics.make()
     flow = number_flow(topics, source, sink, {"continuous": {"checkpointInterval": "200ms"}})
     folder = CheckpointFolder(tmp_path)
@@ -44,8 +44,8 @@ def test_a_swallowed_commit_failure_is_found_and_mended(
     assert json.dumps(COMMITS_STUCK) in report.model_dump_json()
 
 
-# A driver whose every step may take five seconds.
-HURRIED = """
+# A driver with a step timeout of five seconds.
+SHORT_TIMEOUT = """
 import sys
 from dataclasses import replace
 from penstock.driver import main
@@ -55,9 +55,9 @@ sys.exit(main.main())
 """
 
 
-def test_a_jvm_that_no_longer_answers_is_ended(class_path: str, tmp_path: Path) -> None:
-    """A call into it would wait for ever; its end is told as what it was."""
-    with driver(stream(RATE), tmp_path, class_path, "-c", HURRIED) as process:
+def test_a_jvm_that_does_not_answer_is_killed(class_path: str, tmp_path: Path) -> None:
+    """A call into it never returns. The termination message gives the reason."""
+    with driver(stream(RATE), tmp_path, class_path, "-c", SHORT_TIMEOUT) as process:
         process.wait_ready()
         os.kill(process.jvm, signal.SIGSTOP)
         assert process.process.wait(60) == 1

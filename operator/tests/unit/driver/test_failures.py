@@ -1,4 +1,4 @@
-"""Exceptions -> reasons, as a table. The chains are those that Spark 4.2 and Kafka 3.9 throw."""
+"""The reasons of exceptions, with the chains of causes that Spark 4.2 and Kafka 3.9 throw."""
 
 import re
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ ABORTED = ExceptionInfo(
 
 
 def kafka_error(name: str, parents: tuple[str, ...]) -> ExceptionInfo:
-    return ExceptionInfo((f"org.apache.kafka.common.errors.{name}", *parents), "what Kafka says")
+    return ExceptionInfo((f"org.apache.kafka.common.errors.{name}", *parents), "Kafka's message")
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def kafka_error(name: str, parents: tuple[str, ...]) -> ExceptionInfo:
             "UnsupportedOperation", True, False,
         ),
         (
-            [ExceptionInfo(("org.apache.spark.sql.catalyst.parser.ParseException", *ANALYSIS), "bad",
-                  "PARSE_SYNTAX_ERROR")],
+            [ExceptionInfo(("org.apache.spark.sql.catalyst.parser.ParseException", *ANALYSIS),
+                           "bad", "PARSE_SYNTAX_ERROR")],
             "ParseSyntaxError", True, False,
         ),
         (
@@ -80,11 +80,12 @@ def kafka_error(name: str, parents: tuple[str, ...]) -> ExceptionInfo:
             "DataLoss", True, False,
         ),
         (
-            [WRAPPER, ExceptionInfo(("org.apache.spark.SparkRuntimeException", *RUNTIME), "other state",
-                           "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA")],
+            [WRAPPER, ExceptionInfo(("org.apache.spark.SparkRuntimeException", *RUNTIME),
+                                    "other state",
+                                    "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA")],
             "StateOfAnotherQuery", True, False,
         ),
-        # Not yet known whether records are gone: the next start finds out.
+        # The next start finds out whether records are lost.
         (
             [WRAPPER, ABORTED, ExceptionInfo(
                 ("org.apache.kafka.clients.consumer.OffsetOutOfRangeException",
@@ -116,18 +117,20 @@ def test_the_operation_is_named() -> None:
     assert "\n" not in failure.message
 
 
-def test_a_records_contents_are_never_repeated() -> None:
-    """An ANSI cast error quotes the value that it could not cast."""
+def test_the_contents_of_a_record_are_never_shown() -> None:
+    """The message of an ANSI cast error contains the value."""
     classes = ("org.apache.spark.SparkNumberFormatException", *RUNTIME)
-    link = ExceptionInfo(classes, "The value 'card 4111' of the type STRING", "CAST_INVALID_INPUT")
-    failure = classify([WRAPPER, ABORTED, link])
+    exception = ExceptionInfo(
+        classes, "The value 'card 4111' of the type STRING", "CAST_INVALID_INPUT"
+    )
+    failure = classify([WRAPPER, ABORTED, exception])
     assert failure.reason == "CastInvalidInput"
     assert "4111" not in failure.message
     assert failure.maybe_poison
     assert not failure.permanent
 
 
-def test_an_exception_of_our_own_making() -> None:
+def test_a_python_exception_is_transient() -> None:
     failure = classify_exception(ValueError("spec.source names no source"))
     assert failure.reason == "Value"
     assert not failure.permanent
@@ -139,7 +142,7 @@ NAMES = st.from_regex(r"[A-Za-z_$.0-9]{1,40}", fullmatch=True)
 @given(
     st.lists(st.builds(ExceptionInfo, st.tuples(NAMES), st.text(), st.none() | NAMES), max_size=5)
 )
-def test_whatever_is_thrown_can_be_reported(chain: list[ExceptionInfo]) -> None:
+def test_any_exception_can_be_reported(chain: list[ExceptionInfo]) -> None:
     failure = classify(chain).to_status(datetime.now(UTC))
     assert re.fullmatch(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", failure.reason)
     assert len(failure.message) < 2000

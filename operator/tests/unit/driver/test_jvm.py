@@ -1,4 +1,4 @@
-"""The JVM's command line, environment and end, without a JVM."""
+"""The JVM's command line, environment and exit codes, without a JVM."""
 
 import pytest
 
@@ -10,17 +10,17 @@ from testkit.streams.streams import stream
 def test_command() -> None:
     command = jvm.command(768, "/jars/*", ["-XX:SharedArchiveFile=/x.jsa"])
     assert "-Xmx768m" in command
-    # A driver that is out of heap ends, so that the kubelet makes a new one.
+    # A driver without free heap exits, so that the kubelet restarts it.
     assert "-XX:+ExitOnOutOfMemoryError" in command
     assert "-XX:SharedArchiveFile=/x.jsa" in command
     *jars, further = command[command.index("-cp") + 1].split(":")
     assert further == "/jars/*"
-    # In one order wherever it runs: an archive of classes is good for no other.
+    # Always in the same order, because an archive of classes works only with that order.
     assert jars == sorted(jars)
     assert any("spark-core" in jar for jar in jars)
 
 
-def test_a_driver_that_only_coordinates_starts_quickly_with_the_users_collector() -> None:
+def test_fast_start_options_keep_the_users_collector() -> None:
     assert jvm.fast_start_options([]) == ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     assert "-XX:+UseSerialGC" not in jvm.fast_start_options(["-XX:+UseZGC"])
 
@@ -41,13 +41,13 @@ def test_a_numeric_user_gets_a_name() -> None:
         (1, "DriverExited", "exit code 1"),
     ],
 )
-def test_why_it_ended(code: int, reason: str, words: str) -> None:
+def test_failure_of_an_exit_code(code: int, reason: str, words: str) -> None:
     failure = jvm.failure_of_exit(code)
     assert failure.reason == reason
     assert words in failure.message
 
 
-def test_environment_variables_say_where_the_driver_runs() -> None:
+def test_the_pod_environment_comes_from_environment_variables() -> None:
     assert pod_environment({}, stream()) is None
     variables = {
         "PENSTOCK_POD_NAME": "numbers-driver-0",

@@ -1,4 +1,4 @@
-"""The door to the Kubernetes API, against an API server made of one dictionary."""
+"""The driver's calls to the Kubernetes API, against a fake API server."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class FakeApi:
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
         self.thread.start()
 
-    def door(self) -> Api:
+    def client(self) -> Api:
         return Api(f"http://127.0.0.1:{self.server.server_address[1]}", "payments", lambda: "token")
 
     def add(self, name: str, component: str, stream: str = "numbers") -> None:
@@ -94,35 +94,33 @@ def api() -> Iterator[FakeApi]:
     fake.thread.join()
 
 
-def test_only_this_streams_executors_are_removed(api: FakeApi) -> None:
+def test_only_the_executors_of_the_stream_are_removed(api: FakeApi) -> None:
     api.add("numbers-exec-1", "executor")
     api.add("numbers-exec-2", "executor")
     api.add("numbers-driver-0", "driver")
     api.add("others-exec-1", "executor", stream="others")
-    assert remove_executors(api.door(), "numbers") == ["numbers-exec-1", "numbers-exec-2"]
+    assert remove_executors(api.client(), "numbers") == ["numbers-exec-1", "numbers-exec-2"]
     assert set(api.pods) == {"numbers-driver-0", "others-exec-1"}
 
 
-def test_a_pod_that_is_gone_already_is_fine(api: FakeApi) -> None:
-    api.door().delete("numbers-exec-1", 1)
+def test_deleting_a_missing_pod_is_no_error(api: FakeApi) -> None:
+    api.client().delete("numbers-exec-1", 1)
     assert api.deleted == []
 
 
-def test_other_answers_are_errors(api: FakeApi) -> None:
+def test_other_status_codes_raise(api: FakeApi) -> None:
     api.failures = 1
     with pytest.raises(urllib.error.HTTPError) as raised:
-        api.door().annotate("numbers-driver-0", "a", "b")
+        api.client().annotate("numbers-driver-0", "a", "b")
     raised.value.close()
 
 
-def test_the_report_is_published_though_the_api_fails_at_first(
-    api: FakeApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_publication_is_retried(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.driver.reporting.publisher._RETRY_SECONDS", 0.01)
     api.add("numbers-driver-0", "driver")
     api.failures = 2
     report = DriverReport(spec_hash="hash", state=QueryState.RUNNING, epoch=3)
-    ReportPublisher(api.door(), "numbers-driver-0").publish(report)
+    ReportPublisher(api.client(), "numbers-driver-0").publish(report)
     assert api.patched.wait(30)
     annotation = api.pods["numbers-driver-0"]["annotations"][naming.ANNOTATION_REPORT]
     assert annotation == as_annotation(report)

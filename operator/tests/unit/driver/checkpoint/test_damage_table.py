@@ -1,4 +1,4 @@
-"""The table of damages against the planning, and against the documentation."""
+"""Compares the table of damages with the planned repairs and with the documentation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DOCUMENT = CHECKOUT / "docs/checkpoints.md"
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("damage", TABLE, ids=lambda each: each.name)
-def test_damage_is_mended_or_refused_as_the_table_says(damage: Damage, engine: str) -> None:
+def test_damage_is_repaired_or_refused_as_the_table_says(damage: Damage, engine: str) -> None:
     trigger = CONTINUOUS if engine == "continuous" else MICRO_BATCH
     spec = stream(kafka_source(), kafka_sink(), trigger=trigger).spec
     epochs = range(3, NEWEST + 1)

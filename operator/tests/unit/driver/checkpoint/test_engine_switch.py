@@ -1,4 +1,4 @@
-"""What an engine leaves for another: mended in the direction that replays, or refused."""
+"""Switches of the engine: repairs that replay records, and refusals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def repair(found: dict[str, bytes], trigger: dict[str, Any]) -> RepairPlan:
 
 
 def test_a_planned_batch_is_kept_for_micro_batches_only() -> None:
-    """A restart runs it again with the same offsets: what stateful queries rely on."""
+    """A restart runs it again with the same offsets, which stateful queries require."""
     found = files([0, 1], [], [0, 1, 2])
     assert repair(found, MICRO_BATCH) == RepairPlan((), 1)
     assert "offsets/2" in repair(found, CONTINUOUS).delete
@@ -48,7 +48,7 @@ def test_a_first_planned_batch_is_kept() -> None:
 
 
 @pytest.mark.parametrize("torn", [b"", b"v1\n", b"\0" * 40])
-def test_a_torn_plan_is_planned_anew(torn: bytes) -> None:
+def test_a_torn_planned_batch_is_planned_again(torn: bytes) -> None:
     found = files([0, 1], [], [0, 1, 2]) | {"offsets/2": torn}
     assert {"offsets/2", "offsets/.2.crc"} == set(repair(found, MICRO_BATCH).delete)
 
@@ -60,8 +60,10 @@ def test_a_torn_commit_runs_its_batch_again() -> None:
 
 
 @pytest.mark.parametrize("trigger", [MICRO_BATCH, ASYNC, REAL_TIME])
-def test_continuous_to_batches_gives_the_offsets_their_metadata(trigger: dict[str, Any]) -> None:
-    """Without it the micro-batch engine ends in a NullPointerException at each start."""
+def test_a_switch_from_continuous_to_batches_adds_the_metadata_line(
+    trigger: dict[str, Any],
+) -> None:
+    """Without it the micro-batch engine fails with a NullPointerException at each start."""
     found = files([0, 1, 2], [0, 1, 2, 3], [])
     done = repair(found, trigger)
     assert done.epoch == 2
@@ -73,9 +75,9 @@ def test_continuous_to_batches_gives_the_offsets_their_metadata(trigger: dict[st
     assert made["offsets/2"].split(b"\n") == [
         b"v1", b'{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}', b'{"in":{"0":2}}'
     ]  # fmt: skip
-    # Their checksums would contradict them.
+    # Their old checksums would not match.
     assert "offsets/.2.crc" not in made
-    # Cut anywhere, the next start does the rest; done, there is nothing to do.
+    # The next start completes an interrupted repair, and does nothing after a complete one.
     for cut in range(len(done.delete)):
         half = {path: it for path, it in found.items() if path not in done.delete[:cut]}
         assert names(apply_plan(half, repair(half, trigger))) == names(made)
@@ -83,7 +85,7 @@ def test_continuous_to_batches_gives_the_offsets_their_metadata(trigger: dict[st
 
 
 def test_async_progress_tracking_off() -> None:
-    """Spark wants the predecessor of the newest offsets ("batch 4 doesn't exist")."""
+    """Spark needs the predecessor of the newest offsets ("batch 4 doesn't exist")."""
     found = files([0, 2, 5], [], [0, 2, 5])
     made = apply_plan(found, repair(found, MICRO_BATCH))
     assert made["offsets/4"] == found["offsets/2"]
@@ -93,7 +95,7 @@ def test_async_progress_tracking_off() -> None:
 
 
 def test_async_progress_tracking_off_with_planned_batches() -> None:
-    """The planned batch runs again from where the one before the gap ended: that replays."""
+    """The planned batch runs again from the end of the batch before the gap, which replays."""
     found = files([0, 2], [], [0, 2, 5])
     done = repair(found, MICRO_BATCH)
     assert (done.delete, kinds(done)) == ((), ["AsyncGap"])
@@ -103,8 +105,8 @@ def test_async_progress_tracking_off_with_planned_batches() -> None:
     assert repair(made, MICRO_BATCH) == RepairPlan((), 2)
 
 
-def test_the_predecessor_of_the_newest_offsets_is_supplied_where_it_was_damaged() -> None:
-    """Spark reads it before it sees that it has no use for it."""
+def test_a_damaged_predecessor_of_the_newest_offsets_is_replaced() -> None:
+    """Spark reads it, although it does not use it."""
     found = files([0, 1, 2, 3], [], [0, 1, 2, 3])
     found["offsets/2"] = b""
     done = repair(found, MICRO_BATCH)
@@ -112,15 +114,15 @@ def test_the_predecessor_of_the_newest_offsets_is_supplied_where_it_was_damaged(
     made = apply_plan(found, done)
     assert made["offsets/2"] == found["offsets/1"]
     assert repair(made, MICRO_BATCH) == RepairPlan((), 3)
-    # With asynchronous tracking Spark reads the one before, whichever number that has.
+    # With asynchronous tracking Spark reads the previous offsets, whatever their number.
     assert kinds(repair(found, ASYNC)) == ["TornOffsets"]
-    # The continuous engine reads the newest only.
+    # The continuous engine reads only the newest.
     assert kinds(repair(found, CONTINUOUS)) == ["TornOffsets"]
 
 
 @pytest.mark.parametrize("trigger", [CONTINUOUS, ASYNC, REAL_TIME])
-def test_state_is_not_dropped_without_a_word(trigger: dict[str, Any]) -> None:
-    """Continuous would (measured): it does not look. The others end in Spark's own words."""
+def test_a_switch_that_would_drop_state_is_refused(trigger: dict[str, Any]) -> None:
+    """The continuous engine would ignore it (measured). Others fail with Spark's own message."""
     spec = stream(kafka_source(), kafka_sink(), trigger=trigger).spec
     found = files([0, 1], [], [0, 1])
     with pytest.raises(DriverError) as raised:
@@ -133,14 +135,14 @@ def test_state_is_not_dropped_without_a_word(trigger: dict[str, Any]) -> None:
     assert plan(found, batches, state=True) == RepairPlan((), 1)
 
 
-def test_a_source_with_offsets_of_its_own_for_each_engine() -> None:
+def test_offsets_of_another_engine_are_refused() -> None:
     rate = stream(trigger=MICRO_BATCH).spec
     with pytest.raises(DriverError) as raised:
         plan(files([0], [0], []), rate)
     assert raised.value.failure.reason == "CheckpointOfAnotherMode"
     assert raised.value.failure.permanent
     assert "trigger.continuous" in raised.value.failure.message
-    # Numbers, as rate and socket have them in micro-batches, are offsets as good as any.
+    # Plain numbers, which rate and socket have in micro-batches, are valid offsets.
     numbers = files([0], [], []) | {"offsets/0": f"v1\n{METADATA}\n5".encode()}
     assert plan(numbers, rate).epoch == 0
     with pytest.raises(DriverError):

@@ -1,4 +1,4 @@
-"""The folder: mended as planned, whatever stops the mending, and its troubles in words."""
+"""The checkpoint folder: repairs, interrupted repairs, and errors of the volume."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoints import (  # fmt: skip
     BATCH_LINE,
-    BEGINNING,
+    INITIAL_OFFSETS,
     checkpoint,
     offsets,
     read,
@@ -34,7 +34,7 @@ from testkit.streams.streams import (
     stream,
 )
 
-# What the operating system is asked for, one thing at a time.
+# The operations on the file system.
 STEPS = ("remove", "sync", "write_draft", "put_in_place")
 
 DAMAGED: dict[str, Files] = {
@@ -42,8 +42,8 @@ DAMAGED: dict[str, Files] = {
     | with_checksums({"offsets/.5.e9b1.tmp": offsets(5)})
     | {"commits/.4.crc": b"crc"},
     "damage": checkpoint(range(5), [], range(6))
-    | {"metadata": b"", "commits/4": b"", "offsets/2": b"v1", "sources/0/0": BEGINNING[:5]},
-    # A changed digit, which only its checksum gives away.
+    | {"metadata": b"", "commits/4": b"", "offsets/2": b"v1", "sources/0/0": INITIAL_OFFSETS[:5]},
+    # A changed digit, which only the checksum reveals.
     "digit": checkpoint(range(5), range(5)) | {"offsets/4": offsets(9)},
     "digit of a batch": checkpoint(range(5), [], range(5)) | {"offsets/4": offsets(9, BATCH_LINE)},
     "gap": checkpoint([0, 2, 5], [], [0, 2, 5, 8]),
@@ -55,11 +55,11 @@ TRIGGERS = {
 
 
 class Crash(Exception):
-    """The driver is gone."""
+    """The driver has crashed."""
 
 
 def crash_at(step: int, torn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets so many steps happen and no more; the last may be half a draft."""
+    """Makes the operation after `step` operations crash; `torn` leaves half a draft."""
     done = [0]
 
     def bounded(name: str, real: Callable[..., None]) -> Callable[..., None]:
@@ -81,10 +81,10 @@ def crash_at(step: int, torn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("torn", [False, True], ids=["between", "within"])
 @pytest.mark.parametrize("trigger", TRIGGERS)
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_a_mending_that_is_cut_short_is_finished_by_the_next(
+def test_the_next_start_completes_an_interrupted_repair(
     damage: str, trigger: str, torn: bool, tmp_path: Path
 ) -> None:
-    """Cut after each step: the next start ends in the same files, and the one after rests."""
+    """The start after a crash at any step has the same result; a further one does nothing."""
     spec = stream(kafka_source(), kafka_sink(), trigger=TRIGGERS[trigger]).spec
     write(DAMAGED[damage], tmp_path / "whole")
     whole = CheckpointFolder(tmp_path / "whole").repair(spec)
@@ -106,10 +106,10 @@ def test_a_mending_that_is_cut_short_is_finished_by_the_next(
         if not crashed:
             assert step > len(whole.delete) + len(whole.write)
             return
-    raise AssertionError("the mending has no end")
+    raise AssertionError("the repair does not end")
 
 
-def test_the_folder_is_mended_as_planned(tmp_path: Path) -> None:
+def test_a_repair_is_executed_as_planned(tmp_path: Path) -> None:
     write(checkpoint(range(3), range(5)), tmp_path)
     folder = CheckpointFolder(tmp_path)
     assert folder.repair(stream().spec).epoch == 2
@@ -129,15 +129,15 @@ def test_an_empty_folder_is_a_first_start(tmp_path: Path) -> None:
     assert folder.first_offsets() is None
 
 
-def test_a_beginning_that_cannot_be_read_is_not_made_up(tmp_path: Path) -> None:
+def test_unreadable_first_offsets_are_refused(tmp_path: Path) -> None:
     write({"penstock/first-offsets.json": b'{"in": {"0'}, tmp_path)
     with pytest.raises(DriverError) as raised:
         CheckpointFolder(tmp_path).first_offsets()
     assert raised.value.failure.reason == "CheckpointDamaged"
 
 
-def test_a_folder_that_cannot_be_written_is_said_in_words(tmp_path: Path) -> None:
-    """The tests run as root, for whom nothing is read-only: so a file where a folder should be."""
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
+    """Uses a file in place of the folder: the tests run as root, who may write anywhere."""
     (tmp_path / "generation-0").write_text("")
     with pytest.raises(DriverError) as raised:
         CheckpointFolder(tmp_path / "generation-0").repair(stream().spec)
@@ -147,21 +147,21 @@ def test_a_folder_that_cannot_be_written_is_said_in_words(tmp_path: Path) -> Non
     )  # fmt: skip
 
 
-def test_a_full_volume_is_said_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_volume_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: Path, __: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(durable_files, "write_draft", full)
     folder = CheckpointFolder(tmp_path)
-    with pytest.raises(DriverError) as repairing:
+    with pytest.raises(DriverError) as on_repair:
         folder.repair(stream().spec)
-    with pytest.raises(DriverError) as beginning:
+    with pytest.raises(DriverError) as on_save:
         folder.save_first_offsets({})
-    for raised in (repairing, beginning):
+    for raised in (on_repair, on_save):
         assert raised.value.failure.reason == "CheckpointFull"
 
 
-def test_where_a_stream_first_began_is_remembered(tmp_path: Path) -> None:
+def test_the_first_offsets_are_stored(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path)
     folder.save_first_offsets({"in": {0: 5, 1: 7}})
     assert CheckpointFolder(tmp_path).first_offsets() == {"in": {0: 5, 1: 7}}

@@ -1,4 +1,4 @@
-"""One driver at a time over a checkpoint; between processes: test_driver_process.py."""
+"""The lock of a checkpoint within one process; between processes: test_driver_process.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.driver.checkpoint import lock
 from penstock.driver.failures import DriverError
 
 
-def test_a_second_one_is_told_what_holds_it_up(tmp_path: Path) -> None:
+def test_a_second_driver_cannot_acquire_the_lock(tmp_path: Path) -> None:
     first = lock.acquire(tmp_path, 0)
     assert first is not None
     with pytest.raises(DriverError) as raised:
@@ -23,6 +23,6 @@ def test_a_second_one_is_told_what_holds_it_up(tmp_path: Path) -> None:
     lock.release(second)
 
 
-def test_what_cannot_be_locked_is_left_to_the_look_at_the_checkpoint(tmp_path: Path) -> None:
+def test_a_volume_that_cannot_be_locked_is_no_failure(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert lock.acquire(tmp_path / "file", 0) is None

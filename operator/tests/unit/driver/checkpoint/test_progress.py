@@ -1,4 +1,4 @@
-"""What the checkpoint's logs tell, and which records are looked at for their latency."""
+"""Progress from the checkpoint's logs, and the records that are sampled for their latency."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def write(folder: Path, epoch: int, offset: int | None, planned: float, committe
         os.utime(path, (at, at))
 
 
-def test_commits_are_told_once_and_in_order(tmp_path: Path) -> None:
+def test_commits_are_returned_once_and_in_order(tmp_path: Path) -> None:
     reader = ProgressReader(tmp_path)
     assert reader.new_commits() == []
     for epoch in (3, 4):
         write(tmp_path, epoch, epoch * 10, 100.0 + epoch, 100.5 + epoch)
-    ((first, unknown),) = reader.new_commits()  # what was before this process is not counted
+    ((first, unknown),) = reader.new_commits()  # earlier commits are not counted
     assert (first.epoch, first.at, first.took, first.offsets) == (4, 104.5, 0.5, {"in": {0: 40}})
     assert unknown is None
     for epoch in (5, 6):
@@ -36,7 +36,7 @@ def test_commits_are_told_once_and_in_order(tmp_path: Path) -> None:
     assert reader.new_commits() == []
 
 
-def test_a_commit_that_was_taken_back_is_told_again(tmp_path: Path) -> None:
+def test_a_commit_that_a_repair_removed_is_returned_again(tmp_path: Path) -> None:
     reader = ProgressReader(tmp_path)
     for epoch in (3, 4):
         write(tmp_path, epoch, epoch * 10, 100.0, 100.5)
@@ -47,7 +47,7 @@ def test_a_commit_that_was_taken_back_is_told_again(tmp_path: Path) -> None:
     assert [commit.offsets for commit, _ in reader.new_commits()] == [{"in": {0: 44}}]
 
 
-def test_a_source_that_is_not_kafka_has_no_records_to_count(tmp_path: Path) -> None:
+def test_a_source_other_than_kafka_has_no_offset_range(tmp_path: Path) -> None:
     reader = ProgressReader(tmp_path)
     for epoch in (0, 1):
         write(tmp_path, epoch, None, 100.0, 100.5)
@@ -58,13 +58,15 @@ def test_a_source_that_is_not_kafka_has_no_records_to_count(tmp_path: Path) -> N
     assert [offset_range for _, offset_range in reader.new_commits()] == [None]
 
 
-def test_records_are_drawn_within_the_epoch() -> None:
+def test_sampled_records_are_within_the_offset_range() -> None:
     offset_range = OffsetRange(
         {"in": {0: 10, 1: 5, 2: 0}}, {"in": {0: 12, 1: 5, 2: 1, 3: 7}}, committed_at=0.0
     )
     assert offset_range.records() == 3
-    drawn = {record for n in range(50) for record in choose_records(offset_range, random.Random(n))}
-    assert drawn == {("in", 0, 10), ("in", 0, 11), ("in", 2, 0)}
+    chosen = {
+        record for n in range(50) for record in choose_records(offset_range, random.Random(n))
+    }
+    assert chosen == {("in", 0, 10), ("in", 0, 11), ("in", 2, 0)}
     wide = OffsetRange(
         {"in": dict.fromkeys(range(99), 0)}, {"in": dict.fromkeys(range(99), 1)}, 0.0
     )

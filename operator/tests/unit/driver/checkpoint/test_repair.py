@@ -1,4 +1,4 @@
-"""What a crash can leave in the checkpoint, and that mending it only ever replays."""
+"""Repairs of what a crash or damage can leave in a checkpoint: they only ever replay records."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from penstock.driver.engine import Engine
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoints import (
     BATCH_LINE,
-    BEGINNING,
     COMMIT,
+    INITIAL_OFFSETS,
     apply_plan,
     checkpoint,
     checksum,
@@ -32,35 +32,35 @@ def repaired(files: Files, engine: Engine = Engine.CONTINUOUS) -> dict[str, byte
     return apply_plan(files, plan_repair(files, engine))
 
 
-def test_a_checkpoint_in_order_is_left_alone() -> None:
+def test_a_valid_checkpoint_is_not_changed() -> None:
     files = checkpoint(range(3, 8), range(3, 8))
     assert plan_repair(files) == RepairPlan(delete=(), epoch=7)
 
 
-def test_offsets_without_a_commit_go_with_their_checksums() -> None:
-    """Spark would not overwrite them, and commit its next epoch under offsets it never reached."""
+def test_uncommitted_offsets_are_deleted_with_their_checksums() -> None:
+    """Spark would keep them, and commit its next epoch under offsets that it never reached."""
     repair = plan_repair(checkpoint(range(3, 8), range(3, 10)))
     assert repair.epoch == 7
     assert repair.delete == ("offsets/9", "offsets/8", "offsets/.9.crc", "offsets/.8.crc")
     assert kinds(repair) == ["UncommittedOffsets", "UncommittedOffsets"]
 
 
-def test_offsets_go_too_when_nothing_was_ever_committed() -> None:
-    """A start without commits begins at the first offsets: a stale offsets/0 would skip records."""
+def test_uncommitted_offsets_are_deleted_without_any_commit() -> None:
+    """A start without commits uses the first offsets: an old offsets/0 would skip records."""
     repair = plan_repair(checkpoint(range(0), range(2)))
     assert repair.epoch is None
     assert {"offsets/0", "offsets/1"} <= set(repair.delete)
     assert "metadata" not in repair.delete
 
 
-def test_a_checksum_of_a_commit_that_is_not_there_goes() -> None:
-    """Spark would swallow the next commit's failure, and never commit again."""
+def test_the_checksum_of_a_missing_commit_is_deleted() -> None:
+    """Spark would swallow the failure of the next commit, and never commit again."""
     files = checkpoint(range(3), range(3)) | {"commits/.3.crc": checksum(COMMIT)}
     assert plan_repair(files).delete == ("commits/.3.crc",)
 
 
 @pytest.mark.parametrize("torn", [b"", b"v1", b'v1\n{"nextBatch', b"\0" * 30])
-def test_a_torn_commit_is_taken_back(torn: bytes) -> None:
+def test_a_torn_commit_is_deleted(torn: bytes) -> None:
     files = checkpoint(range(5), range(5)) | {"commits/4": torn}
     repair = plan_repair(files)
     assert repair.epoch == 3
@@ -68,18 +68,18 @@ def test_a_torn_commit_is_taken_back(torn: bytes) -> None:
 
 
 @pytest.mark.parametrize("torn", [b"", b"v1\n", b"v1\n\n", b'v1\n\n{"in":{"0":40', b"\0" * 30])
-def test_a_commit_whose_offsets_are_torn_is_taken_back(torn: bytes) -> None:
+def test_a_commit_with_torn_offsets_is_deleted(torn: bytes) -> None:
     files = checkpoint(range(5), range(5)) | {"offsets/4": torn}
     assert plan_repair(files).epoch == 3
 
 
-def test_a_changed_digit_is_seen_by_its_checksum() -> None:
+def test_the_checksum_reveals_a_changed_digit() -> None:
     files = checkpoint(range(5), range(5))
     files["offsets/4"] = files["offsets/4"].replace(b'"0":40', b'"0":90')
     assert plan_repair(files).epoch == 3
 
 
-def test_a_torn_checksum_alone_costs_no_epoch() -> None:
+def test_a_torn_checksum_alone_loses_no_epoch() -> None:
     files = checkpoint(range(5), range(5))
     files["commits/.4.crc"] = files["commits/.4.crc"][:5]
     repair = plan_repair(files)
@@ -87,7 +87,7 @@ def test_a_torn_checksum_alone_costs_no_epoch() -> None:
     assert kinds(repair) == ["LeftoverChecksum"]
 
 
-def test_temporary_files_and_broken_metadata_go() -> None:
+def test_temporary_files_and_broken_metadata_are_repaired() -> None:
     files = checkpoint(range(2), range(2))
     files |= {"metadata": b"", "commits/..2.0a1b.tmp": b"v1", "commits/...2.0a1b.tmp.crc": b"crc"}
     repair = plan_repair(files)
@@ -99,7 +99,7 @@ def test_temporary_files_and_broken_metadata_go() -> None:
     assert plan_repair(apply_plan(files, repair)) == RepairPlan((), 1)
 
 
-def test_what_cannot_be_mended_is_never_begun_anew_in_silence() -> None:
+def test_a_checkpoint_beyond_repair_is_refused() -> None:
     files = dict.fromkeys(checkpoint(range(3, 6), range(3, 6)), b"")
     with pytest.raises(DriverError) as raised:
         plan_repair(files)
@@ -110,20 +110,20 @@ BATCHES = [Engine.MICRO_BATCH, Engine.REAL_TIME]
 
 
 @pytest.mark.parametrize("engine", Engine)
-def test_progress_without_a_commit_is_not_begun_anew_in_silence(engine: Engine) -> None:
-    """offsets/2 says that there were commits."""
+def test_progress_without_a_commit_is_refused(engine: Engine) -> None:
+    """offsets/2 shows that there were commits."""
     files = checkpoint([], range(3))
     with pytest.raises(DriverError) as raised:
         plan_repair(files, engine)
     assert raised.value.failure.reason == "CheckpointDamaged"
     assert raised.value.failure.permanent
-    # At offsets/1 a crash before the first commit may have left it.
+    # A crash before the first commit can leave offsets/1.
     assert plan_repair(checkpoint([], range(2)), engine).epoch is None
 
 
 @pytest.mark.parametrize("engine", BATCHES)
-def test_the_batch_engines_go_on_without_commits(engine: Engine) -> None:
-    """Batch N is planned when N - 1 is done."""
+def test_the_batch_engines_continue_without_commits(engine: Engine) -> None:
+    """Batch N is planned after batch N - 1."""
     files = checkpoint([], [], range(40, 58))
     repair = plan_repair(files, engine)
     assert (repair.delete, repair.epoch, kinds(repair)) == ((), None, ["LostCommits"])
@@ -138,8 +138,8 @@ def test_the_batch_engines_go_on_without_commits(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine", BATCHES)
-def test_a_planned_batch_that_goes_back_is_planned_anew(engine: Engine) -> None:
-    """Spark takes it for records that Kafka has lost, at each start."""
+def test_a_planned_batch_that_moves_backward_is_planned_again(engine: Engine) -> None:
+    """Spark takes it for lost records, at each start."""
     files = checkpoint(range(4), [], range(4))
     files |= with_checksums({"offsets/4": offsets(2, BATCH_LINE)})
     repair = plan_repair(files, engine)
@@ -147,23 +147,23 @@ def test_a_planned_batch_that_goes_back_is_planned_anew(engine: Engine) -> None:
     assert repair.delete == ("offsets/4", "offsets/.4.crc")
 
 
-def test_damage_behind_the_newest_commit_costs_nothing() -> None:
+def test_damage_before_the_newest_commit_loses_no_epoch() -> None:
     files = checkpoint(range(5), range(5)) | {"commits/3": b"", "offsets/2": b"v1"}
     repair = plan_repair(files)
     assert (repair.epoch, kinds(repair)) == (4, ["TornCommit", "TornOffsets"])
-    # Spark purges offsets before commits: a commit that has outlived them is nothing amiss.
+    # Spark purges offsets before commits, so a commit without offsets is normal there.
     assert plan_repair(checkpoint(range(5), range(2, 5))) == RepairPlan((), 4)
 
 
-def test_a_commit_ahead_of_the_offsets_is_not_believed() -> None:
+def test_a_commit_after_the_newest_offsets_is_deleted() -> None:
     files = checkpoint(range(6), range(5))
     repair = plan_repair(files)
     assert (repair.epoch, kinds(repair)) == (4, ["CommitWithoutOffsets"])
 
 
 @pytest.mark.parametrize("found", [None, b"", b'{"id":"88', b"\0" * 45])
-def test_metadata_is_written_anew(found: bytes | None) -> None:
-    """Without it Spark refuses to start over logs; over a broken one it fails."""
+def test_metadata_is_rewritten(found: bytes | None) -> None:
+    """Spark refuses logs without metadata, and fails on broken metadata."""
     files = checkpoint(range(3), range(3))
     files.pop("metadata")
     if found is not None:
@@ -174,10 +174,10 @@ def test_metadata_is_written_anew(found: bytes | None) -> None:
     assert plan_repair(after) == RepairPlan((), 2)
 
 
-@pytest.mark.parametrize("found", [b"", b"v1", BEGINNING[:9], b"\0" * 24])
-def test_where_a_batch_engine_began_is_noted_anew(found: bytes) -> None:
-    """A query that has committed nothing yet would fail over it at each start."""
-    files = with_checksums({"metadata": b'{"id":"1"}', "sources/0/0": BEGINNING})
+@pytest.mark.parametrize("found", [b"", b"v1", INITIAL_OFFSETS[:9], b"\0" * 24])
+def test_a_broken_initial_offsets_file_is_deleted(found: bytes) -> None:
+    """A query without a commit would fail at each start."""
+    files = with_checksums({"metadata": b'{"id":"1"}', "sources/0/0": INITIAL_OFFSETS})
     assert plan_repair(files, Engine.MICRO_BATCH) == RepairPlan((), None)
     repair = plan_repair(files | {"sources/0/0": found}, Engine.MICRO_BATCH)
     assert (repair.delete, kinds(repair)) == (
@@ -187,7 +187,7 @@ def test_where_a_batch_engine_began_is_noted_anew(found: bytes) -> None:
     assert plan_repair(files, Engine.MICRO_BATCH).delete == ("sources/0/.0.crc",)
 
 
-def test_a_whole_temporary_file_goes_with_its_checksum() -> None:
+def test_a_whole_temporary_file_is_deleted_with_its_checksum() -> None:
     left = with_checksums({"offsets/.3.e9b1.tmp": offsets(3)})
     files = checkpoint(range(3), range(3)) | left
     assert repaired(files) == checkpoint(range(3), range(3))
@@ -199,9 +199,9 @@ def test_kafka_offsets() -> None:
 
 @st.composite
 def crashes(draw: st.DrawFn) -> tuple[int, dict[str, bytes]]:
-    """A run cut anywhere, and the newest epoch that is safe to go on from.
+    """The newest epoch that is safe to continue from, and the files of an interrupted run.
 
-    What the run had synced is whole; of what it was writing, any part may be there.
+    Synced files are whole; of the other files any part may exist.
     """
     first = draw(st.integers(0, 5))
     last = draw(st.integers(first, first + 10))
@@ -214,23 +214,23 @@ def crashes(draw: st.DrawFn) -> tuple[int, dict[str, bytes]]:
         safe = last - 1
     for path in unsynced:
         for each in (path, checksum_path(path)):
-            fate = draw(st.sampled_from(["whole", "gone", "torn"]))
-            if fate == "gone":
+            fate = draw(st.sampled_from(["whole", "missing", "torn"]))
+            if fate == "missing":
                 files.pop(each)
             elif fate == "torn":
                 files[each] = files[each][: draw(st.integers(0, len(files[each]) - 1))]
-    for stray in draw(st.lists(st.sampled_from(["commits/.99.crc", "offsets/..7.x.tmp"]))):
-        files[stray] = b"crc\x00"
+    for leftover in draw(st.lists(st.sampled_from(["commits/.99.crc", "offsets/..7.x.tmp"]))):
+        files[leftover] = b"crc\x00"
     return safe, files
 
 
 @given(crashes())
-def test_any_crash_is_mended_towards_replaying(crash: tuple[int, dict[str, bytes]]) -> None:
+def test_the_repair_of_any_crash_replays(crash: tuple[int, dict[str, bytes]]) -> None:
     safe, files = crash
     repair = plan_repair(files)
     after = repaired(files)
     assert repair.epoch is not None
-    # Never behind what was safe by more than nothing, never ahead of a commit that is whole.
+    # Never before the safe epoch, and always at a whole commit.
     assert repair.epoch >= safe
     assert after[f"commits/{repair.epoch}"] == COMMIT
     assert after[f"offsets/{repair.epoch}"] == offsets(repair.epoch)
@@ -247,10 +247,10 @@ def test_any_crash_is_mended_towards_replaying(crash: tuple[int, dict[str, bytes
 
 
 @given(crashes(), st.randoms(use_true_random=False))
-def test_a_repair_cut_anywhere_is_finished_by_the_next(
+def test_the_next_repair_completes_an_interrupted_one(
     crash: tuple[int, dict[str, bytes]], rng: random.Random
 ) -> None:
-    """Also by a power cut, which leaves any part of what was not on the disk yet."""
+    """Also after a power cut, which leaves any part of the files that were not synced."""
     _, files = crash
     repair = plan_repair(files)
     whole = apply_plan(files, repair)

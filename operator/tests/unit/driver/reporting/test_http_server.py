@@ -1,4 +1,4 @@
-"""The probes and the metrics, over HTTP."""
+"""The probes and the metrics over HTTP."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def get(connection: http.client.HTTPConnection, path: str) -> tuple[int, str]:
 Served = tuple[Health, Metrics, http.client.HTTPConnection]
 
 
-def test_live_while_the_loop_turns(served: Served) -> None:
+def test_live_while_the_loop_runs(served: Served) -> None:
     health, _, connection = served
     assert get(connection, "/livez")[0] == 200
     health.last_iteration_at = time.monotonic() - health.iteration_timeout - 1
     assert get(connection, "/livez")[0] == 503
 
 
-def test_ready_only_when_said_and_alive(served: Served) -> None:
+def test_ready_only_when_set_and_alive(served: Served) -> None:
     health, _, connection = served
     assert get(connection, "/readyz")[0] == 503
     health.ready = True

@@ -1,4 +1,4 @@
-"""The driver's numbers as Prometheus reads them, and that there cannot be too many of them."""
+"""The driver's metrics as Prometheus reads them, and the bounds of their number."""
 
 from __future__ import annotations
 
@@ -59,13 +59,15 @@ def test_commits() -> None:
     found = numbers(metrics)
     assert found["epoch"] == 7
     assert found["last_epoch_commit_timestamp_seconds"] == COMMIT.at
-    assert found["committed_records_total"] == 20  # the new partition's beginning is not known
+    assert (
+        found["committed_records_total"] == 20
+    )  # the first offset of the new partition is unknown
     assert found["epoch_commit_duration_seconds_count"] == 2
     assert found["record_commit_latency_seconds_bucket{le=0.5}"] == 0
     assert found["record_commit_latency_seconds_bucket{le=1.0}"] == 1
 
 
-def test_what_went_wrong() -> None:
+def test_failures_restarts_and_repairs() -> None:
     metrics = Metrics()
     metrics.count_restart("TaskFailed")
     metrics.count_failure(Failure("TaskFailed", "an executor was lost"))

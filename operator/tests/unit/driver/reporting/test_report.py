@@ -1,4 +1,4 @@
-"""When a report is due, and what is left when the process ends."""
+"""When a report is due, and the termination message."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from penstock.driver.reporting.report import (
 RUNNING = DriverReport(spec_hash="hash", state=QueryState.RUNNING, epoch=3, lag=10)
 
 
-def test_transitions_at_once_numbers_at_a_slow_beat_nothing_twice() -> None:
+def test_transitions_are_published_at_once_and_numbers_after_an_interval() -> None:
     assert is_due(RUNNING, None, 0.0)
     assert not is_due(RUNNING, RUNNING, 1e9)
     restarting = RUNNING.model_copy(update={"state": QueryState.RESTARTING})
@@ -53,7 +53,7 @@ def test_committed_offsets_are_ordered_and_bounded() -> None:
     assert omitted == 6
 
 
-def test_the_annotation_says_what_is_known() -> None:
+def test_the_annotation_has_the_known_values() -> None:
     text = as_annotation(RUNNING)
     assert '"specHash":"hash"' in text
     assert "null" not in text
@@ -74,7 +74,7 @@ def test_no_place_for_a_termination_message_is_no_failure(tmp_path: Path) -> Non
     write_termination_message(tmp_path / "missing" / "log", failure)
 
 
-def test_a_repair_is_reported_by_its_gravest_mending() -> None:
+def test_a_repair_is_reported_by_its_most_severe_kind() -> None:
     found = [Repair(RepairKind.UNCOMMITTED_OFFSETS, f"offsets/{n}") for n in range(8, 14)]
     repair = RepairPlan((), 7, {}, (*found, Repair(RepairKind.TORN_COMMIT, "commits/8")))
     now = datetime.now(UTC)
@@ -87,5 +87,5 @@ def test_a_repair_is_reported_by_its_gravest_mending() -> None:
     )
 
 
-def test_every_kind_of_mending_is_told_of_in_words() -> None:
+def test_every_kind_of_repair_has_a_description() -> None:
     assert set(REPAIR_DESCRIPTIONS) == set(RepairKind)

@@ -1,4 +1,4 @@
-"""What holds of the supervisor's decisions in any history."""
+"""Invariants of the supervisor's decisions in random histories."""
 
 from __future__ import annotations
 

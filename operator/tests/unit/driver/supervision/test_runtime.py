@@ -1,4 +1,4 @@
-"""What of the engine can be seen without Spark."""
+"""The runtime without Spark."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.supervision.runtime import QueryRuntime
 from testkit.streams.streams import stream
 
-FOR_EVER = 6_000.0
-"""Longer than a test may take."""
+VERY_LONG = 6_000.0
+"""Seconds; longer than a test may take."""
 
 
 class Query:
-    """Commits an epoch when it is looked at, if it commits at all."""
+    """Commits epoch 8 when isActive is read, if `commits` is given."""
 
     def __init__(self, commits: Path | None, active: bool = True) -> None:
         self._commits = commits
@@ -31,7 +31,7 @@ class Query:
 
 
 def runtime_with(has_query: Query, folder: Path) -> QueryRuntime:
-    """An engine that believes in a query, which has committed epoch 7."""
+    """A runtime with a query that has committed epoch 7."""
     runtime = QueryRuntime(stream(), LocalEnvironment(folder), cast(Jvm, None))
     runtime._query = has_query  # type: ignore[assignment]
     (folder / "commits").mkdir()
@@ -40,14 +40,14 @@ def runtime_with(has_query: Query, folder: Path) -> QueryRuntime:
 
 
 def test_a_stop_waits_for_the_next_commit(tmp_path: Path) -> None:
-    """What is written after a commit comes twice: right after it, that is next to nothing."""
+    """Records after a commit are replayed: right after a commit there are almost none."""
     runtime = runtime_with(Query(tmp_path / "commits"), tmp_path)
-    runtime.wait_for_commit(FOR_EVER)
+    runtime.wait_for_commit(VERY_LONG)
     assert runtime.progress.committed_epoch() == 8
 
 
-@pytest.mark.parametrize(("active", "seconds"), [(True, 0.0), (False, FOR_EVER)])
-def test_a_stop_does_not_wait_for_a_commit_that_will_not_come(
+@pytest.mark.parametrize(("active", "seconds"), [(True, 0.0), (False, VERY_LONG)])
+def test_a_stop_does_not_wait_without_a_commit(
     active: bool, seconds: float, tmp_path: Path
 ) -> None:
     runtime_with(Query(None, active), tmp_path).wait_for_commit(seconds)

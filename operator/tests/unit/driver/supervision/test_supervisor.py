@@ -1,4 +1,4 @@
-"""The supervisor's decisions: a table of situations."""
+"""The supervisor's decisions, case by case."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from testkit.driver.observations import (
 from testkit.streams.streams import MICRO_BATCH, stream
 
 
-def test_the_way_to_a_query() -> None:
+def test_the_steps_to_a_running_query() -> None:
     nothing = Observation(now=100.0)
     assert action(State(), nothing) is Action.DISCOVER
     assert action(State(), replace(nothing, partitions=4)) is Action.START_SESSION
@@ -34,14 +34,14 @@ def test_the_way_to_a_query() -> None:
     assert action(State(query_checked=True), UP) is Action.START_QUERY
 
 
-def test_a_query_is_never_started_short_of_cores() -> None:
-    """One core for two partitions would starve one of them without a word."""
+def test_a_query_is_never_started_with_missing_cores() -> None:
+    """With one core for two partitions Spark would silently not read one of them."""
     state, observation = State(query_checked=True), replace(UP, cores=1)
     assert action(state, observation) is Action.WAIT
     assert describe(state, observation, POLICY) == (QueryState.WAITING_FOR_CORES, "1 of 4 cores")
 
 
-def test_more_partitions_ask_for_executors_first() -> None:
+def test_more_partitions_request_executors_first() -> None:
     state, observation = running(epoch=3)
     assert action(state, replace(observation, desired_cores=6)) is Action.REQUEST_EXECUTORS
     short = replace(observation, desired_cores=6, requested_cores=6)
@@ -49,7 +49,7 @@ def test_more_partitions_ask_for_executors_first() -> None:
     assert describe(state, short, POLICY) == (QueryState.WAITING_FOR_CORES, "4 of 6 cores")
 
 
-def test_an_end_for_people_who_want_one() -> None:
+def test_max_attempts_makes_a_failure_permanent() -> None:
     policy = replace(POLICY, max_attempts=3)
     state, observation, actions = State(), replace(UP, failure=PASSING), []
     for _ in range(3):
@@ -62,20 +62,20 @@ def test_an_end_for_people_who_want_one() -> None:
     assert decide(state, replace(UP, now=1e6), policy, 0.5)[1] is Action.WAIT
 
 
-def test_an_end_across_processes(tmp_path: Path) -> None:
-    """A JVM that dies takes the supervisor's memory with it."""
+def test_max_attempts_counts_across_processes(tmp_path: Path) -> None:
+    """The supervisor's memory ends with its process."""
     policy = replace(POLICY, max_attempts=3)
     kept = FailureCount(tmp_path, "hash")
     assert first_state(kept.read(), policy) == State()
-    kept.write(0)  # this process ends without a word,
+    kept.write(0)  # this process crashes
     state = first_state(kept.read(), policy)
     assert (state.attempts, state.failed_permanently) == (1, False)
-    kept.write(2)  # the next one after two failures,
+    kept.write(2)  # the next one crashes after two failures
     state = first_state(kept.read(), policy)
     assert state.failed_permanently
     assert describe(state, Observation(now=0.0), policy)[0] is QueryState.FAILED
     assert action(state, Observation(now=0.0)) is Action.WAIT
-    # A new spec begins anew, and so does a start after a stop in good order.
+    # A new spec starts at zero, and so does a start after a clean stop.
     assert FailureCount(tmp_path, "another").read() == 0
     kept.reset()
     assert kept.read() == 0
@@ -83,7 +83,7 @@ def test_an_end_across_processes(tmp_path: Path) -> None:
     assert kept.read() == 0
 
 
-def test_the_policy_is_the_specs() -> None:
+def test_the_policy_comes_from_the_spec() -> None:
     spec = stream(restart={"maxAttempts": 5, "stableAfter": "5m"}).spec
     policy = RestartPolicy.from_spec(spec)
     assert (policy.max_attempts, policy.stable_after, policy.interval) == (5, 300.0, 1.0)
@@ -121,7 +121,7 @@ def test_a_failed_query_is_not_ready_until_it_commits_again() -> None:
     assert is_ready(after(state, again), again, POLICY)
 
 
-def test_a_permanent_failure_holds_nothing_and_tries_nothing() -> None:
+def test_a_permanent_failure_stops_the_session_and_is_not_retried() -> None:
     state, what = decide(State(), replace(UP, failure=PERMANENT), POLICY, 0.5)
     assert what is Action.STOP_SESSION
     assert describe(state, Observation(now=100.0), POLICY) == (QueryState.FAILED, "Aggregate")
@@ -129,7 +129,7 @@ def test_a_permanent_failure_holds_nothing_and_tries_nothing() -> None:
     assert state.restarts == 0
 
 
-def test_a_cause_that_vanishes_is_looked_for_at_a_slow_pace() -> None:
+def test_a_recoverable_failure_is_rechecked() -> None:
     state, _ = decide(State(), Observation(now=100.0, failure=RECOVERABLE), POLICY, 0.5)
     assert action(state, Observation(now=101.0)) is Action.WAIT
     later = Observation(now=101.0 + POLICY.recheck_interval)
@@ -140,7 +140,7 @@ def test_a_cause_that_vanishes_is_looked_for_at_a_slow_pace() -> None:
     assert action(state, replace(later, partitions=4)) is Action.START_SESSION
 
 
-def test_a_record_that_fails_every_restart_is_permanent_in_the_end() -> None:
+def test_a_poison_record_becomes_a_permanent_failure() -> None:
     state, observation, actions = State(), replace(UP, failure=MAYBE_POISON), []
     for _ in range(POLICY.max_poison_failures):
         state, what = decide(state, observation, POLICY, 0.5)
@@ -150,13 +150,13 @@ def test_a_record_that_fails_every_restart_is_permanent_in_the_end() -> None:
     assert state.failure.permanent
 
 
-def test_a_commit_clears_a_suspicion() -> None:
+def test_a_commit_resets_the_poison_failures() -> None:
     state, observation = running(epoch=3)
     state = after(replace(state, poison_failures=9), replace(observation, epoch=4))
     assert state.poison_failures == 0
 
 
-def test_back_off_grows_to_a_cap_and_begins_anew_after_health() -> None:
+def test_the_back_off_has_a_cap_and_resets_after_a_healthy_time() -> None:
     assert [POLICY.backoff(n, 0.999999) < POLICY.backoff_cap for n in (1, 50, 5000)] == [True] * 3
     assert POLICY.backoff(3, 0.5) == 2.0
     state, observation = running(epoch=3)
@@ -167,7 +167,7 @@ def test_back_off_grows_to_a_cap_and_begins_anew_after_health() -> None:
     assert after(state, healthy).attempts == 0
 
 
-def test_a_query_that_has_looked_and_found_nothing_is_ready() -> None:
+def test_an_idle_query_is_ready() -> None:
     state, observation = running(epoch=3)
     batch_running = replace(observation, batch_running=True)
     assert not is_ready(after(state, batch_running), batch_running, POLICY)
@@ -177,7 +177,7 @@ def test_a_query_that_has_looked_and_found_nothing_is_ready() -> None:
     assert describe(state, idle, POLICY)[0] is QueryState.RUNNING
 
 
-def test_what_was_to_end_is_completed_and_lets_go_once() -> None:
+def test_a_completed_query_stops_its_session_once() -> None:
     state, observation = running(epoch=3)
     ended = replace(observation, has_query=False, completed=True)
     state, what = decide(state, ended, POLICY, 0.5)
@@ -188,8 +188,8 @@ def test_what_was_to_end_is_completed_and_lets_go_once() -> None:
     assert describe(state, gone, POLICY) == (QueryState.COMPLETED, "")
 
 
-def test_a_source_that_is_away_is_said_and_waited_for() -> None:
-    """Spark goes on by itself when it is back, and says nothing of it meanwhile."""
+def test_a_source_outage_is_reported_and_waited_for() -> None:
+    """Spark resumes by itself when the source is back, and reports nothing."""
     source_outage = Failure("BrokerUnreachable", "no answer")
     state, observation = running()
     state = after(state, replace(observation, epoch=0))
@@ -209,7 +209,7 @@ def test_a_source_that_is_away_is_said_and_waited_for() -> None:
     assert state.restarts == 0
 
 
-def test_a_query_that_hangs_because_its_source_is_away_says_so() -> None:
+def test_a_stall_during_a_source_outage_reports_the_outage() -> None:
     state, observation = running()
     source_outage = Failure("BrokerUnreachable", "no answer")
     late = replace(
@@ -220,8 +220,8 @@ def test_a_query_that_hangs_because_its_source_is_away_says_so() -> None:
     assert state.failure == source_outage
 
 
-def test_a_query_that_its_source_has_outgrown_is_started_anew_once_there_are_cores() -> None:
-    """It is no failure, and not counted as one."""
+def test_added_partitions_restart_the_query_when_the_cores_are_there() -> None:
+    """This does not count as a failure."""
     state, observation = running()
     grown = replace(observation, partitions=5, desired_cores=5, partitions_added=True)
     assert action(state, grown) is Action.REQUEST_EXECUTORS

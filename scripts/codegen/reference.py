@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from pydantic import BaseModel
 
 from penstock.api.modes import Execution, Mode
 from penstock.api.reserved_spark_conf import OWNED_CONFS
@@ -67,11 +71,9 @@ Native alternatives to a UDF: an expression in `transform.sql`, a SQL function
 def reference() -> str:
     """docs/reference.md."""
     parts = [_GENERATED, _REFERENCE_HEAD]
-    for path, node in _objects("spec", crd.structural(StreamSpec)):
-        parts.append(_section(path, node))
+    parts += _sections("spec", StreamSpec)
     parts.append(_owned_confs())
-    for path, node in _objects("status", crd.structural(StreamStatus)):
-        parts.append(_section(path, node))
+    parts += _sections("status", StreamStatus)
     return "\n".join(parts)
 
 
@@ -111,6 +113,24 @@ def _in_batches(operation: Operation) -> str:
     return "yes" if names[:2] == ["append", "update"] else ", ".join(names)
 
 
+def _sections(root: str, model: type[BaseModel]) -> Iterator[str]:
+    """A section for each object with fields; objects with the same fields share one."""
+    nodes: dict[str, dict[str, Any]] = {}
+    paths: dict[str, list[str]] = {}
+    for path, node in _objects(root, crd.structural(model)):
+        if node["properties"]:
+            nodes.setdefault(_key(node), node)
+            paths.setdefault(_key(node), []).append(path)
+    headings = {key: same[0] for key, same in paths.items()}
+    for key, node in nodes.items():
+        yield _section(paths[key], node, headings)
+
+
+def _key(node: dict[str, Any]) -> str:
+    """Equal for objects that differ in their description only."""
+    return json.dumps({**node, "description": ""}, sort_keys=True)
+
+
 def _objects(path: str, node: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each object with named fields and its path; parents come first."""
     if "properties" in node:
@@ -122,21 +142,22 @@ def _objects(path: str, node: dict[str, Any]) -> Iterator[tuple[str, dict[str, A
             yield from _objects(f"{path}{mark}", node[key])
 
 
-def _section(path: str, node: dict[str, Any]) -> str:
-    lines = [f"## {path}", "", *filter(None, [node.get("description")])]
+def _section(paths: list[str], node: dict[str, Any], headings: Mapping[str, str]) -> str:
+    lines = [f"## {paths[0]}", "", *filter(None, [node.get("description")])]
+    if len(paths) > 1:
+        lines += ["", f"Also the type of {', '.join(f'`{each}`' for each in paths[1:])}."]
     rows = [
-        _field_row(name, each, name in node.get("required", ()))
+        _field_row(name, each, name in node.get("required", ()), headings)
         for name, each in node["properties"].items()
     ]
-    if rows:
-        lines += ["", "| Field | Type | Description |", "|---|---|---|", *rows]
+    lines += ["", "| Field | Type | Description |", "|---|---|---|", *rows]
     errors = [rule["message"] for rule in node.get("x-kubernetes-validations", ())]
     if errors:
         lines += ["", "Validation errors:", "", *(f"- {message}" for message in errors)]
     return "\n".join([*lines, ""])
 
 
-def _field_row(name: str, node: dict[str, Any], required: bool) -> str:
+def _field_row(name: str, node: dict[str, Any], required: bool, headings: Mapping[str, str]) -> str:
     shown = f"**`{name}`**" if required else f"`{name}`"
     text = node.get("description", "")
     if "enum" in node:
@@ -146,7 +167,7 @@ def _field_row(name: str, node: dict[str, Any], required: bool) -> str:
     for rule in node.get("x-kubernetes-validations", ()) if "properties" not in node else ():
         if len(rule["message"]) < _MAX_ERROR_LENGTH:
             text += f" Validation error: {rule['message']}."
-    return f"| {shown} | {_type(node)} | {text.replace('|', chr(92) + '|')} |"
+    return f"| {shown} | {_type(node, headings)} | {text.replace('|', chr(92) + '|')} |"
 
 
 def _plain(value: Any) -> str:
@@ -157,14 +178,17 @@ def _plain(value: Any) -> str:
     return str(value)
 
 
-def _type(node: dict[str, Any]) -> str:
+def _type(node: dict[str, Any], headings: Mapping[str, str]) -> str:
+    if (heading := headings.get(_key(node))) is not None:
+        anchor = re.sub(r"[^\w-]", "", heading.lower())  # as GitHub makes it from the heading
+        return f"[object](#{anchor})"
     if node.get("x-kubernetes-int-or-string"):
         return "integer or string"
     kind = node.get("type", "any")
     if kind == "array":
-        return f"list of {_type(node['items'])}"
+        return f"list of {_type(node['items'], headings)}"
     if kind == "object" and isinstance(node.get("additionalProperties"), dict):
-        return f"map of {_type(node['additionalProperties'])}"
+        return f"map of {_type(node['additionalProperties'], headings)}"
     bounds = [str(node[each]) for each in ("minimum", "maximum") if each in node]
     return f"{kind} ({'..'.join(bounds)})" if len(bounds) == 2 else str(kind)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from penstock.api.reserved_spark_conf import OWNED_CONFS
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.sql.operations import COMPLETE_WITHOUT_AGGREGATE, OPERATIONS
@@ -17,6 +19,17 @@ def test_the_reference_has_every_field() -> None:
             continue
         assert f"`{path.rsplit('.', 1)[1]}`" in text, path
         assert node["description"].replace("|", "\\|") in text, path
+
+
+def test_every_link_in_the_reference_has_its_heading() -> None:
+    """Anchors are headings in lower case, without punctuation, as GitHub makes them."""
+    text = reference.reference()
+    links = set(re.findall(r"\]\(#([^)]*)\)", text))
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    anchors = [re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-")) for heading in headings]
+    assert len(anchors) == len(set(anchors))
+    assert links
+    assert links <= set(anchors)
 
 
 def test_the_reference_has_every_reserved_spark_conf() -> None:

@@ -84,6 +84,23 @@ def test_memory_has_a_limit_and_cpu_has_none_by_default() -> None:
     assert resources["limits"] == {"memory": "1536Mi"}
 
 
+def test_the_driver_pod_gets_the_requests_and_limits_of_the_spec() -> None:
+    """With a CPU limit, a driver fits into a namespace whose quota is on limits.cpu."""
+    desired = samples.desired(
+        driver={
+            "resources": {
+                "requests": {"cpu": 1, "memory": "1Gi"},
+                "limits": {"cpu": "1500m", "memory": 2**31},
+            }
+        }
+    )
+    (made,) = driver_stateful_set(desired)["spec"]["template"]["spec"]["containers"]
+    assert made["resources"] == {
+        "requests": {"cpu": "1", "memory": "1024Mi"},
+        "limits": {"cpu": "1500m", "memory": "2048Mi"},
+    }
+
+
 def test_a_broken_revision_can_be_replaced() -> None:
     """Under OrderedReady the StatefulSet controller would first wait until it is ready."""
     assert driver_stateful_set(samples.desired())["spec"]["podManagementPolicy"] == "Parallel"

@@ -12,7 +12,7 @@ from penstock.driver.failures import DriverError
 from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark import query, session
-from penstock.driver.spark.transforms import transformed
+from penstock.driver.spark.transforms import apply_transform
 from penstock.validation.findings import Analyzer, Verdict
 from penstock.validation.problems import Problem
 
@@ -53,7 +53,7 @@ def spark_analyzer() -> Iterator[Analyzer]:
         def analyze(spec: StreamSpec) -> Verdict | None:
             try:
                 source = _placeholder(spark, spec.source)
-                query.check(transformed(spark, source, spec, Path("configmaps")), spec)
+                query.check(apply_transform(spark, source, spec, Path("configmaps")), spec)
             except PySparkException as error:
                 failure = classify_exception(error)
                 is_missing = (error.getCondition() or "").startswith(_MISSING_CLASS)

@@ -70,7 +70,8 @@ def _check_python(spec: StreamSpec) -> list[Problem]:
             "until the epoch ends (measured: 526 ms with epochs of 1 s, against 16 ms for native "
             "expressions; no Arrow setting helps, and trigger.realTime refuses Python functions). "
             "Spark's own expressions in the function are not slowed down. Native alternatives: an "
-            "expression in transform.sql, transform.functions, transform.javaFunctions",
+            "expression in transform.sql, transform.functions, transform.javaFunctions, "
+            "transform.java",
         )
     ]
 

@@ -12,7 +12,7 @@ from penstock.driver.environment import Environment
 from penstock.driver.spark import user_python
 from penstock.driver.spark.sinks import sink_options
 from penstock.driver.spark.sources import source_options
-from penstock.driver.spark.transforms import transformed
+from penstock.driver.spark.transforms import apply_transform
 from penstock.driver.spark.triggers import output_mode, trigger_arguments, trigger_options
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ def plan(
     starting: str | None = None,
     partitions: Mapping[str, Sequence[int]] | None = None,
 ) -> DataFrame:
-    """The streaming DataFrame. Raises AnalysisException if Spark cannot analyse it."""
+    """The streaming DataFrame. Raises AnalysisException if Spark cannot analyze it."""
     named, options = source_options(
         spec.source, environment.secrets, engine_of(spec), starting, partitions
     )
     reader = spark.readStream.format(_format(spark, named)).options(**options)
     if spec.source.custom is not None and spec.source.custom.schema_ is not None:
         reader = reader.schema(spec.source.custom.schema_)
-    return transformed(spark, reader.load(), spec, environment.python)
+    return apply_transform(spark, reader.load(), spec, environment.python)
 
 
 def check(frame: DataFrame, spec: StreamSpec) -> None:

@@ -32,8 +32,10 @@ def create_function(function: SqlFunction) -> str:
     )
 
 
-def transformed(spark: SparkSession, source: DataFrame, spec: StreamSpec, texts: Path) -> DataFrame:
-    """The source with the spec's transform applied. SQL, Python and Java can call the functions."""
+def apply_transform(
+    spark: SparkSession, source: DataFrame, spec: StreamSpec, texts: Path
+) -> DataFrame:
+    """The source with the transform applied. SQL, Python and Java can call the functions."""
     transform = spec.transform
     if transform.watermark is not None:
         delay = f"{milliseconds(transform.watermark.delay)} milliseconds"
@@ -68,7 +70,7 @@ def _by_python(transform: PythonTransform, source: DataFrame, texts: Path) -> Da
     except (CapturedException, Py4JError):
         raise  # Spark's own exception
     except Exception as error:
-        raise user_python.failed(error, transform.function) from error
+        raise user_python.python_error(error, transform.function) from error
     if not isinstance(made, DataFrame) or not made.isStreaming:
         raise DriverError(
             Failure(
@@ -99,7 +101,7 @@ def _by_java(transform: JavaTransform, source: DataFrame) -> DataFrame:
         thrown = error.java_exception
         if thrown.getClass().getName().startswith("org.apache."):
             raise  # of Spark or of Kafka's client: it may be transient
-        raise _java_exception(transform.class_name, thrown) from error
+        raise _java_error(transform.class_name, thrown) from error
     if not _is_dataset(spark._jvm, made) or not made.isStreaming():
         raise _java_failure(
             f"{transform.class_name} must return a streaming Dataset made of the one that it gets"
@@ -117,7 +119,7 @@ def _java_instance(jvm: Any, gateway: Any, name: str) -> Any:
     except Py4JJavaError as error:
         thrown = error.java_exception
         if thrown.getClass().getName() not in _NOT_LOADED:
-            raise _java_exception(name, thrown) from error
+            raise _java_error(name, thrown) from error
         missing = str(thrown.getMessage()).replace("/", ".")
         needs = "" if missing == name else f", which {name} needs,"
         raise _java_failure(
@@ -139,7 +141,7 @@ def _java_instance(jvm: Any, gateway: Any, name: str) -> Any:
     try:
         return constructors[0].newInstance(gateway.new_array(jvm.java.lang.Object, 0))
     except Py4JJavaError as error:
-        raise _java_exception(name, error.java_exception) from error
+        raise _java_error(name, error.java_exception) from error
 
 
 def _is_dataset(jvm: Any, value: Any) -> bool:
@@ -149,7 +151,7 @@ def _is_dataset(jvm: Any, value: Any) -> bool:
     return isinstance(value, JavaObject) and bool(dataset.isInstance(value))
 
 
-def _java_exception(name: str, throwable: Any) -> DriverError:
+def _java_error(name: str, throwable: Any) -> DriverError:
     """The failure for an exception of the class: the same class would throw it again."""
     if throwable.getClass().getName() == "java.lang.reflect.InvocationTargetException":
         throwable = throwable.getCause()

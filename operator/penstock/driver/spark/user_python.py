@@ -53,11 +53,11 @@ def load_member(path: str) -> Any:
     try:
         imported = importlib.import_module(module)
     except Exception as error:
-        raise failed(error, f"import of {module}") from error
+        raise python_error(error, f"import of {module}") from error
     return _member(imported, name)
 
 
-def failed(error: BaseException, what: str) -> DriverError:
+def python_error(error: BaseException, what: str) -> DriverError:
     """The failure for an exception of the user's Python: the same code would raise it again.
 
     The code runs while the query is planned, before any record is read, so its message can be
@@ -84,7 +84,7 @@ def _from_text(name: str, text: str, origin: str) -> types.ModuleType:
     try:
         exec(compile(text, origin, "exec"), module.__dict__)  # noqa: S102 - this is the feature
     except Exception as error:
-        raise failed(error, f"the module {name}") from error
+        raise python_error(error, f"the module {name}") from error
     sys.modules[name] = module
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     return module

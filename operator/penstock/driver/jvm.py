@@ -188,6 +188,18 @@ class Jvm:
             return self._process.wait(seconds)
         return None
 
+    def is_gone_after(self, error: BaseException) -> bool:
+        """Whether the JVM has exited, which may be the cause of this error.
+
+        Py4J loses its connection when the JVM exits; then this waits for the exit code.
+        """
+        from py4j.protocol import Py4JError, Py4JJavaError
+
+        lost_connection: tuple[type[BaseException], ...] = (Py4JError, ConnectionError)
+        if isinstance(error, Py4JJavaError) or not isinstance(error, lost_connection):
+            return self.exit_code is not None
+        return self.wait_for_exit(5.0) is not None
+
     def end(self, timeout: float = 5.0) -> None:
         """Ends the JVM by closing its stdin; kills it if it still runs after `timeout` seconds."""
         if self._process.stdin is not None:

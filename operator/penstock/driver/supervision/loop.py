@@ -18,7 +18,7 @@ from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.supervision.failure_count import FailureCount
 from penstock.driver.supervision.report_builder import ReportBuilder
 from penstock.driver.supervision.restart_policy import RestartPolicy
-from penstock.driver.supervision.runtime import QueryRuntime, is_jvm_gone
+from penstock.driver.supervision.runtime import QueryRuntime
 from penstock.driver.supervision.state import Observation, State
 from penstock.driver.supervision.supervisor import Action, decide, describe, first_state, is_ready
 
@@ -162,7 +162,7 @@ class Loop:
         """The failure behind an exception; raises DriverMustExit if the JVM is gone."""
         if isinstance(error, DriverMustExit):
             raise error
-        if is_jvm_gone(self._jvm, error):
+        if self._jvm.is_gone_after(error):
             assert self._jvm.exit_failure is not None
             raise DriverMustExit(self._jvm.exit_failure) from error
         return classify_exception(error)

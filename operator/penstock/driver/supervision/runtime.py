@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.engine import Engine, engine_of
-from penstock.driver.environment import Environment, LocalEnvironment, PodEnvironment
+from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.failures import DriverError, Failure, classify
 from penstock.driver.java_exceptions import read_chain
 from penstock.driver.jvm import Jvm
@@ -27,6 +26,7 @@ from penstock.driver.logs import log_event
 from penstock.driver.spark import activity, batch_metrics, executors, query, session, user_python
 from penstock.driver.spark.activity import Activity
 from penstock.driver.spark.batch_metrics import BatchMetrics
+from penstock.driver.supervision.cluster import ClusterPreparation
 from penstock.driver.supervision.state import Observation
 
 if TYPE_CHECKING:
@@ -47,13 +47,8 @@ class QueryRuntime:
         self._stream = stream
         self._environment = environment
         self._jvm = jvm
-        self._api = api
         self._checkpoint = CheckpointFolder(environment.checkpoint)
-        self._pool = concurrent.futures.ThreadPoolExecutor(1, "cluster")
-        # Runs while the JVM starts, which takes about as long.
-        self._cluster: concurrent.futures.Future[None] | None = self._pool.submit(
-            self._prepare_cluster
-        )
+        self._cluster = ClusterPreparation(stream, environment, api)
         self._source: SourceMonitor | None = None
         self._sink = SinkTopic(jvm, stream.spec.sink, environment.secrets)
         self._warning: Failure | None = None
@@ -221,8 +216,7 @@ class QueryRuntime:
         """Starts Spark with the desired executors, after those of an earlier process are gone."""
         desired = self._desired_size()
         assert desired is not None
-        prepared, self._cluster = self._cluster, None
-        (prepared or self._pool.submit(self._prepare_cluster)).result()
+        self._cluster.finish()
         conf = session.spark_conf(self._stream, self._environment, desired)
         self._session = session.start(self._jvm.gateway, conf)
         self._size = desired
@@ -321,22 +315,3 @@ class QueryRuntime:
         """Discards the known partitions, so that the next start discovers them again."""
         if self._source is not None:
             self._source.reset()
-
-    def _prepare_cluster(self) -> None:
-        if self._api is None or not isinstance(self._environment, PodEnvironment):
-            return
-        pod_name = self._environment.pod_name
-        session.write_executor_template(pod_name, self._api.uid(pod_name), self._stream)
-        removed = kubernetes_api.remove_executors(self._api, self._stream.metadata.name)
-        if removed:
-            log_event("executors of an earlier driver process were removed", pods=removed)
-
-
-def is_jvm_gone(jvm: Jvm, error: BaseException) -> bool:
-    """Whether an error means that the JVM has exited: Py4J then loses its connection."""
-    from py4j.protocol import Py4JError, Py4JJavaError
-
-    lost_connection: tuple[type[BaseException], ...] = (Py4JError, ConnectionError)
-    if isinstance(error, Py4JJavaError) or not isinstance(error, lost_connection):
-        return jvm.exit_code is not None
-    return jvm.wait_for_exit(5.0) is not None

@@ -1,0 +1,44 @@
+"""Prepares the cluster for the executors of a new driver process."""
+
+from __future__ import annotations
+
+import concurrent.futures
+
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.driver import kubernetes_api
+from penstock.driver.environment import Environment, PodEnvironment
+from penstock.driver.logs import log_event
+from penstock.driver.spark import session
+
+
+class ClusterPreparation:
+    """Writes the executor template and removes the executors of an earlier driver process.
+
+    It starts at once, in a thread, because it takes about as long as the start of the JVM.
+    """
+
+    def __init__(
+        self,
+        stream: ContinuousStream,
+        environment: Environment,
+        api: kubernetes_api.Api | None = None,
+    ) -> None:
+        self._stream = stream
+        self._environment = environment
+        self._api = api
+        self._pool = concurrent.futures.ThreadPoolExecutor(1, "cluster")
+        self._started: concurrent.futures.Future[None] | None = self._pool.submit(self._prepare)
+
+    def finish(self) -> None:
+        """Waits for the preparation, and raises its error. A further call prepares again."""
+        started, self._started = self._started, None
+        (started or self._pool.submit(self._prepare)).result()
+
+    def _prepare(self) -> None:
+        if self._api is None or not isinstance(self._environment, PodEnvironment):
+            return
+        pod_name = self._environment.pod_name
+        session.write_executor_template(pod_name, self._api.uid(pod_name), self._stream)
+        removed = kubernetes_api.remove_executors(self._api, self._stream.metadata.name)
+        if removed:
+            log_event("executors of an earlier driver process were removed", pods=removed)

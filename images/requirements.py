@@ -1,6 +1,6 @@
-"""Print what the package and one of its extras require, one requirement a line.
+"""Prints the requirements of the package and of one extra, one per line.
 
-An image can so install the requirements in a layer of their own, before the package.
+So an image can install the requirements in a layer before the package.
 Usage: requirements.py PYPROJECT EXTRA
 """
 

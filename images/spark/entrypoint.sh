@@ -1,6 +1,6 @@
 #!/bin/sh
 # driver [ARGUMENT...]: one query and its supervisor.
-# executor: what Spark's driver asks for; everything is in the environment that it sets.
+# executor: started by Spark's driver, which sets the environment variables below.
 set -eu
 
 if [ "${1:-}" = driver ]; then
@@ -9,11 +9,11 @@ if [ "${1:-}" = driver ]; then
 fi
 
 if [ "${1:-}" != executor ]; then
-  echo "this image runs 'driver' or 'executor', not '${1:-}'" >&2
+  echo "This image runs 'driver' or 'executor', not '${1:-}'." >&2
   exit 64
 fi
 
-# spark.executor.extraJavaOptions, one option a variable: SPARK_JAVA_OPT_0, _1, ...
+# spark.executor.extraJavaOptions, one option in each variable: SPARK_JAVA_OPT_0, _1, ...
 set --
 n=0
 while eval "[ -n \"\${SPARK_JAVA_OPT_$n+set}\" ]"; do
@@ -21,7 +21,7 @@ while eval "[ -n \"\${SPARK_JAVA_OPT_$n+set}\" ]"; do
   n=$((n + 1))
 done
 
-# Jars in the order of their names: the archive of classes was made so.
+# The jars in the order of their names, as in the archive of classes (train.py).
 jars=$(printf '%s:' /opt/venv/lib/python3.11/site-packages/pyspark/jars/*.jar)
 
 exec java @/opt/spark/java-options -XX:SharedArchiveFile=/opt/spark/classes.jsa "$@" \

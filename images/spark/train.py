@@ -1,8 +1,8 @@
-"""Loads what drivers and executors load, so that an archive of classes can be made of it (AppCDS).
+"""Creates an archive of the classes that drivers and executors load (AppCDS).
 
-Most of the time from a driver's start to its first epoch is the JVM loading classes; from an
-archive they come ready. The class path must be, to the letter, the one that is used later: the jars
-in the order of their names. Where it is not, the JVM ignores the archive and starts as before.
+From a driver's start to its first epoch the JVM spends most of its time on loading classes. With an
+archive it does not. The class path must be exactly the one that is used later: the jars in the
+order of their names. Otherwise the JVM ignores the archive and starts without it.
 
 Usage: train.py ARCHIVE
 """
@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 JARS = Path(pyspark.__file__).parent / "jars"
 OPTIONS = Path(__file__).with_name("java-options")
-# Started only when there are brokers and executors, which there are not here.
+# These need brokers and executors to run, which the build does not have, so they are only loaded.
 LOADED_BY_NAME = (
     "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend$",
     "org.apache.spark.scheduler.cluster.k8s.KubernetesClusterManager",
@@ -47,7 +47,7 @@ def class_path() -> str:
 
 
 def launch(archive: str) -> tuple[subprocess.Popen[bytes], JavaGateway]:
-    """The JVM that pyspark would start, without the script and the JVM before it."""
+    """Starts the JVM that pyspark starts, without pyspark's script and the JVM before it."""
     info = Path(tempfile.mkdtemp()) / "gateway"
     process = subprocess.Popen(
         [
@@ -82,7 +82,7 @@ def launch(archive: str) -> tuple[subprocess.Popen[bytes], JavaGateway]:
 
 
 def load_by_name(gateway: JavaGateway) -> None:
-    """Classes of what cannot be run here; one that a version lacks is left out."""
+    """Loads the classes that cannot run here. A class that this version lacks is skipped."""
     for name in LOADED_BY_NAME:
         try:
             gateway.jvm.java.lang.Class.forName(name)
@@ -91,7 +91,7 @@ def load_by_name(gateway: JavaGateway) -> None:
 
 
 def run_a_query(gateway: JavaGateway) -> None:
-    """A continuous query for a few epochs, with the functions that streams of Kafka records use."""
+    """Runs a continuous query for three epochs, with functions that Kafka streams use."""
     conf = SparkConf(loadDefaults=False)
     conf.setMaster("local[2]").setAppName("training").set("spark.ui.enabled", "false")
     spark = SparkSession(SparkContext(conf=conf, gateway=gateway))
@@ -119,11 +119,11 @@ def run_a_query(gateway: JavaGateway) -> None:
 
 
 def main() -> None:
-    """Runs the query and ends the JVM in good order, which is when it writes the archive."""
+    """Runs the query and ends the JVM cleanly, because the JVM writes the archive at its exit."""
     process, gateway = launch(sys.argv[1])
     load_by_name(gateway)
     run_a_query(gateway)
-    logging.disable()  # Py4J tells of every object that it could not free in a JVM that is gone
+    logging.disable()  # Py4J reports every object that it cannot free after the exit of the JVM
     gateway.close()
     assert process.stdin is not None
     process.stdin.close()

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from penstock.api.modes import Execution, Mode
-from penstock.api.reserved_spark_conf import OWNED_CONFS
+from penstock.api.reserved_spark_conf import RESERVED_CONFS
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.sql.operations import COMPLETE_WITHOUT_AGGREGATE, OPERATIONS, Operation
@@ -72,7 +72,7 @@ def reference() -> str:
     """docs/reference.md."""
     parts = [_GENERATED, _REFERENCE_HEAD]
     parts += _sections("spec", StreamSpec)
-    parts.append(_owned_confs())
+    parts.append(_reserved_confs())
     parts += _sections("status", StreamStatus)
     return "\n".join(parts)
 
@@ -193,8 +193,8 @@ def _type(node: dict[str, Any], headings: Mapping[str, str]) -> str:
     return f"{kind} ({'..'.join(bounds)})" if len(bounds) == 2 else str(kind)
 
 
-def _owned_confs() -> str:
-    rows = [f"| `{name}` | {instead} |" for name, instead in OWNED_CONFS.items()]
+def _reserved_confs() -> str:
+    rows = [f"| `{name}` | {instead} |" for name, instead in RESERVED_CONFS.items()]
     return "\n".join(
         [
             "## Keys that `spec.sparkConf` cannot contain",

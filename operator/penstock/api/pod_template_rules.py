@@ -28,11 +28,11 @@ def refusal(template: Mapping[str, Any], container: str) -> str | None:
 
     The container's name, `driver` or `executor`, is also that of the spec's field.
     """
-    found = next(_owned(template, container), None)
+    found = next(_reserved(template, container), None)
     return None if found is None else f"podTemplate cannot set {found[0]}: {found[1]}"
 
 
-def _owned(template: Mapping[str, Any], container: str) -> Iterator[tuple[str, str]]:
+def _reserved(template: Mapping[str, Any], container: str) -> Iterator[tuple[str, str]]:
     for name in template:
         if name not in ("metadata", "spec"):
             yield name, "it takes metadata and spec"
@@ -45,10 +45,10 @@ def _owned(template: Mapping[str, Any], container: str) -> Iterator[tuple[str, s
             yield f"spec.{name}", why
     for each in _objects(spec.get("containers")):
         if each.get("name") == container:
-            yield from _owned_in_container(each, container)
+            yield from _reserved_in_container(each, container)
 
 
-def _owned_in_container(each: Mapping[str, Any], container: str) -> Iterator[tuple[str, str]]:
+def _reserved_in_container(each: Mapping[str, Any], container: str) -> Iterator[tuple[str, str]]:
     for name, why in _CONTAINER.items():
         if name in each:
             yield f"{name} of the container {container}", why

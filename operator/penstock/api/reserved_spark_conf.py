@@ -9,7 +9,7 @@ from penstock.api.rules import not_among
 _NO_CLAIMS = "a driver creates no PersistentVolumeClaims"
 
 # The field to use instead, or why there is none.
-OWNED_CONFS: Mapping[str, str] = {
+RESERVED_CONFS: Mapping[str, str] = {
     "spark.app.name": "use metadata.name",
     "spark.master": "the driver always runs in client mode on Kubernetes",
     "spark.submit.deployMode": "the driver always runs in client mode",
@@ -61,4 +61,4 @@ OWNED_CONFS: Mapping[str, str] = {
     "spark.sql.streaming.checkpointLocation": "use spec.checkpoint",
 }
 
-NO_OWNED_CONF = not_among("self", OWNED_CONFS, "Penstock sets some of these keys itself")
+NO_RESERVED_CONF = not_among("self", RESERVED_CONFS, "Penstock sets some of these keys itself")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from penstock.api.mode_rules import MODE_RULES
-from penstock.api.reserved_spark_conf import NO_OWNED_CONF
+from penstock.api.reserved_spark_conf import NO_RESERVED_CONF
 from penstock.api.v1alpha1.base import ObjectName, Options, SpecObject
 from penstock.api.v1alpha1.checkpoint import UPDATE_RULES, Checkpoint
 from penstock.api.v1alpha1.kafka import CONNECTION_RULES, KafkaConnection, with_connection
@@ -118,13 +118,13 @@ class StreamSpec(SpecObject):
         {},
         description="Further Spark configuration. What Penstock sets itself is refused.",
         examples=[{"spark.sql.session.timeZone": "UTC"}],
-        json_schema_extra={"x-kubernetes-validations": [NO_OWNED_CONF.as_schema()]},
+        json_schema_extra={"x-kubernetes-validations": [NO_RESERVED_CONF.as_schema()]},
     )
 
     @field_validator("spark_conf")
     @classmethod
-    def _no_owned_conf(cls, conf: dict[str, str]) -> dict[str, str]:
-        refusal = NO_OWNED_CONF.refusal(conf)
+    def _no_reserved_conf(cls, conf: dict[str, str]) -> dict[str, str]:
+        refusal = NO_RESERVED_CONF.refusal(conf)
         if refusal is not None:
             raise ValueError(refusal)
         return conf

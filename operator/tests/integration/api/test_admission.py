@@ -11,7 +11,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from penstock.api.reserved_spark_conf import OWNED_CONFS
+from penstock.api.reserved_spark_conf import RESERVED_CONFS
 from penstock.api.v1alpha1.stream import ContinuousStream
 from testkit.errors import KubectlError
 from testkit.kubernetes.api_server import ApiServer, api_server
@@ -65,15 +65,15 @@ def test_what_needs_more_than_the_schema_is_left_to_the_operator(kube: Kube, bad
     )
 
 
-@pytest.mark.parametrize("conf", OWNED_CONFS)
+@pytest.mark.parametrize("conf", RESERVED_CONFS)
 def test_a_conf_that_penstock_sets_is_refused_at_apply(kube: Kube, conf: str) -> None:
     """The error names this key only, with the alternative, although there are other keys."""
     spec = changed(GOOD, "sparkConf", {"spark.sql.session.timeZone": "UTC", conf: "x"})
     with pytest.raises(KubectlError) as refused:
         kube.apply(manifest("bad", spec))
     said = str(refused.value)
-    assert f"{conf} cannot be set here: {OWNED_CONFS[conf]}" in said
-    assert sum(f"{each} cannot" in said for each in OWNED_CONFS) == 1
+    assert f"{conf} cannot be set here: {RESERVED_CONFS[conf]}" in said
+    assert sum(f"{each} cannot" in said for each in RESERVED_CONFS) == 1
 
 
 @pytest.mark.parametrize("name", ["x" * 46, "a.b"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.api.reserved_spark_conf import OWNED_CONFS
+from penstock.api.reserved_spark_conf import RESERVED_CONFS
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import Size
 from penstock.driver.environment import PodEnvironment
@@ -29,5 +29,5 @@ def test_every_conf_that_the_driver_overrides_is_reserved() -> None:
         )
         result = session.spark_conf(overruled, environment, size)
         forced |= {name for name, value in result.items() if value != said.get(name)}
-    missing = {name for name in forced - set(OWNED_CONFS) if not name.startswith(_MERGED)}
+    missing = {name for name in forced - set(RESERVED_CONFS) if not name.startswith(_MERGED)}
     assert missing == set()

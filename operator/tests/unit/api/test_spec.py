@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from penstock.api.reserved_spark_conf import OWNED_CONFS
+from penstock.api.reserved_spark_conf import RESERVED_CONFS
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.validation import problems
@@ -49,14 +49,14 @@ def test_a_spoiled_spec_is_refused_with_the_field_named(
     assert any(expected in str(each) for each in problems.describe_error(refused.value))
 
 
-@pytest.mark.parametrize("conf", OWNED_CONFS)
+@pytest.mark.parametrize("conf", RESERVED_CONFS)
 def test_a_conf_that_penstock_sets_is_refused_with_the_field_to_use(conf: str) -> None:
     """The message names the conf and what to use instead."""
     with pytest.raises(ValidationError) as refused:
         StreamSpec.model_validate({**RATE_TO_CONSOLE, "sparkConf": {conf: "x"}})
     (problem,) = problems.describe_error(refused.value)
     assert conf in problem.message
-    assert OWNED_CONFS[conf] in problem.message
+    assert RESERVED_CONFS[conf] in problem.message
 
 
 def test_a_name_too_long_for_its_pods_is_refused() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from penstock.api.reserved_spark_conf import OWNED_CONFS
+from penstock.api.reserved_spark_conf import RESERVED_CONFS
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.sql.operations import COMPLETE_WITHOUT_AGGREGATE, OPERATIONS
 from scripts.codegen import crd, reference
@@ -35,7 +35,7 @@ def test_every_link_in_the_reference_has_its_heading() -> None:
 def test_the_reference_has_every_reserved_spark_conf() -> None:
     """With what to use instead."""
     text = reference.reference()
-    for name, instead in OWNED_CONFS.items():
+    for name, instead in RESERVED_CONFS.items():
         assert f"| `{name}` | {instead} |" in text
 
 

@@ -26,6 +26,7 @@ static: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(PYTHON) -m scripts.generate --check
+	$(PYTHON) -m scripts.check_words
 
 unit: $(STAMP) ## Run operator/tests/unit: no Spark, no broker, no cluster; a minute
 	$(PYTHON) -m pytest -q operator/tests/unit

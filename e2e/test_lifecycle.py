@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from e2e.cluster_stream import KIND, Stopwatch, Stream, small_stream
 from e2e.install import Installation
 from testkit.cluster.traffic import Receiver, Sender, create_topics
+from testkit.fixtures import RecordFigure
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.streams.streams import kafka_to_kafka
 
@@ -101,7 +100,7 @@ def test_the_reclaim_policy_delete_removes_the_checkpoint_with_its_stream(kube: 
 
 
 def test_an_aggregate_ends_stalled_and_recovers_when_corrected(
-    kube: Kube, record_figure: Callable[[str, object], None]
+    kube: Kube, record_figure: RecordFigure
 ) -> None:
     """The operator refuses it before it starts a driver, and names the operation."""
     stream = Stream(kube, "aggregate")

@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
+RecordFigure = Callable[[str, object], None]
+
 
 @pytest.fixture
 def record_figure(
     request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
-) -> Callable[[str, object], None]:
+) -> RecordFigure:
     """Prints a result of the test (a time, a count) and adds it to the JUnit report."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
 

@@ -11,6 +11,7 @@ from e2e.chaos import faults
 from e2e.cluster_stream import Stopwatch, Stream, small_stream
 from e2e.install import Installation
 from testkit.cluster.traffic import Receiver, Sender, create_topics
+from testkit.fixtures import RecordFigure
 from testkit.kubernetes.kubectl import Kube
 from testkit.streams.streams import kafka_to_kafka
 
@@ -35,7 +36,7 @@ class Recovery:
 
 
 def test_nothing_is_lost_whatever_fails(
-    installation: Installation, kube: Kube, topic: str, record_figure: Callable[[str, object], None]
+    installation: Installation, kube: Kube, topic: str, record_figure: RecordFigure
 ) -> None:
     """20,000 numbers and five faults: every number arrives, and the stream is Ready after each."""
     source, sink = f"{topic}-in", f"{topic}-out"

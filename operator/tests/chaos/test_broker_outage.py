@@ -12,6 +12,7 @@ import pytest
 from penstock.contract.driver_report import QueryState
 from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import running
+from testkit.fixtures import RecordFigure
 from testkit.kafka.broker import Broker, running_broker
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH
@@ -40,6 +41,7 @@ def test_a_broker_outage(
     own_broker: Broker,
     jvm: Jvm,
     tmp_path: Path,
+    record_figure: RecordFigure,
 ) -> None:
     topics = Topics(own_broker.bootstrap)
     source, sink = topics.make(), topics.make()
@@ -52,7 +54,7 @@ def test_a_broker_outage(
         went = time.monotonic()
         end(own_broker)
         report = driver.wait_failure("BrokerUnreachable")
-        print(f"reported after {time.monotonic() - went:.0f} s: {report.message}")
+        record_figure("seconds until the outage is reported", time.monotonic() - went)
         assert report.state is QueryState.RESTARTING
         assert not driver.health.ready
         time.sleep(max(0.0, went + seconds - time.monotonic()))  # the duration of the outage
@@ -60,10 +62,8 @@ def test_a_broker_outage(
         back = time.monotonic()
         topics.send(source, range(150, 250))
         received = topics.wait_received(sink, range(250))
-        print(f"all of it out {time.monotonic() - back:.0f} s after the broker's return")
+        record_figure("seconds until all records are in the sink", time.monotonic() - back)
         driver.wait("running", lambda report: report.state is QueryState.RUNNING)
         driver.wait_ready()
-        print(
-            f"{sum(received.values()) - len(received)} duplicates, "
-            f"{driver.last.query_restarts} restarts of the query"
-        )
+        record_figure("duplicates", sum(received.values()) - len(received))
+        record_figure("restarts of the query", driver.last.query_restarts)

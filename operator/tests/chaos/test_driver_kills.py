@@ -20,6 +20,7 @@ from penstock.driver.checkpoint.files import kafka_offsets
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.kafka.offsets import Offsets
 from testkit.driver.driver_process import Process, driver, traffic
+from testkit.fixtures import RecordFigure
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import EACH_MODE, MICRO_BATCH
 
@@ -72,11 +73,15 @@ def is_before(offsets: Offsets, topic: str, partition: int, offset: int) -> bool
 
 @pytest.mark.parametrize("trigger", EACH_MODE)
 def test_a_driver_killed_at_random_times_loses_nothing(
-    trigger: dict[str, Any], topics: Topics, class_path: str, tmp_path: Path
+    trigger: dict[str, Any],
+    topics: Topics,
+    class_path: str,
+    tmp_path: Path,
+    record_figure: RecordFigure,
 ) -> None:
     source, sink = topics.make(), topics.make()
     flow = number_flow(topics, source, sink, trigger)
-    print(f"\nPENSTOCK_SEED={SEED}")
+    record_figure("PENSTOCK_SEED", SEED)
     chance, folder = random.Random(SEED), CheckpointFolder(tmp_path / "checkpoint")
     kills: list[Kill] = []
 
@@ -88,7 +93,7 @@ def test_a_driver_killed_at_random_times_loses_nothing(
         kill.in_doubt = frozenset(
             n for n in received if not is_before(kill.committed, source, *where[n])
         )
-        print(f"killed {kill.moment}: {len(kill.in_doubt)} written and not committed")
+        record_figure(f"written and not committed when killed {kill.moment}", len(kill.in_doubt))
         if trigger is MICRO_BATCH:
             planned = kill.planned or {}
             beyond = [n for n in kill.in_doubt if not is_before(planned, source, *where[n])]
@@ -111,7 +116,8 @@ def test_a_driver_killed_at_random_times_loses_nothing(
         assert process.stop() == 0
     counts = [kill.duplicates for kill in kills] + [sum(received.values()) - len(received)]
     caused = [after - before for before, after in pairwise(counts)]
-    print(f"{len(numbers)} sent, 0 lost, duplicates for each kill: {caused}")
+    record_figure("records sent", len(numbers))
+    record_figure("duplicates for each kill", caused)
     unexplained = {
         n: copies
         for n, copies in received.items()

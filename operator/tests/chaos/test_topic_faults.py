@@ -18,6 +18,7 @@ from penstock.driver.kafka import source_monitor as watch
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.driver_process import traffic
 from testkit.driver.in_process_driver import InProcessDriver, running
+from testkit.fixtures import RecordFigure
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, REAL_TIME
 
@@ -140,7 +141,7 @@ def test_a_topic_recreated_while_the_query_runs(
 @pytest.mark.usefixtures("fast_polling")
 @pytest.mark.parametrize("trigger", MODES)
 def test_partitions_grow_under_traffic(
-    trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
+    trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path, record_figure: RecordFigure
 ) -> None:
     source, sink = topics.make(2), topics.make()
     new = range(1_000_000, 1_000_200)
@@ -155,7 +156,8 @@ def test_partitions_grow_under_traffic(
                 lambda report: report.registered_cores == 6 and report.committed,
             )
         received = topics.wait_received(sink, [*range(sent[0]), *new])
-    print(f"{len(received)} sent, {sum(received.values()) - len(received)} duplicates")
+    record_figure("records sent", len(received))
+    record_figure("duplicates", sum(received.values()) - len(received))
 
 
 @pytest.mark.parametrize("trigger", [*MODES, pytest.param(REAL_TIME, id="real-time")])

@@ -24,6 +24,7 @@ from penstock.driver.kafka.offsets import Offsets
 from testkit.driver.bare_query import SHORT_EPOCHS, Run, bare, newest
 from testkit.driver.checkpoint_writes import Write, cut, listings, watching, writes
 from testkit.driver.checkpoints import apply_plan, names, write
+from testkit.fixtures import RecordFigure
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import ASYNC, MICRO_BATCH
 
@@ -129,11 +130,15 @@ def test_the_interrupted_writes_of_a_real_run_are_repaired(written: Written) -> 
 
 
 def test_spark_continues_from_the_interrupted_writes_of_a_real_run(
-    written: Written, spark: SparkSession, shared: Topics, tmp_path: Path
+    written: Written,
+    spark: SparkSession,
+    shared: Topics,
+    tmp_path: Path,
+    record_figure: RecordFigure,
 ) -> None:
     """The output is everything after the commit that the query continues from."""
     seed = int(os.environ.get("PENSTOCK_SEED") or random.randrange(2**32))
-    print(f"PENSTOCK_SEED={seed}")
+    record_figure("PENSTOCK_SEED", seed)
     rng = random.Random(seed)
     for start in range(STARTS):
         at, window = rng.randrange(len(written.writes) + 1), rng.choice([0, WINDOW])
@@ -147,9 +152,10 @@ def test_spark_continues_from_the_interrupted_writes_of_a_real_run(
             wanted = set(written.run.beyond(continues_from(files, running.repair)))
             running.wait(f"all beyond {epoch}", partial(_has, shared, sink, wanted))
         duplicates = sum(shared.received(sink).values()) - len(wanted)
-        print(
-            f"cut at {at} of {len(written.writes)}, window {window}: "
-            f"continues from {epoch}, {duplicates} duplicates"
+        record_figure(
+            f"cut at {at} of {len(written.writes)}, window {window}, continues from {epoch}: "
+            "duplicates",
+            duplicates,
         )
 
 

@@ -15,6 +15,7 @@ from penstock.api.v1alpha1.status import LastFailure
 from penstock.driver.checkpoint import lock
 from penstock.driver.failures import DriverError
 from testkit.driver.driver_process import EXPECTED_WARNINGS, driver, traffic
+from testkit.fixtures import RecordFigure
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import stream
 from testkit.wait import wait_for
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.timeout(240)
 
 
 def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(
-    topics: Topics, class_path: str, tmp_path: Path
+    topics: Topics, class_path: str, tmp_path: Path, record_figure: RecordFigure
 ) -> None:
     source, sink = topics.make(), topics.make()
     flow = number_flow(topics, source, sink)
@@ -46,7 +47,8 @@ def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(
         third.process.send_signal(signal.SIGTERM)
         assert third.process.wait(30) == 0
     duplicates = sum(received.values()) - len(received)
-    print(f"{len(numbers)} sent, {duplicates} duplicates over two kills")
+    record_figure("records sent", len(numbers))
+    record_figure("duplicates over two kills", duplicates)
     lines = third.log.read_text().splitlines()
     loud = [
         line

@@ -18,6 +18,7 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes_api import Api
 from testkit.driver.fake_kubelet import Kubelet
 from testkit.driver.in_process_driver import running
+from testkit.fixtures import RecordFigure
 from testkit.kafka.topics import Topics, number_flow
 from testkit.wait import wait_for
 
@@ -66,7 +67,7 @@ def pod(kubelet: Kubelet, folder: Path) -> PodEnvironment:
 
 
 def test_a_missing_core_is_reported_and_waited_for(
-    kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
+    kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path, record_figure: RecordFigure
 ) -> None:
     """Spark itself would run one partition and silently ignore the other."""
     source, sink = topics.make(2), topics.make()
@@ -83,14 +84,14 @@ def test_a_missing_core_is_reported_and_waited_for(
         report = driver.wait("one of two cores", lambda report: report.registered_cores == 1)
         assert report.state is QueryState.WAITING_FOR_CORES
         assert report.message == "1 of 2 cores"
-        print(f"said {time.monotonic() - begun:.1f} s after the driver's start")
+        record_figure("seconds until the missing core is reported", time.monotonic() - begun)
         assert not driver.runtime.has_query
         kubelet.make_room()
         driver.wait("both cores", lambda report: report.registered_cores == 2)
         there = time.monotonic()
         topics.wait_received(sink, range(100))
         driver.wait_ready()
-        print(f"all out and committed {time.monotonic() - there:.1f} s after the core's arrival")
+        record_figure("seconds from the second core to the commit", time.monotonic() - there)
         said = {report.state for report in driver.reports if report.registered_cores == 1}
         assert said == {QueryState.WAITING_FOR_CORES}
         assert driver.last.query_restarts == 0

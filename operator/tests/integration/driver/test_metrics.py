@@ -11,6 +11,7 @@ import pytest
 from penstock.driver.jvm import Jvm
 from penstock.driver.reporting.sampler import Sampler
 from testkit.driver.in_process_driver import running
+from testkit.fixtures import RecordFigure
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH
 from testkit.wait import wait_for
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.timeout(180)
 
 @pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH], ids=["continuous", "micro-batch"])
 def test_metrics_of_a_real_query(
-    topics: Topics, jvm: Jvm, tmp_path: Path, trigger: dict[str, Any]
+    topics: Topics, jvm: Jvm, tmp_path: Path, trigger: dict[str, Any], record_figure: RecordFigure
 ) -> None:
     source, sink = topics.make(), topics.make()
     flow = number_flow(topics, source, sink, trigger)
@@ -59,6 +60,7 @@ def test_metrics_of_a_real_query(
     assert ("batch_rows_per_second{kind=input}" in found) == (trigger == MICRO_BATCH)
     samples = found["record_commit_latency_seconds_count"]
     mean = found["record_commit_latency_seconds_sum"] / samples
-    print(f"{mean:.3f} s from a record to its commit, of {samples:.0f} samples")
+    record_figure("milliseconds from a record to its commit", round(1000 * mean))
+    record_figure("samples", round(samples))
     assert 0 < mean < time.time() - began
     assert found["executor_task_slots{executor=driver}"] == 2

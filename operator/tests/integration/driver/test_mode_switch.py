@@ -16,6 +16,7 @@ from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import Jvm
 from testkit.driver.driver_process import driver, traffic
 from testkit.driver.in_process_driver import running
+from testkit.fixtures import RecordFigure
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import (
     ASYNC,
@@ -40,7 +41,9 @@ ORDER = {
 }  # fmt: skip
 
 
-def test_one_checkpoint_through_every_engine(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+def test_one_checkpoint_through_every_engine(
+    topics: Topics, jvm: Jvm, tmp_path: Path, record_figure: RecordFigure
+) -> None:
     """Any query can be restarted with any trigger under traffic, and loses nothing.
 
     Duplicates are the records that a stop interrupted: an epoch of the continuous engine, or a
@@ -58,14 +61,14 @@ def test_one_checkpoint_through_every_engine(topics: Topics, jvm: Jvm, tmp_path:
             received = topics.received(sink)
             before, duplicates = duplicates, sum(received.values()) - len(received)
             assert repair is None or repair.cause is not Cause.DAMAGE, repair
-            print(
-                f"{switch}: {sent[0]} sent, {duplicates - before} duplicates; "
-                f"{repair.message if repair else 'no repair'}"
-            )
+            record_figure(f"{switch}: records sent", sent[0])
+            record_figure(f"{switch}: duplicates", duplicates - before)
+            record_figure(f"{switch}: repair", repair.message if repair else "none")
     last = number_flow(topics, source, sink, MICRO_BATCH)
     with running(last, jvm, tmp_path):
         received = topics.wait_received(sink, range(sent[0]))
-    print(f"{sent[0]} sent, 0 lost, {sum(received.values()) - len(received)} duplicates in total")
+    record_figure("records sent in total", sent[0])
+    record_figure("duplicates in total", sum(received.values()) - len(received))
 
 
 def _is_beyond(epoch: int, report: DriverReport) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark import session
 from testkit.driver.driver_process import driver, traffic
+from testkit.fixtures import RecordFigure
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import EACH_MODE
 
@@ -19,7 +20,11 @@ pytestmark = pytest.mark.timeout(240)
 
 @pytest.mark.parametrize("trigger", EACH_MODE)
 def test_a_stop_under_load_is_clean(
-    trigger: dict[str, Any], topics: Topics, class_path: str, tmp_path: Path
+    trigger: dict[str, Any],
+    topics: Topics,
+    class_path: str,
+    tmp_path: Path,
+    record_figure: RecordFigure,
 ) -> None:
     source, sink = topics.make(), topics.make()
     flow = number_flow(topics, source, sink, trigger)
@@ -32,7 +37,8 @@ def test_a_stop_under_load_is_clean(
         received = topics.wait_received(sink, numbers)
         assert second.stop() == 0
     assert set(received) == set(numbers)
-    print(f"{len(numbers)} sent, {sum(received.values()) - len(numbers)} duplicates after the stop")
+    record_figure("records sent", len(numbers))
+    record_figure("duplicates after the stop", sum(received.values()) - len(numbers))
     assert max(received.values()) <= 2
     for process in (first, second):
         assert process.warnings() == []

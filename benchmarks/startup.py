@@ -27,6 +27,8 @@ from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, fast_start_options
 from testkit.driver.class_archive import archive, java_options
 from testkit.driver.in_process_driver import running
 from testkit.kafka.jars import connector_jars
+from testkit.streams.streams import RATE, manifest
+from testkit.wait import wait_for
 
 TIMEOUT_SECONDS = 120.0
 INTERVAL = "500ms"
@@ -44,17 +46,16 @@ source.createOrReplaceTempView("source")
 sys.stdin.read()
 """
 
-STREAM = {
-    "apiVersion": "penstock.dev/v1alpha1",
-    "kind": "ContinuousStream",
-    "metadata": {"name": "bench", "namespace": "bench"},
-    "spec": {
+STREAM = manifest(
+    "bench",
+    {
         "image": "none",
-        "source": {"rate": {"rowsPerSecond": 10, "numPartitions": 2}},
+        "source": RATE,
         "sink": {"noop": {}},
         "trigger": {"continuous": {"checkpointInterval": INTERVAL}},
     },
-}
+    "bench",
+)
 
 Measurements = dict[str, list[float]]
 
@@ -66,11 +67,7 @@ def class_path() -> str:
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
     """Checks every 10 ms, because the wait is part of a measurement."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not holds():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"not within {TIMEOUT_SECONDS:.0f} s: {what}")
-        time.sleep(0.01)
+    wait_for(what, holds, TIMEOUT_SECONDS, every=0.01)
 
 
 class Started:

@@ -9,7 +9,6 @@ import secrets
 import shutil
 import ssl
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from testkit.errors import ClusterError
 from testkit.kafka.broker import free_ports
 from testkit.kubernetes.kubectl import Kube
 from testkit.tools import tools
+from testkit.wait import wait_for
 
 _START_SECONDS = 90
 
@@ -118,13 +118,15 @@ def _flags(options: dict[str, str]) -> list[str]:
 
 
 def _wait_until_ready(server: ApiServer, processes: list[ChildProcess]) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while not _ready(server):
-        dead = [process for process in processes if not process.running]
-        if dead or time.monotonic() > deadline:
-            lines = "\n".join(f"{p.name}:\n{p.last_lines()}" for p in dead or processes)
-            raise ClusterError(f"The API server did not start. The last lines of\n{lines}")
-        time.sleep(0.05)
+    def last_lines() -> str:
+        return "\n".join(f"Last lines of {p.name}:\n{p.last_lines()}" for p in processes)
+
+    def started() -> bool:
+        if not all(process.running for process in processes):
+            raise ClusterError(f"The API server did not start.\n{last_lines()}")
+        return _ready(server)
+
+    wait_for("the API server ready", started, _START_SECONDS, last_lines)
 
 
 def _ready(server: ApiServer) -> bool:

@@ -1,1 +1,1 @@
-"""Streams, specs and queries that tests share, as tables."""
+"""Streams, specs, queries and refused manifests that tests share."""

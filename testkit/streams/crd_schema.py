@@ -1,4 +1,4 @@
-"""A walk through the CRD's schema."""
+"""Iterates over the fields of the CRD's schema."""
 
 from __future__ import annotations
 

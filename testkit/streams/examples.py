@@ -1,4 +1,4 @@
-"""The shipped examples, pointed at what a test has instead of a cluster."""
+"""The shipped examples, with the brokers, topics and servers of a test."""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ class Metrics:
         )
         self._restarts = self._counter("restarts", "Restarts.", "level", "reason")
         self._failures = self._counter("failures", "Failures.", "reason", "permanent")
-        self._watchdog = self._counter(
-            "watchdog_actions", "Actions of the watchdog on a stalled query.",
+        self._stall_actions = self._counter(
+            "stall_actions", "Actions on a query that stalled without an exception.",
             "reason", "action",
         )  # fmt: skip
         self._repairs = self._counter(
@@ -87,9 +87,9 @@ class Metrics:
         permanent = str(failure.permanent).lower()
         self._failures.labels(self._bounded(failure.reason), permanent).inc()
 
-    def count_watchdog_action(self, reason: str, action: str) -> None:
-        """Counts an action of the watchdog on a stalled query."""
-        self._watchdog.labels(reason, action).inc()
+    def count_stall_action(self, reason: str, action: str) -> None:
+        """Counts an action on a query that stalled without an exception."""
+        self._stall_actions.labels(reason, action).inc()
 
     def count_repair(self, kind: RepairKind) -> None:
         """Counts a repair of the checkpoint."""

@@ -60,7 +60,7 @@ class ReportBuilder:
             self.record_failure(after.failure, repeated=before.failed_permanently)
             self._metrics.count_failure(after.failure)
             if after.failure.reason in stall_detection.DETECTED:
-                self._metrics.count_watchdog_action(after.failure.reason, action.name.lower())
+                self._metrics.count_stall_action(after.failure.reason, action.name.lower())
         if after.restarts > before.restarts and after.failure is not None:
             self._metrics.count_restart(after.failure.reason)
         if after.retry_at != before.retry_at:

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from prometheus_client import generate_latest
-from prometheus_client.parser import text_string_to_metric_families
-
 from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.progress import Commit, OffsetRange
 from penstock.driver.failures import Failure
-from penstock.driver.reporting.metrics import MAX_PARTITIONS, MAX_REASONS, OTHER, PREFIX, Metrics
+from penstock.driver.reporting.metrics import MAX_PARTITIONS, MAX_REASONS, OTHER, Metrics
 from penstock.driver.spark import batch_metrics
 from penstock.driver.spark.executor_metrics import ExecutorMetrics
+from testkit.driver.metric_samples import numbers
 
 COMMIT = Commit(epoch=7, at=1_700_000_000.5, took=0.2, offsets={"in": {0: 30, 1: 5}})
 OFFSET_RANGE = OffsetRange({"in": {0: 10, 1: 5}}, {"in": {0: 30, 1: 5, 2: 9}}, COMMIT.at)
 FIGURES = ExecutorMetrics("1", 2, 2, 0, heap_peak=5 << 20, off_heap_peak=0, storage_used=0)
-
-
-def numbers(metrics: Metrics) -> dict[str, float]:
-    """Every sample by its name and labels, without the prefix."""
-    text = generate_latest(metrics.registry).decode()
-    found = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
-            name = sample.name.removeprefix(f"{PREFIX}_")
-            found[f"{name}{{{labels}}}" if labels else name] = sample.value
-    return found
 
 
 def test_a_report() -> None:
@@ -72,13 +58,13 @@ def test_failures_restarts_and_repairs() -> None:
     metrics.count_restart("TaskFailed")
     metrics.count_failure(Failure("TaskFailed", "an executor was lost"))
     metrics.count_failure(Failure("TopicMissing", "in", permanent=True))
-    metrics.count_watchdog_action("NoProgress", "stop_query")
+    metrics.count_stall_action("NoProgress", "stop_query")
     metrics.count_repair(RepairKind.TORN_COMMIT)
     found = numbers(metrics)
     assert found["restarts_total{level=query,reason=TaskFailed}"] == 1
     assert found["failures_total{permanent=false,reason=TaskFailed}"] == 1
     assert found["failures_total{permanent=true,reason=TopicMissing}"] == 1
-    assert found["watchdog_actions_total{action=stop_query,reason=NoProgress}"] == 1
+    assert found["stall_actions_total{action=stop_query,reason=NoProgress}"] == 1
     assert found["checkpoint_repairs_total{kind=TornCommit}"] == 1
 
 

@@ -1,8 +1,7 @@
-"""Manifests that cannot work, with the ring that refuses each and what the refusal says.
+"""Invalid manifests, the ring of validation that refuses each, and the message.
 
-Ring 1 is the API server with the CRD alone (integration/api/test_admission.py runs these against a
-real one); ring 2 is the operator before it creates anything, and `penstock validate`, which refuses
-all.
+Ring 1 is the API server with the CRD alone (integration/api/test_admission.py uses a real one).
+Ring 2 is the operator before it creates anything. `penstock validate` refuses all of them.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ DRIVER_LIMITS = "driver.resources.limits"
 
 @dataclass(frozen=True)
 class Bad:
-    """A good spec with some fields changed (`...` removes one), and the refusal of it.
+    """The good spec with some fields changed (`...` removes one), and the message about it.
 
-    `at` is the field that is named, `says` the reason and the remedy, in all rings. The API server
-    names a schema's breach in words of its own: `ring1`, where they are not `says`.
+    `at` is the field that the message names, `says` the reason and the remedy, in all rings. For
+    violations of the schema the API server has its own words: `ring1`, if they differ.
     """
 
     changes: dict[str, Any]
@@ -40,7 +39,7 @@ class Bad:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """The spec as somebody would apply it."""
+        """The spec as a user would apply it."""
         spec = GOOD
         for path, value in self.changes.items():
             spec = changed(spec, path, value)
@@ -64,7 +63,7 @@ def _template(pod: str, container: dict[str, Any] | None = None, **spec: Any) ->
 
 
 RING_1 = (
-    # What is missing, unknown or too much
+    # Missing, unknown and conflicting fields
     Bad({"source": ...}, "spec.source", "this field is required", ring1="Required value"),
     Bad({"sink": ...}, "spec.sink", "this field is required", ring1="Required value"),
     Bad({"trigger": ...}, "spec.trigger", "this field is required", ring1="Required value"),
@@ -266,7 +265,7 @@ RING_1 = (
         {"transform": {"python": {"function": "no function"}}}, "spec.transform.python.function",
         "should match",
     ),
-    # Durations and amounts
+    # Durations and quantities
     Bad(
         {"trigger.continuous.checkpointInterval": "soon"},
         "spec.trigger.continuous.checkpointInterval",

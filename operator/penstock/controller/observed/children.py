@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import cached_property
 
 from penstock.contract import naming
 from penstock.controller import objects
@@ -36,7 +37,7 @@ class ObservedChildren:
                 return each
         return None
 
-    @property
+    @cached_property
     def driver_pod(self) -> DriverPod | None:
         """The pod of the current StatefulSet, not of an earlier one of the same name."""
         if self.stateful_set is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from pydantic import ValidationError
@@ -78,7 +79,7 @@ class DriverPod:
         """How often the kubelet restarted the driver's container."""
         return int(self._container.get("restartCount", 0))
 
-    @property
+    @cached_property
     def report(self) -> DriverReport | None:
         """The driver's report; None if there is none that can be read."""
         text = objects.annotations_of(self.manifest).get(naming.ANNOTATION_REPORT)

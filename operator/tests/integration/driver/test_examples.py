@@ -138,7 +138,7 @@ def url(jar: Path) -> Iterator[str]:
 
 @pytest.fixture
 def netcat(topics: Topics, url: str) -> Iterator[tuple[ContinuousStream, str]]:
-    """The custom source's example with a server to read from, and its sink's topic."""
+    """The custom source example with a server for it to read, and the topic of its sink."""
     sink = topics.make(1)
     with lines("one", "two") as port:
         made = example(
@@ -195,9 +195,9 @@ class Reader(SimpleDataSourceStreamReader):
 def test_a_data_source_in_python(
     topics: Topics, class_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From a module in the image, in micro-batches: Spark supports it in no other mode.
+    """From a module in the image, in micro-batches: Spark supports no other mode for it.
 
-    It runs in the driver's own Python, whatever the first python3 of the path is.
+    It runs in the driver's own Python, even if the first python3 of the path is another one.
     """
     other = tmp_path / "bin" / "python3"
     other.parent.mkdir()

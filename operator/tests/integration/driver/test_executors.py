@@ -73,7 +73,7 @@ def test_a_missing_core_is_reported_and_waited_for(
     source, sink = topics.make(2), topics.make()
     topics.send(source, range(100))
     kubelet.room = 1
-    begun = time.monotonic()
+    start = time.monotonic()
     api = Api(kubelet.url, "payments")
     with running(
         number_flow(topics, source, sink, sparkConf=POLLING),
@@ -84,16 +84,16 @@ def test_a_missing_core_is_reported_and_waited_for(
         report = driver.wait("one of two cores", lambda report: report.registered_cores == 1)
         assert report.state is QueryState.WAITING_FOR_CORES
         assert report.message == "1 of 2 cores"
-        record_figure("seconds until the missing core is reported", time.monotonic() - begun)
+        record_figure("seconds until the missing core is reported", time.monotonic() - start)
         assert not driver.runtime.has_query
         kubelet.make_room()
         driver.wait("both cores", lambda report: report.registered_cores == 2)
-        there = time.monotonic()
+        complete = time.monotonic()
         topics.wait_received(sink, range(100))
         driver.wait_ready()
-        record_figure("seconds from the second core to the commit", time.monotonic() - there)
-        said = {report.state for report in driver.reports if report.registered_cores == 1}
-        assert said == {QueryState.WAITING_FOR_CORES}
+        record_figure("seconds from the second core to the commit", time.monotonic() - complete)
+        states = {report.state for report in driver.reports if report.registered_cores == 1}
+        assert states == {QueryState.WAITING_FOR_CORES}
         assert driver.last.query_restarts == 0
 
 
@@ -101,9 +101,8 @@ def test_executors_are_waited_for_lost_added_and_released(
     kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
     source, sink = topics.make(2), topics.make()
-    kubelet.add(
-        "numbers-exec-1", stream_labels("numbers", "executor")
-    )  # of an earlier driver process
+    # An executor of an earlier driver process.
+    kubelet.add("numbers-exec-1", stream_labels("numbers", "executor"))
     kubelet.room = 0
     with running(
         number_flow(topics, source, sink, sparkConf=POLLING, executor=SMALL),

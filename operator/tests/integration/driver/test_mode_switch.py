@@ -53,8 +53,8 @@ def test_one_checkpoint_through_every_engine(
     with traffic(topics, source) as sent:
         for switch, trigger in ORDER.items():
             with running(number_flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
-                begun = driver.wait_ready().epoch
-                driver.wait("two more commits", partial(_is_beyond, (begun or 0) + 1))
+                start_epoch = driver.wait_ready().epoch
+                driver.wait("two more commits", partial(_is_beyond, (start_epoch or 0) + 1))
                 assert driver.last.state is QueryState.RUNNING, switch
                 assert driver.last.query_restarts == 0, switch
                 repair = driver.last.last_repair
@@ -154,7 +154,7 @@ def test_async_progress_is_turned_off_after_a_crash(
 
 
 def test_an_idle_micro_batch_query_is_ready(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
-    """Without new records it commits nothing, for as long as it lasts: that is not being stuck."""
+    """It commits nothing while there are no new records, and that is no stall."""
     source, sink = topics.make(), topics.make()
     idle = number_flow(topics, source, sink, MICRO_BATCH)
     topics.send(source, range(10))
@@ -175,7 +175,7 @@ def test_available_now_completes_and_stops_the_session(
     with running(number_flow(topics, source, sink, AVAILABLE_NOW), jvm, tmp_path) as driver:
         report = driver.wait("completed", lambda report: report.state is QueryState.COMPLETED)
         assert report.last_failure is None
-        driver.wait("released", lambda report: not driver.runtime.has_session)
+        driver.wait("the session to stop", lambda report: not driver.runtime.has_session)
         assert driver.health.ready
         assert driver.last.state is QueryState.COMPLETED
     assert set(topics.received(sink)) == set(range(40))
@@ -198,7 +198,7 @@ def test_an_aggregate_with_a_watermark(topics: Topics, jvm: Jvm, tmp_path: Path)
         # A batch has as many tasks as there are cores, not 200.
         assert driver.runtime.session is not None
         assert driver.runtime.session.conf.get("spark.sql.shuffle.partitions") == "2"
-    # Counted by another key over the same state: said at once, not met in a loop.
+    # Another grouping over the same state is reported at once, not after retries.
     other = {**transform, "sql": sql.replace("GROUP BY", "GROUP BY key,")}
     edited = number_flow(topics, source, sink, MICRO_BATCH, transform=other, outputMode="update")
     topics.send(source, range(30, 60))
@@ -209,7 +209,7 @@ def test_an_aggregate_with_a_watermark(topics: Topics, jvm: Jvm, tmp_path: Path)
 
 
 def test_a_source_without_portable_offsets_refuses_another_mode(jvm: Jvm, tmp_path: Path) -> None:
-    """Rate has offsets of its own for each engine: said at once, not met in a loop."""
+    """Rate has different offsets for each engine. This is reported at once, not after retries."""
     with running(stream(RATE), jvm, tmp_path) as driver:
         driver.wait_ready()
     with running(stream(RATE, trigger=MICRO_BATCH), jvm, tmp_path) as driver:

@@ -34,22 +34,22 @@ def plan(files: Files, spec: StreamSpec, *, state: bool = False) -> RepairPlan:
 
     `state`: the checkpoint contains the state of the previous query.
     """
-    wanted = engine_of(spec)
-    repair = plan_repair(files, wanted)
-    gone = set(repair.delete)
-    left = {
+    engine = engine_of(spec)
+    repair = plan_repair(files, engine)
+    deleted = set(repair.delete)
+    kept = {
         int(path.removeprefix("offsets/")): content
         for path, content in files.items()
-        if re.fullmatch(r"offsets/[0-9]+", path) and path not in gone
+        if re.fullmatch(r"offsets/[0-9]+", path) and path not in deleted
     }
     if state and repair.epoch is not None and not may_keep_state(spec):
         _refuse_to_drop_state()
-    if repair.epoch is not None and repair.epoch in left:
-        _refuse_foreign(left[repair.epoch], spec, wanted)
-    if wanted is Engine.CONTINUOUS:
+    if repair.epoch is not None and repair.epoch in kept:
+        _refuse_other_format(kept[repair.epoch], spec, engine)
+    if engine is Engine.CONTINUOUS:
         return repair
-    repair, left = _with_metadata(files, repair, left)
-    return repair if is_asynchronous(spec) else _without_gap(files, repair, left)
+    repair, kept = _with_metadata(files, repair, kept)
+    return repair if is_asynchronous(spec) else _without_gap(files, repair, kept)
 
 
 def _refuse_to_drop_state() -> None:
@@ -65,15 +65,15 @@ def _refuse_to_drop_state() -> None:
     )
 
 
-def _refuse_foreign(newest: bytes, spec: StreamSpec, wanted: Engine) -> None:
+def _refuse_other_format(newest: bytes, spec: StreamSpec, engine: Engine) -> None:
     portable = spec.source.rate is None and spec.source.socket is None
-    if portable or is_continuous(newest) == (wanted is Engine.CONTINUOUS):
+    if portable or is_continuous(newest) == (engine is Engine.CONTINUOUS):
         return
     written_by = "trigger.continuous" if is_continuous(newest) else "a micro-batch engine"
     raise DriverError(
         Failure(
             "CheckpointOfAnotherMode",
-            f"{wanted.value} cannot continue from this checkpoint: the offsets of this source were "
+            f"{engine.value} cannot continue from this checkpoint: the offsets of this source were "
             f"written by {written_by}, in another format (only Kafka has the same format in every "
             "mode). Restore that trigger, or apply the stream under another name.",
             permanent=True,
@@ -82,10 +82,10 @@ def _refuse_foreign(newest: bytes, spec: StreamSpec, wanted: Engine) -> None:
 
 
 def _with_metadata(
-    files: Files, repair: RepairPlan, left: dict[int, bytes]
+    files: Files, repair: RepairPlan, kept: dict[int, bytes]
 ) -> tuple[RepairPlan, dict[int, bytes]]:
-    repaired = {n: _repaired(left[n]) for n in sorted(left) if is_continuous(left[n])}
-    return _with_offsets(files, repair, repaired, RepairKind.METADATA_LINE), {**left, **repaired}
+    repaired = {n: _repaired(kept[n]) for n in sorted(kept) if is_continuous(kept[n])}
+    return _with_offsets(files, repair, repaired, RepairKind.METADATA_LINE), {**kept, **repaired}
 
 
 def _repaired(offsets: bytes) -> bytes:
@@ -93,7 +93,7 @@ def _repaired(offsets: bytes) -> bytes:
     return b"\n".join([version, _METADATA_LINE, *sources])
 
 
-def _without_gap(files: Files, repair: RepairPlan, left: dict[int, bytes]) -> RepairPlan:
+def _without_gap(files: Files, repair: RepairPlan, kept: dict[int, bytes]) -> RepairPlan:
     """Writes the predecessor of the newest offsets, with the offsets from before the gap.
 
     If the newest offsets are committed, Spark reads the predecessor and does not use it. If they
@@ -103,14 +103,14 @@ def _without_gap(files: Files, repair: RepairPlan, left: dict[int, bytes]) -> Re
     tracking off. That needs new records, and a driver that meanwhile runs with other settings than
     its spec. This repair results in the same files at once.
     """
-    newest = max(left, default=0)
-    if newest == 0 or newest - 1 in left:
+    newest = max(kept, default=0)
+    if newest == 0 or newest - 1 in kept:
         return repair
-    before = max((n for n in left if n < newest), default=newest)
+    before = max((n for n in kept if n < newest), default=newest)
     # Async tracking never commits a batch without offsets, so a commit here means damage.
     damaged = f"commits/{newest - 1}" in files
     kind = RepairKind.MISSING_OFFSETS if damaged else RepairKind.ASYNC_GAP
-    return _with_offsets(files, repair, {newest - 1: left[before]}, kind)
+    return _with_offsets(files, repair, {newest - 1: kept[before]}, kind)
 
 
 def _with_offsets(

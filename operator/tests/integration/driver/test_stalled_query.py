@@ -49,8 +49,8 @@ SHORT_TIMEOUT = """
 import sys
 from dataclasses import replace
 from penstock.driver import main
-of_spec = main.RestartPolicy.from_spec
-main.RestartPolicy.from_spec = lambda spec: replace(of_spec(spec), step=5.0)
+from_spec = main.RestartPolicy.from_spec
+main.RestartPolicy.from_spec = lambda spec: replace(from_spec(spec), step_timeout=5.0)
 sys.exit(main.main())
 """
 

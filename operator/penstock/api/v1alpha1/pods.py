@@ -59,15 +59,15 @@ class ResourceAmounts(SpecObject):
     """Amounts of CPU and memory."""
 
     cpu: CpuQuantity | None = Field(
-        None, description="Cores, or thousandths (m).", examples=["500m"]
+        None, description="Cores, or thousandths of a core with the suffix m.", examples=["500m"]
     )
     memory: ByteQuantity | None = Field(
-        None, description="Memory of the container, heap and overhead.", examples=["2Gi"]
+        None, description="Memory in bytes: the JVM's heap and the overhead.", examples=["2Gi"]
     )
 
 
 class Resources(SpecObject):
-    """Kubernetes' resources of the container. Others than these belong in `podTemplate`."""
+    """Kubernetes' resources of the container."""
 
     rules = (_request_within_limit("cpu"), _request_within_limit("memory"))
     requests: ResourceAmounts = Field(ResourceAmounts(), description="What the scheduler reserves.")
@@ -162,17 +162,18 @@ class Driver(SpecObject):
     resources: Resources = Field(
         Resources(),
         description=(
-            f"CPU and memory of the container. Default: {DRIVER_CPU} of CPU requested (less if the "
-            f"limit is lower) without a limit, and {DRIVER_MEMORY} of memory. The memory limit "
-            "defaults to the request, and the request to the limit."
+            f"CPU and memory of the container. The CPU request defaults to {DRIVER_CPU}, or to the "
+            "CPU limit if that is lower. There is no CPU limit by default. The memory request "
+            "defaults to the memory limit, and the limit to the request. Default of both: "
+            f"{DRIVER_MEMORY}. Other resources belong in `podTemplate`."
         ),
         examples=[{"requests": {"cpu": "500m", "memory": "2Gi"}}],
     )
     memory_overhead: ByteQuantity = Field(
         DRIVER_OVERHEAD,
         description=(
-            "The part of the memory limit that is not the JVM's heap: the JVM itself, Python. The "
-            f"heap is the rest. Default: {DRIVER_OVERHEAD}."
+            "The part of the memory limit for everything but the JVM's heap, such as the JVM "
+            f"itself and Python. The heap is the rest. Default: {DRIVER_OVERHEAD}."
         ),
     )
     java_options: JavaOptions = JAVA_OPTIONS
@@ -207,20 +208,21 @@ class Executor(SpecObject):
     resources: Resources = Field(
         Resources(),
         description=(
-            "CPU and memory of one executor's container. The CPU request defaults to `cores` (less "
-            "if the limit is lower), without a limit. A continuous task sleeps while it waits for "
-            "records, so a request below `cores` is fine where records are few. Memory: one "
-            f"amount, as request or as limit. Default: {EXECUTOR_MEMORY}."
+            "CPU and memory of one executor's container. The CPU request defaults to `cores`, or "
+            "to the CPU limit if that is lower. A continuous task sleeps while it waits for "
+            "records, so a request below `cores` is enough for few records. There is no CPU limit "
+            "by default. Memory is one amount, as request or as limit. Default: "
+            f"{EXECUTOR_MEMORY}. Other resources belong in `podTemplate`."
         ),
         examples=[{"requests": {"cpu": "500m", "memory": "2Gi"}}],
     )
     memory_overhead: ByteQuantity | None = Field(
         None,
         description=(
-            "The part of the memory that is not the JVM's heap: the JVM itself, Python. The heap "
-            "is the rest. Memory that sparkConf asks for (spark.memory.offHeap.size, "
-            "spark.executor.pyspark.memory) comes on top of `resources`. Default: a tenth of the "
-            f"memory, at least {EXECUTOR_LEAST_OVERHEAD}."
+            "The part of the memory for everything but the JVM's heap, such as the JVM itself and "
+            "Python. The heap is the rest. Spark adds spark.memory.offHeap.size and "
+            "spark.executor.pyspark.memory, if sparkConf sets them, to the memory of `resources`. "
+            f"Default: a tenth of the memory, at least {EXECUTOR_LEAST_OVERHEAD}."
         ),
     )
     min_instances: int = Field(1, ge=1, le=1000, description="Minimum of executors. Default: 1.")

@@ -208,7 +208,11 @@ def _validate(options: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return 2
     except ImportError as error:
-        print(f"--spark requires {error.name}: pip install 'penstock[driver]'", file=sys.stderr)
+        print(
+            f"--spark requires {error.name}: install penstock[driver] "
+            "(in a checkout: pip install '.[driver]')",
+            file=sys.stderr,
+        )
         return 2
     if options.format == "json":
         print(as_json(findings))

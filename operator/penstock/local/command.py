@@ -92,7 +92,11 @@ def check_options(options: argparse.Namespace, stream: ContinuousStream) -> None
 def _pyspark_folder() -> Path:
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
-        raise CommandError("Spark is not installed: pip install 'penstock[local]'", code=2)
+        raise CommandError(
+            "Spark is not installed: install penstock[local] "
+            "(in a checkout: pip install '.[local]')",
+            code=2,
+        )
     return Path(found.origin).parent
 
 

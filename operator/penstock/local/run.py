@@ -114,8 +114,8 @@ def _choose_view(
         return LogLines(info)
     if importlib.util.find_spec("rich") is None:
         print_message(
-            "showing log lines, because the live view is not installed: "
-            "pip install 'penstock[local]'"
+            "showing log lines, because the live view is not installed: install penstock[local] "
+            "(in a checkout: pip install '.[local]')"
         )
         return LogLines(info)
     from penstock.local.view.terminal import LiveView

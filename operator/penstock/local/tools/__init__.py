@@ -1,1 +1,1 @@
-"""Java, jars and child processes on this machine."""
+"""Java, jars and child processes on this machine. Imports `driver` (its JVM) and `api`."""

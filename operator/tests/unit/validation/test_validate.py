@@ -111,4 +111,7 @@ def test_spark_option_without_spark_says_what_to_install(
     """Without the option, pyspark is not needed."""
     monkeypatch.setitem(sys.modules, "penstock.local.spark_analyzer", None)
     assert main(["validate", "--spark", write(file, GOOD)]) == 2
-    assert "pip install 'penstock[driver]'" in capsys.readouterr().err
+    assert (
+        "install penstock[driver] (in a checkout: pip install '.[driver]')"
+        in capsys.readouterr().err
+    )

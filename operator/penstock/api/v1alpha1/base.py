@@ -36,7 +36,9 @@ def _checked_by(check: Callable[[str], object]) -> AfterValidator:
 
 
 def _integer_as_text(value: Any) -> Any:
-    """Kubernetes takes `cpu: 2` and refuses `cpu: 0.5`: int-or-string."""
+    """Int-or-string: the API server accepts `cpu: 2` and `cpu: 2.0`, but not `cpu: 0.5`."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
     if isinstance(value, float):
         raise ValueError("put a number with a fraction in quotes")
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value

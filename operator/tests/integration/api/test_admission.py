@@ -51,10 +51,10 @@ def test_a_bad_manifest_is_refused_at_apply(kube: Kube, bad: Bad) -> None:
     """The error has the field, the reason and the remedy, before any code of Penstock runs."""
     with pytest.raises(KubectlError) as refused:
         kube.apply(manifest("bad", bad.spec))
-    said = str(refused.value)
-    # An unknown field is named alone, without "spec." before what it stands in.
-    assert bad.at in said
-    assert (bad.ring1 or bad.says) in said
+    message = str(refused.value)
+    # For an unknown field kubectl names the field without the path before it.
+    assert bad.at in message
+    assert (bad.ring1 or bad.says) in message
 
 
 @pytest.mark.parametrize("bad", RING_2, ids=str)
@@ -71,9 +71,9 @@ def test_a_conf_that_penstock_sets_is_refused_at_apply(kube: Kube, conf: str) ->
     spec = changed(GOOD, "sparkConf", {"spark.sql.session.timeZone": "UTC", conf: "x"})
     with pytest.raises(KubectlError) as refused:
         kube.apply(manifest("bad", spec))
-    said = str(refused.value)
-    assert f"{conf} cannot be set here: {RESERVED_CONFS[conf]}" in said
-    assert sum(f"{each} cannot" in said for each in RESERVED_CONFS) == 1
+    message = str(refused.value)
+    assert f"{conf} cannot be set here: {RESERVED_CONFS[conf]}" in message
+    assert sum(f"{each} cannot" in message for each in RESERVED_CONFS) == 1
 
 
 @pytest.mark.parametrize("name", ["x" * 46, "a.b"])
@@ -186,7 +186,7 @@ LIMITED_MEMORY = "driver.resources.limits.memory"
 INTERVAL = "trigger.continuous.checkpointInterval"
 SPELLINGS = [
     *[(REQUESTED_CPU, each) for each in (1, 0, -1, "1", "0.5", ".5", "500m", "1e-1", "1E", "half")],
-    *[(REQUESTED_CPU, each) for each in ("", "1 ", "5u", "+1", "1.", "1,5", "0x1", 0.5, True)],
+    *[(REQUESTED_CPU, each) for each in ("", "1 ", "5u", "+1", "1.", "1,5", "0x1", 0.5, 2.0, True)],
     *[(LIMITED_MEMORY, each) for each in (2**31, 2**20, "2e9", "2E9", "2G", "2Gi", "1.5Gi", "2gi")],
     *[(LIMITED_MEMORY, each) for each in ("2147483648", "0.002Ti", "2097152Ki", "2Mb", "512m")],
     *[(INTERVAL, each) for each in ("1m30s", "1 minute 30 seconds", "1.5s", "0.5 hours", "0 ms")],

@@ -93,6 +93,7 @@ def test_an_integer_and_a_string_mean_the_same() -> None:
     """Int-or-string, as in Kubernetes' own resources."""
     given = ResourceAmounts.model_validate({"cpu": 2, "memory": 2**30})
     assert given == ResourceAmounts(cpu="2", memory="1073741824")
+    assert ResourceAmounts.model_validate({"cpu": 2.0}) == ResourceAmounts(cpu="2")
 
 
 @pytest.mark.parametrize(("cpu", "words"), [(0.5, "in quotes"), (True, "valid string")])

@@ -69,11 +69,14 @@ def applied(kube: Kube) -> Iterator[Callable[[Object], Stream]]:
 
 def with_topics(document: Object, installation: Installation, source: str, sink: str) -> Object:
     """The example with the topics and the broker of the test."""
-    parts: Object = {"source": {"topics": [source]}, "sink": {"topic": sink}}
-    for part, fields in parts.items():
-        kafka = document["spec"][part].get("kafka")
-        if kafka is not None:
-            kafka.update({"bootstrapServers": installation.kafka.internal, **fields})
+    spec = document["spec"]
+    topics: Object = {"source": {"topics": [source]}, "sink": {"topic": sink}}
+    for part, fields in topics.items():
+        if "kafka" in spec[part]:
+            spec[part]["kafka"].update(fields)
+    for connection in (spec.get("kafka"), spec["source"].get("kafka"), spec["sink"].get("kafka")):
+        if connection is not None and "bootstrapServers" in connection:
+            connection["bootstrapServers"] = installation.kafka.internal
     return document
 
 

@@ -59,15 +59,15 @@ def consume(bootstrap: str, topic: str) -> list[tuple[str | None, str]]:
 
 @contextlib.contextmanager
 def lines(*texts: str) -> Iterator[int]:
-    """A server that sends these lines to whoever connects, as `nc -lk` does; its port."""
+    """Sends these lines to each client, as `nc -lk` does; yields the port."""
     server = socket.create_server(("127.0.0.1", 0))
-    open_ones: list[socket.socket] = []
+    connections: list[socket.socket] = []
 
     def serve() -> None:
         with contextlib.suppress(OSError):  # closed: the end
             while True:
                 connection, _ = server.accept()
-                open_ones.append(connection)
+                connections.append(connection)
                 connection.sendall("".join(f"{text}\n" for text in texts).encode())
 
     thread = threading.Thread(target=serve, daemon=True)
@@ -78,5 +78,5 @@ def lines(*texts: str) -> Iterator[int]:
         server.shutdown(socket.SHUT_RDWR)
         server.close()
         thread.join(10)
-        for connection in open_ones:
+        for connection in connections:
             connection.close()

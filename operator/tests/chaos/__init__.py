@@ -1,0 +1,1 @@
+"""Faults of drivers, brokers and topics, with real parts on this machine."""

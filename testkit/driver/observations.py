@@ -15,8 +15,13 @@ PERMANENT = Failure("UnsupportedOperation", "Aggregate", permanent=True)
 RECOVERABLE = Failure("TopicMissing", "in", permanent=True, recoverable=True)
 MAYBE_POISON = Failure("CastInvalidInput", "a record", maybe_poison=True)
 UP = Observation(
-    now=100.0, partitions=4, desired_cores=4, requested_cores=4, cores=4, has_session=True
-)  # fmt: skip
+    now=100.0,
+    partitions=4,
+    desired_cores=4,
+    requested_cores=4,
+    registered_cores=4,
+    has_session=True,
+)
 
 
 def action(state: State, observation: Observation) -> Action:

@@ -98,9 +98,11 @@ class ReportBuilder:
             message=message,
             partitions=observation.partitions,
             executors=requested.executors if requested else None,
-            registered_executors=observation.executors if observation.has_session else None,
+            registered_executors=observation.registered_executors
+            if observation.has_session
+            else None,
             cores=observation.desired_cores if observation.has_session else None,
-            registered_cores=observation.cores if observation.has_session else None,
+            registered_cores=observation.registered_cores if observation.has_session else None,
             epoch=observation.epoch,
             committed=state.committed and query_state is not QueryState.STOPPING,
             lag=lag(*offsets) if offsets and observation.has_query else None,

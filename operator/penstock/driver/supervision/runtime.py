@@ -70,7 +70,7 @@ class QueryRuntime:
         """
         failure = self._find_failure()
         desired = self._desired_size()
-        ready, cores = self._registered()
+        executors_ready, cores = self._registered()
         seen = self._activity()
         source, has_query = self._source, self._query is not None
         return Observation(
@@ -79,8 +79,8 @@ class QueryRuntime:
             partitions=self._partition_count,
             desired_cores=desired.cores if desired else 0,
             requested_cores=self._size.cores if self._size else 0,
-            executors=ready,
-            cores=cores,
+            registered_executors=executors_ready,
+            registered_cores=cores,
             has_session=self.has_session,
             has_query=has_query,
             epoch=self.progress.committed_epoch(),

@@ -36,12 +36,12 @@ def executor_lost(state: State, observation: Observation) -> Failure | None:
     were then written twice (measured on Kubernetes, Spark 4.2). An immediate stop limits the
     duplicates to one epoch.
     """
-    if observation.cores >= state.previous_cores:
+    if observation.registered_cores >= state.previous_cores:
         return None
     return Failure(
         EXECUTOR_LOST,
-        f"An executor was lost ({observation.cores} of {state.previous_cores} cores are left). "
-        "The query restarts from its checkpoint when the executor is replaced.",
+        f"An executor was lost ({observation.registered_cores} of {state.previous_cores} cores are "
+        "left). The query restarts from its checkpoint when the executor is replaced.",
     )
 
 
@@ -51,8 +51,9 @@ def cores_lost(state: State, observation: Observation, policy: RestartPolicy) ->
         return None
     return Failure(
         CORES_LOST,
-        f"No epoch was committed within {policy.cores_timeout:.0f} s with {observation.cores} of "
-        f"{observation.desired_cores} cores. Spark restarts with new executors.",
+        f"No epoch was committed within {policy.cores_timeout:.0f} s with "
+        f"{observation.registered_cores} of {observation.desired_cores} cores. Spark restarts with "
+        "new executors.",
     )
 
 

@@ -21,9 +21,9 @@ class Observation:
     """Partitions of the source; None before they were discovered, and after a reset."""
     desired_cores: int = 0
     requested_cores: int = 0
-    cores: int = 0
-    """Cores that are registered and ready for tasks."""
-    executors: int = 0
+    registered_cores: int = 0
+    """Cores of the registered executors, which are ready for tasks."""
+    registered_executors: int = 0
     has_session: bool = False
     has_query: bool = False
     """A query runs."""

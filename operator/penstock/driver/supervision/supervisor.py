@@ -80,7 +80,7 @@ def _or_lost_executor(failure: Failure, observation: Observation) -> Failure:
     if (
         failure.reason == TASK_FAILED
         and observation.has_session
-        and observation.cores < observation.desired_cores
+        and observation.registered_cores < observation.desired_cores
     ):
         return replace(failure, reason=stall_detection.EXECUTOR_LOST)
     return failure
@@ -159,7 +159,7 @@ def _towards_start(state: State, observation: Observation) -> tuple[State, Actio
         return state, Action.REQUEST_EXECUTORS
     if not state.query_checked:
         return replace(state, query_checked=True), Action.CHECK_QUERY
-    if observation.cores < observation.desired_cores:
+    if observation.registered_cores < observation.desired_cores:
         return state, Action.WAIT
     started = replace(
         state,
@@ -172,7 +172,7 @@ def _towards_start(state: State, observation: Observation) -> tuple[State, Actio
         cores_complete_at=observation.now,
         tasks_complete_at=observation.now,
         healthy_since=None,
-        previous_cores=observation.cores,
+        previous_cores=observation.registered_cores,
     )
     return started, Action.START_QUERY
 
@@ -184,11 +184,11 @@ def _while_running(
     failure = stall_detection.executor_lost(state, observation)
     if failure is not None:
         return _on_failure(state, failure, observation.now, policy, jitter)
-    state = replace(state, previous_cores=observation.cores)
+    state = replace(state, previous_cores=observation.registered_cores)
     state = _with_source_outage(state, observation)
     if observation.requested_cores < observation.desired_cores:
         return state, Action.REQUEST_EXECUTORS
-    if observation.cores < observation.desired_cores:
+    if observation.registered_cores < observation.desired_cores:
         state = replace(state, cores_complete_at=observation.now)
         failure = stall_detection.cores_lost(state, observation, policy)
     elif observation.partitions_added:
@@ -254,10 +254,10 @@ def describe(
         return QueryState.FAILED, state.failure.message
     if state.completed:
         return QueryState.COMPLETED, ""
-    cores = f"{observation.cores} of {observation.desired_cores} cores"
+    cores = f"{observation.registered_cores} of {observation.desired_cores} cores"
     if (
         observation.has_session
-        and observation.cores < observation.desired_cores
+        and observation.registered_cores < observation.desired_cores
         and state.retry_at is None
     ):
         return QueryState.WAITING_FOR_CORES, cores

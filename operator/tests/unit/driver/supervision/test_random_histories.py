@@ -27,7 +27,7 @@ def observations(draw: st.DrawFn) -> Observation:
         partitions=partitions,
         desired_cores=wanted if partitions else 0,
         requested_cores=draw(st.integers(0, 4)) if has_session else 0,
-        cores=draw(st.integers(0, 4)) if has_session else 0,
+        registered_cores=draw(st.integers(0, 4)) if has_session else 0,
         has_session=has_session,
         has_query=has_session and draw(st.booleans()),
         epoch=draw(st.none() | st.integers(0, 9)),
@@ -59,7 +59,7 @@ def test_invariants_over_random_histories(
         if observation.failure is not None and observation.failure.permanent:
             assert what is Action.STOP_SESSION
         if what is Action.START_QUERY:
-            assert observation.cores >= observation.desired_cores > 0
+            assert observation.registered_cores >= observation.desired_cores > 0
             assert not observation.has_query
             assert not before.failed_permanently
             assert state.restarts - before.restarts in (0, 1)

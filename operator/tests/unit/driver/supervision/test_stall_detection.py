@@ -28,7 +28,7 @@ def test_a_query_that_lacks_cores_is_not_stalled() -> None:
     assert action(state, late) is Action.WAIT
     # The commit timeout starts when the cores are there.
     state = after(state, late)
-    assert action(state, replace(late, cores=6, now=late.now + 1)) is Action.WAIT
+    assert action(state, replace(late, registered_cores=6, now=late.now + 1)) is Action.WAIT
 
 
 def test_a_query_that_lacks_cores_for_long_restarts_the_session() -> None:
@@ -121,7 +121,9 @@ def test_slow_epochs_are_reported_without_a_restart() -> None:
 
 def test_a_failed_task_with_missing_cores_is_a_lost_executor() -> None:
     state, observation = running(epoch=3)
-    lost = after(state, replace(observation, failure=PASSING, cores=3, has_query=False)).failure
+    lost = after(
+        state, replace(observation, failure=PASSING, registered_cores=3, has_query=False)
+    ).failure
     assert lost is not None
     assert lost.reason == EXECUTOR_LOST
 
@@ -129,23 +131,23 @@ def test_a_failed_task_with_missing_cores_is_a_lost_executor() -> None:
 def test_a_lost_executor_stops_the_query_at_once() -> None:
     """Spark itself would let the other partitions run, and replay all of their records later."""
     state, observation = running(epoch=3)
-    state, what = decide(state, replace(observation, cores=2), POLICY, 0.5)
+    state, what = decide(state, replace(observation, registered_cores=2), POLICY, 0.5)
     assert what is Action.STOP_QUERY
     assert state.failure is not None
     assert state.failure.reason == EXECUTOR_LOST
     assert not state.failure.permanent
     # It restarts only when all cores are back.
-    later = replace(UP, now=200.0, cores=2)
+    later = replace(UP, now=200.0, registered_cores=2)
     state = after(state, later)
     assert action(state, later) is Action.WAIT
-    assert action(state, replace(later, cores=4)) is Action.START_QUERY
+    assert action(state, replace(later, registered_cores=4)) is Action.START_QUERY
 
 
 def test_a_lost_executor_of_a_grown_query_stops_it_too() -> None:
     state, observation = running(epoch=3)
-    grown = replace(observation, desired_cores=6, requested_cores=6, cores=6)
+    grown = replace(observation, desired_cores=6, requested_cores=6, registered_cores=6)
     state = after(state, grown)
-    assert action(state, replace(grown, cores=4)) is Action.STOP_QUERY
+    assert action(state, replace(grown, registered_cores=4)) is Action.STOP_QUERY
 
 
 def test_a_query_without_records_to_commit_is_not_stalled() -> None:

@@ -29,14 +29,14 @@ def test_the_steps_to_a_running_query() -> None:
     nothing = Observation(now=100.0)
     assert action(State(), nothing) is Action.DISCOVER
     assert action(State(), replace(nothing, partitions=4)) is Action.START_SESSION
-    assert action(State(), replace(UP, cores=0)) is Action.CHECK_QUERY
-    assert action(State(query_checked=True), replace(UP, cores=3)) is Action.WAIT
+    assert action(State(), replace(UP, registered_cores=0)) is Action.CHECK_QUERY
+    assert action(State(query_checked=True), replace(UP, registered_cores=3)) is Action.WAIT
     assert action(State(query_checked=True), UP) is Action.START_QUERY
 
 
 def test_a_query_is_never_started_with_missing_cores() -> None:
     """With one core for two partitions Spark would silently not read one of them."""
-    state, observation = State(query_checked=True), replace(UP, cores=1)
+    state, observation = State(query_checked=True), replace(UP, registered_cores=1)
     assert action(state, observation) is Action.WAIT
     assert describe(state, observation, POLICY) == (QueryState.WAITING_FOR_CORES, "1 of 4 cores")
 
@@ -227,9 +227,9 @@ def test_added_partitions_restart_the_query_when_the_cores_are_there() -> None:
     assert action(state, grown) is Action.REQUEST_EXECUTORS
     asked = replace(grown, requested_cores=5)
     assert action(state, asked) is Action.WAIT
-    state, what = decide(state, replace(asked, cores=5), POLICY, 0.5)
+    state, what = decide(state, replace(asked, registered_cores=5), POLICY, 0.5)
     assert what is Action.STOP_QUERY
-    stopped = replace(asked, cores=5, has_query=False, partitions_added=False)
+    stopped = replace(asked, registered_cores=5, has_query=False, partitions_added=False)
     state, what = decide(state, stopped, POLICY, 0.5)
     assert what is Action.CHECK_QUERY
     state, what = decide(state, stopped, POLICY, 0.5)

@@ -27,10 +27,13 @@ def test_records_flow_and_a_restart_continues(topics: Topics, jvm: Jvm, tmp_path
         assert (first.partitions, first.cores, first.registered_cores) == (2, 2, 2)
         topics.send(source, range(100))
         topics.wait_received(sink, range(100))
-        current = driver.wait("no lag", lambda report: report.lag == 0)
+        driver.wait("no lag", lambda report: report.lag == 0)
+        current = driver.wait(
+            "all records committed",
+            lambda report: sum(each.offset for each in report.committed_offsets or []) == 105,
+        )
         offsets = current.committed_offsets or []
         assert [(each.topic, each.partition) for each in offsets] == [(source, 0), (source, 1)]
-        assert sum(each.offset for each in offsets) == 105
         states = [report.state for report in driver.reports]
         assert states[0] is QueryState.STARTING
         assert states[-1] is QueryState.RUNNING

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.api.v1alpha1.status import Internal, LastFailure, Restarts, StreamStatus
@@ -79,6 +79,7 @@ def test_restarts_while_the_operator_was_away_are_counted() -> None:
     assert counts(after(pod(), pod(uid="pod-2", restarts=2, query_restarts=1))) == (1, 2, 1)
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5), st.integers(0, 5))))
 def test_counts_never_decrease(seen: list[tuple[str, int, int]]) -> None:
     pods = [pod(uid=uid, restarts=one, query_restarts=two) for uid, one, two in seen]

@@ -122,10 +122,12 @@ def record(folder: Path) -> Iterator[tuple[str, ...]]:
             _read_for(terminal, screen, 1.0)
             yield screen.lines
             now = time.monotonic()
-            if running_since is None and _is_running(screen.lines):
+            if running_since is None and _has_caught_up(screen.lines):
                 running_since = now
             if running_since is None and now - start > _STARTING_TIMEOUT_SECONDS:
-                raise SystemExit("the stream is not Running:\n" + "\n".join(screen.lines))
+                raise SystemExit(
+                    "the stream does not run or lags behind:\n" + "\n".join(screen.lines)
+                )
             if running_since is not None and now - running_since > _RUNNING_SECONDS:
                 process.send_signal(signal.SIGINT)
                 _read_until_exit(process, terminal, screen)
@@ -205,6 +207,11 @@ def _evenly(frames: list[tuple[str, ...]], most: int) -> list[tuple[str, ...]]:
         return frames
     step = (len(frames) - 1) / (most - 1)
     return [frames[round(number * step)] for number in range(most)]
+
+
+def _has_caught_up(frame: tuple[str, ...]) -> bool:
+    """Before that the figures are those of the start."""
+    return _is_running(frame) and any(re.search(r"lag\b.*\b0 records", line) for line in frame)
 
 
 def _is_running(frame: tuple[str, ...]) -> bool:

@@ -1,7 +1,7 @@
 """The table of damages to a checkpoint, with the expected result of each.
 
 `test_damage_table.py` compares it with the planned repairs and with docs/checkpoints.md,
-`test_checkpoint_damage.py` with Spark and a broker.
+`integration/checkpoint/test_damage.py` with Spark and a broker.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ from penstock.controller.children.stateful_set import driver_stateful_set
 from penstock.controller.objects import Manifest, Ref
 from penstock.controller.observed.children import ObservedChildren
 from penstock.controller.observed.stream import ObservedStream
-from penstock.controller.status.assessment import (
+from penstock.controller.status.events import StreamEvent, checkpoint_found, stream_events
+from penstock.controller.status.stream_state import (
     Assessment,
     assess_driver,
     assess_invalid_spec,
@@ -24,7 +25,6 @@ from penstock.controller.status.assessment import (
     assess_previous_objects,
     assess_refused_object,
 )
-from penstock.controller.status.events import StreamEvent, checkpoint_found, stream_events
 from penstock.controller.status.stream_status import plan_status, status_manifest
 
 # Watches report every change. These requeues only guard against a missed one.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import ssl
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -96,20 +95,3 @@ class Api:
             request, timeout=_TIMEOUT_SECONDS, context=self._context
         ) as response:
             return json.load(response)
-
-
-def remove_executors(api: Api, stream: str, timeout: float = 40.0) -> list[str]:
-    """Deletes the executors of an earlier driver process and waits until they are gone.
-
-    Nothing else would delete them: their owner is this pod, which outlives its containers. A new
-    executor takes the name of an old one. Raises TimeoutError after `timeout` seconds.
-    """
-    removed = api.executors(stream)
-    for pod in removed:
-        api.delete(pod, grace_seconds=1)
-    deadline = time.monotonic() + timeout
-    while removed and api.executors(stream):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"executor pods still exist after {timeout:.0f} s")
-        time.sleep(0.2)
-    return removed

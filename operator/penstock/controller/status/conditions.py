@@ -7,7 +7,7 @@ from typing import Literal
 
 from penstock.api.v1alpha1.status import Condition
 from penstock.controller.observed.stream import ObservedStream
-from penstock.controller.status.assessment import Assessment
+from penstock.controller.status.stream_state import Assessment
 from penstock.validation.problems import Problem
 
 # The API accepts 32768 bytes in a condition's message, which is more than anyone reads.

@@ -12,8 +12,8 @@ from penstock.controller.objects import Manifest
 from penstock.controller.observed.driver_pod import DriverPod
 from penstock.controller.observed.stream import ObservedStream
 from penstock.controller.status import effective, restarts
-from penstock.controller.status.assessment import Assessment
 from penstock.controller.status.conditions import build_conditions
+from penstock.controller.status.stream_state import Assessment
 
 _NUMBERS = ("epoch", "lag", "committed_offsets", "committed_offsets_omitted")
 # A change of numbers alone is written at most this often. Prometheus has them sooner.

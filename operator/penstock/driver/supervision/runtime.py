@@ -26,7 +26,7 @@ from penstock.driver.logs import log_event
 from penstock.driver.spark import activity, batch_metrics, executors, query, session, user_python
 from penstock.driver.spark.activity import Activity
 from penstock.driver.spark.batch_metrics import BatchMetrics
-from penstock.driver.supervision.cluster import ClusterPreparation
+from penstock.driver.supervision.executor_cleanup import ClusterPreparation
 from penstock.driver.supervision.state import Observation
 
 if TYPE_CHECKING:

@@ -14,9 +14,10 @@ import pytest
 
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.driver.kubernetes_api import Api, remove_executors
+from penstock.driver.kubernetes_api import Api
 from penstock.driver.reporting.publisher import ReportPublisher
 from penstock.driver.reporting.report import as_annotation
+from penstock.driver.supervision.executor_cleanup import remove_executors
 
 
 class FakeApi:

@@ -23,8 +23,8 @@ from penstock.contract.driver_report import QueryState
 from penstock.controller.objects import Manifest
 from penstock.controller.observed.driver_pod import DriverPod
 from penstock.controller.observed.stream import ObservedStream, parse_stream
-from penstock.controller.status.assessment import Assessment
 from penstock.controller.status.events import event_manifest, stream_events
+from penstock.controller.status.stream_state import Assessment
 from penstock.controller.status.stream_status import StatusUpdate, plan_status, status_manifest
 from testkit.controller import samples
 

@@ -1,12 +1,14 @@
-"""Prepares the cluster for the executors of a new driver process."""
+"""Removes the executors of an earlier driver process, and prepares the template of new ones."""
 
 from __future__ import annotations
 
 import concurrent.futures
+import time
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver import kubernetes_api
 from penstock.driver.environment import Environment, PodEnvironment
+from penstock.driver.kubernetes_api import Api
 from penstock.driver.logs import log_event
 from penstock.driver.spark import session
 
@@ -39,6 +41,23 @@ class ClusterPreparation:
             return
         pod_name = self._environment.pod_name
         session.write_executor_template(pod_name, self._api.uid(pod_name), self._stream)
-        removed = kubernetes_api.remove_executors(self._api, self._stream.metadata.name)
+        removed = remove_executors(self._api, self._stream.metadata.name)
         if removed:
             log_event("executors of an earlier driver process were removed", pods=removed)
+
+
+def remove_executors(api: Api, stream: str, timeout: float = 40.0) -> list[str]:
+    """Deletes the executors of an earlier driver process and waits until they are gone.
+
+    Nothing else would delete them: their owner is this pod, which outlives its containers. A new
+    executor takes the name of an old one. Raises TimeoutError after `timeout` seconds.
+    """
+    removed = api.executors(stream)
+    for pod in removed:
+        api.delete(pod, grace_seconds=1)
+    deadline = time.monotonic() + timeout
+    while removed and api.executors(stream):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"executor pods still exist after {timeout:.0f} s")
+        time.sleep(0.2)
+    return removed

@@ -37,7 +37,7 @@ def test_uncommitted_offsets_lose_no_records(topics: Topics, jvm: Jvm, tmp_path:
 
 
 def test_torn_offsets_are_repaired_and_reported(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
-    """With the whole driver. test_checkpoint_damage.py has all kinds of damage."""
+    """With the whole driver. integration/checkpoint/test_damage.py has all kinds of damage."""
     source, sink = topics.make(1), topics.make()
     flow = number_flow(topics, source, sink, {"continuous": {"checkpointInterval": "200ms"}})
     topics.send(source, range(10))

@@ -10,7 +10,7 @@ from penstock.api.v1alpha1.status import LastFailure
 from penstock.contract.driver_report import QueryState
 from penstock.controller.objects import Manifest
 from penstock.controller.observed.children import ObservedChildren
-from penstock.controller.status.assessment import Assessment, assess_driver
+from penstock.controller.status.stream_state import Assessment, assess_driver
 from testkit.controller import samples
 
 HASH = "0123456789"

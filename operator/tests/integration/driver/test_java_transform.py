@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.driver.environment import LocalEnvironment
@@ -91,13 +92,19 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def jvm_with_jar(jar: Path, class_path: str) -> Iterator[Jvm]:
-    """A JVM with the jar as spec.dependencies brings it."""
+    """A second JVM, with the jar added as spec.dependencies adds it.
+
+    pyspark keeps its first JVM for the whole process, so that one is set aside meanwhile.
+    """
     spec = stream(dependencies={"jars": [f"file://{jar}"]}).spec
-    running = Jvm.launch(
+    second = Jvm.launch(
         1024, class_path, "127.0.0.1", submit=submit_arguments(spec, jar.parent / "scratch")
     )
-    yield running
-    running.end()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SparkContext, "_gateway", None)
+        patch.setattr(SparkContext, "_jvm", None)
+        yield second
+    second.end()
 
 
 def test_flat_map_in_continuous_mode(topics: Topics, jvm_with_jar: Jvm, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ async def test_it_recovers_from_sigkill_and_ends_cleanly_at_sigterm(
                 and pod is not None
                 and (await space.status()).get("observedGeneration") == 2
                 and objects.labels_of(pod)["controller-revision-hash"]
-                == owner["status"]["updateRevision"]
+                == (owner.get("status") or {}).get("updateRevision")
             )
 
         await wait_for_async("the rollout of the edit", rolled_out)

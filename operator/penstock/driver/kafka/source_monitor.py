@@ -214,7 +214,7 @@ class KafkaSourceMonitor:
 
 
 def _topic_recreated(topic: str) -> Failure:
-    """Passing: the next start finds out what it means for the checkpoint."""
+    """Transient: the next start finds out what it means for the checkpoint."""
     return Failure(
         TOPIC_RECREATED,
         f"The topic {topic} was deleted and created again while the query was reading it.",

@@ -18,7 +18,7 @@ class RestartPolicy:
     continuous: bool = False
     """The continuous engine: every epoch commits, and every partition always has a task."""
     max_attempts: int | None = None
-    """Failures in a row before a passing failure becomes permanent; None: no limit."""
+    """Failures in a row before a transient failure becomes permanent; None: no limit."""
     backoff_base: float = 1.0
     backoff_cap: float = 60.0
     stable_after: float = 60.0

@@ -172,7 +172,7 @@ def test_a_missing_output_topic_is_reported_and_waited_for(
         failure = wait_refused(driver, "TopicMissing").last_failure
         assert failure is not None
         assert failure.permanent
-        assert f"the output topic {sink} does not exist" in failure.message
+        assert f"The output topic {sink} does not exist" in failure.message
         topics.make(name=sink)
         topics.wait_received(sink, range(10))
 

@@ -53,7 +53,7 @@ def require_a_known_broker(bootstrap_servers: str) -> None:
         return
     raise DriverError(
         Failure(
-            "BrokerUnreachable", f"no host name resolves among {', '.join(hosts)}: trying again"
+            "BrokerUnreachable", f"No host name resolves among {', '.join(hosts)}. Trying again."
         )
     )
 
@@ -173,8 +173,8 @@ def _names(admin: Admin, source: KafkaSource) -> Sequence[str]:
         raise DriverError(
             Failure(
                 TOPIC_MISSING,
-                f"no topic matches topicPattern {source.topic_pattern}: create one, or correct "
-                "the pattern",
+                f"No topic matches topicPattern {source.topic_pattern}. Create one, or correct "
+                "the pattern.",
                 permanent=True,
                 recoverable=True,
             )
@@ -202,8 +202,8 @@ def require_topic(admin: Admin, topic: str) -> None:
     raise DriverError(
         Failure(
             TOPIC_MISSING,
-            f"the output topic {topic} does not exist, and the brokers do not create topics "
-            "automatically: create it, or correct spec.sink.kafka.topic",
+            f"The output topic {topic} does not exist, and the brokers do not create topics "
+            "automatically. Create it, or correct spec.sink.kafka.topic.",
             permanent=True,
             recoverable=True,
         )

@@ -54,8 +54,8 @@ def check_secrets(spec: StreamSpec, secrets: Path) -> None:
                 raise DriverError(
                     Failure(
                         "SecretMissing",
-                        f"the Secret {name} has no key {key}, or does not exist: create it in the "
-                        "stream's namespace, and the stream starts by itself",
+                        f"The Secret {name} has no key {key}, or does not exist. Create it in the "
+                        "stream's namespace, and the stream starts by itself.",
                         permanent=True,
                         recoverable=True,
                     )
@@ -79,9 +79,9 @@ def _check_password(sasl: Sasl, secrets: Path) -> None:
         raise DriverError(
             Failure(
                 "SecretInvalid",
-                f"the key {ref.key} of the Secret {ref.name} cannot be used as a password: it is "
+                f"The key {ref.key} of the Secret {ref.name} cannot be used as a password: it is "
                 "empty, or has a line break (often at its end: use printf or echo -n), a double "
-                "quote or a backslash",
+                "quote or a backslash.",
                 permanent=True,
                 recoverable=True,
             )
@@ -97,8 +97,8 @@ def _check_jaas(sasl: Sasl, secrets: Path) -> None:
         raise DriverError(
             Failure(
                 "SecretInvalid",
-                f"the key {ref.key} of the Secret {ref.name} is no JAAS configuration: write the "
-                "login module's class, `required`, its options as name=value, and a semicolon",
+                f"The key {ref.key} of the Secret {ref.name} is no JAAS configuration. Write the "
+                "login module's class, `required`, its options as name=value, and a semicolon.",
                 permanent=True,
                 recoverable=True,
             )

@@ -76,7 +76,7 @@ def _by_python(transform: PythonTransform, source: DataFrame, texts: Path) -> Da
             Failure(
                 "PythonFailed",
                 f"{transform.function} must return a streaming DataFrame made of the one that it "
-                f"gets, not {type(made).__name__}",
+                f"gets, not {type(made).__name__}.",
                 permanent=True,
             )
         )

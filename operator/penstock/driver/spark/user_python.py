@@ -22,8 +22,8 @@ def check_text(transform: PythonTransform | None, texts: Path) -> None:
         raise DriverError(
             Failure(
                 "ConfigMapMissing",
-                f"the ConfigMap {ref.name} has no key {ref.key}, or does not exist: create it in "
-                "the stream's namespace, and the stream starts by itself",
+                f"The ConfigMap {ref.name} has no key {ref.key}, or does not exist. Create it in "
+                "the stream's namespace, and the stream starts by itself.",
                 permanent=True,
                 recoverable=True,
             )

@@ -107,4 +107,4 @@ def test_an_output_topic(
         admin.require_topic(brokers, "out")
     assert raised.value.failure.reason == reason
     if reason == "TopicMissing":
-        assert "the output topic out " in raised.value.failure.message
+        assert "The output topic out " in raised.value.failure.message

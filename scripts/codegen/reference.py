@@ -36,13 +36,14 @@ _MODES_HEAD = """\
 # Supported operations by mode
 
 The operator and `penstock validate` check SQL against this table before a driver starts. Each cell
-is the verdict of Spark 4.2; a test compares all of them with Spark (`test_spark_verdicts.py`). What
-only Spark's analyzer can detect is left to it: the stream is then `Stalled` with Spark's message.
+is the verdict of Spark 4.2; a test compares all of them with Spark (`test_spark_verdicts.py`). If
+the SQL text is not enough to tell, Spark's analyzer in the driver decides, and a refused stream is
+`Stalled` with Spark's message.
 
 - **yes**: supported.
 - **no**: refused. The message names the operation, its place, the reason and the remedy.
-- **event time**: supported with `transform.watermark`, if the watermark's column or a time window
-  over it is among the keys.
+- **event time**: supported in `outputMode` append if `transform.watermark` is set and the keys (of
+  GROUP BY, DISTINCT or the join) contain its column or a time window over it.
 - **append**, **update**, **complete**: supported in that `outputMode`. `complete` requires an
   aggregate in the query.
 

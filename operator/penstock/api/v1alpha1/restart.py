@@ -19,7 +19,8 @@ class Restart(SpecObject):
         le=1000,
         description="Consecutive transient failures after which the stream is Stalled and its "
         "executors are released. Failures are consecutive if the query was healthy for less than "
-        "`stableAfter` between them. Default: no limit.",
+        "`stableAfter` between them. Default: no limit, except ten failures without a commit that "
+        "a record may have caused.",
         examples=[10],
     )
     stable_after: Duration = Field(

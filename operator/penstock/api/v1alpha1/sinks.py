@@ -32,7 +32,9 @@ class KafkaSink(KafkaClient):
         None, description="The topic to write to. Default: the row's column `topic`."
     )
     include_headers: bool = Field(
-        False, description="Whether the row's column `headers` is written. Default: false."
+        False,
+        description="Without effect in Spark 4.2, which always writes the row's column `headers` "
+        "if there is one. Default: false.",
     )
     options: Options = options_field("Spark's Kafka sink", {"kafka.compression.type": "lz4"})  # type: ignore[assignment]
 
@@ -51,7 +53,7 @@ class NoopSink(SpecObject):
 
 
 class MemorySink(SpecObject):
-    """Keeps rows in a table of the driver's memory, for `penstock run` and tests only.
+    """Keeps rows in a table of the driver's memory, for tests; the operator refuses it.
 
     The table has the query's name (spec.queryName), with _ for characters that SQL does not take.
     """
@@ -61,7 +63,11 @@ class CustomSink(SpecObject):
     """Any data source on the class path that Spark can write to."""
 
     rules = (not_among("options", {"checkpointLocation": "use spec.checkpoint", **_ASYNC}),)
-    format: str = Field(min_length=1, max_length=253, description="The sink's short name or class.")
+    format: str = Field(
+        min_length=1,
+        max_length=253,
+        description="The sink's short name or class; module:Class for one written in Python.",
+    )
     options: Options = Field({}, description="The sink's options.", examples=[{"path": "/data"}])
 
 

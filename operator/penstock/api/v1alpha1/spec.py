@@ -94,9 +94,9 @@ class StreamSpec(SpecObject):
     )
     kafka: KafkaConnection | None = Field(
         None,
-        description="The Kafka connection that source.kafka and sink.kafka share. One that sets "
-        "its own bootstrapServers inherits nothing of it, so that credentials never go to another "
-        "broker. Otherwise its own options are added to these and win over them.",
+        description="The Kafka connection that source.kafka and sink.kafka share. If one of them "
+        "sets bootstrapServers, it uses nothing from spec.kafka, so that credentials never go to "
+        "another broker. Otherwise its own options are added to these and win over them.",
     )
     source: Source = Field(description="Where the records come from. Exactly one source.")
     transform: Transform = Field(Transform(), description="What happens to each record.")

@@ -97,7 +97,9 @@ class Cores(Report):
     """The executors' cores. The query starts when all desired cores are registered."""
 
     registered: int = Field(description="Cores that have registered with the driver.")
-    desired: int = Field(description="Cores that the query needs: one for each partition.")
+    desired: int = Field(
+        description="Cores that the query starts with: at least one for each partition."
+    )
 
 
 class CommittedOffset(Report):
@@ -141,7 +143,7 @@ class Effective(Report):
 
     image: str | None = Field(None, description="The image of driver and executors.")
     revision: str | None = Field(
-        None, description="The hash of the spec that runs. It changes when the driver restarts."
+        None, description="The hash of the spec that runs. A new one replaces the driver's pod."
     )
     output_mode: str | None = Field(None, description="Which rows are written.")
     driver: EffectiveDriver | None = Field(None, description="The driver's resources.")
@@ -183,17 +185,19 @@ class StreamStatus(Report):
     partitions: int | None = Field(None, description="Partitions of the source.")
     executors: int | None = Field(None, description="Executors registered with the driver.")
     cores: Cores | None = Field(None, description="The executors' cores.")
-    epoch: int | None = Field(None, description="The last committed epoch or batch.")
+    epoch: int | None = Field(
+        None, description="The last committed epoch or batch. Updated at most every ten seconds."
+    )
     lag: int | None = Field(
         None,
-        description="Records between the committed and the newest offsets, at most every ten "
-        "seconds.",
+        description="Records between the committed and the newest offsets. Updated at most every "
+        "ten seconds.",
     )
     committed_offsets: list[CommittedOffset] | None = Field(
         None,
         max_length=MAX_COMMITTED_OFFSETS,
-        description="How far each partition of a Kafka source is committed, at most every ten "
-        f"seconds: the first {MAX_COMMITTED_OFFSETS} by topic and partition.",
+        description="How far each partition of a Kafka source is committed: the first "
+        f"{MAX_COMMITTED_OFFSETS} by topic and partition. Updated at most every ten seconds.",
         json_schema_extra=_map_list("topic", "partition"),
     )
     committed_offsets_omitted: int | None = Field(

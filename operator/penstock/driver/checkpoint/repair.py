@@ -136,9 +136,10 @@ def _moves_backward(files: Files, before: int, n: int) -> bool:
 def _refuse_to_start_over(commits: set[int], offsets: set[int]) -> None:
     """Raises if there was progress that cannot be read any more.
 
-    The continuous engine writes offsets/N after the commit of epoch N - 1, so with offsets/2 there
-    were commits. A start would read everything from the stream's first offsets again, and would
-    silently skip the records that retention has removed since.
+    The batch engines write offsets/N after batch N - 1, and the continuous engine is normally one
+    epoch ahead of its commits, so with offsets/2 there were commits. A start would read everything
+    from the stream's first offsets again, and would silently skip the records that retention has
+    removed since.
     """
     newest = max((*(n for n in commits if n > 0), *(n for n in offsets if n > 1)), default=None)
     if newest is None:

@@ -115,7 +115,7 @@ _RULES: tuple[_Rule, ...] = (
             "StateOfAnotherQuery",
             permanent=True,
             advice="The checkpoint contains the state of another query. Restore the previous "
-            "query, or apply this one under another name.",
+            "query, or apply this one under another name, where it starts at its startingOffsets.",
         )
         for name in _CHANGED_STATE
     ),

@@ -75,7 +75,8 @@ def _refuse_other_format(newest: bytes, spec: StreamSpec, engine: Engine) -> Non
             "CheckpointOfAnotherMode",
             f"{engine.value} cannot continue from this checkpoint: the offsets of this source were "
             f"written by {written_by}, in another format (only Kafka has the same format in every "
-            "mode). Restore that trigger, or apply the stream under another name.",
+            "mode). Restore that trigger, or apply the stream under another name, where it starts "
+            "at its startingOffsets.",
             permanent=True,
         )
     )

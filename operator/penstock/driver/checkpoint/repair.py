@@ -151,7 +151,7 @@ def _refuse_to_start_over(commits: set[int], offsets: set[int]) -> None:
             "from. A start would read everything again from the first offsets. Restore the "
             "checkpoint's volume from a snapshot, or restore the offsets by hand "
             "(docs/checkpoints.md, 'By hand'). To read everything again on purpose, apply the "
-            "stream under another name.",
+            "stream under another name with startingOffsets: earliest.",
             permanent=True,
         )
     )

@@ -6,7 +6,6 @@ the go.mod is written from the pin, and Go's minimal version selection resolves 
 
 import fcntl
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -165,9 +164,3 @@ def _lock(name: str) -> Iterator[None]:
     with (cache_dir("go") / f"{name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def path_with(*names: str) -> dict[str, str]:
-    """An environment whose PATH starts with the folders of these tools."""
-    folders = [str(path.parent) for path in tools(*names).values()]
-    return {"PATH": os.pathsep.join([*folders, os.environ.get("PATH", "")])}

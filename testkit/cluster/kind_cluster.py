@@ -16,7 +16,7 @@ from testkit.content_hash import content_hash
 from testkit.engine import podman
 from testkit.engine.container_engine import engine
 from testkit.errors import ClusterError, WaitTimeout
-from testkit.images.node_image import ensure_node_image, is_own
+from testkit.images.node_image import ensure_node_image, is_own, possible_node_images
 from testkit.paths import cache_dir
 from testkit.tools import tool, tools
 from testkit.wait import wait_for
@@ -27,15 +27,18 @@ _PATIENCE_SECONDS = 60
 
 
 def ensure_cluster(nodes: int = 1) -> Cluster:
-    """A healthy cluster with at least `nodes` nodes: the running one, or a new one."""
+    """A healthy cluster with at least `nodes` nodes: the running one, or a new one.
+
+    A running cluster is kept whichever of the two node images it was made from: whether a registry
+    answers at the moment only decides about a new one.
+    """
     with _lock():
-        image = ensure_node_image()
-        key = content_hash(image, kind_config(1))
-        found = _running(key)
+        found = _running({_key(image) for image in possible_node_images()})
         if found is not None and len(found.nodes) >= nodes:
             return found
+        image = ensure_node_image()
         _remove()
-        return _create(nodes, image, key)
+        return _create(nodes, image)
 
 
 def remove_cluster() -> None:
@@ -45,7 +48,12 @@ def remove_cluster() -> None:
         restore_host()
 
 
-def _create(nodes: int, image: str, key: str) -> Cluster:
+def _key(image: str) -> str:
+    """What a cluster is recognized by: all that it is made from."""
+    return content_hash(image, kind_config(1))
+
+
+def _create(nodes: int, image: str) -> Cluster:
     print_progress(f"creating a cluster of {nodes} node(s)")
     prepare_host()
     folder = cache_dir("cluster")
@@ -61,7 +69,8 @@ def _create(nodes: int, image: str, key: str) -> Cluster:
     if not is_own(image):
         isolation.block_outside(made)
     _wait_until_usable(made)
-    (folder / "state.json").write_text(json.dumps({"key": key, "nodes": names, "boot": _boot()}))
+    state = {"key": _key(image), "nodes": names, "boot": _boot()}
+    (folder / "state.json").write_text(json.dumps(state))
     return made
 
 
@@ -85,13 +94,13 @@ def _wait_until_usable(cluster: Cluster) -> None:
         ) from error
 
 
-def _running(key: str) -> Cluster | None:
-    """The recorded cluster, if it has this key, ran since the last boot, and answers."""
+def _running(keys: set[str]) -> Cluster | None:
+    """The recorded cluster, if it has one of these keys, ran since the last boot, and answers."""
     try:
         state = json.loads((cache_dir("cluster") / "state.json").read_text())
     except (OSError, ValueError):
         return None
-    if state.get("boot") != _boot() or state.get("key") != key:
+    if state.get("boot") != _boot() or state.get("key") not in keys:
         return None
     found = _cluster(tuple(state["nodes"]))
     return found if _healthy(found) else None

@@ -21,7 +21,7 @@ def base_ref() -> str:
 def ensure_base() -> str:
     """Builds the base image if it is missing. With a registry the engine pulls it itself."""
     ref = base_ref()
-    if registry_is_reachable() or engine().has_image(ref):
+    if engine().has_image(ref) or registry_is_reachable():
         return ref
     engine().import_tree(debian_tree([]), ref, ["CMD bash"])
     return ref

@@ -44,17 +44,20 @@ _CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler",
 _EVERY_NODE = ("coredns", "pause")
 
 
-def node_image() -> str:
-    """The reference of the node image for this machine; builds nothing."""
-    return published_node_image() if registry_is_reachable() else _own_ref()
+def possible_node_images() -> tuple[str, str]:
+    """The references of the published image and of our own; asks no registry, builds nothing."""
+    return published_node_image(), _own_ref()
 
 
 def ensure_node_image() -> str:
-    """Builds the node image if it is missing, and returns its reference."""
-    ref = node_image()
-    if ref == _own_ref() and not engine().has_image(ref):
-        _build(ref)
-    return ref
+    """The reference of the image for a new node; builds our own if that is it and is missing."""
+    published, own = possible_node_images()
+    if engine().has_image(own):
+        return own
+    if registry_is_reachable():
+        return published
+    _build(own)
+    return own
 
 
 def is_own(ref: str) -> bool:

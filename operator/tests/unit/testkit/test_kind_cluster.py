@@ -1,0 +1,60 @@
+"""Which running cluster is reused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from testkit.cluster import kind_cluster
+from testkit.cluster.access import Cluster
+from testkit.cluster.kind_config import kind_config
+from testkit.content_hash import content_hash
+from testkit.engine import container_engine
+from testkit.images import node_image
+from testkit.images.node_image import possible_node_images
+
+
+def no_request() -> bool:
+    raise AssertionError("a running cluster needs no registry")
+
+
+def found(nodes: tuple[str, ...]) -> Cluster:
+    return Cluster(kind_cluster.NAME, Path("config"), Path("kubectl"), Path("helm"), nodes)
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The record of a healthy cluster, for a test to write; no engine and no registry to ask."""
+    for module in (container_engine, node_image):
+        monkeypatch.setattr(module, "registry_is_reachable", no_request)
+    monkeypatch.setattr(kind_cluster, "cache_dir", lambda *_: tmp_path)
+    monkeypatch.setattr(kind_cluster, "_cluster", found)
+    monkeypatch.setattr(kind_cluster, "_healthy", lambda _: True)
+    monkeypatch.setattr(kind_cluster, "_boot", lambda: "this boot")
+    return tmp_path / "state.json"
+
+
+def record(file: Path, image: str, boot: str = "this boot") -> None:
+    key = content_hash(image, kind_config(1))
+    file.write_text(json.dumps({"key": key, "nodes": ["one"], "boot": boot}))
+
+
+@pytest.mark.parametrize("image", possible_node_images())
+def test_a_running_cluster_is_kept_when_the_registry_comes_or_goes(
+    image: str, recorded: Path
+) -> None:
+    record(recorded, image)
+    assert kind_cluster.ensure_cluster().nodes == ("one",)
+
+
+@pytest.mark.parametrize(
+    ("image", "boot"), [("another:image", "this boot"), (possible_node_images()[1], "another boot")]
+)
+def test_a_cluster_of_another_image_or_boot_is_replaced(
+    image: str, boot: str, recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(recorded, image, boot)
+    monkeypatch.setattr(kind_cluster, "ensure_node_image", lambda: "new:image")
+    monkeypatch.setattr(kind_cluster, "_remove", lambda: None)
+    monkeypatch.setattr(kind_cluster, "_create", lambda _, image: found((image,)))
+    assert kind_cluster.ensure_cluster().nodes == ("new:image",)

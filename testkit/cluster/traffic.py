@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 import time
@@ -10,9 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from testkit.kafka.deliveries import Copy, Place
 from testkit.wait import wait_for
 
 
@@ -48,6 +50,7 @@ class Arrivals:
     """The numbers that arrived, how often each one did, and the latencies."""
 
     counts: Counter[int] = field(default_factory=Counter)
+    copies: list[Copy] = field(default_factory=list)
     latencies_ms: list[float] = field(default_factory=list)
 
     @property
@@ -77,7 +80,13 @@ class Sender:
     ) -> None:
         self._record = record
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all", "log_level": 3}
+            {
+                "bootstrap.servers": bootstrap,
+                "linger.ms": 0,
+                "enable.idempotence": True,  # else a broker's end could bring a record in twice
+                "message.timeout.ms": 0,  # no limit: a record waits until the broker is back
+                "log_level": 3,
+            }
         )
         self._topic = topic
         self._pause = 1 / per_second
@@ -85,6 +94,8 @@ class Sender:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.sent = 0
+        self.places: dict[int, Place] = {}
+        """Where the broker has put each number that it has acknowledged."""
 
     def __enter__(self) -> Sender:
         self._thread.start()
@@ -108,12 +119,21 @@ class Sender:
     def _run(self) -> None:
         start = time.monotonic()
         while not self._stop.is_set() and self.sent < self._at_most:
-            self._producer.produce(self._topic, key=str(self.sent), value=self._record(self.sent))
+            self._producer.produce(
+                self._topic,
+                key=str(self.sent),
+                value=self._record(self.sent),
+                on_delivery=functools.partial(self._delivered, self.sent),
+            )
             self._producer.poll(0)
             self.sent += 1
             ahead = start + self.sent * self._pause - time.monotonic()
             if ahead > 0:
                 self._stop.wait(ahead)
+
+    def _delivered(self, number: int, error: object, message: Message) -> None:
+        assert error is None, error
+        self.places[number] = (message.partition(), message.offset())
 
 
 class Receiver:
@@ -162,4 +182,5 @@ class Receiver:
             now = time.time() * 1000
             record = json.loads(message.value())
             self.arrivals.counts[record["n"]] += 1
+            self.arrivals.copies.append(Copy(record["n"], message.timestamp()[1] / 1000))
             self.arrivals.latencies_ms.append(now - record["ms"])

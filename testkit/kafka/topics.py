@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from penstock.api.v1alpha1.stream import ContinuousStream
+from testkit.kafka.deliveries import CommitLog, Copy
 from testkit.streams.streams import CONTINUOUS, kafka_to_kafka, stream
 from testkit.wait import wait_for
 
@@ -63,6 +64,24 @@ class Topics:
 
     def placed(self, topic: str) -> dict[tuple[int, int], int]:
         """The numbers in the topic, by partition and offset."""
+        return {
+            (message.partition(), message.offset()): int(message.value())
+            for message in self._messages(topic)
+        }
+
+    def copies(self, topic: str) -> list[Copy]:
+        """The numbers in the topic, with the times at which they were written."""
+        return [
+            Copy(int(message.value()), message.timestamp()[1] / 1000)
+            for message in self._messages(topic)
+        ]
+
+    def replays_of_committed(self, commits: CommitLog, source: str, sink: str) -> list[Copy]:
+        """The copies in the sink of records that had been committed before: guarantee 2."""
+        places = {number: place for place, number in self.placed(source).items()}
+        return commits.replays_of_committed(source, places, self.copies(sink))
+
+    def _messages(self, topic: str) -> list[Message]:
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "test"})
         try:
             partitions = consumer.list_topics(topic, 30).topics[topic].partitions
@@ -71,12 +90,12 @@ class Topics:
             }
             consumer.assign([TopicPartition(topic, p, bounds[p][0]) for p in partitions])
             there = sum(end - begin for begin, end in bounds.values())
-            found: dict[tuple[int, int], int] = {}
+            found: list[Message] = []
             while len(found) < there:
                 message = consumer.poll(30)
                 assert message is not None
                 if message.offset() < bounds[message.partition()][1]:
-                    found[(message.partition(), message.offset())] = int(message.value())
+                    found.append(message)
             return found
         finally:
             consumer.close()

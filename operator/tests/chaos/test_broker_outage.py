@@ -14,6 +14,7 @@ from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import running
 from testkit.fixtures import RecordFigure
 from testkit.kafka.broker import Broker, running_broker
+from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH
 
@@ -46,7 +47,7 @@ def test_a_broker_outage(
     topics = Topics(own_broker.bootstrap)
     source, sink = topics.make(), topics.make()
     flow = number_flow(topics, source, sink, trigger)
-    with running(flow, jvm, tmp_path) as driver:
+    with commits_of(tmp_path) as commits, running(flow, jvm, tmp_path) as driver:
         topics.send(source, range(100))
         topics.wait_received(sink, range(100))
         driver.wait_ready()
@@ -67,3 +68,4 @@ def test_a_broker_outage(
         driver.wait_ready()
         record_figure("duplicates", sum(received.values()) - len(received))
         record_figure("restarts of the query", driver.last.query_restarts)
+    assert topics.replays_of_committed(commits, source, sink) == []

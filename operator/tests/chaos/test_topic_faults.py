@@ -19,6 +19,7 @@ from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.driver_process import traffic
 from testkit.driver.in_process_driver import InProcessDriver, running
 from testkit.fixtures import RecordFigure
+from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, REAL_TIME
 
@@ -145,7 +146,8 @@ def test_partitions_grow_under_traffic(
 ) -> None:
     source, sink = topics.make(2), topics.make()
     new = range(1_000_000, 1_000_200)
-    with running(number_flow(topics, source, sink, trigger), jvm, tmp_path) as driver:
+    flow = number_flow(topics, source, sink, trigger)
+    with commits_of(tmp_path) as commits, running(flow, jvm, tmp_path) as driver:
         with traffic(topics, source) as sent:
             assert driver.wait_ready().cores == 2
             topics.grow(source, 6)
@@ -158,6 +160,7 @@ def test_partitions_grow_under_traffic(
         received = topics.wait_received(sink, [*range(sent[0]), *new])
     record_figure("records sent", len(received))
     record_figure("duplicates", sum(received.values()) - len(received))
+    assert topics.replays_of_committed(commits, source, sink) == []
 
 
 @pytest.mark.parametrize("trigger", [*MODES, pytest.param(REAL_TIME, id="real-time")])

@@ -16,6 +16,7 @@ from penstock.driver.checkpoint import lock
 from penstock.driver.failures import DriverError
 from testkit.driver.driver_process import EXPECTED_WARNINGS, driver, traffic
 from testkit.fixtures import RecordFigure
+from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import stream
 from testkit.wait import wait_for
@@ -28,7 +29,7 @@ def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(
 ) -> None:
     source, sink = topics.make(), topics.make()
     flow = number_flow(topics, source, sink)
-    with traffic(topics, source) as sent:
+    with commits_of(tmp_path / "checkpoint") as commits, traffic(topics, source) as sent:
         with driver(flow, tmp_path, class_path) as first:
             first.wait_ready()
             assert first.probe("/livez") == 200
@@ -49,6 +50,7 @@ def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(
     duplicates = sum(received.values()) - len(received)
     record_figure("records sent", len(numbers))
     record_figure("duplicates over two kills", duplicates)
+    assert topics.replays_of_committed(commits, source, sink) == []
     lines = third.log.read_text().splitlines()
     loud = [
         line

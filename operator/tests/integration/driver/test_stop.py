@@ -12,6 +12,7 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.spark import session
 from testkit.driver.driver_process import driver, traffic
 from testkit.fixtures import RecordFigure
+from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import EACH_MODE
 
@@ -28,18 +29,20 @@ def test_a_stop_under_load_is_clean(
 ) -> None:
     source, sink = topics.make(), topics.make()
     flow = number_flow(topics, source, sink, trigger)
-    with traffic(topics, source) as sent, driver(flow, tmp_path, class_path) as first:
-        first.wait_ready()
-        topics.wait_received(sink, range(sent[0] + 200))  # it is under load
-        assert first.stop() == 0
-    numbers = range(sent[0])
-    with driver(flow, tmp_path, class_path) as second:
-        received = topics.wait_received(sink, numbers)
-        assert second.stop() == 0
+    with commits_of(tmp_path / "checkpoint") as commits:
+        with traffic(topics, source) as sent, driver(flow, tmp_path, class_path) as first:
+            first.wait_ready()
+            topics.wait_received(sink, range(sent[0] + 200))  # it is under load
+            assert first.stop() == 0
+        numbers = range(sent[0])
+        with driver(flow, tmp_path, class_path) as second:
+            received = topics.wait_received(sink, numbers)
+            assert second.stop() == 0
     assert set(received) == set(numbers)
     record_figure("records sent", len(numbers))
     record_figure("duplicates after the stop", sum(received.values()) - len(numbers))
     assert max(received.values()) <= 2
+    assert topics.replays_of_committed(commits, source, sink) == []
     for process in (first, second):
         assert process.warnings() == []
 

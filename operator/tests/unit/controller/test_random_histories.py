@@ -178,7 +178,7 @@ Histories.TestCase.settings = settings(
     max_examples=100,
     stateful_step_count=30,
     deadline=None,
-    derandomize=True,
+    print_blob=True,  # a failure prints what repeats it
     # To shrink a history of this length takes minutes, and the whole one is clear enough.
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )

@@ -1,0 +1,111 @@
+"""The tests that the documents name as proof: did each of them run and pass?
+
+The checkout's conftest.py registers `Proofs`, which judges at the end of a session. If the session
+was the whole suite, every test that a document in docs/ names in backticks must have passed in it.
+If only a part was chosen from the whole suite, the named tests must at least exist.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+_NAMED = re.compile(r"`(test_\w+)(?:\.py)?`( \(real cluster\))?")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A test, or a file of tests, that a document names."""
+
+    name: str
+    on_cluster: bool = False
+    """Whether the document says that it needs the real cluster."""
+
+
+def named_tests(documents: Iterable[str]) -> set[Named]:
+    """The tests that these texts name."""
+    return {Named(name, bool(where)) for text in documents for name, where in _NAMED.findall(text)}
+
+
+def unproven(
+    named: Iterable[Named], found: Iterable[str], outcomes: Mapping[str, str] | None
+) -> list[str]:
+    """What is wrong with the named tests, as one line each.
+
+    `found` are the node ids of all tests. `outcomes` holds "passed", "failed" or "skipped" by node
+    id; None if it does not matter what ran.
+    """
+    by_name: dict[str, list[str]] = {}
+    for node in sorted(found):
+        for name in _names(node):
+            by_name.setdefault(name, []).append(node)
+    lines = []
+    for each in sorted(named, key=lambda named: (named.name, named.on_cluster)):
+        nodes = by_name.get(each.name, [])
+        if each.on_cluster:
+            nodes = [node for node in nodes if node.startswith("e2e/")]
+        if not nodes:
+            lines.append(f"{each.name}: there is no such test{' in e2e' * each.on_cluster}")
+        elif outcomes is not None:
+            lines += [
+                f"{node}: {outcomes.get(node, 'did not run')}"
+                for node in nodes
+                if outcomes.get(node) != "passed"
+            ]
+    return lines
+
+
+def _names(node: str) -> set[str]:
+    """The file and the function of a node id such as a/test_b.py::test_c[d]."""
+    path, _, test = node.partition("::")
+    file = path.rpartition("/")[2].removesuffix(".py")
+    return {file, test.partition("[")[0].rpartition("::")[2]}
+
+
+class Proofs:
+    """The plugin of pytest."""
+
+    def __init__(self, documents: Path) -> None:
+        self._documents = documents
+        self._found: set[str] = set()
+        self._deselected = False
+        self._outcomes: dict[str, str] = {}
+        self._unproven: list[str] = []
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Notes a choice by -k, -m, --lf and the like."""
+        self._deselected = True
+        self._found.update(item.nodeid for item in items)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Notes the tests that will run."""
+        self._found.update(item.nodeid for item in session.items)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Notes the outcome of one phase of a test: what is not passed stays."""
+        if self._outcomes.get(report.nodeid, "passed") == "passed":
+            self._outcomes[report.nodeid] = report.outcome
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fails the session if a named test is not proven."""
+        config = session.config
+        if config.args_source is not pytest.Config.ArgsSource.TESTPATHS or not self._found:
+            return  # paths were given: the rest of the suite is unknown
+        whole = not self._deselected and not config.option.collectonly
+        texts = [path.read_text() for path in self._documents.glob("*.md")]
+        outcomes = self._outcomes if whole else None
+        self._unproven = unproven(named_tests(texts), self._found, outcomes)
+        if self._unproven and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Shows what is not proven."""
+        if self._unproven:
+            terminalreporter.section("named in docs/ as proof, and not proven by this run")
+            for line in self._unproven:
+                terminalreporter.line(line)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from penstock.api.v1alpha1.status import (
     MAX_COMMITTED_OFFSETS,
@@ -55,6 +54,6 @@ class DriverReport(Report):
     )
     query_restarts: int = Field(0, description="Restarts of the query in this driver process.")
     last_failure: LastFailure | None = None
-    next_retry_time: datetime | None = None
+    next_retry_time: AwareDatetime | None = None
     checkpoint_repairs: int = Field(0, description="Checkpoint repairs in this driver process.")
     last_repair: LastRepair | None = None

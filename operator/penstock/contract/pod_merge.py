@@ -14,7 +14,8 @@ def merge_pod_template(template: Mapping[str, Any], ours: Mapping[str, Any]) -> 
 
     Of the template's metadata, only labels and annotations are used.
     """
-    meta = template.get("metadata") or {}
+    meta = template.get("metadata")
+    meta = meta if isinstance(meta, Mapping) else {}
     kept = {field: meta[field] for field in ("labels", "annotations") if meta.get(field)}
     theirs = {"metadata": kept, "spec": template.get("spec") or {}}
     merged: dict[str, Any] = _merged(theirs, ours, "")
@@ -32,8 +33,12 @@ def _merged(theirs: Any, ours: Any, field: str) -> Any:
 
 def _merged_lists(theirs: list[Any], ours: list[Any], key: str) -> list[Any]:
     """Our entries, merged with the template's entries of the same key; then its other entries."""
-    if not all(isinstance(each, Mapping) and key in each for each in (*theirs, *ours)):
+    if not all(_has_key(each, key) for each in (*theirs, *ours)):
         return ours
     rest = {each[key]: each for each in theirs}
     merged = [_merged(rest.pop(each[key], {}), each, "") for each in ours]
     return [*merged, *rest.values()]
+
+
+def _has_key(entry: Any, key: str) -> bool:
+    return isinstance(entry, Mapping) and isinstance(entry.get(key), str | int)

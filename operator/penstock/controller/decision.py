@@ -13,6 +13,7 @@ from penstock.controller.children import checkpoint_claim, config_map, rbac
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.diff import up_to_date, with_applied_hash
 from penstock.controller.children.stateful_set import driver_stateful_set
+from penstock.controller.fields import at
 from penstock.controller.objects import Manifest, Ref
 from penstock.controller.observed.children import ObservedChildren
 from penstock.controller.observed.stream import ObservedStream
@@ -76,7 +77,7 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     to_delete = _to_delete(desired, children, applied=not to_apply)
     decision = _decide(stream, children, assessment, now, apply=to_apply, delete=to_delete)
     if children.claim is not None and not stream.has_status:
-        found = checkpoint_found(children.claim["metadata"]["name"])
+        found = checkpoint_found(objects.name_of(children.claim))
         return replace(decision, events=(found, *decision.events))
     return decision
 
@@ -151,9 +152,9 @@ def _unused_config_maps(desired: DesiredStream, children: ObservedChildren) -> t
     return tuple(
         objects.ref_to(each)
         for each in children.config_maps
-        if each["metadata"]["name"] not in used
+        if objects.name_of(each) not in used
         and not objects.is_terminating(each)
-        and any(owner["uid"] == desired.uid for owner in objects.owners_of(each))
+        and objects.is_owned_by(each, desired.uid)
     )
 
 
@@ -167,10 +168,14 @@ def _stuck_pod(desired: DesiredStream, children: ObservedChildren) -> Ref | None
     pod, owner = children.driver_pod, children.stateful_set
     if pod is None or owner is None or pod.terminating or pod.ready:
         return None
-    status = owner.get("status") or {}
-    if status.get("observedGeneration") != owner["metadata"]["generation"]:
+    observed, generation = (
+        at(owner, "status", "observedGeneration"),
+        at(owner, "metadata", "generation"),
+    )
+    update = at(owner, "status", "updateRevision")
+    if observed is None or observed != generation or not update:
         return None
-    if pod.spec_hash == desired.spec_hash or pod.revision == status.get("updateRevision"):
+    if pod.spec_hash == desired.spec_hash or pod.revision == update:
         return None
     return objects.ref_to(pod.manifest)
 
@@ -186,10 +191,10 @@ def _previous_objects(children: ObservedChildren, uid: str) -> list[str]:
         each
         for each in children.applied()
         if any(
-            owner["kind"] == group_version.KIND and owner["uid"] != uid
+            owner.get("kind") == group_version.KIND and owner.get("uid") != uid
             for owner in objects.owners_of(each)
         )
     ]
     if children.stateful_set is None and claim is not None and objects.is_terminating(claim):
         previous.append(claim)
-    return sorted({f"{each['kind']} {each['metadata']['name']}" for each in previous})
+    return sorted({f"{each['kind']} {objects.name_of(each)}" for each in previous})

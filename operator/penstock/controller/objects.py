@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.api import group_version
+from penstock.controller.fields import at, mapping, mappings, text
 
 # A Kubernetes object in the form that the API reads and writes.
 Manifest = dict[str, Any]
@@ -74,25 +75,44 @@ def kind_of(manifest: Manifest) -> Kind:
 
 def ref_to(manifest: Manifest) -> Ref:
     """A reference to an object that was read from the API."""
-    meta = manifest["metadata"]
-    return Ref(kind_of(manifest), meta["namespace"], meta["name"], meta["uid"])
+    namespace = text(at(manifest, "metadata", "namespace"))
+    return Ref(kind_of(manifest), namespace, name_of(manifest), uid_of(manifest))
+
+
+def name_of(manifest: Mapping[str, Any]) -> str:
+    """An object's name."""
+    return text(at(manifest, "metadata", "name"))
+
+
+def uid_of(manifest: Mapping[str, Any]) -> str:
+    """An object's UID."""
+    return text(at(manifest, "metadata", "uid"))
 
 
 def labels_of(manifest: Mapping[str, Any]) -> Mapping[str, str]:
     """An object's labels; empty if it has none."""
-    return manifest["metadata"].get("labels") or {}
+    return _texts(at(manifest, "metadata", "labels"))
 
 
 def annotations_of(manifest: Mapping[str, Any]) -> Mapping[str, str]:
     """An object's annotations; empty if it has none."""
-    return manifest["metadata"].get("annotations") or {}
+    return _texts(at(manifest, "metadata", "annotations"))
 
 
 def owners_of(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """An object's owner references."""
-    return manifest["metadata"].get("ownerReferences") or []
+    return mappings(at(manifest, "metadata", "ownerReferences"))
+
+
+def is_owned_by(manifest: Mapping[str, Any], uid: str) -> bool:
+    """Whether one of an object's owners has this UID."""
+    return any(owner.get("uid") == uid for owner in owners_of(manifest))
 
 
 def is_terminating(manifest: Mapping[str, Any]) -> bool:
     """Whether Kubernetes is deleting the object."""
-    return manifest["metadata"].get("deletionTimestamp") is not None
+    return at(manifest, "metadata", "deletionTimestamp") is not None
+
+
+def _texts(value: Any) -> Mapping[str, str]:
+    return {key: each for key, each in mapping(value).items() if isinstance(each, str)}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 # metav1.Condition's own pattern for a reason.
@@ -37,7 +36,7 @@ class LastFailure(Report):
     permanent: bool = Field(
         description="Whether a retry is pointless until the spec or the cause changes."
     )
-    time: datetime = Field(description="When it happened.")
+    time: AwareDatetime = Field(description="When it happened.")
 
 
 class Cause(StrEnum):
@@ -64,7 +63,7 @@ class LastRepair(Report):
         )
     )
     message: Message = Field(description="What was repaired, and from where the stream continues.")
-    time: datetime = Field(description="When it was repaired.")
+    time: AwareDatetime = Field(description="When it was repaired.")
 
 
 class StreamState(StrEnum):
@@ -88,7 +87,7 @@ class Condition(Report):
     )
     status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
     observed_generation: int = Field(description="The generation of the spec that it is about.")
-    last_transition_time: datetime = Field(description="When `status` last changed.")
+    last_transition_time: AwareDatetime = Field(description="When `status` last changed.")
     reason: Reason = Field(description="Why, in CamelCase, for programs.")
     message: Message = Field(description="What it means and what to do about it.")
 
@@ -207,7 +206,7 @@ class StreamStatus(Report):
     )
     restarts: Restarts | None = Field(None, description="Restarts so far, by level.")
     last_failure: LastFailure | None = Field(None, description="The last failure and its cause.")
-    next_retry_time: datetime | None = Field(
+    next_retry_time: AwareDatetime | None = Field(
         None, description="When the driver retries the failed query, if it waits for that."
     )
     last_repair: LastRepair | None = Field(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from typing import Any
+
 from penstock.api import quantities
 from penstock.contract import naming
 from penstock.controller import objects
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.metadata import build_object
+from penstock.controller.fields import at, mapping
 from penstock.controller.objects import Manifest
 
 
@@ -34,7 +38,16 @@ def claim_as_allowed(asked: Manifest, found: Manifest | None) -> Manifest:
     if found is None:
         return asked
     kept = ("accessModes", "storageClassName")
-    spec: Manifest = {field: found["spec"][field] for field in kept if field in found["spec"]}
-    sizes = [each["spec"]["resources"]["requests"]["storage"] for each in (found, asked)]
-    spec["resources"] = {"requests": {"storage": max(sizes, key=quantities.amount)}}
+    has = mapping(found.get("spec"))
+    spec: Manifest = {field: has[field] for field in kept if field in has}
+    sizes = [at(each, "spec", "resources", "requests", "storage") for each in (found, asked)]
+    spec["resources"] = {"requests": {"storage": max(sizes, key=_amount)}}
     return {**asked, "spec": spec}
+
+
+def _amount(quantity: Any) -> Decimal:
+    """A quantity as a number; below zero if it is none."""
+    try:
+        return quantities.amount(quantity)
+    except ValueError:
+        return Decimal(-1)

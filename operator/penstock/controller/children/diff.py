@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.api import group_version, quantities
+from penstock.controller.fields import at, text
 from penstock.controller.objects import Manifest, annotations_of
 
 # The hash of the manifest that was applied last. An object contains a manifest that has lost a
@@ -20,8 +21,8 @@ _QUANTITIES = frozenset({"requests", "limits", "sizeLimit"})
 
 def with_applied_hash(manifest: Manifest) -> Manifest:
     """The manifest with its own hash as an annotation."""
-    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    content = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(content.encode()).hexdigest()[:16]
     meta = manifest["metadata"]
     annotations = {**(meta.get("annotations") or {}), ANNOTATION_APPLIED: digest}
     return {**manifest, "metadata": {**meta, "annotations": annotations}}
@@ -57,11 +58,15 @@ def _same_amount(desired: str, found: str) -> bool:
         return False
 
 
+def _name(entry: Any) -> str:
+    return text(at(entry, "name"))
+
+
 def _list_contained(desired: list[Any], found: list[Any]) -> bool:
-    if desired and all(isinstance(each, Mapping) and "name" in each for each in desired):
+    if desired and all(_name(each) for each in desired):
         # Containers, variables, volumes: others may have added entries.
-        by_name = {each.get("name"): each for each in found if isinstance(each, Mapping)}
-        return all(contained(each, by_name.get(each["name"])) for each in desired)
+        by_name = {_name(each): each for each in found}
+        return all(contained(each, by_name.get(_name(each))) for each in desired)
     return len(desired) == len(found) and all(
         contained(one, other) for one, other in zip(desired, found, strict=True)
     )

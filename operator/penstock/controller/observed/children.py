@@ -33,7 +33,7 @@ class ObservedChildren:
         """The object with the kind and name of a manifest."""
         for each in self.applied():
             same_kind = each["kind"] == desired["kind"]
-            if same_kind and each["metadata"]["name"] == desired["metadata"]["name"]:
+            if same_kind and objects.name_of(each) == objects.name_of(desired):
                 return each
         return None
 
@@ -42,9 +42,9 @@ class ObservedChildren:
         """The pod of the current StatefulSet, not of an earlier one of the same name."""
         if self.stateful_set is None:
             return None
-        uid = self.stateful_set["metadata"]["uid"]
+        uid = objects.uid_of(self.stateful_set)
         for pod in self.pods:
-            if any(owner["uid"] == uid for owner in objects.owners_of(pod)):
+            if objects.is_owned_by(pod, uid):
                 return DriverPod(pod)
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -13,11 +13,17 @@ from pydantic import ValidationError
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport
-from penstock.controller import objects
+from penstock.controller import fields, objects
+from penstock.controller.fields import at, mapping, mappings, timestamp
 from penstock.controller.objects import Manifest
 
 # The kubelet's reasons for a container that simply has not started yet.
 _ORDINARY_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
+# The kubelet alternates between an attempt and the wait for the next one. One reason for both, so
+# that neither a condition nor its time alternates.
+_ATTEMPTS = {"ErrImagePull": "ImagePullBackOff"}
+_MAX_MESSAGE_CHARACTERS = 4096
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -30,19 +36,19 @@ class WaitingReason:
 
 @dataclass(frozen=True)
 class DriverPod:
-    """The driver's pod."""
+    """The driver's pod. Any field of its manifest may be absent or odd."""
 
     manifest: Manifest
 
     @property
     def name(self) -> str:
         """The name of the pod."""
-        return str(self.manifest["metadata"]["name"])
+        return objects.name_of(self.manifest)
 
     @property
     def uid(self) -> str:
         """The UID of the pod."""
-        return str(self.manifest["metadata"]["uid"])
+        return objects.uid_of(self.manifest)
 
     @property
     def spec_hash(self) -> str:
@@ -55,14 +61,35 @@ class DriverPod:
         return objects.labels_of(self.manifest).get("controller-revision-hash", "")
 
     @property
+    def node(self) -> str:
+        """The name of its node; empty if it has none yet."""
+        return fields.text(at(self.manifest, "spec", "nodeName"))
+
+    @property
     def terminating(self) -> bool:
         """Whether Kubernetes is deleting the pod."""
         return objects.is_terminating(self.manifest)
 
     @property
+    def termination_due(self) -> datetime | None:
+        """When its grace period ends; None if it is not being deleted."""
+        return timestamp(at(self.manifest, "metadata", "deletionTimestamp"))
+
+    @property
+    def termination_cause(self) -> str:
+        """Why Kubernetes ends the pod, in its own words; empty if it does not say."""
+        return fields.text(_condition(self.manifest, "DisruptionTarget").get("message"))
+
+    @property
     def created(self) -> datetime:
         """When it was created."""
-        return _time(self.manifest["metadata"]["creationTimestamp"])
+        return timestamp(at(self.manifest, "metadata", "creationTimestamp")) or _LONG_AGO
+
+    @property
+    def not_ready_since(self) -> datetime:
+        """When the pod was last ready, or was created."""
+        changed = timestamp(_condition(self.manifest, "Ready").get("lastTransitionTime"))
+        return max(self.created, changed or self.created)
 
     @property
     def ready(self) -> bool:
@@ -70,14 +97,19 @@ class DriverPod:
         return _condition(self.manifest, "Ready").get("status") == "True"
 
     @property
+    def not_ready_message(self) -> str:
+        """Why it is not ready, as reported by Kubernetes; empty if it does not say."""
+        return fields.text(_condition(self.manifest, "Ready").get("message"))
+
+    @property
     def started(self) -> bool:
         """Whether the driver's container runs."""
-        return "running" in (self._container.get("state") or {})
+        return "running" in mapping(self._container.get("state"))
 
     @property
     def container_restarts(self) -> int:
         """How often the kubelet restarted the driver's container."""
-        return int(self._container.get("restartCount", 0))
+        return fields.count(self._container.get("restartCount"))
 
     @cached_property
     def report(self) -> DriverReport | None:
@@ -93,12 +125,9 @@ class DriverPod:
     @property
     def failure(self) -> LastFailure | None:
         """Why the driver's container, or the whole pod, last failed."""
-        if (
-            self.manifest.get("status", {}).get("phase") == "Failed"
-            and self._node_failure is not None
-        ):
+        if at(self.manifest, "status", "phase") == "Failed" and self._node_failure is not None:
             return self._node_failure
-        failures = [_failure_of(exit_state) for exit_state in self._exits()]
+        failures = [self._failure_of(exit_state) for exit_state in self._exits()]
         return max((each for each in failures if each is not None), key=_when, default=None)
 
     @property
@@ -108,70 +137,100 @@ class DriverPod:
 
     @property
     def _container(self) -> Mapping[str, Any]:
-        statuses = self.manifest.get("status", {}).get("containerStatuses") or []
-        return next((each for each in statuses if each["name"] == naming.DRIVER_CONTAINER), {})
+        statuses = mappings(at(self.manifest, "status", "containerStatuses"))
+        return next((each for each in statuses if each.get("name") == naming.DRIVER_CONTAINER), {})
 
     @property
     def _node_failure(self) -> LastFailure | None:
         """The failure of a pod that was evicted, or whose node shut down."""
-        status = self.manifest["status"]
-        if not status.get("reason"):
+        reason = at(self.manifest, "status", "reason")
+        if not reason:
             return None
+        message = fields.text(at(self.manifest, "status", "message"))
         return LastFailure(
-            reason=status["reason"],
-            message=status.get("message") or "The node ended the driver's pod",
+            reason=fields.reason(reason, "DriverPodFailed"),
+            message=message[:_MAX_MESSAGE_CHARACTERS] or "The node ended the driver's pod",
             permanent=False,
-            time=self.created,
+            time=self._failed_at,
         )
+
+    @property
+    def _failed_at(self) -> datetime:
+        """When the whole pod failed: its containers' end, or else what its conditions say."""
+        ends = [timestamp(each.get("finishedAt")) for each in self._exits()]
+        disrupted = timestamp(
+            _condition(self.manifest, "DisruptionTarget").get("lastTransitionTime")
+        )
+        return max((each for each in (*ends, disrupted) if each), default=self.not_ready_since)
 
     def _exits(self) -> Iterator[Mapping[str, Any]]:
         for state in ("lastState", "state"):
-            exit_state = (self._container.get(state) or {}).get("terminated")
-            if exit_state is not None:
+            exit_state = at(self._container, state, "terminated")
+            if isinstance(exit_state, Mapping):
                 yield exit_state
+
+    def _failure_of(self, exit_state: Mapping[str, Any]) -> LastFailure | None:
+        """The failure behind a container's exit; None for exit code 0.
+
+        Of the termination message only the driver's own JSON is used. Otherwise it holds the end
+        of the log, which does not belong in a status.
+        """
+        code = exit_state.get("exitCode")
+        if not isinstance(code, int) or code == 0:
+            return None
+        try:
+            return LastFailure.model_validate_json(fields.text(exit_state.get("message")))
+        except ValidationError:
+            pass
+        reason = fields.reason(exit_state.get("reason"), "Error")
+        if reason == "OOMKilled":
+            message = (
+                "The driver's container used more memory than its limit and was killed: raise "
+                "spec.driver.resources.limits.memory and spec.driver.memoryOverhead"
+            )
+        elif reason == "ContainerStatusUnknown":
+            message = "The driver's node restarted, or lost the container"
+        else:
+            message = (
+                f"The driver's container exited with {_code(code)}: see kubectl logs --previous"
+            )
+        return LastFailure(
+            reason=reason, message=message, permanent=False, time=self._exited_at(exit_state)
+        )
+
+    def _exited_at(self, exit_state: Mapping[str, Any]) -> datetime:
+        """When a container ended. After a reboot of the node the kubelet does not know.
+
+        Then the start of the next container is the nearest time that is known and stays the same.
+        """
+        known = (
+            exit_state.get("finishedAt"),
+            exit_state.get("startedAt"),
+            at(self._container, "state", "running", "startedAt"),
+        )
+        return next(filter(None, map(timestamp, known)), self.not_ready_since)
 
 
 def waiting_reason(pod: Manifest) -> WaitingReason | None:
     """Why a pod does not run; None if Kubernetes reports no reason."""
     scheduled = _condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
-        return WaitingReason(scheduled.get("reason", "Unschedulable"), scheduled.get("message", ""))
-    for container in pod.get("status", {}).get("containerStatuses") or []:
-        waiting = (container.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason", "") not in _ORDINARY_WAITS:
-            return WaitingReason(waiting["reason"], waiting.get("message", ""))
+        reason = fields.reason(scheduled.get("reason"), "Unschedulable")
+        return WaitingReason(reason, fields.text(scheduled.get("message")))
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        for container in mappings(at(pod, "status", kind)):
+            waiting = at(container, "state", "waiting")
+            reason = fields.reason(at(waiting, "reason"), "")
+            if reason not in _ORDINARY_WAITS:
+                return WaitingReason(
+                    _ATTEMPTS.get(reason, reason), fields.text(at(waiting, "message"))
+                )
     return None
 
 
 def _condition(pod: Manifest, kind: str) -> Mapping[str, Any]:
-    conditions = pod.get("status", {}).get("conditions") or []
-    return next((each for each in conditions if each["type"] == kind), {})
-
-
-def _failure_of(exit_state: Mapping[str, Any]) -> LastFailure | None:
-    """The failure behind a container's exit; None for exit code 0.
-
-    Of the termination message only the driver's own JSON is used. Otherwise it holds the end of
-    the log, which does not belong in a status.
-    """
-    code = int(exit_state.get("exitCode", 0))
-    if code == 0:
-        return None
-    try:
-        return LastFailure.model_validate_json(exit_state.get("message") or "")
-    except ValidationError:
-        pass
-    reason = exit_state.get("reason") or "Error"
-    if reason == "OOMKilled":
-        message = (
-            "The driver's container used more memory than its limit and was killed: raise "
-            "spec.driver.resources.limits.memory and spec.driver.memoryOverhead"
-        )
-    else:
-        message = f"The driver's container exited with {_code(code)}: see kubectl logs --previous"
-    return LastFailure(
-        reason=reason, message=message, permanent=False, time=_time(exit_state["finishedAt"])
-    )
+    conditions = mappings(at(pod, "status", "conditions"))
+    return next((each for each in conditions if each.get("type") == kind), {})
 
 
 def _code(code: int) -> str:
@@ -180,7 +239,3 @@ def _code(code: int) -> str:
 
 def _when(failure: LastFailure) -> datetime:
     return failure.time
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
-from penstock.controller import objects
+from penstock.controller import fields, objects
 from penstock.controller.children import desired_stream
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.objects import Manifest
@@ -43,13 +43,13 @@ class ObservedStream:
 def parse_stream(raw: Manifest, default_image: str) -> ObservedStream:
     """Parses a stream that was read from the API server."""
     desired, found, warnings = _parse_spec(raw, default_image)
-    meta = raw["metadata"]
+    meta = fields.mapping(raw.get("metadata"))
     return ObservedStream(
-        name=meta["name"],
-        namespace=meta["namespace"],
-        uid=meta["uid"],
-        resource_version=meta["resourceVersion"],
-        generation=meta["generation"],
+        name=objects.name_of(raw),
+        namespace=fields.text(meta.get("namespace")),
+        uid=objects.uid_of(raw),
+        resource_version=fields.text(meta.get("resourceVersion")),
+        generation=fields.count(meta.get("generation")),
         terminating=objects.is_terminating(raw),
         status=_parse_status(raw),
         has_status=raw.get("status") is not None,
@@ -71,23 +71,29 @@ def _parse_spec(
     warnings = tuple(problems.find_warnings(stream.spec))
     if found:
         return None, found, warnings
-    return desired_stream.resolve(stream, raw["metadata"]["uid"], default_image), (), warnings
+    return desired_stream.resolve(stream, objects.uid_of(raw), default_image), (), warnings
 
 
 def _parse_status(raw: Manifest) -> StreamStatus:
-    """The status; an empty one if it cannot be read."""
-    try:
-        return StreamStatus.model_validate(raw.get("status") or {})
-    except ValidationError:
-        return StreamStatus()
+    """The status, without the fields that cannot be read: one must not hide the others."""
+    found = dict(fields.mapping(raw.get("status")))
+    while found:
+        try:
+            return StreamStatus.model_validate(found)
+        except ValidationError as error:
+            readable = {name: found[name] for name in found if name not in _top_level(error)}
+            found = readable if len(readable) < len(found) else {}
+    return StreamStatus()
+
+
+def _top_level(error: ValidationError) -> set[int | str]:
+    return {each["loc"][0] for each in error.errors() if each["loc"]}
 
 
 def _status_written(raw: Manifest) -> datetime | None:
     times = [
-        datetime.fromisoformat(entry["time"])
-        for entry in raw["metadata"].get("managedFields") or []
-        if entry.get("manager") == naming.FIELD_MANAGER
-        and entry.get("subresource") == "status"
-        and "time" in entry
+        fields.timestamp(entry.get("time"))
+        for entry in fields.mappings(fields.at(raw, "metadata", "managedFields"))
+        if entry.get("manager") == naming.FIELD_MANAGER and entry.get("subresource") == "status"
     ]
-    return max(times, default=None)
+    return max((each for each in times if each is not None), default=None)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from penstock.api.v1alpha1.status import LastFailure, StreamState
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.controller import objects
 from penstock.controller.observed.children import ObservedChildren
 from penstock.controller.observed.driver_pod import DriverPod, waiting_reason
 from penstock.validation.problems import Problem
@@ -176,7 +177,7 @@ def _waiting_for_cores(report: DriverReport, children: ObservedChildren) -> Asse
     for pod in children.executor_pods:
         waiting = waiting_reason(pod)
         if waiting is not None:
-            name = pod["metadata"]["name"]
+            name = objects.name_of(pod)
             message += f"; pod {name}: {waiting.reason}: {waiting.message}"
             break  # the other pods say the same
     return Assessment(StreamState.WAITING_FOR_CORES, "WaitingForCores", message)

@@ -131,10 +131,10 @@ def reconciled(tree: dict[str, Any], stream: ObservedStream | None = None) -> No
     stream = stream or parse_stream(tree["stream"], samples.IMAGE)
     names = ("service_account", "role_binding", "claim", "stateful_set")
     children = ObservedChildren(
-        *(tree[name] if isinstance(tree[name], dict) else None for name in names),
-        *(tuple(each for each in tree[name] if isinstance(each, dict))
-          for name in ("config_maps", "pods")),
-    )  # fmt: skip
+        **{name: tree[name] for name in names if isinstance(tree[name], dict)},
+        config_maps=tuple(each for each in tree["config_maps"] if isinstance(each, dict)),
+        pods=tuple(each for each in tree["pods"] if isinstance(each, dict)),
+    )
     decision = reconcile(stream, children, samples.T0)
     if not stream.terminating:
         assert decision.status is not None
@@ -213,7 +213,7 @@ def test_an_eviction_is_dated_with_its_own_time() -> None:
     """With the pod's creation it would be hidden by an older failure."""
     when = "2026-11-21T07:00:00Z"
     conditions = [{"type": "DisruptionTarget", "status": "True", "lastTransitionTime": when}]
-    status = {"phase": "Failed", "reason": "Evicted", "conditions": conditions}
-    failure = DriverPod(samples.driver_pod("0", **status, containerStatuses=[])).failure
+    status: dict[str, Any] = {"phase": "Failed", "reason": "Evicted", "conditions": conditions}
+    failure = DriverPod(samples.driver_pod("0", None, **status, containerStatuses=[])).failure
     assert failure is not None
     assert (failure.reason, failure.time.hour) == ("Evicted", 7)

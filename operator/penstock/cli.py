@@ -9,13 +9,14 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib import resources
-from pathlib import Path
+from io import TextIOWrapper
 
 from penstock import __version__
 from penstock.local import arguments as run_arguments
-from penstock.validation.findings import check_file
-from penstock.validation.loading import UnreadableFile
-from penstock.validation.output import as_github, as_json, as_text
+from penstock.validation import output
+from penstock.validation.files import STDIN, Missing, expand
+from penstock.validation.findings import Analyzer, Finding, Report, check
+from penstock.validation.loading import UnreadableFile, load, read_file
 
 # The exit code that shells report for a command that SIGINT ended.
 INTERRUPTED = 130
@@ -26,12 +27,17 @@ Use "penstock COMMAND --help" for more information about a command.
 _VALIDATE_DESCRIPTION = """
 Check the ContinuousStreams in manifests without a cluster. Other resources are skipped.
 
-Errors are what the API server or the operator would refuse; warnings do not affect the exit code.
+Errors are what the API server or the operator would refuse. Warnings and notices do not affect the
+exit code; a notice NotJudged says what only Spark or the cluster can judge.
+
+PATH is a file, a folder (all *.yaml, *.yml and *.json below it), a pattern in quotes, or - for the
+standard input.
 """
 _VALIDATE_EPILOG = """
 examples:
-  # Check all manifests of a folder
-  penstock validate deploy/*.yaml
+  # Check all manifests of a folder, and those that Helm renders
+  penstock validate deploy/
+  helm template charts/streams | penstock validate -
 
   # Let Spark analyze the queries too
   penstock validate --spark stream.yaml
@@ -40,8 +46,8 @@ examples:
   penstock validate --format github stream.yaml
 
 exit codes:
-  0  no errors
-  1  errors
+  0  there are streams, and all are valid
+  1  there is an error, or no stream
   2  wrong usage, or a file cannot be read
 """
 _OPERATOR_DESCRIPTION = """
@@ -105,10 +111,12 @@ def _parser() -> argparse.ArgumentParser:
         _VALIDATE_DESCRIPTION,
         _VALIDATE_EPILOG,
     )
-    validate.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a YAML file")
+    validate.add_argument(
+        "paths", nargs="+", metavar="PATH", help="a file, a folder, a pattern, or - for stdin"
+    )
     validate.add_argument(
         "--format",
-        choices=("text", "json", "github"),
+        choices=("text", "json", "sarif", "github"),
         default="text",
         help="output format (default: text)",
     )
@@ -203,10 +211,7 @@ def _validate(options: argparse.Namespace) -> int:
         if options.spark:
             from penstock.local.spark_analyzer import spark_analyzer  # imports pyspark
         with spark_analyzer() if options.spark else nullcontext() as analyzer:
-            findings = [each for path in options.files for each in check_file(path, analyzer)]
-    except UnreadableFile as error:
-        print(error, file=sys.stderr)
-        return 2
+            report, all_read = _check_all(options.paths, analyzer)
     except ImportError as error:
         print(
             f"--spark requires {error.name}: install penstock[driver] "
@@ -214,14 +219,38 @@ def _validate(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path need not be Unicode
     if options.format == "json":
-        print(as_json(findings))
-    for each in findings:
-        if options.format == "github":
-            print(as_github(each))
-        elif options.format == "text":
-            print(as_text(each), file=sys.stderr)
-    return 1 if any(each.severity == "error" for each in findings) else 0
+        print(output.as_json(report))
+    elif options.format == "sarif":
+        print(output.as_sarif(report))
+    else:
+        as_line = output.as_github if options.format == "github" else output.as_text
+        for each in report.findings:
+            print(as_line(each))
+        print(output.summary(report))
+    if not all_read:
+        return 2
+    return 0 if report.passed else 1
+
+
+def _check_all(paths: Sequence[str], analyzer: Analyzer | None) -> tuple[Report, bool]:
+    """What was found in all files, and whether all could be read."""
+    report, all_read = Report(), True
+    for path in expand(paths):
+        try:
+            if isinstance(path, Missing):
+                raise UnreadableFile(path.reason)
+            data = read_file(None if str(path) == STDIN else path)
+        except UnreadableFile as error:
+            name = path.name if isinstance(path, Missing) else str(path)
+            finding = Finding(name, 1, 1, "", "error", "Unreadable", f"cannot be read: {error}")
+            report, all_read = report + Report((finding,), unread=1), False
+        else:
+            name = "<stdin>" if str(path) == STDIN else str(path)
+            report += check(name, load(data), analyzer)
+    return report, all_read
 
 
 def _crd(_: argparse.Namespace) -> int:

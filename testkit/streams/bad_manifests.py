@@ -88,9 +88,10 @@ RING_1 = (
     Bad({"source.kafka.topicPattern": "x"}, "spec.source.kafka", "exactly one of: topics, topicP"),
     Bad({"source.kafka.topics": []}, "spec.source.kafka.topics", "at least 1 item"),
     Bad(
-        {"source.kafka.topics": ["not a topic"]}, "spec.source.kafka.topics", "should match",
+        {"source.kafka.topics": ["not a topic"]}, "spec.source.kafka.topics",
+        "takes ", ring1="should match",
     ),
-    Bad({"sink.kafka.topic": "a/b"}, "spec.sink.kafka.topic", "should match"),
+    Bad({"sink.kafka.topic": "a/b"}, "spec.sink.kafka.topic", "takes ", ring1="should match"),
     # The connection that source and sink share
     Bad(
         {"source.kafka.bootstrapServers": ...}, "spec",
@@ -189,7 +190,7 @@ RING_1 = (
     ),
     Bad(
         {"sink.kafka.sasl": {"mechanism": "scram", "username": "u", "passwordSecret": REF}},
-        "spec.sink.kafka.sasl.mechanism", "should match",
+        "spec.sink.kafka.sasl.mechanism", "takes ", ring1="should match",
     ),
     Bad(
         {"sink.kafka.sasl": {"mechanism": "PLAIN", "username": "u"}}, "spec.sink.kafka.sasl",
@@ -219,7 +220,7 @@ RING_1 = (
     ),
     Bad(
         {"sink.kafka.sasl": {**LOGIN, "clientCallbackHandlerClass": "no class"}},
-        "spec.sink.kafka.sasl.clientCallbackHandlerClass", "should match",
+        "spec.sink.kafka.sasl.clientCallbackHandlerClass", "takes ", ring1="should match",
     ),
     Bad(
         {"source.kafka.tls": {"caSecret": {"name": "own"}}}, "spec.source.kafka.tls.caSecret.key",
@@ -254,16 +255,16 @@ RING_1 = (
     ),
     Bad(
         {"transform": {"java": {"className": "a-b"}}}, "spec.transform.java.className",
-        "should match",
+        "takes ", ring1="should match",
     ),
-    Bad({"queryName": "no name"}, "spec.queryName", "should match"),
+    Bad({"queryName": "no name"}, "spec.queryName", "takes ", ring1="should match"),
     Bad(
         {"transform": {"python": {"function": "m:f", "inline": "x", "configMap": REF}}},
         "spec.transform.python", "inline and configMap exclude each other: keep one",
     ),
     Bad(
         {"transform": {"python": {"function": "no function"}}}, "spec.transform.python.function",
-        "should match",
+        "takes ", ring1="should match",
     ),
     # Durations and quantities
     Bad(
@@ -341,8 +342,10 @@ RING_1 = (
         {"checkpoint": {"volume": {"reclaimPolicy": "Recycle"}}},
         "spec.checkpoint.volume.reclaimPolicy", "'Retain' or 'Delete'", ring1='"Retain", "Delete"',
     ),
-    Bad({"dependencies.jars": ["netcat.jar"]}, "spec.dependencies.jars", "should match"),
-    Bad({"dependencies.packages": ["a:b"]}, "spec.dependencies.packages", "should match"),
+    Bad({"dependencies.jars": ["netcat.jar"]}, "spec.dependencies.jars",
+        "takes ", ring1="should match"),
+    Bad({"dependencies.packages": ["a:b"]}, "spec.dependencies.packages",
+        "takes ", ring1="should match"),
     # Modes
     Bad(
         {"sink": PARQUET}, "spec",

@@ -7,22 +7,27 @@ from pathlib import Path
 from penstock.api.group_version import API_VERSION, KIND
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.local.errors import CommandError
-from penstock.validation.findings import check_document
-from penstock.validation.loading import UnreadableFile, load_documents
+from penstock.validation.findings import check, check_document
+from penstock.validation.loading import UnreadableFile, load, read_file
 from penstock.validation.output import as_text
 
 
 def load_stream(path: Path) -> tuple[ContinuousStream, list[str]]:
     """The stream and its warnings; raises CommandError with everything that is wrong."""
     try:
-        documents = list(load_documents(path))
+        loaded = load(read_file(path))
     except UnreadableFile as error:
-        raise CommandError(str(error), code=2) from error
-    if len(documents) != 1:
-        raise CommandError(f"{path}: {_not_one([each.content for each in documents])}")
-    (document,) = documents
+        raise CommandError(f"{path}: {error}", code=2) from error
+    if loaded.defects:
+        found = check(str(path), loaded).findings
+        raise CommandError("\n".join(as_text(each) for each in found), code=2)
+    if len(loaded.streams) != 1:
+        raise CommandError(f"{path}: {_not_one([each.name for each in loaded.streams])}")
+    (document,) = loaded.streams
     findings = list(check_document(str(path), document, local=True))
     errors = [as_text(each) for each in findings if each.severity == "error"]
+    if document.name == "?":
+        errors.append(f"{path}: metadata.name: `penstock run` needs it, also beside generateName")
     if errors:
         raise CommandError("\n".join(errors))
     stream = without_cluster_limits(ContinuousStream.model_validate(document.content))
@@ -35,14 +40,9 @@ def without_cluster_limits(stream: ContinuousStream) -> ContinuousStream:
     return stream.model_copy(update={"spec": stream.spec.model_copy(update={"executor": executor})})
 
 
-def _not_one(streams: list[dict[str, object]]) -> str:
-    if not streams:
+def _not_one(names: list[str]) -> str:
+    if not names:
         return f"no {KIND} ({API_VERSION}) found"
-    names = [
-        str(metadata.get("name", "?")) if isinstance(metadata, dict) else "?"
-        for metadata in (each.get("metadata") for each in streams)
-    ]
     return (
-        f"{len(streams)} streams found ({', '.join(names)}): "
-        "put the one to run in a file of its own"
+        f"{len(names)} streams found ({', '.join(names)}): put the one to run in a file of its own"
     )

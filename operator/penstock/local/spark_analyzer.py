@@ -13,8 +13,8 @@ from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark import query, session
 from penstock.driver.spark.transforms import apply_transform
-from penstock.validation.findings import Analyzer, Verdict
-from penstock.validation.problems import Problem
+from penstock.validation.findings import Analyzer
+from penstock.validation.problems import NOT_JUDGED, Problem, Severity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,19 +50,19 @@ def spark_analyzer() -> Iterator[Analyzer]:
         spark = session.start(jvm.gateway, _CONF)
         spark.sparkContext.setLogLevel("OFF")
 
-        def analyze(spec: StreamSpec) -> Verdict | None:
+        def analyze(spec: StreamSpec) -> list[Problem]:
             try:
                 source = _placeholder(spark, spec.source)
                 query.check(apply_transform(spark, source, spec, Path("configmaps")), spec)
             except PySparkException as error:
                 failure = classify_exception(error)
                 is_missing = (error.getCondition() or "").startswith(_MISSING_CLASS)
-                problem = Problem(failure.reason, f"Spark says: {failure.message}")
-                return Verdict("warning" if is_missing else "error", problem)
+                severity: Severity = "notice" if is_missing else "error"
+                return [Problem(failure.reason, f"Spark says: {failure.message}", severity)]
             except (DriverError, Py4JJavaError) as error:  # a class or module that is missing here
                 message = f"Spark could not check it here: {classify_exception(error).message}"
-                return Verdict("warning", Problem("NotJudged", message))
-            return None
+                return [Problem(NOT_JUDGED, message, "notice")]
+            return []
 
         yield analyze
         spark.stop()

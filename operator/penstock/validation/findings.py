@@ -6,71 +6,106 @@ checks, except rules about updates. Ring 3 is Spark's own analyzer on this machi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ValidationError
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.validation.loading import Document, load_documents
-from penstock.validation.problems import Problem, describe_error, find_problems, find_warnings
-
-Severity = Literal["error", "warning"]
+from penstock.validation import metadata_rules
+from penstock.validation.loading import Defect, Document, Loaded
+from penstock.validation.problems import Problem, Severity, describe_error, judge
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem of one stream, with its place."""
+    """A problem of one stream or of one file, with its place."""
 
     file: str
     line: int
+    """From 1, as is the column."""
+    column: int
     stream: str
+    """Its name; empty for what is not a stream."""
     severity: Severity
     reason: str
     message: str
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """A complaint of Spark's analyzer about a spec."""
+class Report:
+    """What was judged, and what was found."""
 
-    severity: Severity
-    problem: Problem
+    findings: tuple[Finding, ...] = ()
+    valid: int = 0
+    """Streams without an error."""
+    invalid: int = 0
+    skipped: int = 0
+    """Documents of other kinds, which nobody looked at."""
+    unread: int = 0
+    """Files and documents that could not be read, and near misses."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is a stream and no error."""
+        return self.valid > 0 and all(each.severity != "error" for each in self.findings)
+
+    def __add__(self, other: Report) -> Report:
+        return Report(
+            self.findings + other.findings,
+            self.valid + other.valid,
+            self.invalid + other.invalid,
+            self.skipped + other.skipped,
+            self.unread + other.unread,
+        )
 
 
-# Returns None if Spark accepts the spec.
-Analyzer = Callable[[StreamSpec], Verdict | None]
+# What Spark's analyzer says about a spec.
+Analyzer = Callable[[StreamSpec], Iterable[Problem]]
 
 
-def check_file(path: Path, analyzer: Analyzer | None = None) -> Iterator[Finding]:
-    """The findings about all streams of a file; raises UnreadableFile."""
-    for document in load_documents(path):
-        yield from check_document(str(path), document, analyzer)
+def check(file: str, loaded: Loaded, analyzer: Analyzer | None = None) -> Report:
+    """What is wrong in a file, and how much of it was judged."""
+    findings = [
+        *(_of_file(file, each, "error") for each in loaded.defects),
+        *(_of_file(file, each, "warning") for each in loaded.warnings),
+    ]
+    invalid = 0
+    for document in loaded.streams:
+        found = list(check_document(file, document, analyzer))
+        invalid += any(each.severity == "error" for each in found)
+        findings += found
+    findings.sort(key=lambda each: (each.line, each.column))
+    valid, unread = len(loaded.streams) - invalid, len(loaded.defects)
+    return Report(tuple(findings), valid, invalid, loaded.skipped, unread)
 
 
 def check_document(
     file: str, document: Document, analyzer: Analyzer | None = None, *, local: bool = False
 ) -> Iterator[Finding]:
     """The findings about one stream; with `local`, only those that matter to `penstock run`."""
-    for severity, problem in _check(document.content, analyzer, local):
-        yield Finding(file, document.line, document.name, severity, problem.reason, problem.message)
+    for each in _problems(document.content, analyzer, local):
+        line, column = document.locate(each.field, each.text_line, each.text_column)
+        yield Finding(file, line, column, document.name, each.severity, each.reason, each.message)
 
 
-def _check(
-    content: dict[str, Any], analyzer: Analyzer | None, local: bool
-) -> Iterator[tuple[Severity, Problem]]:
+def _problems(content: dict[str, Any], analyzer: Analyzer | None, local: bool) -> Iterator[Problem]:
+    found = list(metadata_rules.find_problems(content))
+    yield from found
+    said = {each.path for each in found}
     try:
-        stream = ContinuousStream.model_validate(content)
+        # Its metadata is judged already, and may have a generateName in place of a name.
+        stream = ContinuousStream.model_validate({**content, "metadata": {"name": "judged"}})
     except ValidationError as error:
-        yield from (("error", each) for each in describe_error(error))
+        yield from (each for each in describe_error(error) if each.path not in said)
         return
-    found = find_problems(stream.spec, local=local)
-    yield from (("error", each) for each in found)
-    yield from (("warning", each) for each in find_warnings(stream.spec))
-    if analyzer is not None and not found:
-        verdict = analyzer(stream.spec)
-        if verdict is not None:
-            yield verdict.severity, verdict.problem
+    found = judge(stream.spec, local=local)
+    yield from found
+    if analyzer is not None and all(each.severity != "error" for each in found):
+        yield from analyzer(stream.spec)
+
+
+def _of_file(file: str, defect: Defect, severity: Severity) -> Finding:
+    return Finding(file, defect.line, defect.column, "", severity, defect.reason, defect.message)

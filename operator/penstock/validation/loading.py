@@ -1,49 +1,315 @@
-"""Reads manifests: the streams of a YAML file."""
+"""Finds the ContinuousStreams in the bytes of a file, and says what else is there.
+
+A file is cut at its `---` lines before anything is parsed, as kubectl does. So one broken document
+does not hide the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import codecs
+import difflib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
+from penstock.api.group_version import API_VERSION, GROUP, KIND
+from penstock.validation.yaml_tree import MAX_VALUES, InvalidYaml, Place, compose
 
-from penstock.api.group_version import API_VERSION, KIND
+MAX_FILE_BYTES = 8 * 2**20
+MAX_DOCUMENT_BYTES = 3 * 2**20 // 2  # etcd's --max-request-bytes
+# Above this size a document of another kind is skipped by its first lines, such as a CRD.
+_LONG = 256 * 2**10
+_SEPARATOR = "---"
+_LEAST_RATIO = 0.75
+_HEAD = re.compile(r"^(apiVersion|kind): *([\w./]+) *$", re.MULTILINE)
+_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab]..)\\u(d[c-f]..)", re.IGNORECASE)
 
 
 class UnreadableFile(Exception):
-    """A file that cannot be opened or is not YAML; the message has its path and the reason."""
+    """A file that cannot be opened; the message is the system's reason."""
 
 
 @dataclass(frozen=True)
 class Document:
     """One ContinuousStream of a file, not validated yet."""
 
-    line: int
-    """The line where it starts, from 1."""
     content: dict[str, Any]
+    place: Place
+    lines: tuple[str, ...] = field(default=(), repr=False)
+    """The lines of the file, for the places inside of texts."""
+
+    @property
+    def line(self) -> int:
+        """The line where it starts, from 1."""
+        return self.place.line
 
     @property
     def name(self) -> str:
         """The stream's name; "?" if it has none."""
         metadata = self.content.get("metadata")
-        return str(metadata.get("name", "?")) if isinstance(metadata, dict) else "?"
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        return str(name)[:253] if name is not None else "?"
+
+    def locate(
+        self, path: Sequence[str | int], text_line: int = 0, text_column: int = 0
+    ) -> tuple[int, int]:
+        """Line and column of a field, or of the nearest one around it that is there.
+
+        `text_line` and `text_column`, from 1, are a place in the field's text. In a block it has a
+        place in the file; in other styles the beginning of the field stands for it.
+        """
+        place = self.place
+        for step in path:
+            inside = place.inside.get(step)
+            if inside is None:
+                return place.line, place.column
+            place = inside
+        if text_line < 1 or place.style not in ("|", ">"):
+            return place.line, place.column
+        line = place.text_line + text_line - 1
+        if line > len(self.lines):
+            return place.line, place.column
+        return line, _indentation(self.lines, place.text_line) + max(text_column, 1)
 
 
-def load_documents(path: Path) -> Iterator[Document]:
-    """The ContinuousStreams of a file, without its other resources; raises UnreadableFile."""
+@dataclass(frozen=True)
+class Defect:
+    """Why a document cannot be judged, and where."""
+
+    reason: str
+    message: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a file holds."""
+
+    streams: tuple[Document, ...] = ()
+    defects: tuple[Defect, ...] = ()
+    warnings: tuple[Defect, ...] = ()
+    skipped: int = 0
+    """Documents of other kinds."""
+
+
+def read_file(path: Path | None) -> bytes:
+    """The bytes of a file, or of stdin: at most one more than is taken. Raises UnreadableFile."""
     try:
-        text = path.read_text()
-        nodes = [node for node in yaml.compose_all(text, yaml.SafeLoader) if node is not None]
-        loaded = [each for each in yaml.safe_load_all(text) if each is not None]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UnreadableFile(f"{path}: {' '.join(str(error).split())}") from error
-    for node, content in zip(nodes, loaded, strict=False):
-        if isinstance(content, dict) and _is_stream(content):
-            yield Document(node.start_mark.line + 1, content)
+        # A descriptor of our own, since sys.stdin is None if nothing is connected to it.
+        with open(0 if path is None else path, "rb", closefd=path is not None) as file:
+            return file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise UnreadableFile(getattr(error, "strerror", None) or str(error)) from error
 
 
-def _is_stream(content: dict[str, Any]) -> bool:
-    group = API_VERSION.partition("/")[0]
-    return content.get("kind") == KIND and str(content.get("apiVersion", "")).startswith(group)
+def load(data: bytes) -> Loaded:
+    """The streams in the bytes of a file. Never raises."""
+    if len(data) > MAX_FILE_BYTES:
+        limit = (
+            f"larger than {MAX_FILE_BYTES // 2**20} MiB: put the streams into files of their own"
+        )
+        return Loaded(defects=(Defect("TooLarge", limit, 1, 1),))
+    text, warnings = _decode(data)
+    reader = _Reader(tuple(text.split("\n")))
+    for first_line, chunk in _documents(text):
+        reader.read(first_line, chunk)
+    return Loaded(
+        tuple(reader.streams),
+        tuple(reader.defects),
+        (*warnings, *reader.warnings),
+        reader.skipped,
+    )
+
+
+def _decode(data: bytes) -> tuple[str, tuple[Defect, ...]]:
+    """The text as kubectl reads it: UTF-8, or UTF-16 with its mark."""
+    for mark, encoding in (
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+    ):
+        if data.startswith(mark):
+            return data[len(mark) :].decode(encoding, errors="replace"), ()
+    try:
+        return data.decode(), ()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        said = "not UTF-8: kubectl replaces this byte by U+FFFD; save the file as UTF-8"
+        return data.decode(errors="replace"), (Defect("Encoding", said, line, column),)
+
+
+def _documents(text: str) -> Iterator[tuple[int, str]]:
+    """The documents of a file with their first lines, from 1. A separator begins its document."""
+    if text.lstrip().startswith("{"):
+        yield from _json_documents(text)
+        return
+    first = 1
+    lines: list[str] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.startswith(_SEPARATOR):
+            yield first, "\n".join(lines)
+            first, lines = number, []
+        lines.append(line)
+    yield first, "\n".join(lines)
+
+
+def _json_documents(text: str) -> Iterator[tuple[int, str]]:
+    """The values of a JSON stream, which kubectl takes without separators; or the text as it is."""
+    starts, at, decoder = [], 0, json.JSONDecoder(parse_int=str, parse_float=str)
+    try:
+        while (start := len(text) - len(text[at:].lstrip())) < len(text):
+            starts.append(start)
+            _, at = decoder.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        starts = [0]
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        # The document keeps the column of its first line.
+        begin = text.rfind("\n", 0, start) + 1
+        document = " " * (start - begin) + text[start:end]
+        yield text.count("\n", 0, begin) + 1, _PAIR.sub(_character, document)
+
+
+def _character(pair: re.Match[str]) -> str:
+    """JSON's two escapes for one character, which YAML does not know, as the character."""
+    try:
+        high, low = int(pair[2], 16), int(pair[3], 16)
+    except ValueError:
+        return pair[0]
+    return pair[1] + chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
+
+
+class _Reader:
+    """Collects what the documents of one file hold."""
+
+    def __init__(self, lines: tuple[str, ...]) -> None:
+        self._lines = lines
+        self._values_left = MAX_VALUES * 2
+        self.streams: list[Document] = []
+        self.defects: list[Defect] = []
+        self.warnings: list[Defect] = []
+        self.skipped = 0
+
+    def read(self, first_line: int, chunk: str) -> None:
+        if chunk.startswith(_SEPARATOR):
+            head, _, rest = chunk.partition("\n")
+            after = head[len(_SEPARATOR) :].strip()
+            if after and not after.startswith("#"):
+                self._add_defect(
+                    "InvalidYaml", "kubectl takes nothing but a comment after ---", first_line, 4
+                )
+                return
+            first_line, chunk = first_line + 1, rest
+        if len(chunk) > _LONG:
+            if _is_other_by_its_head(chunk):
+                self.skipped += 1
+                return
+            if len(chunk) > MAX_DOCUMENT_BYTES:
+                self._add_defect(
+                    "TooLarge", "larger than 1.5 MiB, the most that etcd stores", first_line, 1
+                )
+                return
+        try:
+            tree = compose(chunk, first_line, min(MAX_VALUES, self._values_left))
+        except InvalidYaml as error:
+            self._add_defect("InvalidYaml", error.reason, error.line, error.column)
+            return
+        if tree is not None:
+            self._values_left = max(self._values_left - tree.size, 0)
+            streams_before = len(self.streams)
+            self._sort(tree.content, tree.place)
+            if len(self.streams) > streams_before:
+                self.warnings += [
+                    Defect("IgnoredTag", each.reason, each.line, each.column)
+                    for each in tree.warnings
+                ]
+
+    def _sort(self, content: Any, place: Place, in_list: bool = False) -> None:
+        """One document or item of a list: a stream, a near miss, or something else."""
+        if not isinstance(content, dict):
+            self.skipped += 1 if content is not None else 0
+            return
+        items = content.get("items")
+        if isinstance(items, list) and str(content.get("kind")).endswith("List"):
+            if in_list:
+                self._add_defect(
+                    "NestedList",
+                    "kubectl refuses a List inside of a List",
+                    place.line,
+                    place.column,
+                )
+                return
+            inside = place.inside["items"].inside
+            for number, item in enumerate(items):
+                self._sort(item, inside[number], in_list=True)
+            return
+        near = near_miss(content)
+        if near is not None:
+            at = place.inside.get(near.partition(":")[0], place)
+            self._add_defect("NearMiss", near, at.line, at.column)
+        elif content.get("kind") == KIND and _group(content) == GROUP:
+            self.streams.append(Document(content, place, self._lines))
+        else:
+            self.skipped += 1
+
+    def _add_defect(self, reason: str, message: str, line: int, column: int) -> None:
+        self.defects.append(Defect(reason, message, line, column))
+
+
+def _indentation(lines: Sequence[str], first: int) -> int:
+    """How far a block is indented whose text begins in this line, from 1."""
+    for line in lines[first - 1 :]:
+        if line.strip():
+            return len(line) - len(line.lstrip(" "))
+    return 0
+
+
+def near_miss(content: dict[str, Any]) -> str | None:
+    """Why an object that is probably meant as a stream is none; None for any other object."""
+    version, kind, group = content.get("apiVersion"), content.get("kind"), _group(content)
+    if group == GROUP:
+        said = (
+            "this field is required" if kind is None else f"there is no {_short(kind)} in {GROUP}"
+        )
+        return None if kind == KIND else f"kind: {said}: write {KIND}"
+    ours = _alike(kind, KIND) or (kind is None and _has_our_parts(content.get("spec")))
+    if version is None and ours:
+        return f"apiVersion: this field is required: write {API_VERSION}"
+    if ours and (_alike(group, GROUP) or "/" not in str(version)):
+        return f"apiVersion: there is no {_short(version)}: did you mean {API_VERSION}?"
+    return None
+
+
+def _group(content: dict[str, Any]) -> str:
+    return str(content.get("apiVersion", "")).partition("/")[0]
+
+
+def _has_our_parts(spec: Any) -> bool:
+    return isinstance(spec, dict) and {"source", "sink"} <= set(spec)
+
+
+def _alike(text: Any, wanted: str) -> bool:
+    if not isinstance(text, str) or len(text) > 2 * len(wanted):
+        return False
+    matcher = difflib.SequenceMatcher(a=text.lower(), b=wanted.lower())
+    return matcher.ratio() >= _LEAST_RATIO
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _is_other_by_its_head(chunk: str) -> bool:
+    """Whether the first lines say that a document is neither a stream nor a list."""
+    found = dict(_HEAD.findall(chunk[:_LONG]))
+    return (
+        len(found) == 2
+        and not found["kind"].endswith("List")
+        and not _alike(found["kind"], KIND)
+        and found["apiVersion"].partition("/")[0] != GROUP
+    )

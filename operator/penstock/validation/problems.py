@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.sizing import Size, size, stated_partitions
 from penstock.sql.refusals import find_refusals
+from penstock.validation import messages
+
+Severity = Literal["error", "warning", "notice"]
+"""`error`: it cannot run. `warning`: it runs, but probably not as intended. `notice`: nothing is
+known against it, but only Spark or the cluster can judge it (reason NotJudged)."""
+NOT_JUDGED = "NotJudged"
+
+FieldPath = tuple[str | int, ...]
+_MOST_ERRORS = 50
 
 
 @dataclass(frozen=True)
@@ -19,25 +28,64 @@ class Problem:
 
     reason: str
     message: str
+    severity: Severity = "error"
+    path: FieldPath | None = None
+    """The field, from the resource's root: ("spec", "transform", "functions", 0, "expression").
+    None: the one that the message begins with, if it begins with one."""
+    text_line: int = 0
+    """The place in the field's text, such as its SQL, from 1; 0 for the whole field."""
+    text_column: int = 0
 
     def __str__(self) -> str:
         return self.message
 
+    @property
+    def field(self) -> FieldPath:
+        """The path of the field; empty if none is known."""
+        if self.path is not None:
+            return self.path
+        found = _PATH.match(self.message)
+        return () if found is None else _steps(found[0])
+
+
+_PATH = re.compile(r"(spec|metadata)((\.\w+)|(\[\d+\]))*")
+
+
+def _steps(path: str) -> FieldPath:
+    return tuple(
+        int(each[1:-1]) if each.startswith("[") else each.removeprefix(".")
+        for each in re.findall(r"\.?\w+|\[\d+\]", path)
+    )
+
 
 def describe_error(error: ValidationError) -> list[Problem]:
-    """Why a resource is not a valid ContinuousStream."""
-    return [Problem("InvalidSpec", _message(each)) for each in error.errors()]
+    """Why a resource is not a valid ContinuousStream: its first problems, and the number of all."""
+    errors = error.errors(include_url=False, include_context=True)
+    found = [
+        Problem("InvalidSpec", messages.message(each), path=messages.path_of(each))
+        for each in errors[:_MOST_ERRORS]
+    ]
+    if len(errors) > _MOST_ERRORS:
+        found.append(Problem("InvalidSpec", f"and {len(errors) - _MOST_ERRORS} more problems"))
+    return found
+
+
+def judge(spec: StreamSpec, *, local: bool = False) -> list[Problem]:
+    """All that is known about a valid spec; with `local`, about running it on one machine."""
+    found = [Problem(each.reason, each.message) for each in find_refusals(spec)]
+    if not local:
+        found += [*_check_memory_sink(spec), *_check_size(spec)]
+    return [*found, *_check_python(spec), *_check_plain_credentials(spec)]
 
 
 def find_problems(spec: StreamSpec, *, local: bool = False) -> list[Problem]:
     """Why a valid spec cannot run, in a cluster or, with `local`, on one machine."""
-    found = [Problem(each.reason, each.message) for each in find_refusals(spec)]
-    return found if local else [*found, *_check_memory_sink(spec), *_check_size(spec)]
+    return [each for each in judge(spec, local=local) if each.severity == "error"]
 
 
 def find_warnings(spec: StreamSpec) -> list[Problem]:
     """What runs, but probably not as intended."""
-    return [*_check_python(spec), *_check_plain_credentials(spec)]
+    return [each for each in judge(spec, local=True) if each.severity == "warning"]
 
 
 def _check_memory_sink(spec: StreamSpec) -> list[Problem]:
@@ -72,6 +120,7 @@ def _check_python(spec: StreamSpec) -> list[Problem]:
             "Spark's own expressions in the function are not slowed down. Native alternatives: an "
             "expression in transform.sql, transform.functions, transform.javaFunctions, "
             "transform.java",
+            "warning",
         )
     ]
 
@@ -92,47 +141,9 @@ def _check_plain_credentials(spec: StreamSpec) -> list[Problem]:
             f"{path}: {name} looks like a credential, and is readable in the resource and in a "
             "ConfigMap: if its library can read an environment variable or a file, provide it from "
             "a Secret in podTemplate",
+            "warning",
         )
         for path, entries in maps.items()
         for name in entries
         if _CREDENTIAL.search(name)
     ]
-
-
-# Our words for pydantic's types of errors.
-_TYPE_ERRORS = {
-    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "should be an object"),
-    "list_type": "should be a list",
-    "string_type": "should be a string",
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "should be an integer"),
-    **dict.fromkeys(("bool_type", "bool_parsing"), "should be true or false"),
-    "extra_forbidden": "there is no such field",
-    "missing": "this field is required",
-}
-# Maps whose values may be credentials, so messages never repeat them.
-_SENSITIVE = {"options", "sparkConf"}
-_MAX_VALUE_LENGTH = 80
-
-
-def _message(error: ErrorDetails) -> str:
-    path = "".join(_step(each) for each in error["loc"]).removeprefix(".") or "the resource"
-    text = _TYPE_ERRORS.get(error["type"]) or _own_words(error["msg"])
-    value = error["input"]
-    if (
-        error["type"] in ("extra_forbidden", "missing")
-        or _SENSITIVE & set(error["loc"])
-        or not isinstance(value, str | int | float)
-        or len(str(value)) > _MAX_VALUE_LENGTH
-    ):
-        return f"{path}: {text}"
-    return f"{path}: {text} (not {value!r})"
-
-
-def _step(step: int | str) -> str:
-    return f"[{step}]" if isinstance(step, int) else f".{step}"
-
-
-def _own_words(message: str) -> str:
-    """The message of a rule or of pydantic, without pydantic's own phrases."""
-    text = message.removeprefix("Value error, ").partition(" after validation, not")[0]
-    return re.sub(r"^[A-Z][a-z]+ should ", "should ", text)

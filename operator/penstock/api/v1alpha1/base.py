@@ -87,13 +87,43 @@ _CPU_RULE = Rule(
 )
 ByteQuantity = Annotated[str, *_quantity(_SIZE_RULE, quantities.in_bytes)]
 CpuQuantity = Annotated[str, *_quantity(_CPU_RULE, quantities.in_cores)]
-Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+PATTERN_WORDS: dict[str, str] = {}
+"""What each regular expression of the resource asks for, in words."""
+
+
+def matching(pattern: str, words: str, max_length: int | None = None) -> StringConstraints:
+    """Texts that match a regular expression; `words` complete the sentence "the field ..."."""
+    PATTERN_WORDS[pattern] = words
+    return StringConstraints(pattern=pattern, max_length=max_length)
+
+
+Identifier = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z_][A-Za-z0-9_]{0,127}$",
+        "takes at most 128 letters, digits and _, and does not begin with a digit",
+    ),
+]
 ObjectName = Annotated[
-    str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)
+    str,
+    matching(
+        r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
+        "takes a-z, 0-9, '-' and '.', and begins and ends with a letter or a digit",
+        max_length=253,
+    ),
 ]
 # A class of Java or Scala, fully qualified.
-ClassName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_$][A-Za-z0-9_.$]{0,511}$")]
-DataKey = Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z0-9]{1,253}$")]
+ClassName = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z_$][A-Za-z0-9_.$]{0,511}$",
+        "takes the full name of a class: write for example com.example.Payments",
+    ),
+]
+DataKey = Annotated[
+    str,
+    matching(r"^[-._a-zA-Z0-9]{1,253}$", "takes at most 253 letters, digits, '-', '_' and '.'"),
+]
 Option = Annotated[str, StringConstraints(max_length=4096)]
 Options = Annotated[dict[str, Option], Field(max_length=128)]
 

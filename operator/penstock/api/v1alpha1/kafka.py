@@ -14,9 +14,19 @@ from typing import Annotated, TypeVar
 from pydantic import Field, StringConstraints
 
 from penstock.api.rules import Rule, cel_string, not_among
-from penstock.api.v1alpha1.base import ClassName, KeyRef, ObjectName, Options, SpecObject
+from penstock.api.v1alpha1.base import (
+    ClassName,
+    KeyRef,
+    ObjectName,
+    Options,
+    SpecObject,
+    matching,
+)
 
-Topic = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
+Topic = Annotated[
+    str,
+    matching(r"^[a-zA-Z0-9._-]{1,249}$", "takes at most 249 letters, digits, '.', '_' and '-'"),
+]
 
 # The prefix of Kafka's own options among Spark's ("Kafka Specific Configurations" in the Structured
 # Streaming + Kafka Integration Guide).
@@ -179,15 +189,24 @@ class Sasl(SpecObject):
             ),
         ),
     )
-    mechanism: Annotated[str, StringConstraints(pattern=r"^[A-Z0-9_-]{1,64}$")] = Field(
+    mechanism: Annotated[
+        str,
+        matching(r"^[A-Z0-9_-]{1,64}$", "takes at most 64 capital letters, digits, '-' and '_'"),
+    ] = Field(
         description="The SASL mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI "
         "(Kerberos), AWS_MSK_IAM, or another one whose classes are on the class path. PLAIN sends "
         "the password unencrypted: use it with tls only.",
         examples=["SCRAM-SHA-512"],
     )
-    username: Annotated[str, StringConstraints(pattern=r'^[^"\\\n]{1,256}$')] | None = Field(
-        None, description="The user's name, for PLAIN and SCRAM. Needs passwordSecret."
-    )
+    username: (
+        Annotated[
+            str,
+            matching(
+                r'^[^"\\\n]{1,256}$', "takes at most 256 characters without quotes and backslashes"
+            ),
+        ]
+        | None
+    ) = Field(None, description="The user's name, for PLAIN and SCRAM. Needs passwordSecret.")
     password_secret: KeyRef | None = Field(
         None, description="The Secret's key that holds the password. Needs username."
     )
@@ -215,7 +234,13 @@ class Sasl(SpecObject):
         examples=["software.amazon.msk.auth.iam.IAMClientCallbackHandler"],
     )
     kerberos_service_name: (
-        Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,256}$")] | None
+        Annotated[
+            str,
+            matching(
+                r"^[A-Za-z0-9._-]{1,256}$", "takes at most 256 letters, digits, '.', '_' and '-'"
+            ),
+        ]
+        | None
     ) = Field(
         None,
         description="For GSSAPI: the primary of the brokers' Kerberos principal "

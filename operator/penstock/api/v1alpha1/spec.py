@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from penstock.api.mode_rules import MODE_RULES
 from penstock.api.reserved_spark_conf import NO_RESERVED_CONF
-from penstock.api.v1alpha1.base import ObjectName, Options, SpecObject
+from penstock.api.v1alpha1.base import ObjectName, Options, SpecObject, matching
 from penstock.api.v1alpha1.checkpoint import UPDATE_RULES, Checkpoint
 from penstock.api.v1alpha1.kafka import CONNECTION_RULES, KafkaConnection, with_connection
 from penstock.api.v1alpha1.pods import Driver, Executor
@@ -32,8 +32,10 @@ class Dependencies(SpecObject):
         list[
             Annotated[
                 str,
-                StringConstraints(
-                    pattern=r"^(https?|local|file|s3a|hdfs|gs|abfss?)://.+$", max_length=2048
+                matching(
+                    r"^(https?|local|file|s3a|hdfs|gs|abfss?)://.+$",
+                    "takes a URL: write for example local:///opt/jars/netcat.jar",
+                    max_length=2048,
                 ),
             ]
         ],
@@ -47,8 +49,10 @@ class Dependencies(SpecObject):
         list[
             Annotated[
                 str,
-                StringConstraints(
-                    pattern=r"^[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+$", max_length=512
+                matching(
+                    r"^[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+$",
+                    "takes group:artifact:version",
+                    max_length=512,
                 ),
             ]
         ],
@@ -84,7 +88,12 @@ class StreamSpec(SpecObject):
     )
     query_name: (
         Annotated[
-            str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$")
+            str,
+            matching(
+                r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$",
+                "takes at most 63 letters, digits, '.', '_' and '-', and begins and ends with a "
+                "letter or a digit",
+            ),
         ]
         | None
     ) = Field(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from penstock.api.rules import Rule
-from penstock.api.v1alpha1.base import ClassName, Duration, Identifier, KeyRef, SpecObject
+from penstock.api.v1alpha1.base import ClassName, Duration, Identifier, KeyRef, SpecObject, matching
 
 _BY_NAME = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 
@@ -75,7 +75,10 @@ class PythonTransform(SpecObject):
     )
     function: Annotated[
         str,
-        StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,253}:[A-Za-z_][A-Za-z0-9_]{0,127}$"),
+        matching(
+            r"^[A-Za-z_][A-Za-z0-9_.]{0,253}:[A-Za-z_][A-Za-z0-9_]{0,127}$",
+            "takes a module and a function with : between them: write for example transforms:clean",
+        ),
     ] = Field(
         description="module:function. The module is in the image, unless inline or configMap gives "
         "its text.",

@@ -67,8 +67,9 @@ def _parse_spec(
         stream = ContinuousStream.model_validate(raw)
     except ValidationError as error:
         return None, tuple(problems.describe_error(error)), None
-    found = tuple(problems.find_problems(stream.spec))
-    warnings = tuple(problems.find_warnings(stream.spec))
+    judged = problems.judge(stream.spec)
+    found = tuple(each for each in judged if each.severity == "error")
+    warnings = tuple(each for each in judged if each.severity == "warning")
     if found:
         return None, found, warnings
     return desired_stream.resolve(stream, objects.uid_of(raw), default_image), (), warnings

@@ -52,7 +52,7 @@ CASES = {
 
 
 def test_spark_finds_what_the_text_alone_does_not_show(tmp_path: Path) -> None:
-    """One run for all cases; a missing class is a warning, since the image may have it."""
+    """One run for all cases; a missing class is a notice, since the image may have it."""
     unknown = changed(RATE_TO_CONSOLE, "source", {"custom": {"format": "com.example.Unknown"}})
     documents = [manifest(name, spec) for name, (spec, _) in CASES.items()]
     file = tmp_path / "all.yaml"
@@ -63,10 +63,10 @@ def test_spark_finds_what_the_text_alone_does_not_show(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 1, done.stderr
-    found = {each["stream"]: each for each in json.loads(done.stdout)}
+    found = {each["stream"]: each for each in json.loads(done.stdout)["findings"]}
     assert set(found) == {name for name, (_, message) in CASES.items() if message} | {"unknown"}
     for name, (_, message) in CASES.items():
         if message is not None:
             assert found[name]["severity"] == "error"
             assert message in found[name]["message"]
-    assert found["unknown"]["severity"] == "warning"
+    assert found["unknown"]["severity"] == "notice"

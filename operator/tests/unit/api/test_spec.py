@@ -31,7 +31,7 @@ SPOILED = [
     ("source.rate.rowPerSecond", 1, "source.rate.rowPerSecond: there is no such field"),
     ("sink", {}, "sink: spec.sink takes exactly one of: kafka, console"),
     ("trigger", {}, "trigger: spec.trigger takes exactly one of: continuous"),
-    ("trigger.continuous.checkpointInterval", "soon", "(not 'soon')"),
+    ("trigger.continuous.checkpointInterval", "soon", "'soon' is not a duration"),
     ("trigger.continuous.checkpointInterval", "0s", "must be longer than 0"),
     ("executor", {"minInstances": 3, "maxInstances": 2}, "minInstances cannot be above"),
     ("driver.resources.limits.memory", "lots", "driver.resources.limits.memory: "),

@@ -31,66 +31,71 @@ def write(file: Path, *documents: Any) -> str:
     return str(file)
 
 
-def test_valid_manifests_give_no_output(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Other resources in the file are skipped."""
+def test_the_last_line_says_what_was_judged(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Other resources in the file are skipped, and counted."""
     other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
     knative = {**BAD, "apiVersion": "else.dev/v1"}
     assert main(["validate", write(file, other, GOOD, knative)]) == 0
-    assert capsys.readouterr() == ("", "")
+    assert capsys.readouterr() == ("1 stream valid, 2 other documents skipped\n", "")
 
 
 def test_an_error_names_file_line_and_stream(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The line is the first of its document."""
+    """Line and column of the field."""
     assert main(["validate", write(file, GOOD, BAD)]) == 1
-    out, err = capsys.readouterr()
-    line = file.read_text().split("---\n")[0].count("\n") + 2
-    assert out == ""
-    assert err.startswith(f"{file}:{line}: error: bad: spec.transform.sql, line 1, column 8: ")
-    assert "Deduplicate" in err
+    found, last = capsys.readouterr().out.splitlines()
+    line = file.read_text().splitlines().index("    sql: SELECT DISTINCT key FROM source") + 1
+    assert found.startswith(f"{file}:{line}:5: error: bad: spec.transform.sql, line 1, column 8: ")
+    assert "Deduplicate" in found
+    assert last == "1 stream valid, 1 invalid"
 
 
 def test_a_warning_is_printed_and_the_exit_code_stays_0(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["validate", write(file, SLOW)]) == 0
-    err = capsys.readouterr().err
-    assert ": warning: slow: " in err
-    assert "526 ms" in err
+    out = capsys.readouterr().out
+    assert ": warning: slow: " in out
+    assert "526 ms" in out
 
 
 def test_as_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A list, also without findings."""
+    """One object: what was judged, and the findings."""
     assert main(["validate", "--format", "json", write(file, GOOD, BAD)]) == 1
-    (found,) = json.loads(capsys.readouterr().out)
+    report = json.loads(capsys.readouterr().out)
+    (found,) = report.pop("findings")
+    assert report == {"valid": 1, "invalid": 1, "unread": 0, "skipped": 0}
     assert found["stream"] == "bad"
     assert found["severity"] == "error"
     assert found["reason"] == "UnsupportedOperation"
     assert main(["validate", "--format", "json", write(file, GOOD)]) == 0
-    assert json.loads(capsys.readouterr().out) == []
+    assert json.loads(capsys.readouterr().out)["findings"] == []
 
 
 def test_as_github_annotations(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A workflow command of one line, with its control characters escaped."""
     bad = manifest("bad", changed(KAFKA_TO_KAFKA, "sink.kafka.topik", "50%\nmore"))
     assert main(["validate", "--format", "github", write(file, bad)]) == 1
-    (line,) = capsys.readouterr().out.splitlines()
+    line, _ = capsys.readouterr().out.splitlines()
+    at = file.read_text().splitlines().index("      topik: '50%") + 1
     assert line == (
-        f"::error file={file},line=1,title=bad%3A InvalidSpec::"
-        "spec.sink.kafka.topik: there is no such field"
+        f"::error file={file},line={at},col=7,title=bad%3A InvalidSpec::"
+        "spec.sink.kafka.topik: there is no such field: did you mean topic?"
     )
 
 
-@pytest.mark.parametrize("text", [None, "a: [", "\x00"])
-def test_an_unreadable_file_exits_with_2(
-    file: Path, text: str | None, capsys: pytest.CaptureFixture[str]
+def test_an_unreadable_file_exits_with_2_and_hides_no_other_finding(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """So that CI can distinguish a bad stream from a bad path."""
-    if text is not None:
-        file.write_text(text)
-    assert main(["validate", str(file)]) == 2
-    assert str(file) in capsys.readouterr().err
+    missing = str(tmp_path / "missing.yaml")
+    assert main(["validate", "--format", "json", missing, write(file, BAD)]) == 2
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert [(each["file"], each["reason"]) for each in found] == [
+        (missing, "Unreadable"),
+        (str(file), "UnsupportedOperation"),
+    ]
 
 
 def test_wrong_usage_exits_with_2() -> None:

@@ -1,0 +1,127 @@
+"""What pydantic says about a resource, in our words: the field, what is wrong, what to write."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from pydantic_core import ErrorDetails
+
+from penstock.api.v1alpha1.base import PATTERN_WORDS
+from penstock.api.v1alpha1.stream import ContinuousStream
+
+# Our words for pydantic's types of errors.
+_TYPE_ERRORS = {
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "should be an object"),
+    "list_type": "should be a list",
+    "string_type": "should be a string",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "should be an integer"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "should be true or false"),
+    "extra_forbidden": "there is no such field",
+    "missing": "this field is required",
+}
+# Maps whose values may be credentials, so messages never repeat them.
+_SENSITIVE = {"options", "sparkConf"}
+_MAX_VALUE_LENGTH = 80
+_MAX_NAME_LENGTH = 64
+
+
+def path_of(error: ErrorDetails) -> tuple[str | int, ...]:
+    """The path of the field. A key of a map that is wrong itself stands for its entry."""
+    return tuple(each for each in error["loc"] if each != "[key]")
+
+
+def dotted(path: Sequence[str | int]) -> str:
+    """A path as kubectl writes it."""
+    text = "".join(f"[{each}]" if isinstance(each, int) else f".{_short(each)}" for each in path)
+    return text.removeprefix(".") or "the resource"
+
+
+def message(error: ErrorDetails) -> str:
+    """One sentence about one field."""
+    path, value = path_of(error), error["input"]
+    where = dotted(path)
+    if error["type"] == "extra_forbidden":
+        return f"{where}: there is no such field{_suggestion(path)}"
+    text = _text(error)
+    if (
+        error["type"] == "missing"
+        or _SENSITIVE & set(path)
+        or not isinstance(value, str | int | float)
+        or len(repr(value)) > _MAX_VALUE_LENGTH
+    ):
+        return f"{where}: {text}"
+    if text.startswith("not "):
+        return f"{where}: {_as_yaml(value)} is {text}"
+    return f"{where}: {text} (not {_as_yaml(value)})"
+
+
+def _as_yaml(value: str | float) -> str:
+    """The value as it is written in a manifest."""
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _text(error: ErrorDetails) -> str:
+    if error["type"] == "string_pattern_mismatch":
+        pattern = error["ctx"]["pattern"]
+        return PATTERN_WORDS.get(pattern, f"should match {pattern}")
+    return _TYPE_ERRORS.get(error["type"]) or _own_words(error["msg"])
+
+
+def _own_words(text: str) -> str:
+    """The message of a rule or of pydantic, without pydantic's own phrases."""
+    text = text.removeprefix("Value error, ").partition(" after validation, not")[0]
+    text = re.sub(r"^[A-Z][a-z]+ should ", "should ", text)
+    return text.removeprefix("Input should ")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 3]}..."
+
+
+def _suggestion(path: tuple[str | int, ...]) -> str:
+    """The field that was probably meant: one with a similar name, or of the same name elsewhere."""
+    *parents, last = path
+    name = str(last)
+    if len(name) > _MAX_NAME_LENGTH:
+        return ""
+    here = _fields(tuple(parents))
+    lower = {each.lower(): each for each in here}
+    as_camel = re.sub(r"[_-]", "", name.lower())
+    near = difflib.get_close_matches(as_camel, list(lower), n=1, cutoff=0.7)
+    if near:
+        return f": did you mean {lower[near[0]]}?"
+    return f": write one of {', '.join(sorted(here))}" if 0 < len(here) <= 8 else ""
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    return ContinuousStream.model_json_schema(by_alias=True)
+
+
+def _fields(path: tuple[str | int, ...]) -> list[str]:
+    """The fields of the object at a path."""
+    node = _resolved(_schema())
+    for step in path:
+        if isinstance(step, int):
+            node = _resolved(node.get("items", {}))
+        else:
+            node = _resolved(
+                node.get("properties", {}).get(step) or node.get("additionalProperties") or {}
+            )
+    return list(node.get("properties", {}))
+
+
+def _resolved(node: Any) -> dict[str, Any]:
+    """A schema without its reference and without `or null`."""
+    while isinstance(node, dict):
+        if "$ref" in node:
+            node = _schema()["$defs"][node["$ref"].rsplit("/", 1)[-1]]
+        elif "anyOf" in node:
+            node = node["anyOf"][0]
+        else:
+            return node
+    return {}

@@ -24,7 +24,7 @@ from testkit.wait import repeat_in_background, wait_for
 # Harmless warnings of Spark at a start: the first for a continuous query, the second after async
 # tracking, whose commits are delayed.
 EXPECTED_WARNINGS = ("Disabling AQE", "Batch completion log latest batch id")
-_WARNINGS = (" WARN ", " ERROR ", '"WARNING"', '"ERROR"')
+_WARNINGS = ('"WARN"', '"WARNING"', '"ERROR"', '"FATAL"')
 
 
 class Process:

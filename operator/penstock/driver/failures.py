@@ -1,9 +1,12 @@
 """Classifies exceptions: a reason, transient or permanent, and what to do about it.
 
-The classes and Spark's error conditions decide, never the text of a message. An exception arrives
-wrapped (StreamingQueryException around SparkException around the root cause), so its causes are
-read from the root outward, and the first one that a rule matches decides. An exception without a
-rule is transient: a needless retry costs little, a missing retry stops the stream.
+An exception arrives wrapped (StreamingQueryException around SparkException around the root cause),
+so its causes are read from the root outward, and the first one that a rule matches decides
+(failure_rules.py). An exception without a rule is transient: a needless retry costs little, a
+missing retry stops the stream.
+
+A message is shown only if it cannot quote a record: the exception was not thrown in a task, or its
+class is known to quote none.
 """
 
 from __future__ import annotations
@@ -12,16 +15,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import PurePath
 
 from penstock.api.v1alpha1.status import LastFailure
-
-# Spark reports only that a task has failed.
-TASK_FAILED = "TaskFailed"
-TOPIC_MISSING = "TopicMissing"
-KAFKA_AUTHORIZATION = "KafkaAuthorization"
+from penstock.driver.failure_rules import GENERAL, SPECIFIC, Rule
 
 _MAX_MESSAGE_CHARACTERS = 600
-_KAFKA = "org.apache.kafka.common"
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,10 @@ class ExceptionInfo:
     message: str
     condition: str | None = None
     """Spark's error condition, such as UNRESOLVED_COLUMN.WITH_SUGGESTION, if it has one."""
+    thrown_by: str = ""
+    """The class whose method threw it; empty if unknown."""
+    in_task: bool = False
+    """Thrown in a task, or about a task, so that its message may quote a record."""
 
 
 @dataclass(frozen=True)
@@ -63,136 +66,52 @@ class DriverError(Exception):
         self.failure = failure
 
 
-@dataclass(frozen=True)
-class _Rule:
-    name: str
-    """A class of the exception, or a prefix of its condition."""
-    reason: str | None = None
-    """None: derived from the condition, or from the name of the class."""
-    permanent: bool = False
-    recoverable: bool = False
-    advice: str = ""
-    is_record_error: bool = False
-    """One record causes it: its message may contain that record, so the message is not shown."""
-
-
 _RECORD_ERROR = "A record could not be processed. Its contents are not shown here."
-
-# Conditions that a query gets on the state of another query.
-_CHANGED_STATE = (
-    "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
-    "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
-    "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
-    "STATE_STORE_INVALID_CONFIG_AFTER_RESTART",
-)
-
-# The first rule that matches the innermost exception decides. Subclasses come before superclasses:
-# in Kafka an unknown topic is a RetriableException, because it waits for its metadata.
-_RULES: tuple[_Rule, ...] = (
-    _Rule("_LEGACY_ERROR_TEMP_3102", "UnsupportedOperation", permanent=True),
-    _Rule("_LEGACY_ERROR_TEMP_2256", "UnsupportedOperation", permanent=True),
-    _Rule("STREAMING_OUTPUT_MODE", "UnsupportedOperation", permanent=True),
-    _Rule("STREAMING_REAL_TIME_MODE", "UnsupportedOperation", permanent=True),
-    _Rule("NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING", "UnsupportedOperation", permanent=True),
-    _Rule(
-        "KAFKA_DATA_LOSS",
-        "DataLoss",
-        permanent=True,
-        advice="The next records are gone from Kafka (retention, or the topic was created again). "
-        "To continue with the records that are left, set spec.source.kafka.failOnDataLoss to "
-        "false.",
-    ),
-    # SparkRuntimeExceptions that no record causes; the rule for all others is below.
-    _Rule(
-        "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
-        "CheckpointDamaged",
-        permanent=True,
-        advice="Restore the checkpoint's volume.",
-    ),
-    *(
-        _Rule(
-            name,
-            "StateOfAnotherQuery",
-            permanent=True,
-            advice="The checkpoint contains the state of another query. Restore the previous "
-            "query, or apply this one under another name, where it starts at its startingOffsets.",
-        )
-        for name in _CHANGED_STATE
-    ),
-    # The next start finds out whether records are lost, and how many (data_loss.py).
-    _Rule("org.apache.kafka.clients.consumer.OffsetOutOfRangeException", "OffsetOutOfRange"),
-    _Rule("org.apache.spark.sql.AnalysisException", permanent=True),
-    _Rule(
-        f"{_KAFKA}.errors.UnknownTopicOrPartitionException",
-        TOPIC_MISSING,
-        permanent=True,
-        recoverable=True,
-        advice="Create the topic, or correct its name.",
-    ),
-    _Rule(f"{_KAFKA}.errors.InvalidTopicException", "TopicInvalid", permanent=True),
-    _Rule(
-        f"{_KAFKA}.errors.AuthenticationException",
-        "KafkaAuthentication",
-        permanent=True,
-        recoverable=True,
-        advice="Check the credentials in the options.",
-    ),
-    _Rule(
-        f"{_KAFKA}.errors.AuthorizationException",
-        KAFKA_AUTHORIZATION,
-        permanent=True,
-        recoverable=True,
-        advice="Grant the stream's principal the missing rights.",
-    ),
-    _Rule(
-        f"{_KAFKA}.errors.SerializationException",
-        "Serialization",
-        is_record_error=True,
-    ),
-    _Rule(f"{_KAFKA}.errors.RecordTooLargeException", "RecordTooLarge", permanent=True),
-    _Rule(f"{_KAFKA}.config.ConfigException", "KafkaOptionInvalid", permanent=True),
-    _Rule(f"{_KAFKA}.errors.RetriableException", "BrokerUnreachable"),
-    _Rule("java.util.concurrent.TimeoutException", "BrokerUnreachable"),
-    _Rule("org.apache.spark.SparkClassNotFoundException", "ClassNotFound", permanent=True),
-    _Rule("java.lang.OutOfMemoryError", "OutOfMemory", advice="Give the executors more memory."),
-    _Rule("org.apache.spark.SparkArithmeticException", is_record_error=True),
-    _Rule("org.apache.spark.SparkDateTimeException", is_record_error=True),
-    _Rule("org.apache.spark.SparkNumberFormatException", is_record_error=True),
-    _Rule("org.apache.spark.SparkArrayIndexOutOfBoundsException", is_record_error=True),
-    _Rule("org.apache.spark.SparkRuntimeException", is_record_error=True),
-    _Rule("org.apache.spark.SparkUnsupportedOperationException", permanent=True),
-    _Rule("java.lang.IllegalArgumentException", "OptionInvalid", permanent=True),
-    _Rule("org.apache.spark.SparkException", TASK_FAILED),
-)
+_NOT_SHOWN = "A task failed. The message is not shown here, because it may quote a record."
+_PYTHON_FRAME = re.compile(r'  File "([^"]+)", line (\d+), in (\S+)')
+_PYTHON_CLASS = re.compile(r"[A-Za-z_][\w.]*")
 
 
 def classify(chain: Sequence[ExceptionInfo]) -> Failure:
     """The failure behind a chain of causes, outermost exception first."""
     if not chain:
         return Failure("Unknown", "The query failed without an exception.")
-    for exception in reversed(chain):
-        for rule in _RULES:
-            if rule.name in exception.classes or (exception.condition or "").startswith(rule.name):
-                return _failure(rule, exception)
+    in_task = any(exception.in_task for exception in chain)
+    for rules in (SPECIFIC, GENERAL):
+        for exception in reversed(chain):
+            for rule in rules:
+                if _matches(rule, exception, in_task):
+                    return _failure(rule, exception, in_task)
     root = chain[-1]
-    return Failure(_camel(root.classes[0].rsplit(".", 1)[-1]), _headline(root))
+    return _failure(Rule(root.classes[0]), root, in_task)
 
 
-def _failure(rule: _Rule, exception: ExceptionInfo) -> Failure:
+def _matches(rule: Rule, exception: ExceptionInfo, in_task: bool) -> bool:
+    return (
+        (rule.name in exception.classes or (exception.condition or "").startswith(rule.name))
+        and (not rule.thrown_by or exception.thrown_by == rule.thrown_by)
+        and (rule.in_task is None or rule.in_task == in_task)
+    )
+
+
+def _failure(rule: Rule, exception: ExceptionInfo, in_task: bool) -> Failure:
     condition = None if _is_legacy(exception.condition) else exception.condition
     named_after = (condition or exception.classes[0].rsplit(".", 1)[-1]).split(".", 1)[0]
-    message = (
-        f"[{exception.condition or exception.classes[0]}] {_RECORD_ERROR}"
-        if rule.is_record_error
-        else _headline(exception)
-    )
     return Failure(
         reason=rule.reason or _camel(named_after),
-        message=f"{message} {rule.advice}".strip(),
+        message=f"{_message(rule, exception, in_task)} {rule.advice}".strip(),
         permanent=rule.permanent,
-        recoverable=rule.recoverable,
+        recoverable=rule.recoverable or rule.is_record_error,
         maybe_poison=rule.is_record_error,
     )
+
+
+def _message(rule: Rule, exception: ExceptionInfo, in_task: bool) -> str:
+    if not rule.is_record_error and (rule.shows_message or not in_task):
+        return _headline(exception)
+    name = exception.condition or exception.classes[0]
+    words = _RECORD_ERROR if rule.is_record_error else _NOT_SHOWN
+    return " ".join(part for part in (f"[{name}]", _in_python(exception.message), words) if part)
 
 
 def _is_legacy(condition: str | None) -> bool:
@@ -208,6 +127,24 @@ def _headline(exception: ExceptionInfo) -> str:
         if len(headline) <= _MAX_MESSAGE_CHARACTERS
         else f"{headline[:_MAX_MESSAGE_CHARACTERS]}..."
     )
+
+
+def _in_python(message: str) -> str:
+    """The class and place of an exception of Python, from its traceback; else empty.
+
+    The line after the frames begins with the class; what follows it may quote a record.
+    """
+    lines = iter(message.splitlines())
+    if not any(line.startswith("Traceback (most recent call last):") for line in lines):
+        return ""
+    place = None
+    for line in lines:
+        if not line.startswith("  "):
+            raised = _PYTHON_CLASS.match(line)
+            where = f" in {PurePath(place[1]).name}, line {place[2]}, {place[3]}" if place else ""
+            return f"{raised[0] if raised else 'An exception'}{where}."
+        place = _PYTHON_FRAME.match(line) or place
+    return ""
 
 
 def _camel(name: str) -> str:

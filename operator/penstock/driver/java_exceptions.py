@@ -7,14 +7,28 @@ from typing import Any
 from penstock.driver.failures import DriverError, ExceptionInfo, Failure, classify
 
 _MAX_CAUSES = 20
+# A task runs in the lowest frames of its thread: TaskRunner, the thread pool and the thread itself.
+_LOWEST_FRAMES = 8
+# The scheduler's own exception about a task repeats the task's message.
+_OF_TASKS = (
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.Task",
+    "org.apache.spark.scheduler.DAGScheduler",
+)
 
 
 def classify_exception(error: BaseException) -> Failure:
-    """The failure behind any Python exception, from the JVM or not."""
+    """The failure behind any Python exception, from the JVM or not. Never raises.
+
+    The JVM may exit while its exception is read: then the class of the Python exception decides.
+    """
     if isinstance(error, DriverError):
         return error.failure
-    throwable = _throwable(error)
-    return classify(read_chain(throwable) if throwable is not None else _python_chain(error))
+    try:
+        return classify(_read_python_chain(error))
+    except Exception:
+        # Its text may contain the JVM's stack trace, and with it a record.
+        return classify([ExceptionInfo(_classes(error), "")])
 
 
 def read_chain(throwable: Any) -> list[ExceptionInfo]:
@@ -48,18 +62,30 @@ def _exception_info(throwable: Any) -> ExceptionInfo:
             each.getName() == "org.apache.spark.SparkThrowable" for each in a_class.getInterfaces()
         )
         a_class = a_class.getSuperclass()
+    frames = throwable.getStackTrace()
+    count = len(frames)
+    top = frames[0].getClassName() if count else ""
+    lowest = [frames[n].getClassName() for n in range(max(0, count - _LOWEST_FRAMES), count)]
     return ExceptionInfo(
         classes=tuple(classes),
         message=throwable.getMessage() or "",
         condition=throwable.getCondition() if has_condition else None,
+        thrown_by=top,
+        in_task=any(name.startswith(_OF_TASKS) for name in (top, *lowest)),
     )
 
 
-def _python_chain(error: BaseException) -> list[ExceptionInfo]:
+def _read_python_chain(error: BaseException) -> list[ExceptionInfo]:
     chain: list[ExceptionInfo] = []
     current: BaseException | None = error
     while current is not None and len(chain) < _MAX_CAUSES:
-        classes = tuple(f"{each.__module__}.{each.__qualname__}" for each in type(current).__mro__)
-        chain.append(ExceptionInfo(classes, str(current)))
+        throwable = _throwable(current)
+        if throwable is not None:
+            return [*chain, *read_chain(throwable)]
+        chain.append(ExceptionInfo(_classes(current), str(current)))
         current = current.__cause__
     return chain
+
+
+def _classes(error: BaseException) -> tuple[str, ...]:
+    return tuple(f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__)

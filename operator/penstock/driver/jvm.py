@@ -24,7 +24,11 @@ from typing import Any
 
 from penstock.driver.failures import DriverError, Failure
 
-LOG4J2_FILE = Path(__file__).with_name("log4j2.properties")
+# Of the driver's and the executors' JVMs: both files are at the same place in the image.
+COMMON_OPTIONS = (
+    f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}",
+    f"-Djava.security.properties={Path(__file__).with_name('java.security')}",
+)
 
 _MAIN_CLASS = "org.apache.spark.api.python.PythonGatewayServer"
 # For a stream with dependencies, which may have to be downloaded (dependencies.py).
@@ -80,7 +84,7 @@ def command(
         *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
         "-Djdk.reflect.useDirectMethodHandle=false",
         "-Dio.netty.tryReflectionSetAccessible=true",
-        f"-Dlog4j2.configurationFile={LOG4J2_FILE.as_uri()}",
+        *COMMON_OPTIONS,
         *options,
         "-cp",
         os.pathsep.join(part for part in (jars, class_path) if part),

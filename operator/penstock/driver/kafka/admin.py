@@ -6,7 +6,6 @@ get the same answers.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,8 @@ from typing import Any
 
 from penstock.api.v1alpha1 import KafkaSource
 from penstock.api.v1alpha1.kafka import CLIENT_PREFIX, KafkaClient
-from penstock.driver.failures import KAFKA_AUTHORIZATION, TOPIC_MISSING, DriverError, Failure
+from penstock.driver.failure_rules import KAFKA_AUTHORIZATION, TOPIC_MISSING
+from penstock.driver.failures import DriverError, Failure
 from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.kafka.offsets import EARLIEST, LATEST, Offsets, Partitions, selected_partitions
 from penstock.driver.kafka.security import security_options
@@ -38,26 +38,6 @@ def client_options(client: KafkaClient, secrets: Path) -> dict[str, str]:
     }
 
 
-def require_a_known_broker(bootstrap_servers: str) -> None:
-    """Raises a transient failure if no broker's host name resolves.
-
-    Kafka's client calls that a wrong configuration. But it happens often when everything is applied
-    at once and the broker's Service comes a little later.
-    """
-    hosts = [server.strip().rpartition(":")[0] for server in bootstrap_servers.split(",")]
-    for host in hosts:
-        try:
-            socket.getaddrinfo(host.strip("[]"), None)
-        except OSError:
-            continue
-        return
-    raise DriverError(
-        Failure(
-            "BrokerUnreachable", f"No host name resolves among {', '.join(hosts)}. Trying again."
-        )
-    )
-
-
 # Uuid.ZERO_UUID: brokers before 2.8 have no topic ids.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
@@ -72,13 +52,13 @@ class Topic:
 
 
 class Admin:
-    """An admin client with the options of a source or sink. Each call is bounded in time.
+    """An admin client with the options of a source or sink.
 
-    It is not thread-safe. It raises Kafka's own exceptions; failures.py classifies them.
+    It is not thread-safe. It may block while it resolves names: bounded_calls.py. It raises Kafka's
+    own exceptions; failures.py classifies them.
     """
 
     def __init__(self, gateway: Any, client: KafkaClient, secrets: Path) -> None:
-        require_a_known_broker(client.bootstrap_servers)
         self._jvm = gateway.jvm
         options = self._jvm.java.util.HashMap()
         for name, value in client_options(client, secrets).items():

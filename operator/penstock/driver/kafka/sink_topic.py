@@ -11,6 +11,7 @@ from pathlib import Path
 from penstock.api.v1alpha1 import Sink
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.admin import Admin, require_topic
+from penstock.driver.kafka.bounded_calls import BoundedCalls
 
 
 class SinkTopic:
@@ -20,17 +21,23 @@ class SinkTopic:
         self._jvm = jvm
         self._kafka = sink.kafka
         self._secrets = secrets
+        self._calls = BoundedCalls("sink-topic")
         self._just_checked = False
 
     def check(self) -> None:
         """Raises if the topic is missing and the brokers do not create it; or Kafka's error."""
         if self._kafka is None or self._kafka.topic is None:
             return
-        admin = Admin(self._jvm.gateway, self._kafka, self._secrets)
-        try:
-            require_topic(admin, self._kafka.topic)
-        finally:
-            admin.close()
+        gateway, kafka, topic = self._jvm.gateway, self._kafka, self._kafka.topic
+
+        def ask() -> None:
+            admin = Admin(gateway, kafka, self._secrets)
+            try:
+                require_topic(admin, topic)
+            finally:
+                admin.close()
+
+        self._calls.call(ask)
         self._just_checked = True
 
     def check_before_start(self) -> None:

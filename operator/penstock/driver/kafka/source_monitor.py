@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.contract.sizing import stated_partitions
-from penstock.driver.failures import TOPIC_MISSING, Failure
+from penstock.driver.failure_rules import TOPIC_MISSING
+from penstock.driver.failures import Failure
 from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.admin import Admin, partitions_of
+from penstock.driver.kafka.bounded_calls import BoundedCalls
 from penstock.driver.kafka.data_loss import KafkaSnapshot
 from penstock.driver.kafka.offsets import Offsets, Partitions
 
@@ -25,6 +27,8 @@ POLL_INTERVAL_SECONDS = 10.0
 # after two polls in a row.
 _RETRY_INTERVAL_SECONDS = 2.0
 TOPIC_RECREATED = "TopicRecreated"
+
+T = TypeVar("T")
 
 
 class SourceMonitor(Protocol):
@@ -43,8 +47,12 @@ class SourceMonitor(Protocol):
         """The end of each partition at the last poll; None if the source has no offsets."""
 
     @property
+    def earliest_offsets(self) -> Offsets | None:
+        """The first offset of each partition at the last poll; None if there are no offsets."""
+
+    @property
     def failure(self) -> Failure | None:
-        """A failure that must end the running query; Spark itself does not report it."""
+        """A failure that must end the planned or running query; Spark does not report it."""
 
     @property
     def outage(self) -> Failure | None:
@@ -68,6 +76,7 @@ class FixedSourceMonitor:
 
     partitions_by_topic: Mapping[str, Sequence[int]] | None = None
     newest_offsets: Offsets | None = None
+    earliest_offsets: Offsets | None = None
     failure: Failure | None = None
     outage: Failure | None = None
 
@@ -93,18 +102,25 @@ class FixedSourceMonitor:
 
 
 class KafkaSourceMonitor:
-    """Polls Kafka in a thread of its own, so that an unreachable broker blocks nothing else."""
+    """Polls Kafka in a thread of its own. No method waits longer than one bounded call."""
 
     def __init__(self, jvm: Jvm, source: KafkaSource, secrets: Path) -> None:
         self._jvm = jvm
         self._source = source
         self._secrets = secrets
+        self._calls = BoundedCalls("kafka")
         self._admin: Admin | None = None
+        """Used only by calls, which follow one another."""
+        self._lock = threading.Lock()
+        """Guards what follows, and is never held during a call."""
+        self._resets = 0
         self._partitions: Partitions | None = None
+        self._planned_ids: Mapping[str, str] = {}
+        """The ids of the topics at the last snapshot: what the query was planned with."""
         self._newest_offsets: Offsets | None = None
+        self._earliest_offsets: Offsets | None = None
         self._failure: Failure | None = None
         self._outage: Failure | None = None
-        self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
     @property
@@ -125,8 +141,13 @@ class KafkaSourceMonitor:
         return self._newest_offsets
 
     @property
+    def earliest_offsets(self) -> Offsets | None:
+        """The first offset that each partition still had at the last poll."""
+        return self._earliest_offsets
+
+    @property
     def failure(self) -> Failure | None:
-        """A topic is missing in two polls in a row, or was deleted and created again."""
+        """A topic is missing in two polls in a row, or is not the one of the last snapshot."""
         return self._failure
 
     @property
@@ -136,75 +157,88 @@ class KafkaSourceMonitor:
 
     def poll(self) -> None:
         """Asks for the partitions now. The first call starts the polling thread."""
-        with self._lock, self._client() as admin:
-            self._succeeded(partitions_of(admin, self._source))
+        _ = self._jvm.gateway  # waits until the JVM has started
+        partitions = self._call(lambda admin: partitions_of(admin, self._source))
+        with self._lock:
+            self._partitions, self._failure, self._outage = partitions, None, None
         if self._thread is None:
-            self._thread = threading.Thread(target=self._keep_polling, name="kafka", daemon=True)
+            self._thread = threading.Thread(target=self._keep_polling, name="monitor", daemon=True)
             self._thread.start()
 
     def fetch_newest_offsets(self) -> Offsets:
         """Asks for the end of each partition now."""
-        with self._lock, self._client() as admin:
-            assert self._partitions is not None
-            return admin.newest(self._partitions)
+        partitions = self._partitions
+        assert partitions is not None
+        return self._call(lambda admin: admin.newest(partitions))
 
     def snapshot(self) -> KafkaSnapshot:
         """Asks for topic ids and offsets now."""
-        with self._lock, self._client() as admin:
-            partitions = partitions_of(admin, self._source)
-            snapshot = KafkaSnapshot(
-                partitions.ids, admin.earliest(partitions), admin.newest(partitions)
-            )
-            self._succeeded(partitions)
-            return snapshot
+        partitions, snapshot = self._call(self._ask)
+        with self._lock:
+            self._partitions, self._planned_ids = partitions, partitions.ids
+            self._failure = self._outage = None
+        return snapshot
 
     def reset(self) -> None:
         """Discards what was found; the thread finds nothing either until the next `poll`."""
         with self._lock:
-            self._partitions = self._newest_offsets = self._failure = self._outage = None
+            self._resets += 1
+            self._partitions = self._newest_offsets = self._earliest_offsets = None
+            self._failure = self._outage = None
+            self._planned_ids = {}
 
     def _keep_polling(self) -> None:
-        before: Failure | None = None
+        before: str | None = None
         while self._jvm.exit_code is None:
-            failure: Failure | None = None
+            reason: str | None = None
             try:
                 self._refresh()
             except Exception as error:  # an unreachable broker must not end the polling
                 failure = classify_exception(error)
-                repeated = before is not None and before.reason == failure.reason
-                self._failed(failure, repeated=repeated)
-            before = failure
-            time.sleep(_RETRY_INTERVAL_SECONDS if failure is not None else POLL_INTERVAL_SECONDS)
+                reason = failure.reason
+                self._failed(failure, repeated=before == reason)
+            before = reason
+            time.sleep(_RETRY_INTERVAL_SECONDS if reason is not None else POLL_INTERVAL_SECONDS)
 
     def _refresh(self) -> None:
+        resets = self._resets
+        if self._partitions is None:
+            return
+        partitions, snapshot = self._call(self._ask)
         with self._lock:
-            before = self._partitions
-            if before is None:
+            if self._resets != resets:
                 return
-            with self._client() as admin:
-                partitions = partitions_of(admin, self._source)
-                self._newest_offsets = admin.newest(partitions)
-            recreated = [t for t, id_ in before.ids.items() if partitions.ids.get(t, id_) != id_]
-            self._succeeded(partitions)
-            if recreated:
-                self._failure = _topic_recreated(recreated[0])
-
-    def _succeeded(self, partitions: Partitions) -> None:
-        self._partitions, self._failure, self._outage = partitions, None, None
+            self._partitions = partitions
+            self._newest_offsets, self._earliest_offsets = snapshot.newest, snapshot.earliest
+            planned = self._planned_ids
+            recreated = [t for t, id_ in planned.items() if partitions.ids.get(t, id_) != id_]
+            self._failure = _topic_recreated(recreated[0]) if recreated else None
+            self._outage = None
 
     def _failed(self, failure: Failure, *, repeated: bool) -> None:
-        if failure.reason != TOPIC_MISSING:
-            self._outage = failure
-        elif repeated:
-            self._failure = failure
+        with self._lock:
+            if self._partitions is None:  # reset meanwhile
+                return
+            if failure.reason != TOPIC_MISSING:
+                self._outage = failure
+            elif repeated:
+                self._failure = failure
 
-    @contextlib.contextmanager
-    def _client(self) -> Iterator[Admin]:
-        """The admin client. A failure replaces it with one that reads its credentials again."""
+    def _ask(self, admin: Admin) -> tuple[Partitions, KafkaSnapshot]:
+        partitions = partitions_of(admin, self._source)
+        return partitions, KafkaSnapshot(
+            partitions.ids, admin.earliest(partitions), admin.newest(partitions)
+        )
+
+    def _call(self, ask: Callable[[Admin], T]) -> T:
+        return self._calls.call(lambda: self._with_admin(ask))
+
+    def _with_admin(self, ask: Callable[[Admin], T]) -> T:
+        """A failure replaces the admin client: a new one reads its credentials again."""
         if self._admin is None:
             self._admin = Admin(self._jvm.gateway, self._source, self._secrets)
         try:
-            yield self._admin
+            return ask(self._admin)
         except Exception:
             failed, self._admin = self._admin, None
             if self._jvm.exit_code is None:

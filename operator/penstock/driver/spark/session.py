@@ -25,7 +25,7 @@ from penstock.contract.sizing import (
     executor_memory,
 )
 from penstock.driver.environment import Environment, LocalEnvironment, PodEnvironment
-from penstock.driver.jvm import LOG4J2_FILE
+from penstock.driver.jvm import COMMON_OPTIONS
 from penstock.driver.spark.dependencies import resolved_jars
 from penstock.sql.stateful import may_keep_state
 
@@ -121,7 +121,6 @@ def _on_kubernetes(
 ) -> dict[str, str]:
     spec, name = stream.spec, stream.metadata.name
     memory, cpu = executor_memory(spec), executor_cpu(spec)
-    log4j2 = f"-Dlog4j2.configurationFile={LOG4J2_FILE.as_uri()}"
     user_options = " ".join(
         [
             spec.spark_conf.get("spark.executor.extraJavaOptions", ""),
@@ -135,7 +134,7 @@ def _on_kubernetes(
         "spark.executor.cores": str(size.cores_per_executor),
         "spark.executor.memory": f"{memory.heap}m",
         "spark.executor.memoryOverhead": f"{memory.overhead}m",
-        "spark.executor.extraJavaOptions": f"{log4j2} {user_options}".strip(),
+        "spark.executor.extraJavaOptions": " ".join([*COMMON_OPTIONS, user_options]).strip(),
         "spark.kubernetes.namespace": environment.namespace,
         "spark.kubernetes.container.image": spec.image or "",
         "spark.kubernetes.executor.podNamePrefix": name,

@@ -10,7 +10,8 @@ from dataclasses import replace
 from enum import Enum, auto
 
 from penstock.contract.driver_report import QueryState
-from penstock.driver.failures import TASK_FAILED, Failure
+from penstock.driver.failure_rules import TASK_FAILED
+from penstock.driver.failures import Failure
 from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.state import Observation, State

@@ -1,14 +1,12 @@
-"""The last warning or error of a growing log: the driver's JSON lines and the JVM's log4j lines."""
+"""The last warning or error of a growing log, which has JSON lines of the driver and of its JVM."""
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
-_LEVELS = {"WARNING", "ERROR", "CRITICAL"}
-# The layout of log4j2.properties: time, level, class, message.
-_JVM_LINE = re.compile(r"^\d\S+T(\d\d:\d\d:\d\d)\S* (WARN|ERROR|FATAL) (.*)")
+# Python's names of the levels, and log4j's.
+_LEVELS = {"WARNING", "ERROR", "CRITICAL", "WARN", "FATAL"}
 
 # Spark logs this at each start in these modes; it is harmless.
 _HARMLESS = ("ContinuousExecution: Disabling AQE", "MicroBatchExecution: Disabling AQE")
@@ -16,23 +14,18 @@ _HARMLESS = ("ContinuousExecution: Disabling AQE", "MicroBatchExecution: Disabli
 
 def warning_in(line: str) -> str | None:
     """The time and text of a log line that is a warning or an error; None for any other line."""
-    if line.startswith("{"):
-        return _warning_in_json(line)
-    found = _JVM_LINE.match(line)
-    if found is None or found[3].startswith(_HARMLESS):
-        return None
-    return f"{found[1]} {found[3].strip()}"
-
-
-def _warning_in_json(line: str) -> str | None:
     try:
         entry = json.loads(line)
     except ValueError:
         return None
     if not isinstance(entry, dict) or entry.get("level") not in _LEVELS:
         return None
-    words = [entry.get("message"), entry.get("reason"), entry.get("cause") or entry.get("error")]
+    logger = str(entry.get("logger", "")).rpartition(".")[2]
+    words = [logger, entry.get("message"), entry.get("reason")]
+    words += [entry.get("cause") or entry.get("error") or entry.get("rootCause")]
     text = ": ".join(str(word) for word in words if word)
+    if text.startswith(_HARMLESS):
+        return None
     return f"{str(entry.get('time', ''))[11:19]} {text}".strip()
 
 

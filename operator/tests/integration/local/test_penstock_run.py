@@ -232,7 +232,7 @@ def test_the_live_view_in_a_terminal(tmp_path: Path, environment: dict[str, str]
         assert "numbers  Stopped" in text
         # No log lines: neither the driver's nor the JVM's.
         assert '"level"' not in text
-        assert " WARN " not in text
+        assert '"logger"' not in text
         assert terminal.after == terminal.before
     finally:
         terminal.close()

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
 from penstock.driver.failures import ExceptionInfo, classify
 from penstock.driver.java_exceptions import classify_exception
@@ -24,7 +25,13 @@ WRAPPER = ExceptionInfo(
 )  # fmt: skip
 EXECUTION = ExceptionInfo(("java.util.concurrent.ExecutionException", *EXCEPTION), "wrapped")
 ABORTED = ExceptionInfo(
-    SPARK, "Job aborted due to stage failure: Task 0 failed 1 times\nDriver stacktrace:"
+    SPARK,
+    "Job aborted due to stage failure: Lost task: card 4111\nDriver stacktrace:",
+    in_task=True,
+)
+CONFIG = ("org.apache.kafka.common.config.ConfigException", *KAFKA)
+SERIALIZATION = ExceptionInfo(
+    ("org.apache.kafka.common.errors.SerializationException", *KAFKA), "Error: card 4111"
 )
 
 
@@ -71,8 +78,52 @@ def kafka_error(name: str, parents: tuple[str, ...]) -> ExceptionInfo:
         ),
         ([WRAPPER, ABORTED, kafka_error("DisconnectException", RETRIABLE)],
          "BrokerUnreachable", False, False),
+        # Also a query that does not stop in time: no broker has to do with it.
         ([ExceptionInfo(("java.util.concurrent.TimeoutException", *EXCEPTION), "")],
+         "Timeout", False, False),
+        # A name server that is away, in any client.
+        ([WRAPPER, ABORTED, ExceptionInfo(KAFKA, "Failed to construct kafka consumer"),
+          ExceptionInfo(CONFIG, "No resolvable bootstrap urls given in bootstrap.servers",
+                        thrown_by="org.apache.kafka.clients.ClientUtils")],
          "BrokerUnreachable", False, False),
+        ([ExceptionInfo(CONFIG, "Invalid value all of them for configuration acks",
+                        thrown_by="org.apache.kafka.common.config.ConfigDef")],
+         "KafkaOptionInvalid", True, False),
+        # A Secret's file that cannot be read at the moment.
+        ([ExceptionInfo(CONFIG, "Could not read file", thrown_by=
+                        "org.apache.kafka.common.config.provider.DirectoryConfigProvider")],
+         "KafkaOptionInvalid", True, True),
+        ([kafka_error("InvalidConfigurationException", API)], "KafkaOptionInvalid", True, True),
+        # Certificates rotate.
+        ([WRAPPER, ABORTED, kafka_error("SslAuthenticationException",
+            ("org.apache.kafka.common.errors.AuthenticationException", *API)),
+          ExceptionInfo(("javax.net.ssl.SSLHandshakeException", "javax.net.ssl.SSLException",
+                         "java.io.IOException", *EXCEPTION), "expired")],
+         "KafkaAuthentication", True, True),
+        *(
+            ([WRAPPER, ABORTED, kafka_error(f"{of}AuthorizationException",
+                ("org.apache.kafka.common.errors.AuthorizationException", *API))],
+             "KafkaAuthorization", True, True)
+            for of in ("Group", "TransactionalId", "Cluster")
+        ),
+        ([kafka_error("RecordTooLargeException", API)], "RecordTooLarge", True, True),
+        ([kafka_error("UnsupportedVersionException", API)], "KafkaClientFailed", False, False),
+        ([ExceptionInfo(("org.apache.spark.SparkClassNotFoundException",
+                         "java.lang.ClassNotFoundException", *EXCEPTION), "x.Y")],
+         "ClassNotFound", True, True),
+        # A registry that is away, or fails, says nothing about the record.
+        ([WRAPPER, ABORTED, SERIALIZATION, ExceptionInfo(
+            ("java.net.ConnectException", "java.net.SocketException", *EXCEPTION), "refused")],
+         "ConnectionFailed", False, False),
+        ([WRAPPER, ABORTED, SERIALIZATION, ExceptionInfo(
+            ("io.confluent.kafka.schemaregistry.client.rest.exceptions.RestClientException",
+             "java.io.IOException", *EXCEPTION), "status code: 503")],
+         "SchemaRegistryFailed", False, False),
+        ([WRAPPER, ABORTED, ExceptionInfo(("org.apache.spark.TaskKilledException", *RUNTIME), "")],
+         "TaskFailed", False, False),
+        # At planning it is an option, in a task maybe a record.
+        ([ExceptionInfo(("java.lang.IllegalArgumentException", *RUNTIME), "rowsPerSecond: -1")],
+         "OptionInvalid", True, False),
         ([WRAPPER, ABORTED], "TaskFailed", False, False),
         (
             [WRAPPER, ABORTED, ExceptionInfo(("x.KafkaIllegalStateException", *RUNTIME), "lost",
@@ -117,16 +168,78 @@ def test_the_operation_is_named() -> None:
     assert "\n" not in failure.message
 
 
-def test_the_contents_of_a_record_are_never_shown() -> None:
-    """The message of an ANSI cast error contains the value."""
-    classes = ("org.apache.spark.SparkNumberFormatException", *RUNTIME)
-    exception = ExceptionInfo(
-        classes, "The value 'card 4111' of the type STRING", "CAST_INVALID_INPUT"
-    )
+TRACEBACK = """Traceback (most recent call last):
+  File "/opt/spark/worker.py", line 1, in main
+    process()
+  File "/code/flags.py", line 12, in score
+    return int(text)
+ValueError: invalid literal: 'card 4111'
+File "4111", line 4111, in card
+"""
+
+
+@pytest.mark.parametrize(
+    ("exception", "reason", "shown"),
+    [
+        # An ANSI cast error.
+        (ExceptionInfo(("org.apache.spark.SparkNumberFormatException", *RUNTIME),
+                       "The value 'card 4111' of the type STRING", "CAST_INVALID_INPUT"),
+         "CastInvalidInput", "CAST_INVALID_INPUT"),
+        # A user's Java function.
+        (ExceptionInfo(("java.lang.NumberFormatException", "java.lang.IllegalArgumentException",
+                        *RUNTIME), 'For input string: "card 4111"'),
+         "NumberFormat", "java.lang.NumberFormatException"),
+        (ExceptionInfo(("java.time.format.DateTimeParseException", "java.time.DateTimeException",
+                        *RUNTIME), "Text 'card 4111' could not be parsed"),
+         "DateTimeParse", "java.time.format.DateTimeParseException"),
+        (ExceptionInfo(("com.acme.Odd", *EXCEPTION), "card 4111", "FAILED_EXECUTE_UDF"),
+         "FailedExecuteUdf", "FAILED_EXECUTE_UDF"),
+        (ExceptionInfo(("org.apache.spark.api.python.PythonException", *RUNTIME), TRACEBACK),
+         "PythonFailed", "ValueError in flags.py, line 12, score."),
+        (SERIALIZATION, "Serialization", "SerializationException"),
+    ],
+)  # fmt: skip
+def test_the_contents_of_a_record_are_never_shown(
+    exception: ExceptionInfo, reason: str, shown: str
+) -> None:
     failure = classify([WRAPPER, ABORTED, exception])
-    assert failure.reason == "CastInvalidInput"
+    assert failure.reason == reason
+    assert shown in failure.message
     assert "4111" not in failure.message
     assert failure.maybe_poison
+    assert failure.recoverable
+    assert not failure.permanent
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        [WRAPPER, ABORTED],
+        [WRAPPER, ABORTED, ExceptionInfo(("com.acme.Checked", *EXCEPTION), "card 4111")],
+        [WRAPPER, ABORTED, ExceptionInfo(("java.lang.IllegalStateException", *RUNTIME), "4111")],
+    ],
+)
+def test_no_message_of_a_task_is_shown_unless_its_class_is_known(
+    chain: list[ExceptionInfo],
+) -> None:
+    failure = classify(chain)
+    assert "4111" not in failure.message
+    assert not failure.maybe_poison
+
+
+def test_an_exception_that_cannot_be_read_is_classified_by_its_python_class() -> None:
+    """The JVM may exit while its exception is read."""
+
+    class Gone:
+        _target_id = "o1"
+
+        def getClass(self) -> object:
+            raise Py4JNetworkError("Answer from Java side is empty")
+
+    error = Py4JJavaError("An error occurred: card 4111", Gone())
+    failure = classify_exception(error)
+    assert failure.reason == "Py4JJava"
+    assert "4111" not in failure.message
     assert not failure.permanent
 
 

@@ -137,16 +137,22 @@ def test_descriptions_of_triggers(trigger: dict[str, object], words: str) -> Non
 OURS = {"time": "2026-11-21T06:29:03.407+00:00", "message": "failure", "reason": "TopicMissing"}
 
 
+def of_jvm(level: str, message: str, logger: str = "org.x.A", second: int = 9) -> str:
+    """A line of the layout in log4j2.properties."""
+    time = f"2026-11-21T06:29:{second:02}.759Z"
+    return json.dumps({"time": time, "level": level, "logger": logger, "message": message})
+
+
 @pytest.mark.parametrize(
     ("line", "warning"),
     [
         (json.dumps({**OURS, "level": "WARNING"}), "06:29:03 failure: TopicMissing"),
         (json.dumps({**OURS, "level": "INFO"}), None),
-        ("2026-11-21T06:29:09.759Z ERROR Inbox: Ignoring error", "06:29:09 Inbox: Ignoring error"),
-        ("2026-11-21T06:29:09.759Z INFO Inbox: fine", None),
-        ("2026-11-21T06:29:09.759Z WARN ContinuousExecution: Disabling AQE since ...", None),
-        ("2026-11-21T07:08:31.353Z WARN MicroBatchExecution: Disabling AQE since ...", None),
-        ("\tat org.apache.spark.ERROR", None),
+        (of_jvm("ERROR", "Ignoring error", "org.x.Inbox"), "06:29:09 Inbox: Ignoring error"),
+        (of_jvm("INFO", "fine"), None),
+        (of_jvm("WARN", "Disabling AQE since ...", "org.x.ContinuousExecution"), None),
+        (of_jvm("WARN", "Disabling AQE since ...", "org.x.MicroBatchExecution"), None),
+        ("OpenJDK 64-Bit Server VM warning: ERROR", None),
         ("{not JSON", None),
         ("{}", None),
         ("", None),
@@ -159,12 +165,13 @@ def test_warnings_in_log_lines(line: str, warning: str | None) -> None:
 def test_the_last_warning_of_a_growing_log(tmp_path: Path) -> None:
     """Lines from before belong to another run; a line counts once it is complete."""
     log = tmp_path / "x.log"
-    log.write_text("2026-11-21T06:00:00Z ERROR A: old\n")
+    log.write_text(of_jvm("ERROR", "old") + "\n")
     tail = LogTail(log)
     assert tail.read_new() == ""
     with log.open("a") as file:
-        file.write("2026-11-21T06:00:01Z WARN B: new\n2026-11-21T06:00:02Z WARN C: ha")
+        half = of_jvm("WARN", "half", "C", 2)
+        file.write(of_jvm("WARN", "new", "B", 1) + "\n" + half[:60])
         file.flush()
-        assert tail.read_new() == "06:00:01 B: new"
-        file.write("lf\nmore\n")
-    assert tail.read_new() == "06:00:02 C: half"
+        assert tail.read_new() == "06:29:01 B: new"
+        file.write(f"{half[60:]}\nmore\n")
+    assert tail.read_new() == "06:29:02 C: half"

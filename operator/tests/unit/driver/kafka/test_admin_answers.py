@@ -1,7 +1,6 @@
 """The admin client's options and the reading of its answers, without Kafka."""
 
 import json
-import socket
 from pathlib import Path
 from typing import cast
 
@@ -41,27 +40,6 @@ def test_a_topic_that_was_created_again_is_read_from_its_earliest_record() -> No
 def test_lag() -> None:
     assert offsets.lag({"in": {0: 5}}, {"in": {0: 8, 1: 2}}) == 5
     assert offsets.lag({"in": {0: 9}}, {"in": {0: 8}}) == 0
-
-
-def test_an_unknown_broker_is_a_transient_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(host: str, port: object) -> object:
-        raise socket.gaierror(host)
-
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    with pytest.raises(DriverError) as raised:
-        admin.require_a_known_broker("kafka-0.kafka:9092, kafka-1.kafka:9092")
-    assert raised.value.failure.reason == "BrokerUnreachable"
-    assert not raised.value.failure.permanent
-
-
-def test_one_known_broker_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    def second_only(host: str, port: object) -> object:
-        if host != "::1":
-            raise socket.gaierror(host)
-        return []
-
-    monkeypatch.setattr(socket, "getaddrinfo", second_only)
-    admin.require_a_known_broker("kafka-0.kafka:9092,[::1]:9092")
 
 
 class Brokers:

@@ -80,14 +80,17 @@ def test_an_executor_has_its_cores_and_one_gibibyte_of_heap_by_default() -> None
     assert "spark.kubernetes.executor.limit.cores" not in conf
 
 
-def test_executors_do_not_log_a_warning_per_record() -> None:
+def test_executors_log_and_resolve_names_as_the_driver_does() -> None:
     conf = spark_conf(
         stream(executor={"javaOptions": ["-XX:+UseZGC", "-Dwords=one two"]}), POD, SIZE
     )
     options = conf["spark.executor.extraJavaOptions"].split()
     (log4j2,) = [each for each in options if each.startswith("-Dlog4j2.configurationFile=")]
     configured = Path(log4j2.partition("file://")[2]).read_text()
+    # One warning for each record would be logged otherwise.
     assert "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer" in configured
+    (security,) = [each for each in options if each.startswith("-Djava.security.properties=")]
+    assert "networkaddress.cache.negative.ttl=1" in Path(security.partition("=")[2]).read_text()
     assert "-XX:+UseZGC" in options
     assert '"-Dwords=one two"' in conf["spark.executor.extraJavaOptions"]
 

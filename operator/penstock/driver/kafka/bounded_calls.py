@@ -1,0 +1,80 @@
+"""Calls that may block in the network, made in a thread of their own with a deadline.
+
+A name resolution cannot be interrupted, and takes as long as the resolver's configuration says:
+often more than a minute. The caller goes on after its deadline, whatever the call does.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from penstock.driver.failure_rules import BROKER_UNREACHABLE
+from penstock.driver.failures import DriverError, Failure
+
+# One call is up to three requests of Admin, which usually answer within milliseconds. A step of the
+# driver makes up to three calls, and must end before RestartPolicy.step_timeout.
+CALL_SECONDS = 15.0
+_IDLE_SECONDS = 60.0
+
+T = TypeVar("T")
+
+
+class BoundedCalls:
+    """Runs one call after another, in a thread that ends when it is idle for a minute."""
+
+    def __init__(self, name: str, seconds: float = CALL_SECONDS) -> None:
+        self._name = name
+        self._seconds = seconds
+        self._waiting: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._runs = False
+
+    def call(self, function: Callable[[], T]) -> T:
+        """The result of `function`, or its exception; BrokerUnreachable after the deadline.
+
+        A call that still waits for an earlier one at its deadline is never made.
+        """
+        future: Future[T] = Future()
+        with self._lock:
+            self._waiting.put(lambda: _complete(future, function))
+            if not self._runs:
+                self._runs = True
+                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+        try:
+            return future.result(self._seconds)
+        except TimeoutError:
+            if future.done():  # the function's own
+                raise
+            future.cancel()
+            raise DriverError(
+                Failure(
+                    BROKER_UNREACHABLE,
+                    f"Neither Kafka's brokers nor the name server answered within "
+                    f"{self._seconds:.0f} s.",
+                )
+            ) from None
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self._waiting.get(timeout=_IDLE_SECONDS)()
+            except queue.Empty:
+                with self._lock:
+                    if self._waiting.empty():
+                        self._runs = False
+                        return
+
+
+def _complete(future: Future[T], function: Callable[[], T]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = function()
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(result)

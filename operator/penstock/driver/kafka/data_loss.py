@@ -1,4 +1,4 @@
-"""Finds, before each start, records that Kafka deleted before the stream read them.
+"""Finds records that Kafka deleted before the stream read them: at each start, and while it runs.
 
 Spark compares offsets only. A topic that was deleted and created again under the same name has new
 offsets: Spark silently skips as many of its records as it had read of the old topic, whatever
@@ -75,8 +75,7 @@ def _loss(
         return None
     earliest, newest = snapshot.earliest[topic][partition], snapshot.newest[topic][partition]
     if offset < earliest:
-        lost = earliest - offset
-        return Loss(topic, partition, f"{lost} records were deleted before they were read", lost)
+        return _deleted(topic, partition, earliest - offset)
     if offset > newest:
         why = (
             f"it ends at offset {newest}, before the stream's offset {offset}: the topic was "
@@ -84,6 +83,42 @@ def _loss(
         )
         return Loss(topic, partition, why)
     return None
+
+
+class RunningLosses:
+    """Losses of a running query, each reported once.
+
+    With failOnDataLoss, Spark fails the query and the next start counts. Without, Spark skips the
+    records and only the executor that reads the partition logs it.
+    """
+
+    def __init__(self, earliest: Offsets | None = None) -> None:
+        """`earliest`: the earliest offsets when the query was planned."""
+        self._reported = {
+            (topic, number): first
+            for topic, offsets in (earliest or {}).items()
+            for number, first in offsets.items()
+        }
+
+    def find(self, committed: Offsets, earliest: Offsets) -> list[Loss]:
+        """Records between the committed and the earliest offsets that were not reported yet.
+
+        Counts also records that were read and are not committed yet: it does not know them.
+        """
+        losses = []
+        for topic, offsets in sorted(committed.items()):
+            for number, offset in sorted(offsets.items()):
+                first = earliest.get(topic, {}).get(number, 0)
+                lost = first - max(offset, self._reported.get((topic, number), 0))
+                if lost > 0:
+                    self._reported[topic, number] = first
+                    losses.append(_deleted(topic, number, lost))
+        return losses
+
+
+def _deleted(topic: str, partition: int, records: int) -> Loss:
+    why = f"{records} records were deleted before they were read"
+    return Loss(topic, partition, why, records)
 
 
 def offsets_after_loss(

@@ -175,7 +175,8 @@ class KafkaSourceMonitor:
         """Asks for topic ids and offsets now."""
         partitions, snapshot = self._call(self._ask)
         with self._lock:
-            self._partitions, self._planned_ids = partitions, partitions.ids
+            self._planned_ids = partitions.ids
+            self._take(partitions, snapshot)
             self._failure = self._outage = None
         return snapshot
 
@@ -208,12 +209,15 @@ class KafkaSourceMonitor:
         with self._lock:
             if self._resets != resets:
                 return
-            self._partitions = partitions
-            self._newest_offsets, self._earliest_offsets = snapshot.newest, snapshot.earliest
+            self._take(partitions, snapshot)
             planned = self._planned_ids
             recreated = [t for t, id_ in planned.items() if partitions.ids.get(t, id_) != id_]
             self._failure = _topic_recreated(recreated[0]) if recreated else None
             self._outage = None
+
+    def _take(self, partitions: Partitions, snapshot: KafkaSnapshot) -> None:
+        self._partitions = partitions
+        self._newest_offsets, self._earliest_offsets = snapshot.newest, snapshot.earliest
 
     def _failed(self, failure: Failure, *, repeated: bool) -> None:
         with self._lock:

@@ -128,6 +128,10 @@ class Loop:
         offsets = self._runtime.offsets()
         if offsets is not None:
             self._metrics.set_offsets(*offsets)
+        warning = self._runtime.take_warning()
+        if warning is not None:
+            self._reports.record_failure(warning)
+            self._metrics.count_failure(warning)
         return observation
 
     def _execute(self, action: Action) -> None:
@@ -140,9 +144,6 @@ class Loop:
                 runtime.start_session()
             case Action.CHECK_QUERY:
                 runtime.check_query()
-                warning = runtime.take_warning()
-                if warning is not None:
-                    self._reports.record_failure(warning)
             case Action.REQUEST_EXECUTORS:
                 runtime.request_executors()
             case Action.START_QUERY:

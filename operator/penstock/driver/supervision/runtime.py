@@ -18,6 +18,8 @@ from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.failures import DriverError, Failure, classify
 from penstock.driver.java_exceptions import read_chain
 from penstock.driver.jvm import Jvm
+from penstock.driver.kafka import data_loss
+from penstock.driver.kafka.data_loss import RunningLosses
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.kafka.security import check_secrets
 from penstock.driver.kafka.sink_topic import SinkTopic
@@ -52,6 +54,9 @@ class QueryRuntime:
         self._source: SourceMonitor | None = None
         self._sink = SinkTopic(jvm, stream.spec.sink, environment.secrets)
         self._warning: Failure | None = None
+        self._losses = RunningLosses()
+        self._earliest: Offsets | None = None
+        """The poll that was last searched for losses."""
         self._query_partitions: Mapping[str, Sequence[int]] | None = None
         """The partitions that a continuous query was planned with."""
         self._session: SparkSession | None = None
@@ -137,9 +142,20 @@ class QueryRuntime:
         return commit.offsets, newest
 
     def take_warning(self) -> Failure | None:
-        """The warning of the last `check_query`, once: a failure that does not stop the query."""
-        warning, self._warning = self._warning, None
+        """A failure that does not stop the query, once: records that are lost."""
+        warning, self._warning = self._warning or self._lost_while_running(), None
         return warning
+
+    def _lost_while_running(self) -> Failure | None:
+        kafka, source, commit = self._stream.spec.source.kafka, self._source, self.progress.newest
+        if kafka is None or kafka.fail_on_data_loss or source is None or not self.has_query:
+            return None
+        earliest = source.earliest_offsets
+        if earliest is None or earliest is self._earliest or commit is None:
+            return None
+        self._earliest = earliest
+        losses = self._losses.find(commit.offsets or {}, earliest)
+        return data_loss.warning(losses) if losses else None
 
     def take_repair_plans(self) -> list[RepairPlan]:
         """The repairs of the checkpoint since the last call."""
@@ -165,7 +181,8 @@ class QueryRuntime:
             self._query = self._frame = self._session = self._size = None
             return Failure("SessionStopped", "Spark stopped the application by itself.")
         if self._query is None:
-            return None
+            # A query that waits for its cores was planned with the topics of that moment.
+            return self._source.failure if self._frame is not None and self._source else None
         if self._query.isActive:
             return None if self._source is None else self._source.failure
         ended, self._query = self._query, None
@@ -238,6 +255,7 @@ class QueryRuntime:
                 epoch=repair.epoch,
             )
         self._warning = start_position.check_for_data_loss(spec, folder, source, repair.epoch)
+        self._losses = RunningLosses(source.earliest_offsets)
         starting = (
             start_position.first_starting_offsets(spec, folder, source)
             if repair.epoch is None

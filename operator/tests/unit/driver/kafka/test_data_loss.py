@@ -56,6 +56,18 @@ def test_losses(
     assert right == {"in": continues, "no longer read": {0: 77}}
 
 
+def test_a_running_query_reports_each_loss_once() -> None:
+    losses = data_loss.RunningLosses({"in": {0: 10, 1: 10}})
+    # Lost before the query was planned: reported then.
+    assert losses.find({"in": {0: 5, 1: 20}}, {"in": {0: 10, 1: 10}}) == []
+    (loss,) = losses.find({"in": {0: 12, 1: 20}}, {"in": {0: 19, 1: 20}})
+    assert (loss.partition, loss.records) == (0, 7)
+    assert losses.find({"in": {0: 12, 1: 20}}, {"in": {0: 19, 1: 20}}) == []
+    (more,) = losses.find({"in": {0: 12, 1: 20}}, {"in": {0: 22, 1: 20}})
+    assert more.records == 3
+    assert losses.find({"in": {0: 30}, "no longer read": {0: 1}}, {"in": {0: 22}}) == []
+
+
 def test_a_checkpoint_without_topic_ids_is_used_as_it_is() -> None:
     assert data_loss.find_losses({"in": {0: 5}}, {}, snapshot(0, 9, OTHER)) == []
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from penstock.driver.checkpoint.progress import Commit
 from penstock.driver.environment import LocalEnvironment
+from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm
+from penstock.driver.kafka.source_monitor import FixedSourceMonitor
 from penstock.driver.supervision.runtime import QueryRuntime
-from testkit.streams.streams import stream
+from testkit.streams.streams import kafka_source, stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
 VERY_LONG = 6_000.0
 """Seconds; longer than a test may take."""
@@ -51,3 +58,35 @@ def test_a_stop_does_not_wait_without_a_commit(
     active: bool, seconds: float, tmp_path: Path
 ) -> None:
     runtime_with(Query(None, active), tmp_path).wait_for_commit(seconds)
+
+
+def test_a_topic_that_was_recreated_while_the_query_waits_for_cores_is_a_failure(
+    tmp_path: Path,
+) -> None:
+    """It was planned with the offsets of the old topic."""
+    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, None))
+    source = FixedSourceMonitor(1)
+    source.failure = Failure("TopicRecreated", "in")
+    runtime._source = source
+    assert runtime.observe().failure is None  # the next check finds out
+    runtime._frame = cast("DataFrame", object())
+    assert runtime.observe().failure == source.failure
+
+
+@pytest.mark.parametrize("accepts", [True, False])
+def test_records_lost_while_the_query_runs_are_a_warning(accepts: bool, tmp_path: Path) -> None:
+    """Under failOnDataLoss, Spark fails the query itself."""
+    it = stream(kafka_source(failOnDataLoss=not accepts))
+    runtime = QueryRuntime(it, LocalEnvironment(tmp_path), cast(Jvm, None))
+    source = FixedSourceMonitor(1)
+    source.earliest_offsets = {"in": {0: 9}}
+    runtime._source, runtime._query = source, cast("StreamingQuery", object())
+    runtime.progress.newest = Commit(3, 0.0, None, {"in": {0: 5}})
+    warning = runtime.take_warning()
+    if not accepts:
+        assert warning is None
+        return
+    assert warning is not None
+    assert warning.message.startswith("4 records")
+    assert not warning.permanent
+    assert runtime.take_warning() is None

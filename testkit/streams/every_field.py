@@ -12,7 +12,7 @@ CONNECTION: dict[str, Any] = {
     "secretOptions": {"kafka.ssl.truststore.password": REF},
 }
 OPTIONS = {"options": {"kafka.client.dns.lookup": "use_all_dns_ips"}}
-CLIENT: dict[str, Any] = {**CONNECTION, "includeHeaders": True}
+SOURCE: dict[str, Any] = {**CONNECTION, "includeHeaders": True}
 BY_SECRET: dict[str, Any] = {
     "sasl": {
         "mechanism": "GSSAPI",
@@ -46,7 +46,7 @@ WIDE: tuple[dict[str, Any], ...] = (
         "serviceAccountName": "own",
         "source": {
             "kafka": {
-                **CLIENT,
+                **SOURCE,
                 "topics": ["a", "b"],
                 "startingOffsetsByPartition": {"a": {"0": 23, "1": -2}, "b": {"0": -1}},
                 "failOnDataLoss": False,
@@ -65,7 +65,9 @@ WIDE: tuple[dict[str, Any], ...] = (
             ],
             "javaFunctions": [{"name": "g", "className": "com.example.G", "returns": "BIGINT"}],
         },
-        "sink": {"kafka": {**CLIENT, "topic": "out", "options": {"kafka.compression.type": "lz4"}}},
+        "sink": {
+            "kafka": {**CONNECTION, "topic": "out", "options": {"kafka.compression.type": "lz4"}}
+        },
         "trigger": {"continuous": {"checkpointInterval": "10 seconds"}},
         "outputMode": "append",
         "checkpoint": {
@@ -81,7 +83,7 @@ WIDE: tuple[dict[str, Any], ...] = (
         "sparkConf": {"spark.sql.session.timeZone": "UTC"},
     },
     {
-        "source": {"kafka": {**CLIENT, "topicPattern": "a-.*", "startingOffsets": "earliest"}},
+        "source": {"kafka": {**SOURCE, "topicPattern": "a-.*", "startingOffsets": "earliest"}},
         "transform": {
             "python": {"function": "m:f", "inline": "def f(frame):\n    return frame\n"},
             "watermark": {"column": "timestamp", "delay": "3 seconds"},
@@ -98,15 +100,15 @@ WIDE: tuple[dict[str, Any], ...] = (
     },
     {
         "kafka": {**CONNECTION, **BY_SECRET},
-        "source": {"kafka": {**CLIENT, **BY_SECRET, "topics": ["a"]}},
+        "source": {"kafka": {**SOURCE, **BY_SECRET, "topics": ["a"]}},
         "transform": {"java": {"className": "com.example.Payments"}},
-        "sink": {"kafka": {**CLIENT, **BY_SECRET}},
+        "sink": {"kafka": {**CONNECTION, **BY_SECRET}},
         "trigger": {"continuous": {"checkpointInterval": "1s"}},
     },
     {
         "kafka": {**CONNECTION, **BY_TEXT},
-        "source": {"kafka": {**CLIENT, **BY_TEXT, "topics": ["a"]}},
-        "sink": {"kafka": {**CLIENT, **BY_TEXT}},
+        "source": {"kafka": {**SOURCE, **BY_TEXT, "topics": ["a"]}},
+        "sink": {"kafka": {**CONNECTION, **BY_TEXT}},
         "trigger": {"microBatch": {}},
     },
     {

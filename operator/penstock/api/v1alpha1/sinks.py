@@ -26,15 +26,14 @@ class KafkaSink(KafkaClient):
 
     rules = (
         OWN_BROKERS_FOR_OWN_CREDENTIALS,
-        *client_rules(topic="use topic", includeHeaders="use includeHeaders", **_ASYNC),
+        *client_rules(
+            topic="use topic",
+            includeHeaders="it has no effect: the row's column headers is always written",
+            **_ASYNC,
+        ),
     )
     topic: Topic | None = Field(
         None, description="The topic to write to. Default: the row's column `topic`."
-    )
-    include_headers: bool = Field(
-        False,
-        description="Without effect in Spark 4.2, which always writes the row's column `headers` "
-        "if there is one. Default: false.",
     )
     options: Options = options_field("Spark's Kafka sink", {"kafka.compression.type": "lz4"})  # type: ignore[assignment]
 

@@ -23,7 +23,6 @@ def sink_options(sink: Sink, secrets: Path) -> tuple[str, dict[str, str]]:
             **_KAFKA_DEFAULTS,
             **kafka.options,
             **security_options(kafka, secrets),
-            "includeHeaders": str(kafka.include_headers).lower(),
             "kafka.bootstrap.servers": kafka.bootstrap_servers,
         }
         return "kafka", options if kafka.topic is None else {**options, "topic": kafka.topic}

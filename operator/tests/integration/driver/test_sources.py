@@ -24,7 +24,7 @@ def reading(topics: Topics, what: dict[str, Any], sink: str, **spec: Any) -> Con
     """A stream from `what` to a topic."""
     return stream(
         {"kafka": {"bootstrapServers": topics.bootstrap, **what}},
-        kafka_sink(topics.bootstrap, topic=sink, **spec.pop("to", {})),
+        kafka_sink(topics.bootstrap, topic=sink),
         **spec,
     )
 
@@ -71,7 +71,7 @@ def test_headers_pass(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
     producer = Producer({"bootstrap.servers": topics.bootstrap})
     producer.produce(source, b"1", headers={"trace": b"abc"})
     assert producer.flush(30) == 0
-    with running(reading(topics, what, sink, to={"includeHeaders": True}), jvm, tmp_path):
+    with running(reading(topics, what, sink), jvm, tmp_path):
         topics.wait_received(sink, range(1, 2))
     consumer = Consumer({"bootstrap.servers": topics.bootstrap, "group.id": "headers"})
     consumer.assign([TopicPartition(sink, 0, 0)])

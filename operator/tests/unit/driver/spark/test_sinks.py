@@ -17,14 +17,12 @@ def test_kafka_does_not_linger_by_default() -> None:
     assert name == "kafka"
     assert options == {
         "kafka.linger.ms": "0",
-        "includeHeaders": "false",
         "kafka.bootstrap.servers": "kafka:9092",
         "topic": "out",
     }
-    slow = kafka_sink(options={"kafka.linger.ms": "5"}, includeHeaders=True)
+    slow = kafka_sink(options={"kafka.linger.ms": "5"})
     _, options = sink_options(stream(sink=slow).spec.sink, Path())
     assert options["kafka.linger.ms"] == "5"
-    assert options["includeHeaders"] == "true"
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from penstock.driver.jvm import Jvm
+from testkit.driver.hosts_file import HostsFile
 from testkit.fixtures import record_figure as record_figure
 from testkit.kafka.broker import Broker, running_broker
 from testkit.kafka.jars import connector_jars
@@ -32,9 +34,22 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def jvm(class_path: str) -> Iterator[Jvm]:
+def jvm_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What that JVM logs."""
+    return tmp_path_factory.mktemp("jvm") / "jvm.log"
+
+
+@pytest.fixture(scope="session")
+def jvm_hosts(tmp_path_factory: pytest.TempPathFactory) -> HostsFile:
+    """The names that the JVM can resolve; a test may change them."""
+    return HostsFile(tmp_path_factory.mktemp("hosts") / "hosts")
+
+
+@pytest.fixture(scope="session")
+def jvm(class_path: str, jvm_log: Path, jvm_hosts: HostsFile) -> Iterator[Jvm]:
     """A JVM in which the tests start and stop their sessions, one after the other."""
-    running = Jvm.launch(1024, class_path, "127.0.0.1")
+    options = [jvm_hosts.java_option]
+    running = Jvm.launch(1024, class_path, "127.0.0.1", options, log=jvm_log)
     yield running
     running.end()
 

@@ -145,22 +145,29 @@ class Jvm:
         options: Sequence[str] = (),
         submit: Sequence[str] = (),
         inherits: Sequence[int] = (),
+        log: Path | None = None,
     ) -> Jvm:
         """Starts the process and returns at once; `gateway` waits for it.
 
-        `inherits` are descriptors that the process keeps open until it exits.
+        `inherits` are descriptors that the process keeps open until it exits. `log` gets what it
+        logs, in place of this process's stderr.
         """
         # For pyspark and for the JVM. They otherwise use the first python3 of the path, which may
         # not have pyspark.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         info = Path(tempfile.mkdtemp(prefix="penstock-jvm-")) / "gateway"
-        process = subprocess.Popen(
-            command(heap_mebibytes, class_path, options, submit),
-            env={**environment(os.environ, address), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info)},
-            stdin=subprocess.PIPE,  # the JVM exits when this closes: it cannot outlive the driver
-            pass_fds=inherits,
-            start_new_session=True,  # Ctrl-C reaches only the driver, which stops cleanly
-        )
+        with contextlib.nullcontext() if log is None else log.open("ab") as stderr:
+            process = subprocess.Popen(
+                command(heap_mebibytes, class_path, options, submit),
+                env={
+                    **environment(os.environ, address),
+                    "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info),
+                },
+                stdin=subprocess.PIPE,  # the JVM exits when this closes: it cannot outlive us
+                stderr=stderr,
+                pass_fds=inherits,
+                start_new_session=True,  # Ctrl-C reaches only the driver, which stops cleanly
+            )
         return cls(process, info, _FETCH_SECONDS if submit else _START_SECONDS)
 
     @property

@@ -1,0 +1,29 @@
+"""A name server that goes and comes back: the JVM resolves names from a file alone.
+
+(jdk.net.hosts.file, in the JDK's networking properties: no other name service is asked.)
+"""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+
+class HostsFile:
+    """The names that a JVM started with `java_option` can resolve, all to loopback."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.set()
+
+    @property
+    def java_option(self) -> str:
+        """The option that makes a JVM use this file."""
+        return f"-Djdk.net.hosts.file={self._path}"
+
+    def set(self, *names: str) -> None:
+        """Makes these names known, besides the machine's own."""
+        draft = self._path.with_suffix(".new")
+        known = ("localhost", socket.gethostname(), *names)
+        draft.write_text("".join(f"127.0.0.1 {name}\n" for name in known))
+        draft.replace(self._path)

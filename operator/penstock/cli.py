@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from penstock.validation import output
 from penstock.validation.files import STDIN, Missing, expand
 from penstock.validation.findings import Analyzer, Finding, Report, check
 from penstock.validation.loading import UnreadableFile, load, read_file
+from penstock.validation.pod_security import PodSecurity
 
 # The exit code that shells report for a command that SIGINT ended.
 INTERRUPTED = 130
@@ -159,6 +161,32 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="watch only this namespace; may be repeated (default: all namespaces)",
     )
+    operator.add_argument(
+        "--own-namespace",
+        default="",
+        metavar="NAME",
+        help="namespace that the operator runs in; streams in it are refused",
+    )
+    operator.add_argument(
+        "--pod-security",
+        choices=list(PodSecurity),
+        type=PodSecurity,
+        default=PodSecurity.RESTRICTED,
+        help="Pod Security Standard that pod templates must meet (default: restricted)",
+    )
+    operator.add_argument(
+        "--network-policies",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="create a NetworkPolicy for each stream (default: yes)",
+    )
+    operator.add_argument(
+        "--metrics-from",
+        type=json.loads,
+        default=[],
+        metavar="JSON",
+        help="list of NetworkPolicyPeers that may read the drivers' metrics (default: everyone)",
+    )
     operator.set_defaults(command=_operator)
     return parser
 
@@ -184,10 +212,17 @@ def _operator(options: argparse.Namespace) -> int:
     # without a handler, and the pod would last until the end of its grace period.
     signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))
 
+    from penstock.controller.children.settings import Settings
     from penstock.controller.main import run  # imports kopf
 
     run(
-        default_image=options.default_image,
+        Settings(
+            default_image=options.default_image,
+            pod_security=options.pod_security,
+            network_policies=options.network_policies,
+            metrics_from=tuple(options.metrics_from),
+            namespace=options.own_namespace,
+        ),
         namespaces=options.namespace,
         health_port=options.health_port,
         metrics_port=options.metrics_port,

@@ -16,6 +16,7 @@ from kubernetes.aio.client import Configuration
 
 from penstock.contract import naming
 from penstock.controller import objects
+from penstock.controller.children.settings import Settings
 from penstock.controller.kubernetes_api import KubernetesApiClient
 from penstock.controller.main import operate
 from penstock.controller.metrics import Metrics
@@ -75,14 +76,16 @@ class Namespace:
         return await self.kubectl("apply", "-f", "-", stdin=json.dumps(stream))
 
     @contextlib.asynccontextmanager
-    async def operator(self, kubeconfig: Path | None = None) -> AsyncIterator[Metrics]:
+    async def operator(
+        self, kubeconfig: Path | None = None, settings: Settings | None = None
+    ) -> AsyncIterator[Metrics]:
         """Runs the whole operator in this event loop, and stops it as SIGTERM would."""
         stop, ready, metrics = asyncio.Event(), asyncio.Event(), Metrics()
         task = asyncio.create_task(
             operate(
                 await configuration(kubeconfig or self._server.kubeconfig),
                 metrics,
-                default_image=samples.IMAGE,
+                settings=settings or samples.SETTINGS,
                 namespaces=[self.name],
                 stop=stop,
                 ready=ready,

@@ -32,6 +32,7 @@ class FakeCluster:
         self.clock = Clock()
         self.api = FakeKubernetesApi(self.clock)
         self.metrics = Metrics()
+        self.settings = samples.SETTINGS
         self.drivers_started: list[str] = []
         # Whether the StatefulSet controller keeps a pod that was never ready.
         self.keeps_unready_pods = False
@@ -54,7 +55,7 @@ class FakeCluster:
     # What the operator does.
 
     def restart_operator(self) -> None:
-        self.reconciler = Reconciler(self.api, self.metrics, samples.IMAGE, self.clock)
+        self.reconciler = Reconciler(self.api, self.metrics, self.settings, self.clock)
 
     def reconcile(self) -> list[str]:
         """Reconciles the stream once, and returns what was written."""

@@ -12,12 +12,14 @@ from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.controller import objects
 from penstock.controller.children import desired_stream
 from penstock.controller.children.desired_stream import DesiredStream
+from penstock.controller.children.settings import Settings
 from penstock.controller.objects import Manifest
 from penstock.controller.observed.stream import ObservedStream, parse_stream
 from testkit.streams.streams import KAFKA_TO_KAFKA, manifest
 
 NAME = "flags"
 IMAGE = "penstock-spark:test"
+SETTINGS = Settings(IMAGE)
 T0 = datetime(2026, 11, 21, tzinfo=UTC)
 
 
@@ -35,14 +37,13 @@ def stored(**spec: Any) -> Manifest:
 
 def observed(**spec: Any) -> ObservedStream:
     """A stream as the reconciler parses it."""
-    return parse_stream(stored(**spec), IMAGE)
+    return parse_stream(stored(**spec), SETTINGS)
 
 
 def desired(**spec: Any) -> DesiredStream:
     """A stream with a valid spec."""
-    return desired_stream.resolve(
-        ContinuousStream.model_validate(stream(**spec)), "stream-1", IMAGE
-    )
+    raw = stored(**spec)
+    return desired_stream.resolve(ContinuousStream.model_validate(raw), raw, SETTINGS)
 
 
 AGGREGATE: dict[str, Any] = {

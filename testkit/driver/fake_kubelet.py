@@ -6,6 +6,7 @@ image's entry point does. So tests can use separate executors without a cluster.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -29,6 +30,7 @@ class Kubelet:
 
     def __init__(self, class_path: str, logs: Path) -> None:
         self.pods: dict[str, Pod] = {}
+        self.secrets: dict[str, Pod] = {}
         self.made: list[Pod] = []
         self.room = 1_000
         """The number of executors that may run."""
@@ -74,6 +76,16 @@ class Kubelet:
         self._processes[name].send_signal(signal.SIGKILL)
         self._processes[name].wait()
 
+    def run_intruder(self) -> int:
+        """Runs the command of the newest executor with another secret; returns its exit code."""
+        with self._lock:
+            name, pod = f"{self.made[-1]['metadata']['name']}0", self.made[-1]
+            other = {"data": {"secret": base64.b64encode(b"guessed").decode()}}
+            self.secrets |= dict.fromkeys(_mounted_secrets(pod).values(), other)
+            self.pods[name] = {**pod, "metadata": {**pod["metadata"], "uid": "intruder"}}
+            self._run(name)
+        return self._processes[name].wait(60)
+
     def close(self) -> None:
         for name in list(self.pods):
             self._delete(name)
@@ -106,11 +118,15 @@ class Kubelet:
         assert container["args"] == ["executor"]
         given = {each["name"]: each.get("value", "") for each in container["env"]}
         options = [given[key] for key in sorted(given) if key.startswith("SPARK_JAVA_OPT_")]
+        for path, secret in _mounted_secrets(self.pods[name]).items():
+            folder = self._mount(self.pods[name]["metadata"]["uid"], self.secrets[secret])
+            options = [each.replace(path, str(folder)) for each in options]
         command = [
             "java", "-Xmx600m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
             *(f"--add-opens=java.base/java.{each}=ALL-UNNAMED" for each in _OPENED),
             "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
             *options,
+            "-Dspark.master=k8s",
             "-cp", f"{Path(pyspark.__file__).parent}/jars/*:{self._class_path}",
             "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend",
             "--driver-url", given["SPARK_DRIVER_URL"],
@@ -132,6 +148,14 @@ class Kubelet:
                 command, env=environment, stdout=log, stderr=log
             )
         self.pods[name]["status"] = {"phase": "Running"}
+
+    def _mount(self, pod: str, secret: Pod) -> Path:
+        """A folder with the data of a Secret, instead of the path that the pod asks for."""
+        folder = self._logs / f"{pod}-secret"
+        folder.mkdir()
+        for key, value in secret["data"].items():
+            (folder / key).write_bytes(base64.b64decode(value))
+        return folder
 
     def _seen(self) -> list[Pod]:
         with self._lock:
@@ -171,7 +195,12 @@ class Kubelet:
 
             def do_POST(self) -> None:
                 self._asked()
-                self._answer(201, kubelet._create(self._body()))
+                body = self._body()
+                if body["kind"] == "Secret":
+                    created = kubelet.secrets.setdefault(body["metadata"]["name"], body) is body
+                    self._answer(201 if created else 409, {"kind": "Status"})
+                else:
+                    self._answer(201, kubelet._create(body))
 
             def do_PATCH(self) -> None:
                 name, _ = self._asked()
@@ -216,3 +245,14 @@ class Kubelet:
                 pass
 
         return Handler
+
+
+def _mounted_secrets(pod: Pod) -> dict[str, str]:
+    """The names of the Secrets that the executor mounts, by path."""
+    volumes = {each["name"]: each.get("secret") for each in pod["spec"]["volumes"]}
+    (container,) = pod["spec"]["containers"]
+    return {
+        mount["mountPath"]: secret["secretName"]
+        for mount in container["volumeMounts"]
+        if (secret := volumes[mount["name"]]) is not None
+    }

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from penstock.api.rules import not_among
 
+_RPC = "Spark's RPC is always authenticated"
 _NO_CLAIMS = "a driver creates no PersistentVolumeClaims"
 
 # The field to use instead, or why there is none.
@@ -59,6 +60,12 @@ RESERVED_CONFS: Mapping[str, str] = {
     "spark.local.dir": "it is a volume of the pod",
     "spark.sql.warehouse.dir": "it is a volume of the pod",
     "spark.sql.streaming.checkpointLocation": "use spec.checkpoint",
+    "spark.kubernetes.executor.deleteOnTermination": "a driver may not edit its executors' pods",
+    "spark.authenticate": _RPC,
+    "spark.authenticate.secret": _RPC,
+    "spark.authenticate.secret.driver.file": _RPC,
+    "spark.authenticate.secret.executor.file": _RPC,
+    "spark.network.crypto.enabled": _RPC,
 }
 
 NO_RESERVED_CONF = not_among("self", RESERVED_CONFS, "Penstock sets some of these keys itself")

@@ -3,7 +3,6 @@
 from penstock.api.group_version import GROUP
 
 FIELD_MANAGER = "penstock"
-DRIVER_CLUSTER_ROLE = "penstock-driver"
 
 LABEL_STREAM = f"{GROUP}/stream"
 LABEL_COMPONENT = "app.kubernetes.io/component"
@@ -33,15 +32,19 @@ WORK_DIR = "/opt/spark/work-dir"
 # for each Secret or ConfigMap that the spec names, with a file for each key that it uses.
 SECRETS_DIR = "/etc/penstock-secrets"
 PYTHON_DIR = "/etc/penstock-python"
+RPC_DIR = "/etc/penstock-rpc"
+RPC_KEY = "secret"
 
-# Fixed, so that network policies can name them.
+# Fixed, so that network policies can name them. Probes and metrics have a port each, so that a
+# policy can tell them apart.
 DRIVER_PORT = 7078
 BLOCK_MANAGER_PORT = 7079
-HTTP_PORT = 8090
+PROBES_PORT = 8090
+METRICS_PORT = 8091
 
 
 def driver_name(stream: str) -> str:
-    """The name of a stream's StatefulSet, ServiceAccount and RoleBinding."""
+    """The name of a stream's StatefulSet, ServiceAccount, Role, RoleBinding and NetworkPolicy."""
     return f"{stream}-driver"
 
 
@@ -53,6 +56,11 @@ def driver_pod_name(stream: str) -> str:
 def config_name(stream: str, spec_hash: str) -> str:
     """The name of the ConfigMap with the resolved spec of this hash."""
     return f"{stream}-spec-{spec_hash}"
+
+
+def rpc_secret_name(stream: str, content_hash: str) -> str:
+    """The name of the Secret for Spark's RPC with a content of this hash."""
+    return f"{stream}-rpc-{content_hash}"
 
 
 def checkpoint_claim_name(stream: str) -> str:

@@ -9,10 +9,10 @@ from penstock.api import group_version
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.contract import naming
 from penstock.controller import objects
-from penstock.controller.children import checkpoint_claim, config_map, rbac
+from penstock.controller.children import checkpoint_claim, config_map, network_policy, rbac
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.diff import up_to_date, with_applied_hash
-from penstock.controller.children.stateful_set import driver_stateful_set
+from penstock.controller.children.stateful_set import driver_stateful_set, is_of_another_operator
 from penstock.controller.fields import at
 from penstock.controller.objects import Manifest, Ref
 from penstock.controller.observed.children import ObservedChildren
@@ -113,9 +113,10 @@ def _decide(
 
 def _to_apply(desired: DesiredStream, children: ObservedChildren) -> tuple[Manifest, ...]:
     """The objects that differ from what is desired, each after those that it refers to."""
-    service_account = rbac.service_account(desired)
+    optional = (rbac.service_account(desired), network_policy.network_policy(desired))
     before_driver = (
-        *([service_account] if service_account is not None else []),
+        *(each for each in optional if each is not None),
+        rbac.role(desired),
         rbac.role_binding(desired),
         config_map.config_map(desired),
     )
@@ -129,6 +130,7 @@ def _to_apply(desired: DesiredStream, children: ObservedChildren) -> tuple[Manif
         each
         for each in manifests
         if not up_to_date(each, found := children.find(each))
+        and not (each is driver and is_of_another_operator(driver, found))
         and not (found is not None and objects.is_terminating(found))
     )
 
@@ -139,8 +141,9 @@ def _to_delete(
     """The objects that a rollout no longer needs; none before the rollout itself is applied."""
     if not applied:
         return ()
-    stuck = _stuck_pod(desired, children)
-    return (*_unused_config_maps(desired, children), *([stuck] if stuck else []))
+    stuck, policy = _stuck_pod(desired, children), _unwanted_policy(desired, children)
+    optional = (stuck, policy)
+    return (*_unused_config_maps(desired, children), *(each for each in optional if each))
 
 
 def _unused_config_maps(desired: DesiredStream, children: ObservedChildren) -> tuple[Ref, ...]:
@@ -156,6 +159,14 @@ def _unused_config_maps(desired: DesiredStream, children: ObservedChildren) -> t
         and not objects.is_terminating(each)
         and objects.is_owned_by(each, desired.uid)
     )
+
+
+def _unwanted_policy(desired: DesiredStream, children: ObservedChildren) -> Ref | None:
+    """The NetworkPolicy of a stream whose administrator wants none any more."""
+    found = children.network_policy
+    if desired.settings.network_policies or found is None or objects.is_terminating(found):
+        return None
+    return objects.ref_to(found) if objects.is_owned_by(found, desired.uid) else None
 
 
 def _stuck_pod(desired: DesiredStream, children: ObservedChildren) -> Ref | None:

@@ -12,6 +12,7 @@ from kubernetes.aio.client import Configuration
 from prometheus_client import start_http_server
 
 from penstock.controller import handlers
+from penstock.controller.children.settings import Settings
 from penstock.controller.kubernetes_api import ApiError, KubernetesApiClient, load_configuration
 from penstock.controller.metrics import Metrics
 from penstock.controller.reconciler import Reconciler
@@ -24,7 +25,7 @@ _CRD_POLL_SECONDS = 2.0
 
 
 def run(
-    default_image: str,
+    settings: Settings,
     namespaces: Collection[str] | None = None,
     health_port: int | None = 8080,
     metrics_port: int | None = 9090,
@@ -37,11 +38,11 @@ def run(
     metrics = Metrics()
     if metrics_port is not None:
         start_http_server(metrics_port, registry=metrics.registry)
-    asyncio.run(_until_signal(default_image, namespaces or (), health_port, metrics))
+    asyncio.run(_until_signal(settings, namespaces or (), health_port, metrics))
 
 
 async def _until_signal(
-    default_image: str, namespaces: Collection[str], health_port: int | None, metrics: Metrics
+    settings: Settings, namespaces: Collection[str], health_port: int | None, metrics: Metrics
 ) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -49,7 +50,7 @@ async def _until_signal(
     await operate(
         await load_configuration(),
         metrics,
-        default_image=default_image,
+        settings=settings,
         namespaces=namespaces,
         health_port=health_port,
         stop=stop,
@@ -60,7 +61,7 @@ async def operate(
     configuration: Configuration,
     metrics: Metrics,
     *,
-    default_image: str,
+    settings: Settings,
     namespaces: Collection[str],
     stop: asyncio.Event,
     health_port: int | None = None,
@@ -72,7 +73,7 @@ async def operate(
         await _wait_for_crd(api, stop)
         if stop.is_set():
             return
-        reconciler = Reconciler(api, metrics, default_image)
+        reconciler = Reconciler(api, metrics, settings)
         # The workers start before kopf: on its way out, kopf waits for tasks that started after it.
         async with queue.run_workers(reconciler.reconcile, _WORKERS):
             await handlers.watch(

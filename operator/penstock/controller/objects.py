@@ -38,11 +38,22 @@ CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
 STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
+ROLE = Kind("rbac.authorization.k8s.io/v1", "Role", "roles")
 ROLE_BINDING = Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
+NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
 EVENT = Kind("events.k8s.io/v1", "Event", "events")
 
 # The kinds that belong to a stream; the operator watches them.
-CHILDREN = (SERVICE_ACCOUNT, ROLE_BINDING, CONFIG_MAP, CLAIM, STATEFUL_SET, POD)
+CHILDREN = (
+    SERVICE_ACCOUNT,
+    ROLE,
+    ROLE_BINDING,
+    NETWORK_POLICY,
+    CONFIG_MAP,
+    CLAIM,
+    STATEFUL_SET,
+    POD,
+)
 
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in (STREAM, *CHILDREN, EVENT)}
 

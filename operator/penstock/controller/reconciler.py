@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from penstock.controller import objects
+from penstock.controller.children.settings import Settings
 from penstock.controller.decision import Decision, reconcile, refused
 from penstock.controller.kubernetes_api import ApiError, KubernetesApi
 from penstock.controller.metrics import Metrics
@@ -32,12 +33,12 @@ class Reconciler:
         self,
         api: KubernetesApi,
         metrics: Metrics,
-        default_image: str,
+        settings: Settings,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._api = api
         self._metrics = metrics
-        self._default_image = default_image
+        self._settings = settings
         self._now = now
 
     async def reconcile(self, key: Key) -> timedelta | None:
@@ -47,7 +48,7 @@ class Reconciler:
             if raw is None:
                 self._metrics.forget(key)
                 return None
-            stream = parse_stream(raw, self._default_image)
+            stream = parse_stream(raw, self._settings)
             children = await observe_children(self._api, key)
             decision = reconcile(stream, children, self._now())
             result.changed = not decision.changes_nothing

@@ -23,7 +23,6 @@ class PodEnvironment:
     spec_hash: str
     checkpoint: Path = Path(naming.CHECKPOINT_DIR) / FIRST_GENERATION
     class_path: str = ""
-    http_port: int | None = naming.HTTP_PORT
     termination_log: Path | None = Path("/dev/termination-log")
     api_server: str = "https://kubernetes.default.svc"
     secrets: Path = Path(naming.SECRETS_DIR)

@@ -1,4 +1,4 @@
-"""The driver's calls to the Kubernetes API: its own pod's annotation, and its executors' pods.
+"""The driver's calls to the Kubernetes API: its own pod, its executors' pods, and one Secret.
 
 A few calls over plain HTTP: the import of the `kubernetes` client takes longer than they do, and
 would delay each recovery.
@@ -23,7 +23,7 @@ _TIMEOUT_SECONDS = 10.0
 
 
 class Api:
-    """The pods of one namespace, with the driver pod's own credentials."""
+    """The objects of one namespace, with the driver pod's own credentials."""
 
     def __init__(
         self,
@@ -32,7 +32,8 @@ class Api:
         token: Callable[[], str] | None = None,
         context: ssl.SSLContext | None = None,
     ) -> None:
-        self._pods = f"{url}/api/v1/namespaces/{urllib.parse.quote(namespace)}/pods"
+        base = f"{url}/api/v1/namespaces/{urllib.parse.quote(namespace)}"
+        self._pods, self._secrets = f"{base}/pods", f"{base}/secrets"
         self._token = token
         self._context = context
 
@@ -81,6 +82,14 @@ class Api:
             )
         except urllib.error.HTTPError as error:
             if error.code != 404:
+                raise
+
+    def create_secret(self, secret: dict[str, Any]) -> None:
+        """Creates a Secret. It is no error if one of that name exists."""
+        try:
+            self._call("POST", self._secrets, secret)
+        except urllib.error.HTTPError as error:
+            if error.code != 409:
                 raise
 
     def _call(

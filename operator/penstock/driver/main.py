@@ -28,7 +28,7 @@ from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, fast_start_options
 from penstock.driver.kubernetes_api import Api
 from penstock.driver.logs import log_event
-from penstock.driver.reporting.http_server import Health, serve
+from penstock.driver.reporting.http_server import Health, metrics_page, probe_pages, serve
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.publisher import ReportPublisher
 from penstock.driver.reporting.report import write_termination_message
@@ -73,7 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     given = parser.parse_args(arguments)
     logs.set_up()
-    stream = ContinuousStream.from_yaml(Path(given.file).read_text())
+    in_pod = naming.ENV_POD_NAME in os.environ
+    parse = ContinuousStream.from_document if in_pod else ContinuousStream.from_yaml
+    stream = parse(Path(given.file).read_text())
     environment: Environment | None = pod_environment(os.environ, stream)
     if environment is None:
         if given.checkpoint is None:
@@ -105,10 +107,7 @@ def run(
     returns for the JVM is open while the loop runs, and closed before the JVM ends.
     """
     health, metrics = Health(), metrics or Metrics()
-    if environment.http_port is not None:
-        # The kubelet probes a pod from outside; a laptop serves only itself.
-        address = environment.address if isinstance(environment, LocalEnvironment) else ""
-        serve(environment.http_port, health, metrics, address)
+    _serve_pages(environment, health, metrics)
     stop = stop or threading.Event()
     try:
         lock_descriptor = lock.acquire(environment.checkpoint)
@@ -148,6 +147,16 @@ def run(
     finally:
         lock.release(lock_descriptor)
     return 0
+
+
+def _serve_pages(environment: Environment, health: Health, metrics: Metrics) -> None:
+    """Probes and metrics: a port each in a pod, one port on a laptop, which serves only itself."""
+    if isinstance(environment, PodEnvironment):
+        serve(naming.PROBES_PORT, probe_pages(health))
+        serve(naming.METRICS_PORT, metrics_page(metrics))
+    elif environment.http_port is not None:
+        pages = {**probe_pages(health), **metrics_page(metrics)}
+        serve(environment.http_port, pages, environment.address)
 
 
 def _launch(stream: ContinuousStream, environment: Environment, inherits: Sequence[int]) -> Jvm:

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.sizing import Size, size, stated_partitions
 from penstock.sql.refusals import find_refusals
-from penstock.validation import messages
+from penstock.validation import messages, pod_security
+from penstock.validation.pod_security import PodSecurity, Violation
 
 Severity = Literal["error", "warning", "notice"]
 """`error`: it cannot run. `warning`: it runs, but probably not as intended. `notice`: nothing is
@@ -70,11 +71,20 @@ def describe_error(error: ValidationError) -> list[Problem]:
     return found
 
 
-def judge(spec: StreamSpec, *, local: bool = False) -> list[Problem]:
-    """All that is known about a valid spec; with `local`, about running it on one machine."""
+def judge(
+    spec: StreamSpec, *, local: bool = False, allowed: PodSecurity = PodSecurity.RESTRICTED
+) -> list[Problem]:
+    """All that is known about a valid spec; with `local`, about running it on one machine.
+
+    `allowed` is the Pod Security Standard that pods in the cluster must meet.
+    """
     found = [Problem(each.reason, each.message) for each in find_refusals(spec)]
     if not local:
-        found += [*_check_memory_sink(spec), *_check_size(spec)]
+        found += [
+            *_check_memory_sink(spec),
+            *_check_size(spec),
+            *_check_pod_security(spec, allowed),
+        ]
     return [*found, *_check_python(spec), *_check_plain_credentials(spec)]
 
 
@@ -106,6 +116,28 @@ def _check_size(spec: StreamSpec) -> list[Problem]:
         return []
     sized = size(stated_partitions(spec.source, spec.spark_conf), spec)
     return [] if isinstance(sized, Size) else [Problem("TooFewExecutorsAllowed", str(sized))]
+
+
+def _check_pod_security(spec: StreamSpec, allowed: PodSecurity) -> list[Problem]:
+    templates = {"driver": spec.driver.pod_template, "executor": spec.executor.pod_template}
+    found = [
+        (f"spec.{pod}.podTemplate: {each.path}", each)
+        for pod, template in templates.items()
+        for each in pod_security.find_violations(template, pod, allowed)
+    ]
+    in_conf = pod_security.find_violations_in_conf(spec.spark_conf, allowed)
+    return [
+        _pod_security_problem(path, each)
+        for path, each in (*found, *((f"spec.sparkConf: {each.path}", each) for each in in_conf))
+    ]
+
+
+def _pod_security_problem(path: str, violation: Violation) -> Problem:
+    return Problem(
+        "PodSecurityViolation",
+        f"{path}: {violation.words}: the {violation.standard} Pod Security Standard forbids it "
+        "(the chart's value podSecurity allows more)",
+    )
 
 
 def _check_python(spec: StreamSpec) -> list[Problem]:

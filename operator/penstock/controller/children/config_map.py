@@ -1,4 +1,4 @@
-"""The ConfigMap with the resolved spec. Pure."""
+"""The ConfigMap with the document that the driver reads. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.controller.objects import Manifest
 
 
 def config_map(desired: DesiredStream) -> Manifest:
-    """An immutable ConfigMap with the resolved spec and the spec's hash in its name.
+    """An immutable ConfigMap with the driver's document, and its hash in the name.
 
     So a pod of one revision never reads the spec of another, however late the kubelet refreshes
     its volumes.

@@ -1,23 +1,30 @@
-"""A stream with a valid spec, and the resolved spec that its driver reads."""
+"""A stream with a valid spec, and the document that its driver reads."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 
-from penstock.api.v1alpha1 import Checkpoint, CheckpointVolume
+import yaml
+
+from penstock.api import group_version
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
+from penstock.controller import objects
+from penstock.controller.children.settings import Settings
+from penstock.controller.objects import Manifest
 
 
 @dataclass(frozen=True)
 class DesiredStream:
-    """A stream with a valid spec, and the resolved spec that its driver reads."""
+    """A stream with a valid spec, and the document that its driver reads."""
 
     stream: ContinuousStream
     uid: str
     document: str
     spec_hash: str
+    settings: Settings
 
     @property
     def name(self) -> str:
@@ -32,9 +39,7 @@ class DesiredStream:
     @property
     def image(self) -> str:
         """The image of driver and executors."""
-        image = self.stream.spec.image
-        assert image is not None, "resolve() fills it in"
-        return image
+        return self.stream.spec.image or self.settings.default_image
 
     @property
     def service_account(self) -> str:
@@ -42,15 +47,28 @@ class DesiredStream:
         return self.stream.spec.service_account_name or naming.driver_name(self.name)
 
 
-def resolve(stream: ContinuousStream, uid: str, default_image: str) -> DesiredStream:
-    """Fills in the operator's defaults, and hashes what the driver reads.
+def resolve(stream: ContinuousStream, raw: Manifest, settings: Settings) -> DesiredStream:
+    """The document for the driver of a stream, and its hash; `raw` is the stream as it was read."""
+    image = stream.spec.image or settings.default_image
+    text = document(stream.metadata.name, stream.metadata.namespace, raw["spec"], image)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+    return DesiredStream(stream, objects.uid_of(raw), text, digest, settings)
 
-    The document leaves out the volume, which only the operator uses. So a larger volume or another
-    reclaim policy does not restart the query.
+
+def document(name: str, namespace: str, spec: Manifest, image: str) -> str:
+    """What the driver reads: what the user has set, and the image.
+
+    No default is written out, so that the hash depends on nothing that another version of the
+    operator might do otherwise, and a driver of an older image reads no field that only the
+    operator knows. The checkpoint's volume is left out, which only the operator uses: so a larger
+    volume or another reclaim policy does not restart the query.
     """
-    spec = stream.spec.model_copy(update={"image": stream.spec.image or default_image})
-    resolved = stream.model_copy(update={"spec": spec})
-    for_driver = spec.model_copy(update={"checkpoint": Checkpoint(volume=CheckpointVolume())})
-    document = resolved.model_copy(update={"spec": for_driver}).to_yaml()
-    digest = hashlib.sha256(document.encode()).hexdigest()[:10]
-    return DesiredStream(resolved, uid, document, digest)
+    for_driver = {field: value for field, value in spec.items() if field != "checkpoint"}
+    content = {
+        "apiVersion": group_version.API_VERSION,
+        "kind": group_version.KIND,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {**for_driver, "image": image},
+    }
+    # Through JSON, because YAML would write a value that occurs twice as a reference.
+    return yaml.safe_dump(json.loads(json.dumps(content)), sort_keys=True)

@@ -20,16 +20,38 @@ def service_account(desired: DesiredStream) -> Manifest | None:
     return build_object(objects.SERVICE_ACCOUNT, desired, desired.service_account)
 
 
+def role(desired: DesiredStream) -> Manifest:
+    """What a driver may do; docs/rbac.md gives the reasons.
+
+    RBAC can limit a request to a name only if the request has one: `create`, `list`, `watch` and
+    `deletecollection` have none, and the names of executors are not known before.
+    """
+    own_pod = naming.driver_pod_name(desired.name)
+    return {
+        **build_object(objects.ROLE, desired, naming.driver_name(desired.name)),
+        "rules": [
+            {
+                "apiGroups": [""],
+                "resources": ["pods"],
+                "verbs": ["list", "watch", "create", "delete", "deletecollection"],
+            },
+            {
+                "apiGroups": [""],
+                "resources": ["pods"],
+                "resourceNames": [own_pod],
+                "verbs": ["get", "patch"],
+            },
+            {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+        ],
+    }
+
+
 def role_binding(desired: DesiredStream) -> Manifest:
-    """Lets the driver create and delete executor pods in its own namespace."""
+    """Gives the stream's role to its driver's account."""
     name = naming.driver_name(desired.name)
     return {
         **build_object(objects.ROLE_BINDING, desired, name),
-        "roleRef": {
-            "apiGroup": objects.ROLE_BINDING.group,
-            "kind": "ClusterRole",
-            "name": naming.DRIVER_CLUSTER_ROLE,
-        },
+        "roleRef": {"apiGroup": objects.ROLE.group, "kind": objects.ROLE.kind, "name": name},
         "subjects": [
             {
                 "kind": "ServiceAccount",

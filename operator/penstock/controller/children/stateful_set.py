@@ -9,8 +9,10 @@ from penstock.contract.pod_merge import merge_pod_template
 from penstock.contract.secrets import secret_mounts, secret_volumes
 from penstock.controller import objects
 from penstock.controller.children.desired_stream import DesiredStream
+from penstock.controller.children.diff import ANNOTATION_APPLIED
 from penstock.controller.children.metadata import metadata
-from penstock.controller.objects import Manifest
+from penstock.controller.fields import at
+from penstock.controller.objects import Manifest, annotations_of
 
 # Enough to stop a query cleanly: to commit the epoch and to release the executors.
 _GRACE_SECONDS = 60
@@ -37,6 +39,22 @@ def driver_stateful_set(desired: DesiredStream) -> Manifest:
             "template": merge_pod_template(desired.stream.spec.driver.pod_template, _pod(desired)),
         },
     }
+
+
+def is_of_another_operator(wanted: Manifest, found: Manifest | None) -> bool:
+    """Whether another version of the operator has applied the same revision of the stream.
+
+    Then its pod template stays: an upgrade of the operator restarts no driver. A new revision or a
+    new StatefulSet gets this version's template.
+    """
+    if found is None:
+        return False
+    revisions = [
+        at(each, "spec", "template", "metadata", "annotations", naming.ANNOTATION_SPEC_HASH)
+        for each in (wanted, found)
+    ]
+    hashes = [annotations_of(each).get(ANNOTATION_APPLIED) for each in (wanted, found)]
+    return revisions[0] == revisions[1] and hashes[1] not in (None, hashes[0])
 
 
 def _pod(desired: DesiredStream) -> Manifest:
@@ -119,7 +137,8 @@ def _container(desired: DesiredStream) -> Manifest:
             {"name": naming.ENV_SPEC_HASH, "value": desired.spec_hash},
         ],
         "ports": [
-            _port("http", naming.HTTP_PORT),
+            _port("probes", naming.PROBES_PORT),
+            _port("metrics", naming.METRICS_PORT),
             _port("driver", naming.DRIVER_PORT),
             _port("blocks", naming.BLOCK_MANAGER_PORT),
         ],
@@ -164,7 +183,7 @@ def _port(name: str, number: int) -> dict[str, Any]:
 
 def _probe(path: str, *, period: int, failures: int) -> dict[str, Any]:
     return {
-        "httpGet": {"path": path, "port": naming.HTTP_PORT},
+        "httpGet": {"path": path, "port": naming.PROBES_PORT},
         "periodSeconds": period,
         "failureThreshold": failures,
         "timeoutSeconds": 5,

@@ -18,7 +18,9 @@ class ObservedChildren:
     """The objects of one stream, as the API server returned them."""
 
     service_account: Manifest | None = None
+    role: Manifest | None = None
     role_binding: Manifest | None = None
+    network_policy: Manifest | None = None
     claim: Manifest | None = None
     stateful_set: Manifest | None = None
     config_maps: tuple[Manifest, ...] = ()
@@ -26,7 +28,14 @@ class ObservedChildren:
 
     def applied(self) -> tuple[Manifest, ...]:
         """Every object that the operator itself applies."""
-        singles = (self.service_account, self.role_binding, self.claim, self.stateful_set)
+        singles = (
+            self.service_account,
+            self.role,
+            self.role_binding,
+            self.network_policy,
+            self.claim,
+            self.stateful_set,
+        )
         return (*(each for each in singles if each is not None), *self.config_maps)
 
     def find(self, desired: Manifest) -> Manifest | None:
@@ -58,17 +67,19 @@ async def observe_children(api: KubernetesApi, key: Key) -> ObservedChildren:
     """Reads all objects of a stream, each kind once and all at the same time."""
     driver = naming.driver_name(key.name)
     selector = {naming.LABEL_STREAM: key.name}
-    service_account, role_binding, claim, stateful_set, config_maps, pods = await asyncio.gather(
+    singles = await asyncio.gather(
         api.get(objects.SERVICE_ACCOUNT, key.namespace, driver),
+        api.get(objects.ROLE, key.namespace, driver),
         api.get(objects.ROLE_BINDING, key.namespace, driver),
+        api.get(objects.NETWORK_POLICY, key.namespace, driver),
         api.get(objects.CLAIM, key.namespace, naming.checkpoint_claim_name(key.name)),
         api.get(objects.STATEFUL_SET, key.namespace, driver),
+    )
+    config_maps, pods = await asyncio.gather(
         api.list(objects.CONFIG_MAP, key.namespace, selector),
         api.list(objects.POD, key.namespace, selector),
     )
-    return ObservedChildren(
-        service_account, role_binding, claim, stateful_set, tuple(config_maps), tuple(pods)
-    )
+    return ObservedChildren(*singles, tuple(config_maps), tuple(pods))
 
 
 def _component(pod: Manifest) -> str:

@@ -13,6 +13,7 @@ from penstock.contract import naming
 from penstock.controller import fields, objects
 from penstock.controller.children import desired_stream
 from penstock.controller.children.desired_stream import DesiredStream
+from penstock.controller.children.settings import Settings
 from penstock.controller.objects import Manifest
 from penstock.validation import problems
 from penstock.validation.problems import Problem
@@ -40,9 +41,9 @@ class ObservedStream:
     """None if the spec cannot be read."""
 
 
-def parse_stream(raw: Manifest, default_image: str) -> ObservedStream:
+def parse_stream(raw: Manifest, settings: Settings) -> ObservedStream:
     """Parses a stream that was read from the API server."""
-    desired, found, warnings = _parse_spec(raw, default_image)
+    desired, found, warnings = _parse_spec(raw, settings)
     meta = fields.mapping(raw.get("metadata"))
     return ObservedStream(
         name=objects.name_of(raw),
@@ -61,18 +62,28 @@ def parse_stream(raw: Manifest, default_image: str) -> ObservedStream:
 
 
 def _parse_spec(
-    raw: Manifest, default_image: str
+    raw: Manifest, settings: Settings
 ) -> tuple[DesiredStream | None, tuple[Problem, ...], tuple[Problem, ...] | None]:
     try:
         stream = ContinuousStream.model_validate(raw)
     except ValidationError as error:
         return None, tuple(problems.describe_error(error)), None
-    judged = problems.judge(stream.spec)
+    judged = problems.judge(stream.spec, allowed=settings.pod_security)
     found = tuple(each for each in judged if each.severity == "error")
     warnings = tuple(each for each in judged if each.severity == "warning")
+    if stream.metadata.namespace == settings.namespace:
+        found = (_in_the_operators_namespace(stream.metadata.namespace), *found)
     if found:
         return None, found, warnings
-    return desired_stream.resolve(stream, objects.uid_of(raw), default_image), (), warnings
+    return desired_stream.resolve(stream, raw, settings), (), warnings
+
+
+def _in_the_operators_namespace(namespace: str) -> Problem:
+    return Problem(
+        "OperatorNamespace",
+        f"metadata.namespace: {namespace} is the operator's own namespace, where a stream's code "
+        "could start a pod with the operator's rights: create the stream in another one",
+    )
 
 
 def _parse_status(raw: Manifest) -> StreamStatus:

@@ -1,10 +1,10 @@
-"""Serves /livez, /readyz and /metrics over HTTP."""
+"""Serves /livez, /readyz and /metrics over HTTP, on one port or on two."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -29,15 +29,30 @@ class Health:
         return time.monotonic() - self.last_iteration_at <= self.iteration_timeout
 
 
-def serve(port: int, health: Health, metrics: Metrics, address: str = "") -> ThreadingHTTPServer:
-    """Starts the server in a thread, on one address or on all; port 0 takes a free port."""
-    pages: dict[str, Callable[[], tuple[int, str, bytes]]] = {
+# A page by its path: status, content type and body.
+Pages = Mapping[str, Callable[[], tuple[int, str, bytes]]]
+
+
+def probe_pages(health: Health) -> Pages:
+    """What the kubelet asks for."""
+    return {
         "/livez": lambda: _verdict(health.is_alive()),
         "/readyz": lambda: _verdict(health.ready and health.is_alive()),
-        "/metrics": lambda: (200, CONTENT_TYPE_LATEST, generate_latest(metrics.registry)),
     }
 
+
+def metrics_page(metrics: Metrics) -> Pages:
+    """What Prometheus asks for."""
+    return {"/metrics": lambda: (200, CONTENT_TYPE_LATEST, generate_latest(metrics.registry))}
+
+
+def serve(port: int, pages: Pages, address: str = "") -> ThreadingHTTPServer:
+    """Starts the server in a thread, on one address or on all; port 0 takes a free port."""
+
     class Handler(BaseHTTPRequestHandler):
+        # Seconds that a client may take for its request: it holds a thread meanwhile.
+        timeout = 10
+
         def do_GET(self) -> None:
             page = pages.get(self.path.partition("?")[0])
             status, kind, body = page() if page else (404, "text/plain", b"not found\n")

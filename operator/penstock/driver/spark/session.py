@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 SCRATCH = Path("/tmp/penstock")  # noqa: S108  the only writable folder of the container
 EXECUTOR_TEMPLATE = SCRATCH / "executor.yaml"
+RPC_SECRET_FILE = SCRATCH / "rpc" / naming.RPC_KEY
 
 # pyspark logs each exception that it raises, on many lines. The driver logs it in one.
 _REDUNDANT_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -47,6 +48,10 @@ _DEFAULTS = {
     # stop() must return: a query that does not stop is abandoned with its session.
     "spark.sql.streaming.stopTimeout": "20s",
     "spark.ui.showConsoleProgress": "false",
+    # GCM also protects Spark's RPC from changes; CTR, the default, does not.
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    "spark.network.crypto.authEngineVersion": "2",
+    "spark.network.crypto.saslFallback": "false",
 }
 
 # The user's sparkConf cannot override these.
@@ -82,6 +87,12 @@ _FORCED_ON_KUBERNETES = {
     # All executors at once instead of five per second.
     "spark.kubernetes.allocation.batch.size": "100",
     "spark.sql.warehouse.dir": str(SCRATCH / "warehouse"),
+    # Only pods that can read the Secret can talk to the driver and to the executors, and nobody
+    # else can read what they say.
+    "spark.authenticate": "true",
+    "spark.authenticate.secret.driver.file": str(RPC_SECRET_FILE),
+    "spark.authenticate.secret.executor.file": f"{naming.RPC_DIR}/{naming.RPC_KEY}",
+    "spark.network.crypto.enabled": "true",
 }
 
 
@@ -155,7 +166,9 @@ def _quoted(option: str) -> str:
     return f'"{option}"' if " " in option else option
 
 
-def executor_template(pod_name: str, pod_uid: str, stream: ContinuousStream) -> dict[str, Any]:
+def executor_template(
+    pod_name: str, pod_uid: str, stream: ContinuousStream, rpc_secret: str
+) -> dict[str, Any]:
     """The pod template of executors: what Spark has no settings for, and the user's template.
 
     - The driver's pod is the owner, so that Kubernetes deletes the executors with it. Spark sets
@@ -199,6 +212,7 @@ def executor_template(pod_name: str, pod_uid: str, stream: ContinuousStream) -> 
                     "volumeMounts": [
                         {"name": "spark-local-dir-1", "mountPath": "/tmp"},  # noqa: S108
                         {"name": "work", "mountPath": naming.WORK_DIR},
+                        {"name": "rpc", "mountPath": naming.RPC_DIR, "readOnly": True},
                         *secret_mounts(spec),
                     ],
                 }
@@ -206,6 +220,7 @@ def executor_template(pod_name: str, pod_uid: str, stream: ContinuousStream) -> 
             "volumes": [
                 {"name": "spark-local-dir-1", "emptyDir": {}},
                 {"name": "work", "emptyDir": {}},
+                {"name": "rpc", "secret": {"secretName": rpc_secret}},
                 *secret_volumes(spec),
             ],
         },
@@ -237,10 +252,13 @@ def _add_checkpoint(pod: dict[str, Any], name: str) -> None:
     }
 
 
-def write_executor_template(pod_name: str, pod_uid: str, stream: ContinuousStream) -> None:
+def write_executor_template(
+    pod_name: str, pod_uid: str, stream: ContinuousStream, rpc_secret: str
+) -> None:
     """Writes the template to the path in Spark's configuration."""
     EXECUTOR_TEMPLATE.parent.mkdir(parents=True, exist_ok=True)
-    EXECUTOR_TEMPLATE.write_text(yaml.safe_dump(executor_template(pod_name, pod_uid, stream)))
+    template = executor_template(pod_name, pod_uid, stream, rpc_secret)
+    EXECUTOR_TEMPLATE.write_text(yaml.safe_dump(template))
 
 
 def start(gateway: Any, conf: dict[str, str]) -> SparkSession:

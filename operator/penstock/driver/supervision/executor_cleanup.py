@@ -6,7 +6,7 @@ import concurrent.futures
 import time
 
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.driver import kubernetes_api
+from penstock.driver import kubernetes_api, rpc_secret
 from penstock.driver.environment import Environment, PodEnvironment
 from penstock.driver.kubernetes_api import Api
 from penstock.driver.logs import log_event
@@ -39,9 +39,11 @@ class ClusterPreparation:
     def _prepare(self) -> None:
         if self._api is None or not isinstance(self._environment, PodEnvironment):
             return
-        pod_name = self._environment.pod_name
-        session.write_executor_template(pod_name, self._api.uid(pod_name), self._stream)
-        removed = remove_executors(self._api, self._stream.metadata.name)
+        pod_name, name = self._environment.pod_name, self._stream.metadata.name
+        uid = self._api.uid(pod_name)
+        secret = rpc_secret.prepare(session.RPC_SECRET_FILE, self._api, name, pod_name, uid)
+        session.write_executor_template(pod_name, uid, self._stream, secret)
+        removed = remove_executors(self._api, name)
         if removed:
             log_event("executors of an earlier driver process were removed", pods=removed)
 

@@ -122,6 +122,12 @@ def test_executors_are_waited_for_lost_added_and_released(
         topics.send(source, range(100))
         topics.wait_received(sink, range(100))
 
+        # A process with another secret does not become an executor.
+        assert kubelet.run_intruder() != 0
+        assert driver.runtime.observe().registered_executors == 2
+        (log,) = tmp_path.glob("intruder*.log")
+        assert "javax.crypto" in log.read_text()
+
         # One executor is lost: the query fails, the executor is replaced, the query restarts.
         kubelet.kill(kubelet.executors()[0])
         topics.send(source, range(100, 200))
@@ -144,8 +150,8 @@ def test_executors_are_waited_for_lost_added_and_released(
         last = kubelet.made[-1]
     wait_for("no executor", lambda: not kubelet.executors())
 
-    # So the driver needs rights on pods only.
-    assert kubelet.used == {"pods"}
+    # So the driver needs no other rights.
+    assert kubelet.used == {"pods", "secrets"}
     spec = last["spec"]
     (container,) = spec["containers"]
     labels = last["metadata"]["labels"]
@@ -158,8 +164,10 @@ def test_executors_are_waited_for_lost_added_and_released(
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     mounts = [mount["mountPath"] for mount in container["volumeMounts"]]
-    assert sorted(mounts) == ["/opt/spark/work-dir", "/tmp"]
+    assert sorted(mounts) == ["/etc/penstock-rpc", "/opt/spark/work-dir", "/tmp"]
     environment = {each["name"]: each.get("value") for each in container["env"]}
+    # Everyone who may read pods could read it there.
+    assert "_SPARK_AUTH_SECRET" not in environment
     assert environment["SPARK_LOCAL_DIRS"] == "/tmp"
     logs = "".join(path.read_text() for path in tmp_path.glob("numbers-exec-*.log"))
     assert "UninterruptibleThread" not in logs

@@ -123,12 +123,12 @@ TEMPLATE: dict[str, Any] = {
 PATHS = [path for path in paths(CLUSTER) if path[-1] not in ("apiVersion", "kind") and path[1:]]
 
 
-STREAM = parse_stream(CLUSTER["stream"], samples.IMAGE)
+STREAM = parse_stream(CLUSTER["stream"], samples.SETTINGS)
 
 
 def reconciled(tree: dict[str, Any], stream: ObservedStream | None = None) -> None:
     """Reconciles the tree, and reads its new status as the API server would store it."""
-    stream = stream or parse_stream(tree["stream"], samples.IMAGE)
+    stream = stream or parse_stream(tree["stream"], samples.SETTINGS)
     names = ("service_account", "role_binding", "claim", "stateful_set")
     children = ObservedChildren(
         **{name: tree[name] for name in names if isinstance(tree[name], dict)},
@@ -195,7 +195,7 @@ def test_an_unreadable_field_of_the_status_does_not_hide_the_others() -> None:
     """Progress and restart counts are in the status and nowhere else."""
     raw = copy.deepcopy(CLUSTER["stream"])
     raw["status"] |= {"epoch": 7, "lastFailure": {"reason": "!"}, "conditions": [{"type": "Ready"}]}
-    status = parse_stream(raw, samples.IMAGE).status
+    status = parse_stream(raw, samples.SETTINGS).status
     assert (status.epoch, status.last_failure, status.conditions) == (7, None, [])
     assert status.restarts is not None
 

@@ -35,8 +35,9 @@ def volume(**fields: Any) -> dict[str, Any]:
 def test_a_stream_gets_its_objects_and_becomes_ready(cluster: FakeCluster) -> None:
     config = naming.config_name(samples.NAME, cluster.running_hash)
     assert cluster.children() == {
-        "ServiceAccount flags-driver", "RoleBinding flags-driver", "StatefulSet flags-driver",
-        "Pod flags-driver-0", f"ConfigMap {config}", CLAIM,
+        "ServiceAccount flags-driver", "Role flags-driver", "RoleBinding flags-driver",
+        "NetworkPolicy flags-driver", "StatefulSet flags-driver", "Pod flags-driver-0",
+        f"ConfigMap {config}", CLAIM,
     }  # fmt: skip
     assert cluster.state == StreamState.RUNNING
     assert [(each.type, each.status) for each in cluster.status.conditions] == [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from penstock.api import group_version
 from penstock.api.quantities import amount
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
-from penstock.controller.children import checkpoint_claim, config_map, rbac
+from penstock.controller.children import checkpoint_claim, config_map, network_policy, rbac
 from penstock.controller.children.stateful_set import driver_stateful_set
 from penstock.controller.objects import Manifest, annotations_of
 from testkit.controller import samples
@@ -25,13 +26,12 @@ def container() -> Manifest:
     return found
 
 
-def test_the_config_map_holds_the_resolved_resource() -> None:
-    """With all defaults and the operator's image, so the driver decides nothing."""
+def test_the_config_map_holds_what_the_user_has_set_and_the_image() -> None:
+    """And no default, which another version of the operator might have otherwise."""
     document = config_map.config_map(samples.desired())["data"][naming.SPEC_FILE]
-    stream = ContinuousStream.from_yaml(document)
-    assert stream.spec.image == samples.IMAGE
-    assert stream.metadata.name == samples.NAME
-    assert ContinuousStream.from_yaml(stream.to_yaml()) == stream
+    mine = samples.stream()
+    assert yaml.safe_load(document) == {**mine, "spec": {**mine["spec"], "image": samples.IMAGE}}
+    assert ContinuousStream.from_document(document).spec.image == samples.IMAGE
 
 
 def test_the_config_map_of_a_pod_never_changes() -> None:
@@ -107,7 +107,8 @@ def test_a_broken_revision_can_be_replaced() -> None:
 
 
 @pytest.mark.parametrize("build", [
-    rbac.service_account, rbac.role_binding, config_map.config_map, driver_stateful_set,
+    rbac.service_account, rbac.role, rbac.role_binding, network_policy.network_policy,
+    config_map.config_map, driver_stateful_set,
 ])  # fmt: skip
 def test_the_objects_of_a_stream_are_deleted_with_it(build: Any) -> None:
     (owner,) = build(samples.desired())["metadata"]["ownerReferences"]

@@ -55,7 +55,7 @@ def stored(update: StatusUpdate, *, written: str = "", **spec: Any) -> ObservedS
     if written:
         entry = {"manager": naming.FIELD_MANAGER, "subresource": "status", "time": written}
         raw["metadata"]["managedFields"] = [entry]
-    return parse_stream(raw, samples.IMAGE)
+    return parse_stream(raw, samples.SETTINGS)
 
 
 def conditions(status: StreamStatus) -> dict[str, tuple[str, str]]:
@@ -240,7 +240,7 @@ def test_effective_settings_have_all_defaults() -> None:
 def test_an_unreadable_status_counts_as_none() -> None:
     raw = samples.stored()
     raw["status"] = {"partitions": "many"}
-    assert parse_stream(raw, samples.IMAGE).status == StreamStatus()
+    assert parse_stream(raw, samples.SETTINGS).status == StreamStatus()
 
 
 def test_states_and_condition_types_of_a_newer_operator_can_be_read() -> None:
@@ -250,7 +250,7 @@ def test_states_and_condition_types_of_a_newer_operator_can_be_read() -> None:
     ]
     raw["status"]["state"] = "Draining"
     raw["status"]["conditions"].append({**raw["status"]["conditions"][0], "type": "Paused"})
-    status = parse_stream(raw, samples.IMAGE).status
+    status = parse_stream(raw, samples.SETTINGS).status
     assert status.state == "Draining"
     assert status.conditions[-1].type == "Paused"
 

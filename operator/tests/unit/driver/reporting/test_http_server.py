@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.driver.reporting.http_server import Health, serve
+from penstock.driver.reporting.http_server import Health, metrics_page, probe_pages, serve
 from penstock.driver.reporting.metrics import Metrics
 
 
 @pytest.fixture
 def served() -> Iterator[tuple[Health, Metrics, http.client.HTTPConnection]]:
     health, metrics = Health(), Metrics()
-    server = serve(0, health, metrics)
+    server = serve(0, {**probe_pages(health), **metrics_page(metrics)})
     connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1])
     yield health, metrics, connection
     connection.close()
@@ -60,3 +60,8 @@ def test_metrics(served: Served) -> None:
 
 def test_nothing_else_is_served(served: Served) -> None:
     assert get(served[2], "/etc/passwd")[0] == 404
+
+
+def test_in_a_pod_the_port_of_the_probes_has_no_metrics() -> None:
+    """So that a network policy can open one and close the other."""
+    assert not set(probe_pages(Health())) & set(metrics_page(Metrics()))

@@ -34,6 +34,12 @@ SIZE = Size(partitions=5, executors=3, cores_per_executor=2)
         ("spark.speculation", "false"),
         ("spark.ui.enabled", "false"),
         ("spark.kubernetes.executor.disableConfigMap", "true"),
+        # Spark's RPC: authenticated with a secret from a file, encrypted, nothing less.
+        ("spark.authenticate", "true"),
+        ("spark.authenticate.secret.executor.file", "/etc/penstock-rpc/secret"),
+        ("spark.network.crypto.enabled", "true"),
+        ("spark.network.crypto.cipher", "AES/GCM/NoPadding"),
+        ("spark.network.crypto.saslFallback", "false"),
         ("spark.kubernetes.executor.podNamePrefix", "numbers"),
         ("spark.kubernetes.namespace", "payments"),
         ("spark.kubernetes.container.image", "penstock/spark:test"),
@@ -148,6 +154,7 @@ def test_the_users_template_adds_to_ours() -> None:
                 }
             },
         ),
+        "rpc",
     )
     assert template["metadata"]["labels"] == {"team": "fraud"}
     assert "name" not in template["metadata"]
@@ -168,7 +175,7 @@ def test_executors_of_a_stateful_query_run_on_the_drivers_node_and_mount_the_che
         outputMode="update",
         transform={"sql": "SELECT count(*) AS value FROM source"},
     )
-    spec = executor_template("numbers-driver-0", "uid", stateful)["spec"]
+    spec = executor_template("numbers-driver-0", "uid", stateful, "rpc")["spec"]
     assert {"name": "checkpoint", "persistentVolumeClaim": {"claimName": "numbers-checkpoint"}} in (
         spec["volumes"]
     )
@@ -182,13 +189,13 @@ def test_executors_of_a_stateful_query_run_on_the_drivers_node_and_mount_the_che
 
 def test_executors_of_a_stateless_query_run_on_any_node() -> None:
     for each in (stream(), stream(trigger={"microBatch": {}})):
-        spec = executor_template("numbers-driver-0", "uid", each)["spec"]
+        spec = executor_template("numbers-driver-0", "uid", each, "rpc")["spec"]
         assert "affinity" not in spec
         assert "checkpoint" not in {volume["name"] for volume in spec["volumes"]}
 
 
 def test_executors_have_an_owner_and_meet_the_restricted_pod_security_standard() -> None:
-    template = executor_template("numbers-driver-0", "uid", stream())
+    template = executor_template("numbers-driver-0", "uid", stream(), "numbers-rpc-1")
     (owner,) = template["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("Pod", "numbers-driver-0", "uid")
     spec = template["spec"]
@@ -202,5 +209,11 @@ def test_executors_have_an_owner_and_meet_the_restricted_pod_security_standard()
         "readOnlyRootFilesystem": True,
     }
     mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-    assert mounted == {"spark-local-dir-1": "/tmp", "work": "/opt/spark/work-dir"}
+    assert mounted == {
+        "spark-local-dir-1": "/tmp",
+        "work": "/opt/spark/work-dir",
+        "rpc": "/etc/penstock-rpc",
+    }
+    (rpc,) = [each for each in spec["volumes"] if each["name"] == "rpc"]
+    assert rpc["secret"] == {"secretName": "numbers-rpc-1"}
     assert {volume["name"] for volume in spec["volumes"]} == set(mounted)

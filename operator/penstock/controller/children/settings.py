@@ -1,0 +1,25 @@
+"""What the cluster's administrator sets for all streams, with the values of the chart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.validation.pod_security import PodSecurity
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The operator's settings; docs/security.md says what they are for."""
+
+    default_image: str
+    """The image of streams that name none."""
+    pod_security: PodSecurity = PodSecurity.RESTRICTED
+    """What pod templates may ask for."""
+    network_policies: bool = True
+    """Whether each stream gets a NetworkPolicy."""
+    metrics_from: tuple[Mapping[str, Any], ...] = ()
+    """The NetworkPolicyPeers that may read the metrics of drivers; empty: everyone."""
+    namespace: str = ""
+    """The operator's own namespace; empty outside a cluster."""

@@ -63,6 +63,7 @@ def _template(pod: str, container: dict[str, Any] | None = None, **spec: Any) ->
 
 
 RING_1 = (
+    Bad({"serviceAccountName": "default"}, "spec.serviceAccountName", "name another"),
     # Missing, unknown and conflicting fields
     Bad({"source": ...}, "spec.source", "this field is required", ring1="Required value"),
     Bad({"sink": ...}, "spec.sink", "this field is required", ring1="Required value"),

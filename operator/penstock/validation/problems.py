@@ -12,6 +12,7 @@ from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.sizing import Size, size, stated_partitions
 from penstock.sql.refusals import find_refusals
 from penstock.validation import messages, pod_security
+from penstock.validation.plain_credentials import find_plain_credentials
 from penstock.validation.pod_security import PodSecurity, Violation
 
 Severity = Literal["error", "warning", "notice"]
@@ -157,25 +158,14 @@ def _check_python(spec: StreamSpec) -> list[Problem]:
     ]
 
 
-_CREDENTIAL = re.compile(r"(password|secret|secret[._]?key|token|credentials?)$", re.IGNORECASE)
-
-
 def _check_plain_credentials(spec: StreamSpec) -> list[Problem]:
-    """A warning only: unlike Kafka with its secretOptions, these fields have no alternative."""
-    maps = {"spec.sparkConf": spec.spark_conf}
-    if spec.source.custom is not None:
-        maps["spec.source.custom.options"] = spec.source.custom.options
-    if spec.sink.custom is not None:
-        maps["spec.sink.custom.options"] = spec.sink.custom.options
     return [
         Problem(
             "PlainCredential",
-            f"{path}: {name} looks like a credential, and is readable in the resource and in a "
-            "ConfigMap: if its library can read an environment variable or a file, provide it from "
-            "a Secret in podTemplate",
+            f"{place} looks like a credential, and is readable in the resource and in a ConfigMap: "
+            "provide it from a Secret in podTemplate (a volume, or env with valueFrom), if what "
+            "reads it can take it from there",
             "warning",
         )
-        for path, entries in maps.items()
-        for name in entries
-        if _CREDENTIAL.search(name)
+        for place in find_plain_credentials(spec)
     ]

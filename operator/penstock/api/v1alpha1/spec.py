@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from penstock.api.mode_rules import MODE_RULES
 from penstock.api.reserved_spark_conf import NO_RESERVED_CONF
+from penstock.api.rules import Rule, rules_of_scalar
 from penstock.api.v1alpha1.base import ObjectName, Options, SpecObject, matching
 from penstock.api.v1alpha1.checkpoint import UPDATE_RULES, Checkpoint
 from penstock.api.v1alpha1.kafka import CONNECTION_RULES, KafkaConnection, with_connection
@@ -23,6 +24,24 @@ class ImagePullSecret(SpecObject):
     """A Secret with the credentials of an image registry."""
 
     name: ObjectName = Field(description="Name of the Secret.")
+
+
+_NOT_DEFAULT = Rule(
+    cel="self != 'default'",
+    message="default is the account of every pod that names none: name another",
+)
+
+
+def _not_default(name: str) -> str:
+    if name == "default":
+        raise ValueError(_NOT_DEFAULT.message)
+    return name
+
+
+# Its rights on pods are meant for the driver only.
+DriverAccount = Annotated[
+    ObjectName, AfterValidator(_not_default), Field(json_schema_extra=rules_of_scalar(_NOT_DEFAULT))
+]
 
 
 class Dependencies(SpecObject):
@@ -81,7 +100,7 @@ class StreamSpec(SpecObject):
     image_pull_secrets: Annotated[list[ImagePullSecret], Field(max_length=16)] = Field(
         [], description="Secrets with credentials for the image's registry."
     )
-    service_account_name: ObjectName | None = Field(
+    service_account_name: DriverAccount | None = Field(
         None,
         description="An existing service account for the driver. Penstock binds it to the role "
         "that drivers need. Default: Penstock creates one for the stream.",

@@ -1,8 +1,8 @@
 """What an upgrade does to the documents that drivers read: nothing, until a stream changes.
 
-`released` holds the documents of the last release, for streams that use every field. A release adds
-its own file (`document` of each spec in testkit/streams/every_field.py) and leaves the others as they
-are. 0.1.0 is not out: until then its file follows the fields.
+`released` holds the documents of the last release, for streams that use every field. A release
+adds its own file (`document` of each spec in testkit/streams/every_field.py) and leaves the others
+as they are. 0.1.0 is not out: until then its file follows the fields.
 """
 
 from __future__ import annotations

@@ -1,0 +1,68 @@
+"""Values that look like credentials where everyone can read them. Pure.
+
+The spec is in the resource, in a ConfigMap and in the pods, which people read who may not read
+Secrets. Kafka's options are refused by the models, because secretOptions replaces them; everything
+here has no such field, so it is a warning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1.pods import Driver, Executor
+
+# The end of a name: DB_PASSWORD, fs.s3a.secret.key, AWS_SECRET_ACCESS_KEY, apiKey, SASL_TOKEN...
+_CREDENTIAL = re.compile(
+    r"(passwd|password|passphrase|secret|token|credentials?"
+    r"|(secret|access|account|private|api)[._-]?key)$",
+    re.IGNORECASE,
+)
+# A login within a URL: https://user:password@host
+_LOGIN_IN_URL = re.compile(r"^[a-z0-9+.-]+://[^/@:]+:[^/@]+@", re.IGNORECASE)
+
+
+def find_plain_credentials(spec: StreamSpec) -> Iterator[str]:
+    """The places of a spec that hold what looks like a credential, as "field: name"."""
+    for path, options in _maps(spec).items():
+        yield from (f"{path}: {name}" for name in options if _CREDENTIAL.search(name))
+    for field, pod in (("driver", spec.driver), ("executor", spec.executor)):
+        yield from _in_java_options(f"spec.{field}.javaOptions", pod)
+        yield from _in_template(f"spec.{field}.podTemplate", pod.pod_template)
+    for number, url in enumerate(spec.dependencies.jars):
+        if _LOGIN_IN_URL.match(url):
+            yield f"spec.dependencies.jars[{number}]: the login in the URL"
+
+
+def _maps(spec: StreamSpec) -> dict[str, Mapping[str, str]]:
+    maps: dict[str, Mapping[str, str]] = {"spec.sparkConf": spec.spark_conf}
+    if spec.source.custom is not None:
+        maps["spec.source.custom.options"] = spec.source.custom.options
+    if spec.sink.custom is not None:
+        maps["spec.sink.custom.options"] = spec.sink.custom.options
+    return maps
+
+
+def _in_java_options(path: str, pod: Driver | Executor) -> Iterator[str]:
+    for option in pod.java_options:
+        for each in option.split():
+            name, _, value = each.removeprefix("-D").partition("=")
+            if each.startswith("-D") and value and _CREDENTIAL.search(name):
+                yield f"{path}: {name}"
+
+
+def _in_template(path: str, template: Mapping[str, Any]) -> Iterator[str]:
+    """Plain values in the environment of any container; a reference (valueFrom) is none."""
+    spec = template.get("spec")
+    for kind in ("initContainers", "containers"):
+        for container in _mappings(spec.get(kind) if isinstance(spec, Mapping) else None):
+            for variable in _mappings(container.get("env")):
+                name = str(variable.get("name", ""))
+                if variable.get("value") and _CREDENTIAL.search(name):
+                    yield f"{path}: spec.{kind}[{container.get('name', '')}].env: {name}"
+
+
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []

@@ -1,0 +1,55 @@
+"""A credential in plain text is found wherever a spec can hold one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.validation.plain_credentials import find_plain_credentials
+from penstock.validation.problems import judge
+from testkit.streams.streams import spec
+
+
+def env(name: str, kind: str = "containers", **value: Any) -> dict[str, Any]:
+    variable = {"name": name, **(value or {"value": "x"})}
+    return {"podTemplate": {"spec": {kind: [{"name": "driver", "env": [variable]}]}}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"driver": env("DB_PASSWORD")}, "spec.driver.podTemplate: spec.containers[driver].env"),
+        ({"executor": env("AWS_SECRET_ACCESS_KEY")}, "AWS_SECRET_ACCESS_KEY"),
+        ({"executor": env("apiKey", "initContainers")}, "spec.initContainers[driver].env: apiKey"),
+        ({"sparkConf": {"spark.hadoop.fs.s3a.secret.key": "x"}}, "spec.sparkConf: "),
+        ({"sparkConf": {"spark.executorEnv.GITHUB_TOKEN": "x"}}, "GITHUB_TOKEN"),
+        (
+            {"driver": {"javaOptions": ["-Djavax.net.ssl.trustStorePassword=x"]}},
+            "spec.driver.javaOptions: javax.net.ssl.trustStorePassword",
+        ),
+        ({"executor": {"javaOptions": ["-Da=b -Ddb.password=x"]}}, "db.password"),
+        ({"dependencies": {"jars": ["https://me:x@host/a.jar"]}}, "spec.dependencies.jars[0]"),
+        ({"sink": {"custom": {"format": "f", "options": {"token": "x"}}}}, "spec.sink.custom"),
+    ],
+)
+def test_it_is_a_warning_that_names_the_place(fields: dict[str, Any], place: str) -> None:
+    found = [each for each in judge(spec(**fields)) if each.reason == "PlainCredential"]
+    assert [each.severity for each in found] == ["warning"]
+    assert place in found[0].message
+    assert "=x" not in found[0].message
+    assert ":x@" not in found[0].message
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"driver": env("DB_PASSWORD", valueFrom={"secretKeyRef": {"name": "db", "key": "p"}})},
+        {"driver": env("TOKENIZER")},
+        {"driver": {"javaOptions": ["-Dpassword.length=3", "-XX:+UseZGC"]}},
+        {"dependencies": {"jars": ["https://host:8080/a@b.jar"]}},
+        {"sparkConf": {"spark.sql.session.timeZone": "UTC"}},
+    ],
+)
+def test_a_reference_and_an_innocent_name_are_none(fields: dict[str, Any]) -> None:
+    assert list(find_plain_credentials(spec(**fields))) == []

@@ -13,10 +13,11 @@ from penstock.api.v1alpha1.status import Condition, StreamStatus
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport
 from penstock.controller import objects
+from penstock.controller.kubernetes_api import ApiError
 from penstock.controller.metrics import Metrics
 from penstock.controller.objects import Key, Manifest
 from penstock.controller.observed.driver_pod import DriverPod
-from penstock.controller.reconciler import Reconciler
+from penstock.controller.reconciler import Reconciler, StreamChanged
 from testkit.controller import samples
 from testkit.controller.fake_kubernetes_api import Clock, FakeKubernetesApi
 
@@ -36,6 +37,7 @@ class FakeCluster:
         self.drivers_started: list[str] = []
         # Whether the StatefulSet controller keeps a pod that was never ready.
         self.keeps_unready_pods = False
+        self.failure: Exception | None = None
         self.restart_operator()
 
     # What people do.
@@ -60,8 +62,15 @@ class FakeCluster:
     def reconcile(self) -> list[str]:
         """Reconciles the stream once, and returns what was written."""
         before = len(self.api.writes)
-        asyncio.run(self.reconciler.reconcile(KEY))
+        try:
+            self.reconcile_once()
+        except (ApiError, StreamChanged) as error:  # the queue tries again
+            self.failure = error
         return self.api.writes[before:]
+
+    def reconcile_once(self) -> None:
+        """Reconciles the stream once, and raises what fails."""
+        asyncio.run(self.reconciler.reconcile(KEY))
 
     def settle(self) -> None:
         """Runs operator and cluster in turn until neither changes anything."""
@@ -79,7 +88,8 @@ class FakeCluster:
         before = copy.deepcopy(self.api.objects)
         self.collect_garbage()
         for each in self.api.of_kind(objects.STATEFUL_SET):
-            self._stateful_set(each)
+            if "template" in each["spec"]:
+                self._stateful_set(each)
         for pod in self.api.of_kind(objects.POD):
             self._kubelet_and_driver(pod)
         return self.api.objects != before

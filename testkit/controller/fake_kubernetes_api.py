@@ -47,9 +47,13 @@ class FakeKubernetesApi:
         self.clock = clock
         self.objects: dict[Id, Manifest] = {}
         self.events: list[Manifest] = []
+        # What Kubernetes' controllers say about the objects.
+        self.cluster_events: list[Manifest] = []
         self.writes: list[str] = []
         self.kill_at: tuple[int, str] | None = None
         self.refuse: Callable[[Manifest], ApiError | None] = lambda _: None
+        # What the server or a mutating webhook makes of an applied object.
+        self.mutate: Callable[[Manifest], object] = lambda _: None
         self.listeners: list[Callable[[Manifest], None]] = []
         self._applied: dict[Id, Manifest] = {}
         self._numbers = itertools.count(1)
@@ -59,7 +63,16 @@ class FakeKubernetesApi:
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         return copy.deepcopy(self.objects.get((kind.kind, namespace, name)))
 
-    async def list(self, kind: Kind, namespace: str, labels: Mapping[str, str]) -> list[Manifest]:
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str,
+        labels: Mapping[str, str],
+        fields: Mapping[str, str] | None = None,
+    ) -> list[Manifest]:
+        if kind is objects.EVENT:
+            uid = (fields or {})["regarding.uid"]
+            return [each for each in self.cluster_events if each["regarding"]["uid"] == uid]
         return [
             copy.deepcopy(each)
             for (of_kind, space, _), each in self.objects.items()
@@ -68,13 +81,22 @@ class FakeKubernetesApi:
             and labels.items() <= objects.labels_of(each).items()
         ]
 
-    async def apply(self, manifest: Manifest) -> Manifest:
+    async def apply(self, manifest: Manifest, *, force: bool) -> Manifest:
         refusal = self.refuse(manifest)
         if refusal is not None:
             raise refusal
+        uid = manifest["metadata"].get("uid")
+        there = self.objects.get(_id(manifest))
+        if uid is not None and (there is None or there["metadata"]["uid"] != uid):
+            raise ApiError(409, "Conflict", "Precondition failed: UID in precondition")
+        if there is not None and not force:
+            raise ApiError(409, "Conflict", "Apply failed with 1 conflict")
         return self._write(f"apply {manifest['kind']}", lambda: self._merge(manifest))
 
     async def apply_status(self, manifest: Manifest) -> Manifest:
+        refusal = self.refuse(manifest)
+        if refusal is not None:
+            raise refusal
         there = self.objects.get(_id(manifest))
         desired = manifest["metadata"]
         if there is None:
@@ -90,7 +112,11 @@ class FakeKubernetesApi:
             self._write(f"delete {ref.kind.kind}", lambda: self.remove(there))
 
     async def create_event(self, event: Manifest) -> None:
-        self._write("event", lambda: self._record(event))
+        refusal = self.refuse(event)
+        if refusal is not None:
+            raise refusal
+        if event["metadata"]["name"] not in [each["metadata"]["name"] for each in self.events]:
+            self._write("event", lambda: self._record(event))
 
     # Changes by others.
 
@@ -154,6 +180,7 @@ class FakeKubernetesApi:
         there = copy.deepcopy(self.objects.get(ident, {}))
         _remove_unapplied(there, self._applied.get(ident, {}), manifest)
         _merge_into(there, manifest)
+        self.mutate(there)
         self._applied[ident] = copy.deepcopy(manifest)
         return self.put(there)
 
@@ -190,3 +217,17 @@ def _merge_into(there: Any, now: Any) -> None:
             _merge_into(there[field], value)
         else:
             there[field] = copy.deepcopy(value)
+
+
+def drop_empty(manifest: Manifest) -> None:
+    """What the API server does to an object: most fields with an empty value are not stored."""
+    _drop_empty(manifest.get("spec", {}))
+
+
+def _drop_empty(value: Any) -> None:
+    for key, each in list(value.items()) if isinstance(value, dict) else []:
+        _drop_empty(each)
+        if each is None or each is False or each in ({}, [], ""):
+            del value[key]
+    for each in value if isinstance(value, list) else []:
+        _drop_empty(each)

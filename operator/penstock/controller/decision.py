@@ -8,29 +8,34 @@ from datetime import datetime, timedelta
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.contract import naming
-from penstock.controller import objects
+from penstock.controller import fields, objects
 from penstock.controller.children import checkpoint_claim, config_map, network_policy, rbac
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.diff import up_to_date, with_applied_hash
 from penstock.controller.children.stateful_set import driver_stateful_set, is_of_another_operator
 from penstock.controller.fields import at
+from penstock.controller.kubernetes_api import ApiError
 from penstock.controller.objects import Manifest, Ref
 from penstock.controller.observed.children import ObservedChildren
 from penstock.controller.observed.stream import ObservedStream
+from penstock.controller.status import not_applied
+from penstock.controller.status.conditions import not_ready_since
 from penstock.controller.status.events import StreamEvent, checkpoint_found, stream_events
+from penstock.controller.status.not_applied import NotApplied
 from penstock.controller.status.stream_state import (
     Assessment,
+    Before,
     assess_driver,
-    assess_invalid_spec,
-    assess_missing_checkpoint,
-    assess_previous_objects,
-    assess_refused_object,
+    without_apply,
 )
-from penstock.controller.status.stream_status import plan_status, status_manifest
+from penstock.controller.status.stream_status import failed_status, plan_status, status_manifest
+from penstock.validation.problems import Problem
 
 # Watches report every change. These requeues only guard against a missed one.
 _REQUEUE_SETTLED = timedelta(minutes=5)
 _REQUEUE_CHANGING = timedelta(seconds=30)
+# Kubernetes says only in an event, which is not watched, why it cannot create a pod.
+_REQUEUE_WITHOUT_POD = timedelta(seconds=2)
 
 
 @dataclass(frozen=True)
@@ -55,25 +60,30 @@ class Decision:
 def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime) -> Decision:
     """One level-triggered step for every cause: an edit, a failure, a report or a timer."""
     if stream.terminating:
-        return Decision()  # Kubernetes deletes the children through their owner references
+        # Kubernetes deletes the children through their owner references.
+        return Decision(apply=_retained_claim(stream, children))
     previous = _previous_objects(children, stream.uid)
     if previous:
         # A driver that still runs belongs to the previous stream, and so does its progress.
         children = replace(children, stateful_set=None, pods=())
+    # First of all, so that nothing that is refused later keeps a checkpoint in danger.
+    retained = () if previous else _retained_claim(stream, children)
     desired = stream.desired
     if desired is None:
-        return _decide(stream, children, assess_invalid_spec(stream.problems, children), now)
+        cause = not_applied.invalid_spec(stream.problems, runs=children.stateful_set is not None)
+        return _unapplied(stream, children, cause, now, retained)
     if previous:
-        return _decide(stream, children, assess_previous_objects(previous), now)
-    if children.claim is None and stream.status.epoch is not None:
-        return _decide(stream, children, assess_missing_checkpoint(stream.name), now)
-    assessment = assess_driver(
-        stream.name,
-        desired.spec_hash,
-        children,
-        restarting=stream.status.internal is not None,
-    )
-    to_apply = _to_apply(desired, children)
+        return _unapplied(stream, children, not_applied.previous_objects(previous), now)
+    foreign = _foreign_objects(desired, children)
+    if foreign:
+        cause = not_applied.foreign_objects(stream.name, foreign)
+        if f"{objects.STATEFUL_SET.kind} {naming.driver_name(stream.name)}" in foreign:
+            children = replace(children, stateful_set=None, pods=())
+        return _unapplied(stream, children, cause, now, retained)
+    if children.claim is None and _had_checkpoint(stream, children):
+        return _unapplied(stream, children, not_applied.missing_checkpoint(stream.name), now)
+    assessment = _assess_driver(stream, desired.spec_hash, children, now)
+    to_apply = (*retained, *_to_apply(desired, children))
     to_delete = _to_delete(desired, children, applied=not to_apply)
     decision = _decide(stream, children, assessment, now, apply=to_apply, delete=to_delete)
     if children.claim is not None and not stream.has_status:
@@ -82,11 +92,58 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     return decision
 
 
-def refused(
-    stream: ObservedStream, children: ObservedChildren, message: str, now: datetime
+def held(
+    stream: ObservedStream,
+    children: ObservedChildren,
+    cause: NotApplied,
+    now: datetime,
+    wait: timedelta,
 ) -> Decision:
-    """The decision after the API server refused an object: to report that."""
-    return _decide(stream, children, assess_refused_object(message), now)
+    """The decision after a write failed: to report that, and what runs nevertheless."""
+    decision = _unapplied(stream, children, cause, now)
+    return replace(decision, requeue_after=min(decision.requeue_after or wait, wait))
+
+
+def failed(stream: ObservedStream, error: Exception, now: datetime) -> Decision:
+    """The decision after the stream could not be reconciled: to report that, and no more."""
+    if isinstance(error, ApiError):
+        message = f"The operator could not read the stream's objects and retries: {error}"
+    else:
+        message = (
+            f"The operator failed with {type(error).__name__} and retries; what ran before keeps "
+            f"running. This is a fault of Penstock: its log says where"
+        )
+    status = failed_status(stream, message, now)
+    if status == stream.status or stream.terminating:
+        return Decision()
+    return Decision(status_manifest=status_manifest(stream, status), status=status)
+
+
+def _unapplied(
+    stream: ObservedStream,
+    children: ObservedChildren,
+    cause: NotApplied,
+    now: datetime,
+    apply: tuple[Manifest, ...] = (),
+) -> Decision:
+    """A stream whose spec is not applied. What was applied before still runs, and is assessed."""
+    owner = children.stateful_set
+    driver = None
+    if owner is not None and objects.is_owned_by(owner, stream.uid):
+        template = fields.mapping(at(owner, "spec", "template"))
+        spec_hash = objects.annotations_of(template).get(naming.ANNOTATION_SPEC_HASH, "")
+        driver = _assess_driver(stream, spec_hash, children, now)
+        if children.claim is None and not driver.ready:
+            driver = None  # it cannot start without the claim, which the cause is about
+    return _decide(stream, children, without_apply(driver, cause), now, apply=apply)
+
+
+def _assess_driver(
+    stream: ObservedStream, spec_hash: str, children: ObservedChildren, now: datetime
+) -> Assessment:
+    counted = stream.status.internal
+    before = Before(counted.spec_hash if counted else None, not_ready_since(stream.status))
+    return assess_driver(stream.name, spec_hash, children, before, now)
 
 
 def _decide(
@@ -98,9 +155,12 @@ def _decide(
     apply: tuple[Manifest, ...] = (),
     delete: tuple[Ref, ...] = (),
 ) -> Decision:
-    update = plan_status(stream, assessment, children.driver_pod, now)
+    warnings = _warnings(stream, children)
+    update = plan_status(stream, assessment, children.driver_pod, now, warnings)
     changed = update.status != stream.status
     requeue = _REQUEUE_SETTLED if assessment.ready or assessment.stalled else _REQUEUE_CHANGING
+    if children.stateful_set is not None and children.driver_pod is None and not assessment.blocked:
+        requeue = _REQUEUE_WITHOUT_POD
     return Decision(
         apply=apply,
         delete=delete,
@@ -111,8 +171,67 @@ def _decide(
     )
 
 
+def _warnings(stream: ObservedStream, children: ObservedChildren) -> tuple[Problem, ...]:
+    """What will go wrong with the objects that a running stream needs."""
+    claim = children.claim
+    if claim is None or children.stateful_set is None or not objects.is_terminating(claim):
+        return ()
+    return (
+        Problem(
+            "CheckpointTerminating",
+            f"The PersistentVolumeClaim {objects.name_of(claim)} is being deleted: Kubernetes "
+            f"removes it, and with it the checkpoint, as soon as the driver's pod ends. This "
+            f"cannot be undone. Keep the volume (persistentVolumeReclaimPolicy: Retain) or copy "
+            f"the checkpoint now",
+        ),
+    )
+
+
+def _had_checkpoint(stream: ObservedStream, children: ObservedChildren) -> bool:
+    """Whether there is evidence that a checkpoint existed, also if the status was lost.
+
+    The claim is created before the StatefulSet, so the latter shows that there was one.
+    """
+    return stream.status.epoch is not None or children.stateful_set is not None
+
+
+def _foreign_objects(desired: DesiredStream, children: ObservedChildren) -> list[str]:
+    """The objects of the stream's names that do not belong to it.
+
+    Its own have its UID as an owner, or at least its label: a retained claim has no owner.
+    """
+    adopt = desired.stream.spec.checkpoint.volume.adopt
+    found = [
+        each
+        for each in _desired_objects(desired, children)
+        if (there := children.find(each)) is not None
+        and not objects.is_owned_by(there, desired.uid)
+        and objects.labels_of(there).get(naming.LABEL_STREAM) != desired.name
+        and not (adopt and each["kind"] == objects.CLAIM.kind)
+    ]
+    return sorted(f"{each['kind']} {objects.name_of(each)}" for each in found)
+
+
+def _retained_claim(stream: ObservedStream, children: ObservedChildren) -> tuple[Manifest, ...]:
+    """The claim without its owner, if the spec says Retain and the claim would still be deleted.
+
+    This needs no valid spec: whoever corrects it later may delete the stream before.
+    """
+    claim = children.claim
+    if claim is None or stream.reclaim_policy != "Retain":
+        return ()
+    if not objects.is_owned_by(claim, stream.uid) or objects.is_terminating(claim):
+        return ()
+    return (with_applied_hash(checkpoint_claim.without_owner(claim)),)
+
+
 def _to_apply(desired: DesiredStream, children: ObservedChildren) -> tuple[Manifest, ...]:
     """The objects that differ from what is desired, each after those that it refers to."""
+    return tuple(each for each in _desired_objects(desired, children) if _is_due(each, children))
+
+
+def _desired_objects(desired: DesiredStream, children: ObservedChildren) -> tuple[Manifest, ...]:
+    """All objects of a stream, each after those that it refers to."""
     optional = (rbac.service_account(desired), network_policy.network_policy(desired))
     before_driver = (
         *(each for each in optional if each is not None),
@@ -125,14 +244,18 @@ def _to_apply(desired: DesiredStream, children: ObservedChildren) -> tuple[Manif
     driver = with_applied_hash(driver_stateful_set(desired))
     # An existing claim comes last, because a refused expansion must not delay anything else.
     last = (claim, driver) if children.claim is None else (driver, claim)
-    manifests = (*map(with_applied_hash, before_driver), *last)
-    return tuple(
-        each
-        for each in manifests
-        if not up_to_date(each, found := children.find(each))
-        and not (each is driver and is_of_another_operator(driver, found))
-        and not (found is not None and objects.is_terminating(found))
-    )
+    return (*map(with_applied_hash, before_driver), *last)
+
+
+def _is_due(manifest: Manifest, children: ObservedChildren) -> bool:
+    """Whether a manifest must be applied."""
+    found = children.find(manifest)
+    if found is None:
+        return True
+    if manifest["kind"] == objects.STATEFUL_SET.kind and is_of_another_operator(manifest, found):
+        return False
+    settled = children.settled.get(objects.uid_of(found))
+    return not up_to_date(manifest, found, settled) and not objects.is_terminating(found)
 
 
 def _to_delete(

@@ -12,21 +12,27 @@ from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.client.exceptions import ApiException
 
 from penstock.contract import naming
+from penstock.controller.fields import mapping, mappings, text
 from penstock.controller.objects import STREAM, Kind, Manifest, Ref, kind_of
 
 # A slower request is retried; the API server itself gives up after 60 s.
 _TIMEOUT_SECONDS = 30
+_MAX_RETRY_AFTER = 300.0
 
 
 class ApiError(Exception):
     """The API server refused a request, or could not be reached (code 0)."""
 
-    def __init__(self, code: int, reason: str, message: str) -> None:
+    def __init__(
+        self, code: int, reason: str, message: str, retry_after: float | None = None
+    ) -> None:
         super().__init__(f"{code} {reason}: {message}")
         self.expected = True
         self.code = code
         self.reason = reason
         self.message = message
+        self.retry_after = retry_after
+        """After how many seconds the API server asked to retry; None if it did not."""
 
     @property
     def refused(self) -> bool:
@@ -41,12 +47,22 @@ class KubernetesApi(Protocol):
         """Returns an object, or None if there is none."""
         ...
 
-    async def list(self, kind: Kind, namespace: str, labels: Mapping[str, str]) -> list[Manifest]:
-        """Returns the objects in a namespace that have all of these labels."""
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str,
+        labels: Mapping[str, str],
+        fields: Mapping[str, str] | None = None,
+    ) -> list[Manifest]:
+        """Returns the objects in a namespace that have all of these labels and fields."""
         ...
 
-    async def apply(self, manifest: Manifest) -> Manifest:
-        """Applies a manifest, and creates the object if there is none."""
+    async def apply(self, manifest: Manifest, *, force: bool) -> Manifest:
+        """Applies a manifest, and creates the object if there is none.
+
+        Without `force` it is error 409 if the object exists and others set one of these fields to
+        another value. A manifest with a UID is applied only to the object with that UID.
+        """
         ...
 
     async def apply_status(self, manifest: Manifest) -> Manifest:
@@ -93,21 +109,27 @@ class KubernetesApiClient:
                 return None
             raise
 
-    async def list(self, kind: Kind, namespace: str, labels: Mapping[str, str]) -> list[Manifest]:
-        """Returns the objects in a namespace that have all of these labels."""
-        selector = ",".join(f"{name}={value}" for name, value in labels.items())
-        answer = await self._send("GET", _path(kind, namespace), query={"labelSelector": selector})
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str,
+        labels: Mapping[str, str],
+        fields: Mapping[str, str] | None = None,
+    ) -> list[Manifest]:
+        """Returns the objects in a namespace that have all of these labels and fields."""
+        query = {"labelSelector": _selector(labels), "fieldSelector": _selector(fields or {})}
+        answer = await self._send("GET", _path(kind, namespace), query=query)
         # The items of a list have no apiVersion and kind of their own.
         of_kind = {"apiVersion": kind.api_version, "kind": kind.kind}
-        return [{**of_kind, **item} for item in answer["items"]]
+        return [{**of_kind, **item} for item in mappings(answer.get("items"))]
 
-    async def apply(self, manifest: Manifest) -> Manifest:
-        """Server-side apply, which takes over fields that others have set."""
-        return await self._apply(manifest)
+    async def apply(self, manifest: Manifest, *, force: bool) -> Manifest:
+        """Server-side apply, which with `force` takes over fields that others have set."""
+        return await self._apply(manifest, force=force)
 
     async def apply_status(self, manifest: Manifest) -> Manifest:
         """Server-side apply on the status subresource."""
-        return await self._apply(manifest, "status")
+        return await self._apply(manifest, "status", force=True)
 
     async def delete(self, ref: Ref) -> None:
         """Deletes an object by its UID. It is no error if the object is gone."""
@@ -135,14 +157,14 @@ class KubernetesApiClient:
             if error.code == 404:
                 return False
             raise
-        return any(each["name"] == STREAM.plural for each in answer["resources"])
+        return any(each.get("name") == STREAM.plural for each in mappings(answer.get("resources")))
 
-    async def _apply(self, manifest: Manifest, *subresource: str) -> Manifest:
+    async def _apply(self, manifest: Manifest, *subresource: str, force: bool) -> Manifest:
         meta = manifest["metadata"]
         return await self._send(
             "PATCH",
             _path(kind_of(manifest), meta["namespace"], meta["name"], *subresource),
-            query={"fieldManager": naming.FIELD_MANAGER, "force": "true"},
+            query={"fieldManager": naming.FIELD_MANAGER, "force": str(force).lower()},
             content="application/apply-patch+yaml",
             body=manifest,
         )
@@ -169,13 +191,23 @@ class KubernetesApiClient:
             response = await self._client.call_api(*request, _request_timeout=_TIMEOUT_SECONDS)
             data = await response.read()
         except ApiException as error:
-            raise _refusal(error.status or 0, error.reason, error.body) from error
+            raise _refusal(
+                error.status or 0, error.reason, error.body, error.headers or {}
+            ) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ApiError(0, "Unreachable", f"{type(error).__name__}: {error}") from error
         if not 200 <= response.status < 300:
-            raise _refusal(response.status, response.reason, data)
-        answer: Manifest = json.loads(data)
-        return answer
+            raise _refusal(response.status, response.reason, data, response.headers or {})
+        try:
+            return dict(json.loads(data))
+        except (ValueError, TypeError) as error:
+            raise ApiError(
+                0, "NotJson", "the answer is no JSON object: is it a proxy's?"
+            ) from error
+
+
+def _selector(values: Mapping[str, str]) -> str:
+    return ",".join(f"{name}={value}" for name, value in values.items())
 
 
 def _path(kind: Kind, namespace: str, *rest: str) -> str:
@@ -183,10 +215,20 @@ def _path(kind: Kind, namespace: str, *rest: str) -> str:
     return "/".join((root, "namespaces", namespace, kind.plural, *rest))
 
 
-def _refusal(code: int, reason: str | None, body: str | bytes | None) -> ApiError:
+def _refusal(
+    code: int, reason: str | None, body: str | bytes | None, headers: Mapping[str, str]
+) -> ApiError:
     """The error from the Status object in the API server's response."""
+    # The header may also hold a date, which Kubernetes never sends.
+    seconds = headers.get("Retry-After") or ""
+    retry_after = min(float(seconds), _MAX_RETRY_AFTER) if seconds.isdecimal() else None
     try:
-        status = json.loads(body or "")
-        return ApiError(code, status.get("reason") or str(reason), status.get("message") or "")
-    except (ValueError, AttributeError):
-        return ApiError(code, reason or "Unknown", "")
+        status = mapping(json.loads(body or ""))
+    except ValueError:
+        status = {}
+    return ApiError(
+        code,
+        text(status.get("reason")) or reason or "Unknown",
+        text(status.get("message")),
+        retry_after,
+    )

@@ -20,7 +20,7 @@ from penstock.controller.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
 
-_WORKERS = 8
+_AT_ONCE = 64
 _CRD_POLL_SECONDS = 2.0
 
 
@@ -74,8 +74,8 @@ async def operate(
         if stop.is_set():
             return
         reconciler = Reconciler(api, metrics, settings)
-        # The workers start before kopf: on its way out, kopf waits for tasks that started after it.
-        async with queue.run_workers(reconciler.reconcile, _WORKERS):
+        # The queue starts before kopf: on its way out, kopf waits for tasks that started after it.
+        async with queue.run(reconciler.reconcile, _AT_ONCE):
             await handlers.watch(
                 queue.add,
                 configuration=configuration,

@@ -1,4 +1,4 @@
-"""Reconciles one stream at a time: observes, decides and acts, and keeps no state."""
+"""Reconciles one stream at a time: observes, decides and acts."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from penstock.controller import objects
+from penstock.controller.applier import Applier
 from penstock.controller.children.settings import Settings
-from penstock.controller.decision import Decision, reconcile, refused
+from penstock.controller.decision import Decision, failed, held, reconcile
 from penstock.controller.kubernetes_api import ApiError, KubernetesApi
 from penstock.controller.metrics import Metrics
 from penstock.controller.objects import Key, Manifest
-from penstock.controller.observed.children import ObservedChildren, observe_children
-from penstock.controller.observed.stream import ObservedStream, parse_stream
+from penstock.controller.observed.children import observe_children
+from penstock.controller.observed.stream import ObservedStream, parse_metadata, parse_stream
 from penstock.controller.status.events import event_manifest
+from penstock.controller.status.stream_status import least_status
 
 log = logging.getLogger(__name__)
 
-_REQUEUE_AFTER_REFUSAL = timedelta(seconds=30)
+_MAX_UNSENT_EVENTS = 20
+
+
+class StreamChanged(Exception):
+    """The stream was changed or deleted while it was reconciled, so its status was not written."""
+
+    expected = True
 
 
 def utc_now() -> datetime:
@@ -27,7 +35,7 @@ def utc_now() -> datetime:
 
 
 class Reconciler:
-    """Reconciles streams. All state is in the cluster: the process may be killed at any point."""
+    """Reconciles streams. What matters is in the cluster: the process may be killed any time."""
 
     def __init__(
         self,
@@ -40,57 +48,84 @@ class Reconciler:
         self._metrics = metrics
         self._settings = settings
         self._now = now
+        self._applier = Applier(api, now)
+        self._unsent_events: dict[Key, list[Manifest]] = {}
 
     async def reconcile(self, key: Key) -> timedelta | None:
-        """Reconciles one stream once and returns when to do it again."""
+        """Reconciles one stream once and returns when to do it again.
+
+        An error that prevents it is in the stream's status before it is raised.
+        """
         with self._metrics.reconciling() as result:
             raw = await self._api.get(objects.STREAM, key.namespace, key.name)
             if raw is None:
                 self._metrics.forget(key)
+                self._applier.forget(key)
+                self._unsent_events.pop(key, None)
                 return None
-            stream = parse_stream(raw, self._settings)
-            children = await observe_children(self._api, key)
-            decision = reconcile(stream, children, self._now())
-            result.changed = not decision.changes_nothing
-            return await self._act(key, stream, children, decision)
-
-    async def _act(
-        self, key: Key, stream: ObservedStream, children: ObservedChildren, decision: Decision
-    ) -> timedelta | None:
-        """Writes the children, then the status, then events, so that a later reconcile can
-        complete what a crash interrupts."""
-        requeue_after = decision.requeue_after
-        try:
-            await self._apply(key, decision)
-        except ApiError as error:
-            if not error.refused:
+            try:
+                decision = await self._decide_and_apply(key, raw)
+                result.changed = not decision.changes_nothing
+            except Exception as error:
+                await self._report(key, raw, error)
                 raise
-            log.warning("%s: %s", key, error)
-            decision = refused(stream, children, error.message, self._now())
-            requeue_after = _REQUEUE_AFTER_REFUSAL
-        if decision.status_manifest is not None and not await self._write(decision.status_manifest):
-            return timedelta(0)
+            await self._publish(key, raw, decision)
+            return decision.requeue_after
+
+    async def _decide_and_apply(self, key: Key, raw: Manifest) -> Decision:
+        """Writes the children. What the API server refuses is part of the decision."""
+        stream = parse_stream(raw, self._settings)
+        children = self._applier.with_memory(key, await observe_children(self._api, key))
+        decision = reconcile(stream, children, self._now())
+        waits = await self._applier.carry_out(key, children, decision.apply, decision.delete)
+        if waits is None or stream.terminating:
+            return decision
+        return held(stream, children, waits.cause, self._now(), waits.wait)
+
+    async def _publish(self, key: Key, raw: Manifest, decision: Decision) -> None:
+        """Creates the events, then writes the status.
+
+        An event's name depends on the status that it follows. So one that is created again,
+        because the operator died before it wrote the status, is the same event.
+        """
+        stream = parse_metadata(raw)
+        await self._create_events(key, stream, decision)
+        if decision.status_manifest is not None:
+            await self._write_status(key, stream, decision)
         if decision.status is not None:
             self._metrics.show(key, decision.status)
+
+    async def _create_events(self, key: Key, stream: ObservedStream, decision: Decision) -> None:
+        """Creates the events; those that the API server does not take, at the next reconcile."""
         for event in decision.events:
             log.info("%s: %s: %s", key, event.reason, event.note)
-            await self._api.create_event(event_manifest(event, stream, self._now()))
-        return requeue_after
+        new = [event_manifest(event, stream, self._now()) for event in decision.events]
+        unsent = [*self._unsent_events.pop(key, []), *new]
+        for number, manifest in enumerate(unsent):
+            try:
+                await self._api.create_event(manifest)
+            except ApiError as error:
+                log.warning("%s: no event was created: %s", key, error)
+                self._unsent_events[key] = unsent[number:][-_MAX_UNSENT_EVENTS:]
+                return
 
-    async def _write(self, status: Manifest) -> bool:
-        """Writes the status, unless the stream has changed since it was read."""
+    async def _write_status(self, key: Key, stream: ObservedStream, decision: Decision) -> None:
+        """Writes the status; the least of it if the API server refuses the whole."""
+        assert decision.status_manifest is not None
         try:
-            await self._api.apply_status(status)
+            await self._api.apply_status(decision.status_manifest)
         except ApiError as error:
-            if error.code not in (404, 409):  # deleted or changed: reconcile again
+            if error.code in (404, 409):
+                raise StreamChanged("the stream has changed since it was read") from error
+            if not error.refused or decision.status is None:
                 raise
-            return False
-        return True
+            log.error("%s: the API server refused the status: %s", key, error)
+            await self._api.apply_status(least_status(stream, decision.status, error.message))
 
-    async def _apply(self, key: Key, decision: Decision) -> None:
-        for manifest in decision.apply:
-            log.info("%s: apply %s %s", key, manifest["kind"], manifest["metadata"]["name"])
-            await self._api.apply(manifest)
-        for ref in decision.delete:
-            log.info("%s: delete %s %s", key, ref.kind.kind, ref.name)
-            await self._api.delete(ref)
+    async def _report(self, key: Key, raw: Manifest, error: Exception) -> None:
+        """Writes into the status that the stream could not be reconciled."""
+        try:
+            stream = parse_metadata(raw)
+            await self._publish(key, raw, failed(stream, error, self._now()))
+        except Exception as second:
+            log.warning("%s: the status could not be written: %s", key, second)

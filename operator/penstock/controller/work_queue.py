@@ -1,4 +1,4 @@
-"""A work queue: each key is queued at most once, and processed by at most one worker."""
+"""A work queue: each key is queued at most once, and processed by one task at a time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,18 @@ log = logging.getLogger(__name__)
 # One change of a stream causes several events. A key waits this long to collect them.
 _DEBOUNCE_SECONDS = 0.05
 _FIRST_RETRY_SECONDS = 0.5
-_LAST_RETRY_SECONDS = 60.0
+_LAST_RETRY_SECONDS = 30.0
 
 # Reconciles a key once, and returns when to requeue it.
 Reconcile = Callable[[Key], Awaitable[timedelta | None]]
 
 
 class WorkQueue:
-    """Keys to process, now or later. Call all methods from the event loop's thread."""
+    """Keys to process, now or later. Call all methods from the event loop's thread.
+
+    Each key that is due gets a task of its own, so a slow one delays no other, however many are
+    slow. `limit` bounds only how many are processed at once: far more than are ever slow.
+    """
 
     def __init__(self) -> None:
         self._ready: asyncio.Queue[Key] = asyncio.Queue()
@@ -34,51 +38,57 @@ class WorkQueue:
         self._failures: dict[Key, int] = {}
 
     def add(self, key: Key) -> None:
-        """Queues a key. If a worker processes it, it is processed once more afterwards."""
+        """Queues a key. If it is processed now, it is processed once more afterwards.
+
+        A key that failed keeps its back-off: its own writes, and those of others that may have
+        caused the failure, are events too.
+        """
         if key in self._processing:
             self._dirty.add(key)
-        elif key not in self._queued:
+        elif key not in self._queued and key not in self._failures:
             self._schedule(key, _DEBOUNCE_SECONDS)
 
     @asynccontextmanager
-    async def run_workers(self, reconcile: Reconcile, workers: int) -> AsyncIterator[None]:
-        """Runs workers until the block ends. A key that fails delays only itself."""
+    async def run(self, reconcile: Reconcile, limit: int) -> AsyncIterator[None]:
+        """Processes keys until the block ends. A key that fails delays only itself."""
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._run_worker(reconcile)) for _ in range(workers)]
+            task = group.create_task(self._run(reconcile, limit))
             try:
                 yield
             finally:
-                for task in tasks:
-                    task.cancel()
+                task.cancel()
 
-    async def _run_worker(self, reconcile: Reconcile) -> None:
-        while True:
-            key = await self._ready.get()
-            self._queued.discard(key)
-            self._processing.add(key)
-            try:
-                requeue_seconds = await self._process(reconcile, key)
-            finally:
-                self._processing.discard(key)
-            if key in self._dirty:
-                self._dirty.discard(key)
-                self._schedule(key, _DEBOUNCE_SECONDS)
-            elif requeue_seconds is not None:
-                self._schedule(key, requeue_seconds)
+    async def _run(self, reconcile: Reconcile, limit: int) -> None:
+        slots = asyncio.Semaphore(limit)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await slots.acquire()
+                key = await self._ready.get()
+                self._queued.discard(key)
+                self._processing.add(key)
+                task = group.create_task(self._process(reconcile, key))
+                task.add_done_callback(lambda _: slots.release())
 
-    async def _process(self, reconcile: Reconcile, key: Key) -> float | None:
-        """Processes a key once, and returns the seconds until it is due again."""
+    async def _process(self, reconcile: Reconcile, key: Key) -> None:
+        """Processes a key once, and schedules when it is due again."""
         try:
             requeue_after = await reconcile(key)
+            self._failures.pop(key, None)
+            seconds = None if requeue_after is None else _jittered(requeue_after.total_seconds())
         except Exception as error:
             count = self._failures[key] = self._failures.get(key, 0) + 1
-            delay = retry_delay(count)
+            seconds = max(retry_delay(count), getattr(error, "retry_after", None) or 0.0)
             # An expected error gets one line. Any other is a bug and gets its traceback.
             expected = getattr(error, "expected", False)
-            log.warning("%s: %s; retrying in %.1f s", key, error, delay, exc_info=not expected)
-            return delay
-        self._failures.pop(key, None)
-        return None if requeue_after is None else requeue_after.total_seconds()
+            log.warning("%s: %s; retrying in %.1f s", key, error, seconds, exc_info=not expected)
+        finally:
+            self._processing.discard(key)
+            dirty = key in self._dirty
+            self._dirty.discard(key)
+        if dirty and key not in self._failures:
+            seconds = _DEBOUNCE_SECONDS
+        if seconds is not None:
+            self._schedule(key, seconds)
 
     def _schedule(self, key: Key, seconds: float) -> None:
         """Sets the key's only timer, unless it is already set to an earlier time."""
@@ -92,11 +102,13 @@ class WorkQueue:
 
     def _enqueue(self, key: Key) -> None:
         del self._timers[key]
-        if key in self._processing:
-            self._dirty.add(key)
-        elif key not in self._queued:
-            self._queued.add(key)
-            self._ready.put_nowait(key)
+        self._queued.add(key)
+        self._ready.put_nowait(key)
+
+
+def _jittered(seconds: float) -> float:
+    """Up to a tenth later, so that streams that settled together are not due together."""
+    return seconds * random.uniform(1, 1.1)  # noqa: S311 - spreads load, keeps no secret
 
 
 def retry_delay(failures: int) -> float:

@@ -63,6 +63,12 @@ class CheckpointVolume(SpecObject):
             "Default: Retain."
         ),
     )
+    adopt: bool = Field(
+        False,
+        description="Whether to use an existing PersistentVolumeClaim `<name>-checkpoint` that "
+        "Penstock did not create, such as a restored one. It is then deleted with the stream "
+        "under Delete. Default: false.",
+    )
 
 
 class Checkpoint(SpecObject):

@@ -45,6 +45,23 @@ def claim_as_allowed(asked: Manifest, found: Manifest | None) -> Manifest:
     return {**asked, "spec": spec}
 
 
+def without_owner(found: Manifest) -> Manifest:
+    """The claim as it is, but so that it outlives its stream."""
+    labels = objects.labels_of(found)
+    ours = naming.stream_labels("", "")
+    bare = {
+        "apiVersion": objects.CLAIM.api_version,
+        "kind": objects.CLAIM.kind,
+        "metadata": {
+            "name": objects.name_of(found),
+            "namespace": at(found, "metadata", "namespace"),
+            "labels": {name: labels[name] for name in ours if name in labels},
+        },
+        "spec": {"resources": {"requests": {}}},
+    }
+    return claim_as_allowed(bare, found)
+
+
 def _amount(quantity: Any) -> Decimal:
     """A quantity as a number; below zero if it is none."""
     try:

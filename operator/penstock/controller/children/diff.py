@@ -28,12 +28,21 @@ def with_applied_hash(manifest: Manifest) -> Manifest:
     return {**manifest, "metadata": {**meta, "annotations": annotations}}
 
 
-def up_to_date(desired: Manifest, found: Manifest | None) -> bool:
-    """Whether applying the manifest, which has its hash, would change nothing."""
-    if found is None:
+def applied_hash(manifest: Manifest) -> str:
+    """The hash that `with_applied_hash` added; empty if there is none."""
+    return annotations_of(manifest).get(ANNOTATION_APPLIED, "")
+
+
+def up_to_date(desired: Manifest, found: Manifest | None, settled: str | None = None) -> bool:
+    """Whether applying the manifest, which has its hash, would change nothing.
+
+    `settled` is the hash of the manifest that was applied last, if nobody has changed the object
+    since. That is certain, whatever the API server or a webhook made of the manifest. Comparing
+    the fields is not: the server drops empty lists, for example. So it only saves an apply.
+    """
+    if found is None or applied_hash(desired) != applied_hash(found):
         return False
-    hashes = [annotations_of(each).get(ANNOTATION_APPLIED) for each in (desired, found)]
-    return hashes[0] == hashes[1] and contained(desired, found)
+    return settled == applied_hash(desired) or contained(desired, found)
 
 
 def contained(desired: Any, found: Any, *, quantity: bool = False) -> bool:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from penstock.contract import naming
 from penstock.controller import objects
-from penstock.controller.kubernetes_api import KubernetesApi
+from penstock.controller.fields import at
+from penstock.controller.kubernetes_api import ApiError, KubernetesApi
 from penstock.controller.objects import Key, Manifest
+from penstock.controller.observed.cluster_events import ClusterEvent, parse_event
 from penstock.controller.observed.driver_pod import DriverPod
 
 
@@ -25,6 +29,10 @@ class ObservedChildren:
     stateful_set: Manifest | None = None
     config_maps: tuple[Manifest, ...] = ()
     pods: tuple[Manifest, ...] = ()
+    warnings: tuple[ClusterEvent, ...] = ()
+    """What Kubernetes says about the objects that a driver waits for."""
+    settled: Mapping[str, str] = field(default_factory=dict)
+    """By UID: the hash of the applied manifest, for objects that are as the server left them."""
 
     def applied(self) -> tuple[Manifest, ...]:
         """Every object that the operator itself applies."""
@@ -79,7 +87,30 @@ async def observe_children(api: KubernetesApi, key: Key) -> ObservedChildren:
         api.list(objects.CONFIG_MAP, key.namespace, selector),
         api.list(objects.POD, key.namespace, selector),
     )
-    return ObservedChildren(*singles, tuple(config_maps), tuple(pods))
+    children = ObservedChildren(*singles, tuple(config_maps), tuple(pods))
+    warnings = [await _warnings(api, key, uid) for uid in _waited_for(children)]
+    return replace(children, warnings=tuple(itertools.chain.from_iterable(warnings)))
+
+
+def _waited_for(children: ObservedChildren) -> list[str]:
+    """The UIDs of the objects that keep the driver from running, if it does not run."""
+    owner, pod, claim = children.stateful_set, children.driver_pod, children.claim
+    if owner is None or (pod is not None and pod.started):
+        return []
+    found = [objects.uid_of(owner) if pod is None else pod.uid]
+    if claim is not None and at(claim, "status", "phase") == "Pending":
+        found.append(objects.uid_of(claim))
+    return [uid for uid in found if uid]
+
+
+async def _warnings(api: KubernetesApi, key: Key, uid: str) -> list[ClusterEvent]:
+    """The warnings about an object; none if they cannot be read, for they only explain."""
+    about = {"regarding.uid": uid, "type": "Warning"}
+    try:
+        events = await api.list(objects.EVENT, key.namespace, {}, about)
+    except ApiError:
+        return []
+    return [parse_event(each) for each in events]
 
 
 def _component(pod: Manifest) -> str:

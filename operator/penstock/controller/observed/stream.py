@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pydantic import ValidationError
 
+from penstock.api.v1alpha1 import CheckpointVolume
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
@@ -39,11 +40,18 @@ class ObservedStream:
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] | None = None
     """None if the spec cannot be read."""
+    reclaim_policy: str | None = None
+    """What the spec says about the checkpoint, even if the spec is invalid; None if unreadable."""
 
 
 def parse_stream(raw: Manifest, settings: Settings) -> ObservedStream:
     """Parses a stream that was read from the API server."""
     desired, found, warnings = _parse_spec(raw, settings)
+    return replace(parse_metadata(raw), desired=desired, problems=found, warnings=warnings)
+
+
+def parse_metadata(raw: Manifest) -> ObservedStream:
+    """Parses all but the spec, which takes judgement."""
     meta = fields.mapping(raw.get("metadata"))
     return ObservedStream(
         name=objects.name_of(raw),
@@ -55,10 +63,19 @@ def parse_stream(raw: Manifest, settings: Settings) -> ObservedStream:
         status=_parse_status(raw),
         has_status=raw.get("status") is not None,
         status_written=_status_written(raw),
-        desired=desired,
-        problems=found,
-        warnings=warnings,
+        desired=None,
+        reclaim_policy=_reclaim_policy(raw),
     )
+
+
+def _reclaim_policy(raw: Manifest) -> str | None:
+    """The policy of the spec, or its default."""
+    volume = fields.mapping(fields.at(raw, "spec", "checkpoint", "volume"))
+    try:
+        field = {"reclaimPolicy": volume["reclaimPolicy"]} if "reclaimPolicy" in volume else {}
+        return CheckpointVolume.model_validate(field).reclaim_policy
+    except ValidationError:
+        return None
 
 
 def _parse_spec(

@@ -2,74 +2,156 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
-from penstock.api.v1alpha1.status import Condition
+from penstock.api.v1alpha1.status import Condition, StreamStatus
 from penstock.controller.observed.stream import ObservedStream
+from penstock.controller.status.not_applied import NotApplied
 from penstock.controller.status.stream_state import Assessment
 from penstock.validation.problems import Problem
 
 # The API accepts 32768 bytes in a condition's message, which is more than anyone reads.
 _MAX_MESSAGE_CHARACTERS = 4096
+# How long Kubernetes may refuse to run a driver before someone should look: as with Deployments.
+_FAILED = "ReconcileFailed"
+_NOT_STALLED = ("NotStalled", "The stream needs no action from you")
+_KINDS = ("Ready", "Reconciling", "Stalled", "Warning")
+# Until then a failure to reconcile is taken for a hiccup of the API server.
+_UNKNOWN_AFTER = timedelta(minutes=1)
+PROGRESS_DEADLINE = timedelta(minutes=10)
 
 _Status = Literal["True", "False", "Unknown"]
 
 
 def build_conditions(
-    stream: ObservedStream, assessment: Assessment, now: datetime
+    stream: ObservedStream, assessment: Assessment, warnings: tuple[Problem, ...], now: datetime
 ) -> list[Condition]:
     """Ready, Reconciling and Stalled in the sense of kstatus, which ignores Warning.
 
-    At most one of Reconciling and Stalled is True.
+    Ready says whether the query runs. Reconciling and Stalled say whether the newest spec is
+    applied: of these two at most one is True, and Stalled may be True while Ready is.
     """
+    stalled = _stalled(stream, assessment, now)
     return [
-        _condition(stream, now, kind, *content)
+        _condition(stream, now, kind, *content, not_applied=assessment.not_applied is not None)
         for kind, content in {
             "Ready": _ready(assessment),
-            "Reconciling": _reconciling(assessment),
-            "Stalled": _stalled(assessment),
-            "Warning": _warning(stream.warnings),
+            "Reconciling": _reconciling(assessment, stalled=stalled[0] == "True"),
+            "Stalled": stalled,
+            "Warning": _warning(stream.warnings, warnings),
         }.items()
     ]
 
 
+def failed_conditions(stream: ObservedStream, message: str, now: datetime) -> list[Condition]:
+    """The conditions of a stream that the operator could not reconcile.
+
+    What was known stays. After a minute, whether the stream is Ready is no longer known.
+    """
+    before = {each.type: each for each in stream.status.conditions}
+    reconciling, stalled = before.get("Reconciling"), before.get("Stalled")
+    since = now
+    if reconciling is not None and reconciling.reason == _FAILED:
+        since = reconciling.last_transition_time
+    found: dict[str, Condition] = {}
+
+    def put(kind: str, status: _Status) -> None:
+        content = (_FAILED, message) if status != "False" or kind == "Reconciling" else _NOT_STALLED
+        found[kind] = _condition(stream, now, kind, status, *content, not_applied=True)
+
+    was_stalled = stalled is not None and stalled.status == "True"
+    put("Reconciling", "False" if was_stalled or now - since >= PROGRESS_DEADLINE else "True")
+    if not was_stalled or (stalled is not None and stalled.reason == _FAILED):
+        put("Stalled", "False" if found["Reconciling"].status == "True" else "True")
+    if "Ready" not in before or now - since >= _UNKNOWN_AFTER:
+        put("Ready", "Unknown")
+    if "Warning" not in before:
+        put("Warning", "Unknown")
+    return [found.get(kind) or before[kind] for kind in _KINDS]
+
+
+def not_ready_since(status: StreamStatus) -> datetime | None:
+    """Since when a status is not Ready; None if it is, or if it is not known."""
+    ready = find_condition(status, "Ready")
+    return None if ready is None or ready.status == "True" else ready.last_transition_time
+
+
+def find_condition(status: StreamStatus, kind: str) -> Condition | None:
+    """The condition of this type."""
+    return next((each for each in status.conditions if each.type == kind), None)
+
+
 def _ready(assessment: Assessment) -> tuple[_Status, str, str]:
-    return ("True" if assessment.ready else "False"), assessment.reason, assessment.message
+    if not assessment.ready:
+        return "False", assessment.reason, assessment.message
+    if assessment.not_applied is None:
+        return "True", assessment.reason, assessment.message
+    where = "Reconciling" if assessment.not_applied.retried else "Stalled"
+    message = f"{assessment.message}. The newest spec is not applied completely: see {where}"
+    return "True", assessment.reason, message
 
 
-def _reconciling(assessment: Assessment) -> tuple[_Status, str, str]:
+def _reconciling(assessment: Assessment, *, stalled: bool) -> tuple[_Status, str, str]:
+    if stalled:
+        return "False", "Stalled", "The stream is stalled: the condition Stalled says why"
+    if assessment.not_applied is not None:
+        return "True", assessment.not_applied.reason, assessment.not_applied.message
     if assessment.ready:
         return "False", "UpToDate", "The stream runs as its spec says"
-    if assessment.stalled:
-        return "False", "Stalled", "The stream is stalled: the condition Stalled says why"
     return "True", assessment.reason, assessment.message
 
 
-def _stalled(assessment: Assessment) -> tuple[_Status, str, str]:
+def _stalled(
+    stream: ObservedStream, assessment: Assessment, now: datetime
+) -> tuple[_Status, str, str]:
+    cause: Assessment | NotApplied = assessment.not_applied or assessment
     if assessment.stalled:
-        return "True", assessment.reason, assessment.message
-    return "False", "NotStalled", "The stream needs no action from you"
+        return "True", cause.reason, cause.message
+    if _is_overdue(stream, assessment, now):
+        minutes = int(PROGRESS_DEADLINE.total_seconds() // 60)
+        return "True", cause.reason, f"For more than {minutes} minutes: {cause.message}"
+    return "False", *_NOT_STALLED
 
 
-def _warning(warnings: tuple[Problem, ...] | None) -> tuple[_Status, str, str]:
+def _is_overdue(stream: ObservedStream, assessment: Assessment, now: datetime) -> bool:
+    """Whether what Kubernetes, or the API server, refuses has lasted for too long."""
+    since = assessment.not_applied.since if assessment.not_applied else None
+    if since is None and not assessment.ready and (assessment.blocked or assessment.not_applied):
+        since = not_ready_since(stream.status)
+    return since is not None and now - since >= PROGRESS_DEADLINE
+
+
+def _warning(
+    in_spec: tuple[Problem, ...] | None, observed: tuple[Problem, ...]
+) -> tuple[_Status, str, str]:
     """What runs, but probably not as intended."""
-    if warnings is None:
+    if in_spec is None and not observed:
         return "Unknown", "InvalidSpec", "The spec cannot be read, so it was not checked"
+    warnings = (*observed, *(in_spec or ()))
     if not warnings:
         return "False", "NoWarnings", "Nothing in the spec calls for a warning"
     return "True", warnings[0].reason, "; ".join(each.message for each in warnings)
 
 
 def _condition(
-    stream: ObservedStream, now: datetime, kind: str, status: _Status, reason: str, message: str
+    stream: ObservedStream,
+    now: datetime,
+    kind: str,
+    status: _Status,
+    reason: str,
+    message: str,
+    *,
+    not_applied: bool,
 ) -> Condition:
-    last = next((each for each in stream.status.conditions if each.type == kind), None)
+    last = find_condition(stream.status, kind)
     changed = last is None or last.status != status
+    # The Ready of a spec that is not applied is about the one before: `kubectl wait` then waits.
+    still = last is not None and kind == "Ready" and status == "True" and not_applied
     return Condition(
         type=kind,
         status=status,
-        observed_generation=stream.generation,
+        observed_generation=last.observed_generation if last and still else stream.generation,
         last_transition_time=now if last is None or changed else last.last_transition_time,
         reason=reason,
         message=message[:_MAX_MESSAGE_CHARACTERS],

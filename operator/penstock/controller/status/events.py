@@ -15,6 +15,8 @@ from penstock.controller.observed.stream import ObservedStream
 
 # The API accepts 1024 bytes.
 _MAX_NOTE_CHARACTERS = 1000
+# The parts of a status whose changes cause events.
+_BEFORE = {"conditions", "restarts", "last_repair"}
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,8 @@ class StreamEvent:
 def stream_events(before: StreamStatus, after: StreamStatus) -> tuple[StreamEvent, ...]:
     """The events for the change from one status to another."""
     found = _restarts(before, after)
-    if _holds(after, "Stalled"):
-        if _is_new(before, after, "Stalled"):
-            found.append(_from_condition("Warning", after, "Stalled"))
+    if _is_new(before, after, "Stalled"):
+        found.append(_from_condition("Warning", after, "Stalled"))
     elif _holds(after, "Ready") != _holds(before, "Ready") and not found:
         found.append(_from_condition("Normal", after, "Ready"))
     if _is_new(before, after, "Warning"):
@@ -49,8 +50,13 @@ def checkpoint_found(claim: str) -> StreamEvent:
 
 
 def event_manifest(event: StreamEvent, stream: ObservedStream, now: datetime) -> Manifest:
-    """The Event object. Its name is a hash of its content, so the same event is created once."""
-    text = "/".join((stream.uid, event.reason, event.note, now.isoformat()))
+    """The Event object.
+
+    Its name is a hash of its content and of the status that it follows. So it is created once,
+    however often the operator repeats the change that caused it.
+    """
+    before = stream.status.model_dump_json(include=_BEFORE)
+    text = "/".join((stream.uid, event.reason, event.note, before))
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return {
         "apiVersion": EVENT.api_version,

@@ -2,87 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from penstock.api.v1alpha1.status import LastFailure, StreamState
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.controller import objects
+from penstock.controller.fields import at
 from penstock.controller.observed.children import ObservedChildren
-from penstock.controller.observed.driver_pod import DriverPod, waiting_reason
-from penstock.validation.problems import Problem
+from penstock.controller.observed.cluster_events import newest
+from penstock.controller.observed.driver_pod import DriverPod, WaitingReason, waiting_reason
+from penstock.controller.status.not_applied import NotApplied
+
+# The kubelet confirms a pod's end within seconds. One that takes longer has a node that is away.
+_TERMINATION_SLACK = timedelta(seconds=30)
+# What the clocks of the cluster's components may differ by.
+_CLOCK_SLACK = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """The stream's state, and the reason and message of the condition that matters most."""
+    """What runs of a stream, and whether that is what its spec says."""
 
     state: StreamState
     reason: str
     message: str
+    blocked: bool = False
+    """Whether Kubernetes says why the driver or its executors cannot run."""
+    not_applied: NotApplied | None = None
+    """Why the current spec is not applied; None if it is."""
 
     @property
     def ready(self) -> bool:
-        """Whether the query of the current spec runs, or has finished its work."""
+        """Whether the query runs, or has finished its work; perhaps with a previous spec."""
         return self.state in (StreamState.RUNNING, StreamState.COMPLETED)
 
     @property
     def stalled(self) -> bool:
-        """Whether the stream makes no progress until someone acts."""
-        return self.state is StreamState.STALLED
+        """Whether someone must act before the stream does what its spec says."""
+        refused = self.not_applied is not None and not self.not_applied.retried
+        return refused or self.state is StreamState.STALLED
 
 
-def assess_invalid_spec(problems: Sequence[Problem], children: ObservedChildren) -> Assessment:
-    """The spec cannot run. A stream that ran before keeps running: an edit must not stop it."""
-    message = "; ".join(each.message for each in problems)
-    if children.stateful_set is not None:
-        message += ". The last valid spec keeps running"
-    return Assessment(StreamState.STALLED, problems[0].reason, message)
+def without_apply(driver: Assessment | None, cause: NotApplied) -> Assessment:
+    """The assessment of a stream whose spec is not applied: what runs decides, if anything does."""
+    if driver is not None:
+        return replace(driver, not_applied=cause)
+    state = StreamState.PENDING if cause.retried else StreamState.STALLED
+    return Assessment(state, cause.reason, cause.message, not_applied=cause)
 
 
-def assess_missing_checkpoint(name: str) -> Assessment:
-    """Epochs were committed, and the volume that held them is gone."""
-    claim = naming.checkpoint_claim_name(name)
-    return Assessment(
-        StreamState.STALLED,
-        "CheckpointMissing",
-        f"The PersistentVolumeClaim {claim} with the stream's checkpoint is gone. Restore it "
-        f"under that name, or delete the stream and apply it again to start from startingOffsets",
-    )
+@dataclass(frozen=True)
+class Before:
+    """What the previous status says that the assessment depends on."""
 
-
-def assess_previous_objects(names: Sequence[str]) -> Assessment:
-    """Kubernetes still removes the objects of a deleted stream of the same name."""
-    return Assessment(
-        StreamState.PENDING,
-        "WaitingForDeletion",
-        f"Kubernetes still removes objects of a deleted stream of this name: {', '.join(names)}",
-    )
-
-
-def assess_refused_object(message: str) -> Assessment:
-    """The API server refused one of the stream's objects: a quota, a policy or a limit."""
-    return Assessment(
-        StreamState.STALLED,
-        "ApplyRefused",
-        f"The API server refused an object of the stream. The operator retries, and what ran "
-        f"before keeps running: {message}",
-    )
+    spec_hash: str | None = None
+    """The spec of the last driver pod; None if there was none."""
+    not_ready_since: datetime | None = None
+    """Since when the stream is not Ready; None if it was Ready, or never observed."""
 
 
 def assess_driver(
-    name: str, spec_hash: str, children: ObservedChildren, *, restarting: bool
+    name: str, spec_hash: str, children: ObservedChildren, before: Before, now: datetime
 ) -> Assessment:
-    """The state of a stream with a valid spec, from its driver."""
+    """The state of a stream from its driver, which should run the spec with this hash."""
     pod = children.driver_pod
     if pod is None:
-        return Assessment(
-            StreamState.RESTARTING if restarting else StreamState.PENDING,
-            "NoDriverPod",
-            f"The StatefulSet {naming.driver_name(name)} has no pod yet. If this lasts, run "
-            f"`kubectl describe` on it",
-        )
+        return _no_pod(name, spec_hash, children, before, now)
+    due = pod.termination_due
+    if due is not None and now > due + _TERMINATION_SLACK:
+        return _stuck(pod)
     if pod.spec_hash != spec_hash:
         return Assessment(
             StreamState.STARTING,
@@ -94,27 +84,90 @@ def assess_driver(
             StreamState.RESTARTING, "DriverStopping", f"The pod {pod.name} is being replaced"
         )
     if not pod.started:
-        return _not_started(pod)
+        return _not_started(pod, children)
     report = pod.report
     if report is None or report.spec_hash != spec_hash:
         return Assessment(StreamState.STARTING, "DriverStarting", "The driver is starting")
     return _started(pod, report, children)
 
 
-def _not_started(pod: DriverPod) -> Assessment:
+def _no_pod(
+    name: str, spec_hash: str, children: ObservedChildren, before: Before, now: datetime
+) -> Assessment:
+    owner = naming.driver_name(name)
+    since = (before.not_ready_since or now) - _CLOCK_SLACK
+    refusal = newest(children.warnings, objects.uid_of(children.stateful_set or {}), since)
+    restarting = before.spec_hash == spec_hash
+    state = StreamState.RESTARTING if restarting else StreamState.PENDING
+    if refusal is not None:
+        message = f"The StatefulSet {owner} cannot create its pod: {refusal.message}"
+        return Assessment(state, refusal.reason, message, blocked=True)
+    if before.spec_hash is not None and not restarting:
+        return Assessment(
+            StreamState.STARTING, "RollingOut", "The pod with the new spec is about to be created"
+        )
+    return Assessment(
+        state,
+        "NoDriverPod",
+        f"The StatefulSet {owner} has no pod yet. If this lasts, run `kubectl describe` on it",
+    )
+
+
+def _stuck(pod: DriverPod) -> Assessment:
+    """Its node does not confirm the pod's end, so Kubernetes creates no other pod."""
+    node = pod.node or "(unknown)"
+    cause = f" ({pod.termination_cause})" if pod.termination_cause else ""
+    return Assessment(
+        StreamState.RESTARTING,
+        "DriverNodeUnreachable",
+        f"The pod {pod.name} should have ended{cause}, and its node {node} does not confirm it. "
+        f"Kubernetes starts no other driver until then. Repair the node; or, if it is gone for "
+        f"good, run `kubectl delete node {node}`, and Kubernetes removes the pod",
+        blocked=True,
+    )
+
+
+def _not_started(pod: DriverPod, children: ObservedChildren) -> Assessment:
     """The driver's container does not run: not yet, or not any more."""
-    failure, waiting = pod.failure, pod.waiting_reason
+    failure, waiting = pod.failure, _why_waiting(pod, children)
     if failure is not None and failure.permanent:
         return _stalled(failure)
-    if failure is not None:
+    if failure is not None and (waiting is None or waiting.reason == "CrashLoopBackOff"):
         return Assessment(
             StreamState.RESTARTING,
             waiting.reason if waiting else "DriverRestarting",
             f"The driver exited and Kubernetes restarts it: {failure.message}",
         )
     if waiting is not None:
-        return Assessment(StreamState.PENDING, waiting.reason, f"Pod {pod.name}: {waiting.message}")
+        return Assessment(
+            StreamState.RESTARTING if failure else StreamState.PENDING,
+            waiting.reason,
+            f"Pod {pod.name}: {waiting.message}",
+            blocked=True,
+        )
     return Assessment(StreamState.PENDING, "DriverStarting", f"The pod {pod.name} is starting")
+
+
+def _why_waiting(pod: DriverPod, children: ObservedChildren) -> WaitingReason | None:
+    """Why the pod waits: in its status, or in the warnings about it and about its volume."""
+    waiting = pod.waiting_reason
+    if waiting is None:
+        warning = newest(children.warnings, pod.uid, pod.not_ready_since - _CLOCK_SLACK)
+        waiting = WaitingReason(warning.reason, warning.message) if warning else None
+    claim = children.claim
+    if claim is None or at(claim, "status", "phase") not in ("Pending", "Lost"):
+        return waiting
+    about_claim = newest(children.warnings, objects.uid_of(claim))
+    if at(claim, "status", "phase") == "Lost":
+        words = "its volume is gone"
+    elif about_claim is not None:
+        words = f"{about_claim.reason}: {about_claim.message}"
+    else:
+        return waiting
+    words = f"PersistentVolumeClaim {objects.name_of(claim)}: {words}"
+    if waiting is None:
+        return WaitingReason(about_claim.reason if about_claim else "ClaimLost", words)
+    return WaitingReason(waiting.reason, f"{waiting.message}; {words}")
 
 
 def _started(pod: DriverPod, report: DriverReport, children: ObservedChildren) -> Assessment:
@@ -154,16 +207,20 @@ def _running(pod: DriverPod, report: DriverReport) -> Assessment:
         message = report.message or "The query runs and has not committed its first epoch yet"
         return Assessment(StreamState.STARTING, "WaitingForFirstEpoch", message)
     if not pod.ready:
-        message = report.message or f"The pod {pod.name} is not ready"
-        return Assessment(StreamState.STARTING, "DriverNotReady", message)
+        return _not_ready(pod, report.message)
     message = report.message or "The query runs and commits epochs"
     return Assessment(StreamState.RUNNING, "Running", message)
 
 
+def _not_ready(pod: DriverPod, reported: str) -> Assessment:
+    words = f": {pod.not_ready_message}" if pod.not_ready_message else ""
+    message = reported or f"The pod {pod.name} is not ready{words}"
+    return Assessment(StreamState.STARTING, "DriverNotReady", message)
+
+
 def _completed(pod: DriverPod) -> Assessment:
     if not pod.ready:
-        message = f"The pod {pod.name} is not ready"
-        return Assessment(StreamState.STARTING, "DriverNotReady", message)
+        return _not_ready(pod, "")
     return Assessment(
         StreamState.COMPLETED,
         "Completed",
@@ -174,13 +231,14 @@ def _completed(pod: DriverPod) -> Assessment:
 def _waiting_for_cores(report: DriverReport, children: ObservedChildren) -> Assessment:
     """Cores are missing; the message quotes the scheduler or the kubelet where they say why."""
     message = report.message or "The query needs a core for each partition"
+    blocked = False
     for pod in children.executor_pods:
         waiting = waiting_reason(pod)
         if waiting is not None:
-            name = objects.name_of(pod)
+            name, blocked = objects.name_of(pod), True
             message += f"; pod {name}: {waiting.reason}: {waiting.message}"
             break  # the other pods say the same
-    return Assessment(StreamState.WAITING_FOR_CORES, "WaitingForCores", message)
+    return Assessment(StreamState.WAITING_FOR_CORES, "WaitingForCores", message, blocked=blocked)
 
 
 def _stalled(failure: LastFailure | None) -> Assessment:

@@ -12,11 +12,13 @@ from penstock.controller.objects import Manifest
 from penstock.controller.observed.driver_pod import DriverPod
 from penstock.controller.observed.stream import ObservedStream
 from penstock.controller.status import effective, restarts
-from penstock.controller.status.conditions import build_conditions
+from penstock.controller.status.conditions import build_conditions, failed_conditions
 from penstock.controller.status.stream_state import Assessment
+from penstock.validation.problems import Problem
 
 _NUMBERS = ("epoch", "lag", "committed_offsets", "committed_offsets_omitted")
 # A change of numbers alone is written at most this often. Prometheus has them sooner.
+_MAX_MESSAGE_CHARACTERS = 4096
 NUMBERS_INTERVAL = timedelta(seconds=10)
 
 
@@ -30,11 +32,15 @@ class StatusUpdate:
 
 
 def plan_status(
-    stream: ObservedStream, assessment: Assessment, pod: DriverPod | None, now: datetime
+    stream: ObservedStream,
+    assessment: Assessment,
+    pod: DriverPod | None,
+    now: datetime,
+    warnings: tuple[Problem, ...] = (),
 ) -> StatusUpdate:
     """The status that follows from the assessment; unchanged where only numbers moved just now."""
     before = stream.status
-    status = _status(stream, assessment, pod, now)
+    status = _status(stream, assessment, pod, now, warnings)
     same_numbers = status.model_copy(update={name: getattr(before, name) for name in _NUMBERS})
     wait = _until_numbers(stream, now)
     if same_numbers == before and status != before and wait > timedelta(0):
@@ -57,8 +63,36 @@ def status_manifest(stream: ObservedStream, status: StreamStatus) -> Manifest:
     }
 
 
+def failed_status(stream: ObservedStream, message: str, now: datetime) -> StreamStatus:
+    """The previous status, with conditions that say why the stream could not be reconciled."""
+    return stream.status.model_copy(update={"conditions": failed_conditions(stream, message, now)})
+
+
+def least_status(stream: ObservedStream, status: StreamStatus, refusal: str) -> Manifest:
+    """The manifest of the previous status with the new conditions, for one that was refused."""
+    warning = f"The API server refused a part of the status: {refusal}"[:_MAX_MESSAGE_CHARACTERS]
+    conditions = [
+        each.model_copy(update={"status": "True", "reason": "StatusRefused", "message": warning})
+        if each.type == "Warning"
+        else each
+        for each in status.conditions
+    ]
+    least = stream.status.model_copy(
+        update={
+            "observed_generation": status.observed_generation,
+            "state": status.state,
+            "conditions": conditions,
+        }
+    )
+    return status_manifest(stream, least)
+
+
 def _status(
-    stream: ObservedStream, assessment: Assessment, pod: DriverPod | None, now: datetime
+    stream: ObservedStream,
+    assessment: Assessment,
+    pod: DriverPod | None,
+    now: datetime,
+    warnings: tuple[Problem, ...],
 ) -> StreamStatus:
     before = stream.status
     history = restarts.update_history(before, pod)
@@ -68,7 +102,7 @@ def _status(
     return StreamStatus(
         observed_generation=stream.generation,
         state=assessment.state,
-        conditions=build_conditions(stream, assessment, now),
+        conditions=build_conditions(stream, assessment, warnings, now),
         mode=effective.mode(before, stream.desired),
         partitions=_latest(report.partitions if report else None, before.partitions),
         executors=report.registered_executors if report else None,

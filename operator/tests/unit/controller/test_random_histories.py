@@ -12,9 +12,10 @@ from penstock.api.v1alpha1.status import LastFailure, Restarts, StreamState
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller import objects
+from penstock.controller.kubernetes_api import ApiError
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
-from testkit.controller.fake_kubernetes_api import Killed
+from testkit.controller.fake_kubernetes_api import Killed, drop_empty
 
 GOOD = st.sampled_from(
     [
@@ -24,11 +25,16 @@ GOOD = st.sampled_from(
         {"checkpoint": {"volume": {"size": "3Gi"}}},
         {"checkpoint": {"volume": {"reclaimPolicy": "Delete"}}},
         {"image": "another:image"},
+        {"driver": {"podTemplate": {"spec": {"tolerations": [], "nodeSelector": {}}}}},
     ]
 )
 BAD = st.sampled_from(
     [samples.AGGREGATE, {"trigger": {"continuous": {"checkpointInterval": "soon"}}}]
 )
+KINDS = [
+    "ServiceAccount", "RoleBinding", "ConfigMap", "PersistentVolumeClaim", "StatefulSet", "Event",
+    "ContinuousStream",
+]  # fmt: skip
 STATES = st.sampled_from(list(QueryState))
 
 
@@ -64,13 +70,51 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def operator_reconciles(self) -> None:
-        """Ready is only True while a pod with the current spec exists."""
+        """Ready is only True while a pod with the last applied spec exists."""
         self.cluster.reconcile()
-        if self.cluster.condition("Ready").status == "True":
+        if not self.cluster.stream.get("status"):
+            return  # the API server refused it
+        conditions = {each.type: each.status for each in self.cluster.status.conditions}
+        assert (conditions["Stalled"], conditions["Reconciling"]) != ("True", "True")
+        if conditions["Ready"] == "True":
             driver = self.cluster.api.one(objects.STATEFUL_SET, "flags-driver")
             desired = objects.annotations_of(driver["spec"]["template"])
-            assert self.good
             assert self.cluster.running_hash == desired[naming.ANNOTATION_SPEC_HASH]
+        if not self.good:
+            assert conditions["Stalled"] == "True" or conditions["Reconciling"] == "True"
+
+    @rule(kind=st.sampled_from(KINDS), code=st.sampled_from([0, 403, 409, 422, 429, 500]))
+    def the_api_server_refuses(self, kind: str, code: int) -> None:
+        error = ApiError(code, "Refused", "no", retry_after=5 if code == 429 else None)
+        self.cluster.api.refuse = lambda each: error if each["kind"] == kind else None
+
+    @rule()
+    def the_api_server_recovers(self) -> None:
+        self.cluster.api.refuse = lambda _: None
+
+    @rule()
+    def the_api_server_drops_empty_values(self) -> None:
+        self.cluster.api.mutate = drop_empty
+
+    @rule()
+    def the_status_is_lost(self) -> None:
+        """As after a restore from a backup. The operator counts anew."""
+        stream = self.cluster.stream
+        stream.pop("status", None)
+        self.cluster.api.put(stream)
+        self.seen = Restarts()
+
+    @rule()
+    @precondition(lambda self: self.cluster.pod is not None and "status" in self.cluster.pod)
+    def the_node_reboots(self) -> None:
+        end = {"exitCode": 137, "reason": "ContainerStatusUnknown", "finishedAt": None}
+        self.cluster.put_pod(
+            containerStatuses=[
+                samples.container(
+                    restartCount=1, state={"running": {}}, lastState={"terminated": end}
+                )
+            ]
+        )
 
     @rule(number=st.integers(1, 6), side=st.sampled_from(["before", "after"]))
     def operator_dies(self, number: int, side: str) -> None:
@@ -124,16 +168,21 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def everything_settles(self) -> None:
         """A valid stream always converges, and is then not written again."""
+        self.cluster.api.refuse = lambda _: None
+        self.cluster.clock.advance(600)
         self.cluster.settle()
         assert self.cluster.reconcile() == []
-        if not self.good:
-            assert self.cluster.state == StreamState.STALLED
+        assert (self.cluster.condition("Stalled").status == "True") == (
+            not self.good or self.cluster.state == StreamState.STALLED
+        )
         assert (self.cluster.condition("Ready").status == "True") == (
             self.cluster.state in (StreamState.RUNNING, StreamState.COMPLETED)
         )
 
     def teardown(self) -> None:
         """After any history, a valid spec with a working driver becomes Ready."""
+        self.cluster.api.refuse = lambda _: None
+        self.cluster.clock.advance(600)
         self.cluster.apply()
         self.cluster.settle()
         pod = self.cluster.pod

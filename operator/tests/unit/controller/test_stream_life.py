@@ -120,6 +120,11 @@ def test_an_edit_replaces_the_driver_and_removes_the_old_config_map(cluster: Fak
     cluster.reconcile()
     assert cluster.condition("Ready").status == "False"
     assert cluster.condition("Ready").reason == "RollingOut"
+    cluster.step()
+    assert cluster.pod is None
+    cluster.reconcile()
+    assert cluster.condition("Ready").reason == "RollingOut"
+    assert cluster.state == StreamState.STARTING
     cluster.settle()
     assert cluster.running_hash != before
     assert cluster.state == StreamState.RUNNING
@@ -184,8 +189,11 @@ def test_an_invalid_edit_does_not_disturb_the_running_stream(cluster: FakeCluste
     cluster.settle()
     assert cluster.children() == before
     assert len(cluster.drivers_started) == 1
-    assert cluster.condition("Stalled").status == "True"
-    assert "keeps running" in cluster.condition("Stalled").message
+    stalled, ready = cluster.condition("Stalled"), cluster.condition("Ready")
+    assert (stalled.status, ready.status, cluster.state) == ("True", "True", "Running")
+    assert "keeps running" in stalled.message
+    # So `kubectl wait --for=condition=Ready` does not take the bad edit for applied.
+    assert ready.observed_generation < stalled.observed_generation
     cluster.apply()
     cluster.settle()
     assert cluster.state == StreamState.RUNNING

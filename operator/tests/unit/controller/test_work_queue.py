@@ -29,7 +29,7 @@ async def test_many_events_of_one_stream_cause_one_reconcile() -> None:
         if B in keys:
             both.set()
 
-    async with queue.run_workers(reconcile, 1):
+    async with queue.run(reconcile, 1):
         for _ in range(100):
             queue.add(A)
         queue.add(B)
@@ -53,7 +53,7 @@ async def test_an_event_during_a_reconcile_causes_another_one_and_never_two_at_o
         if total == 2:
             twice.set()
 
-    async with queue.run_workers(reconcile, 4):
+    async with queue.run(reconcile, 4):
         queue.add(A)
         await started.wait()
         queue.add(A)
@@ -73,7 +73,7 @@ async def test_a_slow_stream_delays_no_other() -> None:
         else:
             other.set()
 
-    async with queue.run_workers(reconcile, 2):
+    async with queue.run(reconcile, 2):
         queue.add(A)
         queue.add(B)
         await other.wait()
@@ -94,7 +94,7 @@ async def test_a_failed_reconcile_is_retried_and_affects_no_other_stream(
         if keys.count(A) >= 3:
             succeeded.set()
 
-    async with queue.run_workers(reconcile, 1):
+    async with queue.run(reconcile, 1):
         queue.add(A)
         queue.add(B)
         await succeeded.wait()
@@ -115,7 +115,7 @@ async def test_a_reconcile_may_ask_for_a_requeue() -> None:
             return None
         return timedelta(milliseconds=1)
 
-    async with queue.run_workers(reconcile, 1):
+    async with queue.run(reconcile, 1):
         queue.add(A)
         await enough.wait()
 
@@ -131,7 +131,7 @@ async def test_an_event_does_not_wait_for_a_later_requeue() -> None:
         (first if total == 1 else second).set()
         return timedelta(hours=1)
 
-    async with queue.run_workers(reconcile, 1):
+    async with queue.run(reconcile, 1):
         queue.add(A)
         await first.wait()
         queue.add(A)

@@ -10,7 +10,8 @@ from penstock.api.v1alpha1.status import LastFailure
 from penstock.contract.driver_report import QueryState
 from penstock.controller.objects import Manifest
 from penstock.controller.observed.children import ObservedChildren
-from penstock.controller.status.stream_state import Assessment, assess_driver
+from penstock.controller.observed.cluster_events import ClusterEvent, parse_event
+from penstock.controller.status.stream_state import Assessment, Before, assess_driver
 from testkit.controller import samples
 
 HASH = "0123456789"
@@ -31,10 +32,10 @@ UNSCHEDULABLE: dict[str, Any] = {
 }
 
 
-def assess(pod: Manifest | None, *executors: Manifest, restarting: bool = False) -> Assessment:
+def assess(pod: Manifest | None, *executors: Manifest, before: Before | None = None) -> Assessment:
     pods = (*executors, *([pod] if pod else []))
     children = ObservedChildren(stateful_set=samples.stateful_set(), pods=pods)
-    return assess_driver(samples.NAME, HASH, children, restarting=restarting)
+    return assess_driver(samples.NAME, HASH, children, before or Before(), samples.T0)
 
 
 def pod(report: Any = None, **status: Any) -> Manifest:
@@ -105,7 +106,7 @@ def test_each_case_has_its_state_and_reason(
 
 
 def test_a_stream_that_ran_before_is_restarting_when_its_pod_is_missing() -> None:
-    assert assess(None, restarting=True).state == "Restarting"
+    assert assess(None, before=Before(spec_hash=HASH)).state == "Restarting"
 
 
 def test_a_terminating_pod_is_not_ready_whatever_it_reports() -> None:
@@ -159,3 +160,91 @@ def test_a_query_that_waits_for_its_source_is_not_called_restarted() -> None:
     failed = report(QueryState.RESTARTING, last_failure=BROKER, committed=False)
     assert "waits for its source" in assess(pod(left_running)).message
     assert "restarted from its checkpoint" in assess(pod(failed)).message
+
+
+def event(uid: str, note: str, **more: Any) -> ClusterEvent:
+    raw = {
+        "regarding": {"uid": uid},
+        "reason": "FailedCreate",
+        "note": note,
+        "deprecatedLastTimestamp": "2026-11-21T00:00:00Z",
+        **more,
+    }
+    return parse_event(raw)
+
+
+QUOTA = 'pods "flags-driver-0" is forbidden: exceeded quota: small'
+
+
+def test_a_pod_that_cannot_be_created_is_explained_by_the_stateful_sets_events() -> None:
+    """A quota or Pod Security refuses it, and no object's status says so."""
+    old = event("set-1", "old", deprecatedLastTimestamp="2026-11-20T00:00:00Z")
+    other = event("another", "other")
+    children = ObservedChildren(
+        stateful_set=samples.stateful_set(), warnings=(old, event("set-1", QUOTA), other)
+    )
+    found = assess_driver(samples.NAME, HASH, children, Before(), samples.T0)
+    assert (found.state, found.reason, found.blocked) == ("Pending", "FailedCreate", True)
+    assert QUOTA in found.message
+
+
+def test_events_from_before_the_stream_stopped_explain_nothing() -> None:
+    old = event("set-1", QUOTA, deprecatedLastTimestamp="2026-11-20T23:59:00Z")
+    children = ObservedChildren(stateful_set=samples.stateful_set(), warnings=(old,))
+    found = assess_driver(samples.NAME, HASH, children, Before(HASH), samples.T0)
+    assert found.reason == "NoDriverPod"
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Lost"])
+def test_a_claim_without_a_volume_is_explained(phase: str) -> None:
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "flags-checkpoint", "uid": "claim-1"},
+        "status": {"phase": phase},
+    }
+    why = event("claim-1", "no such class", reason="ProvisioningFailed")
+    waits = pod(**UNSCHEDULABLE)
+    children = ObservedChildren(
+        stateful_set=samples.stateful_set(), claim=claim, pods=(waits,), warnings=(why,)
+    )
+    found = assess_driver(samples.NAME, HASH, children, Before(), samples.T0)
+    assert (found.reason, found.blocked) == ("Unschedulable", True)
+    assert SCHEDULER in found.message
+    assert ("ProvisioningFailed: no such class" in found.message) == (phase == "Pending")
+    assert ("its volume is gone" in found.message) == (phase == "Lost")
+
+
+def test_a_pod_that_only_its_events_explain() -> None:
+    """A volume that cannot be mounted leaves the pod in ContainerCreating for ever."""
+    waits = pod(**waiting("ContainerCreating"))
+    why = event("pod-1", "timed out waiting for the volume", reason="FailedMount")
+    children = ObservedChildren(stateful_set=samples.stateful_set(), pods=(waits,), warnings=(why,))
+    found = assess_driver(samples.NAME, HASH, children, Before(), samples.T0)
+    assert (found.reason, found.blocked) == ("FailedMount", True)
+    assert "timed out waiting" in found.message
+
+
+@pytest.mark.parametrize("spec_hash", [HASH, "another"])
+def test_a_pod_whose_node_does_not_confirm_its_end_names_node_and_remedy(spec_hash: str) -> None:
+    """Without a node Kubernetes replaces no pod of a StatefulSet, and says so nowhere."""
+    lost = samples.driver_pod(spec_hash, report())
+    lost["metadata"]["deletionTimestamp"] = "2026-11-20T23:59:00Z"
+    lost["spec"] = {"nodeName": "node-7"}
+    found = assess(lost)
+    assert (found.state, found.reason, found.blocked) == (
+        "Restarting", "DriverNodeUnreachable", True,
+    )  # fmt: skip
+    assert "kubectl delete node node-7" in found.message
+
+
+def test_attempts_to_pull_an_image_have_one_reason() -> None:
+    """The kubelet alternates between two, which would be a change of the status each time."""
+    reasons = {assess(pod(**waiting(each))).reason for each in ("ErrImagePull", "ImagePullBackOff")}
+    assert reasons == {"ImagePullBackOff"}
+
+
+def test_a_restart_that_cannot_pull_its_image_quotes_the_kubelet() -> None:
+    state = {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}
+    found = assess(pod(**exited(1, state=state)))
+    assert (found.state, found.reason) == ("Restarting", "ImagePullBackOff")
+    assert "not found" in found.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -23,6 +24,7 @@ from penstock.contract.driver_report import QueryState
 from penstock.controller.objects import Manifest
 from penstock.controller.observed.driver_pod import DriverPod
 from penstock.controller.observed.stream import ObservedStream, parse_stream
+from penstock.controller.status.conditions import PROGRESS_DEADLINE
 from penstock.controller.status.events import event_manifest, stream_events
 from penstock.controller.status.stream_state import Assessment
 from penstock.controller.status.stream_status import StatusUpdate, plan_status, status_manifest
@@ -292,7 +294,9 @@ def test_a_repaired_checkpoint_gets_an_event_unless_a_crash_was_the_cause(
 def test_the_same_event_has_the_same_name() -> None:
     """So that a retry after a crash does not create it twice."""
     (event,) = stream_events(StreamStatus(), plan_status(NEW, BROKEN, None, samples.T0).status)
-    events = [event_manifest(event, NEW, when) for when in (samples.T0, samples.T0, LATER)]
+    other = replace(NEW, status=plan_status(NEW, RUNNING, None, samples.T0).status)
+    cases = ((NEW, samples.T0), (NEW, LATER), (other, LATER))
+    events = [event_manifest(event, stream, when) for stream, when in cases]
     names = [each["metadata"]["name"] for each in events]
     assert names[0] == names[1] != names[2]
     assert events[0]["eventTime"] == "2026-11-21T00:00:00.000000Z"
@@ -318,3 +322,31 @@ def test_a_warning_lists_every_problem() -> None:
     message = status.conditions[-1].message
     assert "526 ms" in message
     assert "; spec.sparkConf: spark.my.password" in message
+
+
+BLOCKED = Assessment(StreamState.PENDING, "Unschedulable", "Insufficient cpu", blocked=True)
+
+
+@pytest.mark.parametrize(
+    ("assessment", "overdue"),
+    [
+        (BLOCKED, True),
+        (replace(BLOCKED, blocked=False), False),
+        (replace(BLOCKED, state=StreamState.RESTARTING), True),
+    ],
+)
+def test_what_kubernetes_refuses_for_ten_minutes_is_stalled(
+    assessment: Assessment, overdue: bool
+) -> None:
+    """As kstatus has it for a Deployment. The state keeps saying what is waited for."""
+    first = plan_status(NEW, assessment, None, samples.T0)
+    assert conditions(first.status)["Stalled"][0] == "False"
+    late = samples.T0 + PROGRESS_DEADLINE
+    second = plan_status(stored(first), assessment, None, late).status
+    assert conditions(second)["Stalled"] == (
+        ("True", "Unschedulable") if overdue else ("False", "NotStalled")
+    )
+    assert conditions(second)["Reconciling"][0] == ("False" if overdue else "True")
+    assert second.state == assessment.state
+    running = plan_status(stored(StatusUpdate(second)), RUNNING, None, late).status
+    assert conditions(running)["Stalled"][0] == "False"

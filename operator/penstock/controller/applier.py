@@ -1,0 +1,221 @@
+"""Applies the objects of streams, and remembers what the API server made of them.
+
+The memory only saves requests: without it, after a restart of the operator, an object whose fields
+the API server spells differently is applied once more, which changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+
+from penstock.contract import naming
+from penstock.controller import objects
+from penstock.controller.children.diff import applied_hash
+from penstock.controller.fields import at, mapping, mappings, text
+from penstock.controller.kubernetes_api import ApiError, KubernetesApi
+from penstock.controller.objects import Key, Manifest, Ref
+from penstock.controller.observed.children import ObservedChildren
+from penstock.controller.status import not_applied
+from penstock.controller.status.not_applied import NotApplied
+
+log = logging.getLogger(__name__)
+
+_FIRST_RETRY = timedelta(seconds=1)
+_LAST_RETRY = timedelta(minutes=1)
+# Another client may change an object this often before the operator takes its time.
+_RESTORES = 5
+_LAST_RESTORE = timedelta(minutes=5)
+_FORGET_AFTER = timedelta(minutes=10)
+
+
+@dataclass(frozen=True)
+class Held:
+    """Why applying waits, and until when."""
+
+    cause: NotApplied
+    wait: timedelta
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """A request that failed, and may be repeated when it is due."""
+
+    action: str
+    since: datetime
+    cause: NotApplied
+    due: datetime
+    count: int
+
+
+@dataclass
+class _Object:
+    """An object as the server left it after the last apply."""
+
+    applied: str
+    content: str
+    restores: list[datetime] = field(default_factory=list)
+    due: datetime | None = None
+
+
+class Applier:
+    """Applies and deletes the objects of streams, each failure with a back-off of its own.
+
+    The back-off holds only the writes: a stream's status is still reported meanwhile. It ends when
+    another manifest is to be applied, for that is another request.
+    """
+
+    def __init__(self, api: KubernetesApi, now: Callable[[], datetime]) -> None:
+        self._api = api
+        self._now = now
+        self._failures: dict[Key, _Failure] = {}
+        self._objects: dict[Key, dict[str, _Object]] = {}
+
+    def forget(self, key: Key) -> None:
+        """Forgets a deleted stream."""
+        self._failures.pop(key, None)
+        self._objects.pop(key, None)
+
+    def with_memory(self, key: Key, children: ObservedChildren) -> ObservedChildren:
+        """The children, with those marked that are as the server left them."""
+        found = {objects.uid_of(each): each for each in children.applied()}
+        known = {uid: e for uid, e in self._objects.get(key, {}).items() if uid in found}
+        self._objects[key] = known
+        settled = {
+            uid: entry.applied
+            for uid, entry in known.items()
+            if entry.content == _content(found[uid])
+        }
+        return replace(children, settled=settled)
+
+    async def carry_out(
+        self,
+        key: Key,
+        children: ObservedChildren,
+        to_apply: tuple[Manifest, ...],
+        to_delete: tuple[Ref, ...],
+    ) -> Held | None:
+        """Writes in this order. Returns what failed, now or before, and holds the writes back."""
+        held = None
+        for manifest in to_apply:
+            what = f"{manifest['kind']} {objects.name_of(manifest)}"
+            found = children.find(manifest)
+            contested = self._contested(key, manifest, found)
+            if contested is not None:
+                held = held or contested
+                continue
+            request = partial(self._apply, key, manifest, found)
+            failed = await self._attempt(
+                key, f"apply {what} {applied_hash(manifest)}", what, request, created=found is None
+            )
+            if failed is not None:
+                return failed
+        for ref in to_delete:
+            what = f"{ref.kind.kind} {ref.name}"
+            failed = await self._attempt(
+                key, f"delete {what} {ref.uid}", what, partial(self._api.delete, ref)
+            )
+            if failed is not None:
+                return failed
+        self._failures.pop(key, None)
+        return held
+
+    async def _attempt(
+        self,
+        key: Key,
+        action: str,
+        what: str,
+        request: Callable[[], Awaitable[None]],
+        *,
+        created: bool = False,
+    ) -> Held | None:
+        """Sends a request, unless it failed and its back-off lasts. Returns why it failed."""
+        before = self._failures.get(key)
+        if before is not None and before.action == action and before.due > self._now():
+            return Held(before.cause, before.due - self._now())
+        log.info("%s: %s", key, action)
+        try:
+            await request()
+        except ApiError as error:
+            log.warning("%s: %s: %s", key, action, error)
+            again = before if before is not None and before.action == action else None
+            failure = self._failure(action, what, error, again, created=created)
+            self._failures[key] = failure
+            return Held(failure.cause, failure.due - self._now())
+        return None
+
+    async def _apply(self, key: Key, manifest: Manifest, found: Manifest | None) -> None:
+        """Applies a manifest to the object that was observed, or else to none that others wrote."""
+        if found is not None:
+            meta = {**manifest["metadata"], "uid": objects.uid_of(found)}
+            sent = {**manifest, "metadata": meta}
+        else:
+            sent = manifest
+        left = await self._api.apply(sent, force=found is not None)
+        known = self._objects.setdefault(key, {})
+        uid, applied = objects.uid_of(left), applied_hash(manifest)
+        entry = known.get(uid)
+        if entry is None or entry.applied != applied:
+            known[uid] = _Object(applied, _content(left))
+            return
+        entry.content = _content(left)
+        if found is not None and _content(found) != entry.content:
+            # It had been changed by another client, and was restored.
+            recent = self._now() - _FORGET_AFTER
+            entry.restores = [*(each for each in entry.restores if each > recent), self._now()]
+            excess = len(entry.restores) - _RESTORES
+            if excess >= 0:
+                delay = min(_LAST_RESTORE, _FIRST_RETRY * 2.0 ** min(excess + 2, 20))
+                entry.due = self._now() + delay
+
+    def _contested(self, key: Key, manifest: Manifest, found: Manifest | None) -> Held | None:
+        """Why an object is not restored yet, if another client keeps changing it."""
+        entry = self._objects.get(key, {}).get(objects.uid_of(found or {}))
+        if found is None or entry is None or entry.applied != applied_hash(manifest):
+            return None
+        if entry.due is None or entry.due <= self._now():
+            return None
+        what = f"{manifest['kind']} {objects.name_of(manifest)}"
+        cause = not_applied.contested_object(what, _other_managers(found), entry.restores[0])
+        return Held(cause, entry.due - self._now())
+
+    def _failure(
+        self, action: str, what: str, error: ApiError, before: _Failure | None, *, created: bool
+    ) -> _Failure:
+        now = self._now()
+        since, count = (before.since, before.count + 1) if before else (now, 1)
+        if created and error.code == 409:
+            cause = not_applied.foreign_object(what, error.message)
+        elif error.refused:
+            cause = not_applied.refused_object(what, error.message, since)
+        else:
+            cause = not_applied.failed_request(what, str(error), since)
+        delay = min(_LAST_RETRY, _FIRST_RETRY * 2.0 ** min(count - 1, 20))
+        delay = max(delay, timedelta(seconds=error.retry_after or 0))
+        return _Failure(action, since, cause, now + delay, count)
+
+
+def _content(manifest: Manifest) -> str:
+    """A hash of what a client can write of an object: without status and bookkeeping."""
+    meta = {
+        name: at(manifest, "metadata", name)
+        for name in ("labels", "annotations", "ownerReferences")
+    }
+    rest = {name: manifest[name] for name in manifest if name not in ("metadata", "status")}
+    content = json.dumps([meta, rest], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _other_managers(manifest: Manifest) -> list[str]:
+    """The clients other than the operator that wrote more than a status of an object."""
+    managers = {
+        text(mapping(each).get("manager"))
+        for each in mappings(at(manifest, "metadata", "managedFields"))
+        if not each.get("subresource")
+    }
+    return sorted(managers - {"", naming.FIELD_MANAGER})

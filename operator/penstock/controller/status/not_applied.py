@@ -1,0 +1,109 @@
+"""Why the current spec of a stream is not applied, or not completely. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from penstock.contract import naming
+from penstock.validation.problems import Problem
+
+_ADOPT = "spec.checkpoint.volume.adopt"
+
+
+@dataclass(frozen=True)
+class NotApplied:
+    """Why the current spec is not applied. What ran before may still run."""
+
+    reason: str
+    message: str
+    retried: bool
+    """Whether only time is needed, and the operator retries. Otherwise someone has to act."""
+    since: datetime | None = None
+    """Since when, if that is known."""
+
+
+def invalid_spec(problems: Sequence[Problem], *, runs: bool) -> NotApplied:
+    """The spec cannot run. A stream that ran before keeps running: an edit must not stop it."""
+    message = "; ".join(each.message for each in problems)
+    if runs:
+        message += ". The last valid spec keeps running"
+    return NotApplied(problems[0].reason, message, retried=False)
+
+
+def missing_checkpoint(name: str) -> NotApplied:
+    """The stream had a checkpoint, and the volume that held it is gone."""
+    claim = naming.checkpoint_claim_name(name)
+    return NotApplied(
+        "CheckpointMissing",
+        f"The PersistentVolumeClaim {claim} with the stream's checkpoint is gone. Restore it "
+        f"under that name, or delete the stream and apply it again to start from startingOffsets",
+        retried=False,
+    )
+
+
+def foreign_objects(name: str, names: Sequence[str]) -> NotApplied:
+    """Objects that this stream needs exist, and Penstock did not create them for it."""
+    claim = f"PersistentVolumeClaim {naming.checkpoint_claim_name(name)}"
+    adopt = f", or set {_ADOPT}: true to use it" if claim in names else ""
+    return NotApplied(
+        "ForeignObject",
+        f"{', '.join(names)}: exists and does not belong to this stream, so Penstock does not "
+        f"touch it. Delete or rename it{adopt}, or give the stream another name",
+        retried=False,
+    )
+
+
+def foreign_object(what: str, message: str) -> NotApplied:
+    """An object appeared since it was observed to be absent, and others wrote it."""
+    return NotApplied(
+        "ForeignObject",
+        f"{what}: exists and does not belong to this stream, so Penstock does not touch it. "
+        f"Delete or rename it: {message}",
+        retried=False,
+    )
+
+
+def previous_objects(names: Sequence[str]) -> NotApplied:
+    """Kubernetes still removes the objects of a deleted stream of the same name."""
+    return NotApplied(
+        "WaitingForDeletion",
+        f"Kubernetes still removes objects of a deleted stream of this name: {', '.join(names)}",
+        retried=True,
+    )
+
+
+def refused_object(what: str, message: str, since: datetime) -> NotApplied:
+    """The API server refused one of the stream's objects: a quota, a policy or a limit."""
+    return NotApplied(
+        "ApplyRefused",
+        f"The API server refused the {what}. The operator retries, and what ran before keeps "
+        f"running: {message}",
+        retried=False,
+        since=since,
+    )
+
+
+def failed_request(what: str, error: str, since: datetime) -> NotApplied:
+    """The API server could not carry out a request: overload, a broken webhook, a conflict."""
+    return NotApplied(
+        "ApplyFailed",
+        f"The operator could not write the {what} and retries; what ran before keeps running. If "
+        f"this lasts, look at the API server and its admission webhooks: {error}",
+        retried=True,
+        since=since,
+    )
+
+
+def contested_object(what: str, managers: Sequence[str], since: datetime) -> NotApplied:
+    """Another client changes an object as often as the operator restores it."""
+    who = f" ({', '.join(managers)})" if managers else ""
+    return NotApplied(
+        "ChangedByOthers",
+        f"The {what} is changed again and again by another client{who}, so the operator restores "
+        f"it more and more rarely. Stop that client. If it is a second Penstock operator, give "
+        f"each of them namespaces of its own (watchNamespaces)",
+        retried=True,
+        since=since,
+    )

@@ -1,0 +1,265 @@
+"""Whatever the API server refuses or fails at, the stream's status says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.api.v1alpha1.status import StreamState
+from penstock.contract import naming
+from penstock.controller import objects, reconciler
+from penstock.controller.kubernetes_api import ApiError
+from penstock.controller.objects import Manifest
+from penstock.controller.work_queue import WorkQueue
+from testkit.controller.fake_cluster import KEY, FakeCluster
+from testkit.controller.fake_kubernetes_api import drop_empty
+
+WEBHOOK = ApiError(500, "InternalError", 'failed calling webhook "policy.example.com"')
+QUOTA = ApiError(403, "Forbidden", "exceeded quota: small")
+OVERLOAD = ApiError(429, "TooManyRequests", "please try again later", retry_after=40)
+CONFLICT = ApiError(409, "Conflict", "the object has been modified")
+EDIT = {"driver": {"resources": {"limits": {"memory": "2Gi"}}}}
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    """A cluster with one running stream."""
+    cluster = FakeCluster()
+    cluster.apply()
+    cluster.settle()
+    return cluster
+
+
+def refuse(cluster: FakeCluster, kind: str, error: ApiError) -> list[Manifest]:
+    """Lets the API server refuse a kind, and returns the requests that it refused."""
+    refused: list[Manifest] = []
+
+    def answer(manifest: Manifest) -> ApiError | None:
+        if manifest["kind"] != kind:
+            return None
+        refused.append(manifest)
+        return error
+
+    cluster.api.refuse = answer
+    return refused
+
+
+@pytest.mark.parametrize(
+    ("error", "condition", "reason"),
+    [
+        (WEBHOOK, "Reconciling", "ApplyFailed"),
+        (OVERLOAD, "Reconciling", "ApplyFailed"),
+        (CONFLICT, "Reconciling", "ApplyFailed"),
+        (QUOTA, "Stalled", "ApplyRefused"),
+    ],
+)
+def test_a_failed_request_is_a_condition_and_ready_stays_true_while_data_flows(
+    cluster: FakeCluster, error: ApiError, condition: str, reason: str
+) -> None:
+    refuse(cluster, "StatefulSet", error)
+    cluster.apply(**EDIT)
+    cluster.reconcile()
+    found = cluster.condition(condition)
+    assert (found.status, found.reason) == ("True", reason)
+    assert error.message in found.message
+    assert "StatefulSet flags-driver" in found.message
+    assert cluster.condition("Ready").status == "True"
+    assert cluster.state == StreamState.RUNNING
+    cluster.api.refuse = lambda _: None
+    cluster.clock.advance(60)
+    cluster.settle()
+    assert cluster.condition("Ready").status == "True"
+    assert cluster.condition("Reconciling").status == "False"
+    assert len(cluster.drivers_started) == 2
+
+
+def test_a_failed_first_request_is_a_condition_too() -> None:
+    cluster = FakeCluster()
+    refuse(cluster, "ServiceAccount", WEBHOOK)
+    cluster.apply()
+    cluster.reconcile()
+    assert cluster.condition("Ready").reason == "ApplyFailed"
+    assert cluster.condition("Reconciling").status == "True"
+
+
+def test_a_failure_is_retried_with_back_off_while_the_status_is_still_reported(
+    cluster: FakeCluster,
+) -> None:
+    """No event shortens the back-off of the writes, and the back-off delays no report."""
+    refused = refuse(cluster, "StatefulSet", WEBHOOK)
+    cluster.apply(**EDIT)
+    for number in range(60):
+        cluster.clock.advance(1)
+        cluster.report(query_restarts=number)
+        cluster.reconcile()
+    assert 5 <= len(refused) <= 7
+    assert cluster.status.restarts is not None
+    assert cluster.status.restarts.query == 59
+
+
+def test_another_edit_ends_the_back_off(cluster: FakeCluster) -> None:
+    refused = refuse(cluster, "StatefulSet", QUOTA)
+    cluster.apply(**EDIT)
+    cluster.reconcile()
+    cluster.reconcile()
+    assert len(refused) == 1
+    cluster.apply(executor={"cores": 2})
+    cluster.reconcile()
+    assert len(refused) == 2
+
+
+def test_the_servers_retry_after_is_honoured(cluster: FakeCluster) -> None:
+    refused = refuse(cluster, "StatefulSet", OVERLOAD)
+    cluster.apply(**EDIT)
+    cluster.reconcile()
+    cluster.clock.advance(39)
+    cluster.reconcile()
+    assert len(refused) == 1
+    cluster.clock.advance(1)
+    cluster.reconcile()
+    assert len(refused) == 2
+
+
+def test_what_lasts_for_ten_minutes_is_stalled(cluster: FakeCluster) -> None:
+    refuse(cluster, "StatefulSet", WEBHOOK)
+    cluster.apply(**EDIT)
+    cluster.reconcile()
+    assert cluster.condition("Stalled").status == "False"
+    cluster.clock.advance(601)
+    cluster.reconcile()
+    assert cluster.condition("Stalled").status == "True"
+    assert "policy.example.com" in cluster.condition("Stalled").message
+    assert cluster.condition("Reconciling").status == "False"
+    assert cluster.condition("Ready").status == "True"
+
+
+@pytest.mark.parametrize("error", [ApiError(403, "Forbidden", "cannot list pods"), KeyError("x")])
+def test_a_reconcile_that_fails_says_so_and_keeps_what_is_known(
+    cluster: FakeCluster, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A missing right, or a bug of the operator itself."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reconciler, "observe_children", fail)
+        with pytest.raises(type(error)):
+            cluster.reconcile_once()
+        assert cluster.condition("Reconciling").reason == "ReconcileFailed"
+        assert type(error).__name__ in cluster.condition("Reconciling").message or (
+            "cannot list pods" in cluster.condition("Reconciling").message
+        )
+        assert cluster.condition("Ready").status == "True"
+        assert cluster.status.epoch == 1
+        cluster.clock.advance(61)
+        with pytest.raises(type(error)):
+            cluster.reconcile_once()
+        assert cluster.condition("Ready").status == "Unknown"
+        before = len(cluster.api.writes)
+        with pytest.raises(type(error)):
+            cluster.reconcile_once()
+        assert len(cluster.api.writes) == before
+    cluster.settle()
+    assert cluster.condition("Ready").status == "True"
+    assert cluster.condition("Reconciling").reason == "UpToDate"
+
+
+def test_a_refused_status_is_reduced_to_its_conditions(cluster: FakeCluster) -> None:
+    """For example a number that the schema does not take."""
+    cluster.api.refuse = lambda each: (
+        ApiError(422, "Invalid", "status.lag: Invalid value")
+        if each.get("status", {}).get("lag") == 10**30
+        else None
+    )
+    cluster.clock.advance(60)
+    cluster.report(lag=10**30, state="Restarting")
+    cluster.reconcile()
+    assert cluster.state == StreamState.RESTARTING
+    assert cluster.condition("Warning").reason == "StatusRefused"
+    assert "status.lag" in cluster.condition("Warning").message
+
+
+def test_an_event_that_the_server_refuses_delays_nothing_and_is_sent_later(
+    cluster: FakeCluster,
+) -> None:
+    refuse(cluster, "Event", WEBHOOK)
+    cluster.report(query_restarts=1)
+    cluster.reconcile()
+    assert cluster.status.restarts is not None
+    assert cluster.status.restarts.query == 1
+    cluster.api.refuse = lambda _: None
+    cluster.reconcile()
+    assert "QueryRestarted" in [each["reason"] for each in cluster.api.events]
+
+
+def test_a_conflict_of_the_status_is_retried_with_back_off(cluster: FakeCluster) -> None:
+    refuse(cluster, "ContinuousStream", CONFLICT)
+    cluster.report(query_restarts=1)
+    with pytest.raises(reconciler.StreamChanged):
+        cluster.reconcile_once()
+    cluster.api.refuse = lambda _: None
+    cluster.reconcile()
+    assert [each["reason"] for each in cluster.api.events].count("QueryRestarted") == 1
+
+
+EMPTY = {
+    "spec": {
+        "tolerations": [],
+        "nodeSelector": {},
+        "hostNetwork": False,
+        "containers": [{"name": naming.DRIVER_CONTAINER, "env": [{"name": "A", "value": ""}]}],
+    }
+}
+
+
+def test_values_that_the_server_drops_or_a_webhook_changes_are_applied_once() -> None:
+    cluster = FakeCluster()
+
+    def mutate(manifest: Manifest) -> None:
+        drop_empty(manifest)
+        if manifest["kind"] == "StatefulSet":
+            manifest["spec"]["template"]["spec"]["priorityClassName"] = "policy"
+
+    cluster.api.mutate = mutate
+    template = {"spec": {**EMPTY["spec"], "priorityClassName": "mine"}}
+    cluster.apply(driver={"podTemplate": template})
+    cluster.settle()
+    assert cluster.state == StreamState.RUNNING
+    assert cluster.reconcile() == []
+    before = cluster.api.one(objects.STATEFUL_SET, "flags-driver")
+    cluster.restart_operator()
+    cluster.settle()
+    after = cluster.api.one(objects.STATEFUL_SET, "flags-driver")
+    assert after["spec"] == before["spec"]
+    assert len(cluster.drivers_started) == 1
+
+
+def test_an_object_that_another_client_keeps_changing_is_restored_ever_more_rarely(
+    cluster: FakeCluster,
+) -> None:
+    """Two operators that are configured differently would otherwise fight at full speed."""
+    cluster.settle()
+    restored = 0
+    for _ in range(120):
+        driver = cluster.api.one(objects.STATEFUL_SET, "flags-driver")
+        driver["spec"]["replicas"] = 0
+        driver["metadata"]["managedFields"] = [{"manager": "somebody"}]
+        cluster.api.put(driver)
+        cluster.clock.advance(1)
+        restored += cluster.reconcile().count("apply StatefulSet")
+    assert 4 < restored <= 12
+    assert cluster.condition("Reconciling").reason == "ChangedByOthers"
+    assert "somebody" in cluster.condition("Reconciling").message
+    cluster.clock.advance(600)
+    cluster.settle()
+    assert cluster.condition("Reconciling").reason == "UpToDate"
+
+
+async def test_no_event_ends_the_back_off_of_a_key_that_failed() -> None:
+    """Its own writes are events too."""
+    queue = WorkQueue()
+    queue._failures[KEY] = 3
+    queue._schedule(KEY, 60)
+    due = queue._timers[KEY].when()
+    queue.add(KEY)
+    assert queue._timers[KEY].when() == due

@@ -1,0 +1,177 @@
+"""What a stream owns, what it must not touch, and when its checkpoint counts as lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.api.v1alpha1.status import StreamState
+from penstock.contract import naming
+from penstock.controller import objects
+from penstock.controller.kubernetes_api import ApiError
+from penstock.controller.objects import Manifest
+from testkit.controller import samples
+from testkit.controller.fake_cluster import FakeCluster
+
+CLAIM = f"PersistentVolumeClaim {samples.NAME}-checkpoint"
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    """A cluster with one running stream, whose volume would be deleted with it."""
+    cluster = FakeCluster()
+    cluster.apply(**volume(reclaimPolicy="Delete"))
+    cluster.settle()
+    return cluster
+
+
+def volume(**fields: Any) -> dict[str, Any]:
+    return {"checkpoint": {"volume": fields}}
+
+
+def foreign(kind: objects.Kind, name: str) -> Manifest:
+    """An object of somebody else."""
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": name, "namespace": "default", "labels": {"app": "other"}},
+        "spec": {"resources": {"requests": {"storage": "5Gi"}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (objects.CLAIM, "flags-checkpoint"),
+        (objects.SERVICE_ACCOUNT, "flags-driver"),
+        (objects.ROLE_BINDING, "flags-driver"),
+        (objects.STATEFUL_SET, "flags-driver"),
+    ],
+)
+def test_an_object_of_somebody_else_is_a_condition_and_is_not_touched(
+    kind: objects.Kind, name: str
+) -> None:
+    cluster = FakeCluster()
+    before = cluster.api.put(foreign(kind, name))
+    cluster.apply(**volume(reclaimPolicy="Delete"))
+    cluster.settle()
+    stalled = cluster.condition("Stalled")
+    assert (stalled.status, stalled.reason) == ("True", "ForeignObject")
+    assert f"{kind.kind} {name}" in stalled.message
+    assert cluster.api.one(kind, name) == before
+    assert cluster.state == StreamState.STALLED
+    cluster.delete()
+    cluster.settle()
+    assert cluster.children() == {f"{kind.kind} {name}"}
+    cluster.api.remove(cluster.api.one(kind, name))
+    cluster.apply()
+    cluster.settle()
+    assert cluster.state == StreamState.RUNNING
+
+
+def test_a_config_map_of_somebody_else_is_not_touched() -> None:
+    """It has no label, so the operator does not see it before it writes."""
+    cluster = FakeCluster()
+    name = naming.config_name(samples.NAME, samples.desired().spec_hash)
+    before = cluster.api.put(foreign(objects.CONFIG_MAP, name))
+    cluster.apply()
+    cluster.settle()
+    assert cluster.condition("Stalled").reason == "ForeignObject"
+    assert cluster.api.one(objects.CONFIG_MAP, name) == before
+
+
+def test_the_spec_may_ask_for_a_claim_of_somebody_else() -> None:
+    """Such as one that was restored from a snapshot."""
+    cluster = FakeCluster()
+    before = cluster.api.put(foreign(objects.CLAIM, "flags-checkpoint"))
+    cluster.apply(**volume(size="5Gi"))
+    cluster.settle()
+    assert "spec.checkpoint.volume.adopt" in cluster.condition("Stalled").message
+    cluster.apply(**volume(size="5Gi", adopt=True))
+    cluster.settle()
+    assert cluster.state == StreamState.RUNNING
+    claim = cluster.api.one(objects.CLAIM, "flags-checkpoint")
+    assert claim["metadata"]["uid"] == before["metadata"]["uid"]
+    assert claim["metadata"]["labels"]["app"] == "other"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        samples.AGGREGATE,
+        {**samples.AGGREGATE, **volume(reclaimPolicy="Retain")},
+        {"colour": "blue", **volume(reclaimPolicy="Retain", size="much")},
+    ],
+    ids=["default", "unsupported", "unreadable"],
+)
+def test_retain_is_honoured_in_an_invalid_edit(cluster: FakeCluster, spec: dict[str, Any]) -> None:
+    cluster.apply(**spec)
+    cluster.settle()
+    assert cluster.condition("Stalled").status == "True"
+    cluster.delete()
+    cluster.settle()
+    assert cluster.children() == {CLAIM}
+
+
+def test_delete_in_an_invalid_edit_takes_no_effect_yet() -> None:
+    cluster = FakeCluster()
+    cluster.apply()
+    cluster.settle()
+    cluster.apply(**samples.AGGREGATE, **volume(reclaimPolicy="Delete"))
+    cluster.settle()
+    cluster.delete()
+    cluster.settle()
+    assert cluster.children() == {CLAIM}
+
+
+def test_retain_is_honoured_although_everything_else_is_refused(cluster: FakeCluster) -> None:
+    """Also for a stream that is being deleted already."""
+    cluster.api.refuse = lambda each: (
+        None
+        if each["kind"] in (objects.CLAIM.kind, objects.STREAM.kind)
+        else ApiError(403, "Forbidden", "exceeded quota")
+    )
+    cluster.apply(**volume(reclaimPolicy="Retain"), executor={"cores": 2})
+    cluster.reconcile()
+    assert not objects.owners_of(cluster.api.one(objects.CLAIM, "flags-checkpoint"))
+
+
+def test_retain_is_honoured_in_the_foreground_deletion_of_a_stream(cluster: FakeCluster) -> None:
+    cluster.apply(**volume(reclaimPolicy="Retain"))
+    stream = cluster.stream
+    stream["metadata"]["deletionTimestamp"] = cluster.clock.text()
+    cluster.api.put(stream)
+    cluster.reconcile()
+    cluster.delete()
+    cluster.settle()
+    assert cluster.children() == {CLAIM}
+
+
+@pytest.mark.parametrize("lost", ["the claim", "the claim and the status"])
+def test_a_lost_checkpoint_never_leads_to_a_fresh_start(cluster: FakeCluster, lost: str) -> None:
+    """An existing StatefulSet is evidence enough: its claim was created before it."""
+    cluster.api.remove(cluster.api.one(objects.CLAIM, "flags-checkpoint"))
+    if "status" in lost:
+        stream = cluster.stream
+        del stream["status"]
+        cluster.api.put(stream)
+    pod = cluster.pod
+    assert pod is not None
+    cluster.api.remove(pod)
+    cluster.settle()
+    assert not cluster.api.has(objects.CLAIM, "flags-checkpoint")
+    assert cluster.condition("Stalled").reason == "CheckpointMissing"
+    assert cluster.state == StreamState.STALLED
+
+
+def test_a_claim_that_is_being_deleted_is_a_warning_while_the_stream_runs(
+    cluster: FakeCluster,
+) -> None:
+    claim = cluster.api.one(objects.CLAIM, "flags-checkpoint")
+    claim["metadata"]["deletionTimestamp"] = cluster.clock.text()
+    cluster.api.put(claim)
+    cluster.settle()
+    assert cluster.condition("Warning").reason == "CheckpointTerminating"
+    assert cluster.condition("Ready").status == "True"
+    assert "CheckpointTerminating" in [each["reason"] for each in cluster.api.events]

@@ -34,7 +34,7 @@ class Query:
 QUERIES = (
     Query("SELECT * FROM source", "CAUSR"),
     Query("SELECT key, value FROM source", "CAUSR"),
-    Query("TABLE source", "CAUSR", refused_by_spark_only="M"),
+    Query("TABLE source", "CAUSR"),
     Query("FROM source SELECT key", "CAUSR"),
     Query("SELECT * FROM source |> WHERE value IS NOT NULL", "AUSR"),
     Query(
@@ -259,7 +259,7 @@ WATERMARKED = (
     Query("SELECT count(*) AS value FROM source", "UM"),
     Query("SELECT key, max(offset) AS value FROM source GROUP BY key", "UM"),
     Query("SELECT key FROM source GROUP BY key", "UM"),
-    Query("SELECT key, count(*) FROM source GROUP BY ALL", "UM", refused_by_spark_only="A"),
+    Query("SELECT key, count(*) FROM source GROUP BY ALL", "UM"),
     Query("SELECT key, count(*) FROM source GROUP BY key HAVING count(*) > 1", "UM"),
     Query("SELECT approx_count_distinct(key) AS value FROM source", "UM"),
     Query("SELECT count(DISTINCT key) AS value FROM source", ""),
@@ -356,6 +356,5 @@ WATERMARKED = (
     Query(
         "SELECT a.key, count(*) FROM source a JOIN source b ON a.key=b.key GROUP BY a.key",
         "U",
-        refused_by_spark_only="A",
     ),
 )

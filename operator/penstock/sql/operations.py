@@ -106,6 +106,16 @@ COMPLETE_WITHOUT_AGGREGATE = Operation(
     "each batch would write all rows again, without bound",
     "use outputMode append",
 )
+AGGREGATE_IN_FUNCTION = Operation(
+    "Aggregate",
+    "an aggregate in the body of a function",
+    _never,
+    "Spark's SQL functions compute a value from one row",
+    "move it into the query",
+)
+JOIN_HINT = Operation(
+    "ResolvedHint", "a join hint for the stream", _not_continuous, remedy="remove the hint"
+)
 WINDOW = Operation("Window", "a window function (OVER)", _never, "only time windows are finite")
 JOIN = Operation(
     "Join",
@@ -171,11 +181,11 @@ NO_STREAM = Operation(
 # In the order of docs/modes.md.
 OPERATIONS: tuple[Operation, ...] = (
     AGGREGATE_WITHOUT_EVENT_TIME, AGGREGATE, SESSION_AGGREGATE, CHAINED_AGGREGATE,
-    DISTINCT_AGGREGATE, DISTINCT_WITHOUT_EVENT_TIME, DISTINCT, PIVOT, UNPIVOT, SLIDING_WINDOW,
-    WINDOW, JOIN, OUTER_JOIN, ANTI_JOIN, CROSS_JOIN, STATIC_JOIN, STATIC_CROSS_JOIN,
-    TABLE_PRESERVING_JOIN, UNION, DISTINCT_UNION, STATIC_UNION, EXCEPT, STATIC_EXCEPT, INTERSECT,
-    WITH, PIPE, LATERAL, LIMIT, OFFSET, SORT, REPARTITION, SAMPLE, GENERATE, SCRIPT,
-    CURRENT_TIME, ROW_NUMBER, STREAM_IN_SUBQUERY, COMPLETE_WITHOUT_AGGREGATE, NO_STREAM,
+    DISTINCT_AGGREGATE, AGGREGATE_IN_FUNCTION, DISTINCT_WITHOUT_EVENT_TIME, DISTINCT, PIVOT,
+    UNPIVOT, SLIDING_WINDOW, WINDOW, JOIN, OUTER_JOIN, ANTI_JOIN, CROSS_JOIN, STATIC_JOIN,
+    STATIC_CROSS_JOIN, TABLE_PRESERVING_JOIN, UNION, DISTINCT_UNION, STATIC_UNION, EXCEPT,
+    STATIC_EXCEPT, INTERSECT, JOIN_HINT, WITH, PIPE, LATERAL, LIMIT, OFFSET, SORT, REPARTITION, SAMPLE,
+    GENERATE, SCRIPT, CURRENT_TIME, ROW_NUMBER, STREAM_IN_SUBQUERY, COMPLETE_WITHOUT_AGGREGATE, NO_STREAM,
 )  # fmt: skip
 
 _OUTPUTS = ("append", "update", "complete")

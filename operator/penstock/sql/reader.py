@@ -1,54 +1,60 @@
-"""Finds the operations of a query on the stream, in the syntax tree of sqlglot's Spark dialect.
+"""Finds the operations of a query on the stream, and the columns that it makes.
 
 A table is a stream if it is the view `source` or derived from it. Operations on any other table are
-not reported.
+not reported. Each list and tree is walked without recursion, except that of nested queries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from penstock.sql import operations as op
+from penstock.sql.columns import Columns
+from penstock.sql.grouping import grouping_keys, may_carry_event_time
+from penstock.sql.joins import classify_join, classify_set_operation, set_operation_columns
 from penstock.sql.operations import Operation
-from penstock.sql.spark_functions import is_time_window, operation_of
+from penstock.sql.scope import Relation, Scope, output_columns
+from penstock.sql.spark_functions import operation_of
+from penstock.sql.time_windows import is_session_window, is_time_window
 
 SOURCE_VIEW = "source"
-
-
-@dataclass(frozen=True)
-class Relation:
-    """The rows of a FROM item or of a query."""
-
-    is_stream: bool
-    aggregated: bool = False
-    """Whether an aggregate made them."""
-    is_source: bool = False
-    """Whether they are the view `source` itself."""
 
 
 @dataclass
 class QueryReader:
     """Collects the operations of one query, each with its node in the syntax tree."""
 
-    watermark_column: str | None
-    own_functions: frozenset[str]
+    source: Columns | None
+    """The columns of the view `source`; None if unknown."""
+    function_types: dict[str, str | None]
+    """The functions that the stream declares, in lower case, with the types of their results."""
     operations: list[tuple[Operation, exp.Expr]] = field(default_factory=list)
+    unknown_columns: list[exp.Column] = field(default_factory=list)
+    unreadable: list[exp.Expr] = field(default_factory=list)
+    """What only Spark can resolve: names that an expression computes."""
     has_aggregate: bool = False
 
-    def read(self, root: exp.Expr) -> None:
-        """Reads a whole statement."""
+    def read(self, root: exp.Expr) -> Relation:
+        """Reads a whole statement, and returns its rows."""
         result = self._read_query(root, {})
         if not result.is_stream:
-            self._add(op.NO_STREAM, root)
+            if not self.unreadable:
+                self._add(op.NO_STREAM, root)
         elif not self.has_aggregate:
             self._add(op.COMPLETE_WITHOUT_AGGREGATE, root)
+        return result
 
-    def read_expression(self, root: exp.Expr) -> None:
-        """Reads the body of a SQL function."""
-        self._read_expressions(root, {})
+    def read_body(self, name: str, root: exp.Select, parameters: Columns) -> None:
+        """Reads the body of a SQL function, written as a SELECT without FROM."""
+        scope = Scope(((name.lower(), Relation(True, parameters)),), self.function_types)
+        function = self._read_expressions(root, {}, scope, is_stream=True)
+        self.unknown_columns += scope.unknown_columns(_own_expressions(root))
+        if function is not None:
+            self._add(op.AGGREGATE_IN_FUNCTION, function)
 
     def _add(self, operation: Operation, node: exp.Expr) -> None:
         self.operations.append((operation, node))
@@ -75,36 +81,66 @@ class QueryReader:
         clause = node.args.get("with_")
         own: dict[str, Relation] = {}
         for cte in clause.expressions if clause is not None else ():
-            own[cte.alias.lower()] = self._read_query(cte.this, {**ctes, **own})
+            made = self._read_query(cte.this, {**ctes, **own})
+            own[cte.alias.lower()] = replace(made, columns=_renamed(made.columns, cte))
         return own
 
     def _read_select(self, node: exp.Select, ctes: Mapping[str, Relation]) -> Relation:
         clause = node.args.get("from_")
-        result = self._read_relation(clause.this, ctes) if clause is not None else Relation(False)
+        result, named = Relation(False, ()), []
+        if clause is not None:
+            result = self._read_relation(clause.this, ctes)
+            named.append((_name_of(clause.this), result))
         for join in node.args.get("joins") or ():
-            result = self._read_join(node, join, result, ctes)
+            result, right = self._read_join(node, join, result, ctes)
+            named.append((_name_of(join.this), right))
+        laterals = node.args.get("laterals") or ()
+        if laterals:
+            named.append(("", Relation(result.is_stream)))
         if result.is_stream:
-            for lateral in node.args.get("laterals") or ():
+            for lateral in laterals:
                 self._add(op.GENERATE, lateral)
-        function = self._read_expressions(node, ctes, is_stream=result.is_stream)
+        scope = Scope(tuple(named), self.function_types, _aliases(node))
+        function = self._read_expressions(node, ctes, scope, result.is_stream)
+        if result.is_stream:
+            self._read_hints(node, scope)
+            self.unknown_columns += scope.unknown_columns(_with_conditions(node))
+        columns = output_columns(node, scope)
         if not result.is_stream:
-            return result
-        self._read_hints(node)
-        aggregated = self._read_aggregate(node, result, function)
-        return Relation(True, aggregated or result.aggregated)
+            return Relation(False, columns)
+        aggregated = self._read_aggregate(node, result, function, scope)
+        return Relation(True, columns, aggregated or result.aggregated)
 
     def _read_relation(self, node: exp.Expr, ctes: Mapping[str, Relation]) -> Relation:
-        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-            result = _named_table(node, ctes)
+        if isinstance(node, exp.Table):
+            result = self._named_table(node, ctes)
         elif isinstance(node, exp.Subquery):
             result = self._read_query(node, ctes)
         else:
             result = Relation(is_stream=False)
+        result = replace(result, columns=_renamed(result.columns, node))
         for join in node.args.get("joins") or ():
-            result = self._read_join(None, join, result, ctes)
+            result, _ = self._read_join(None, join, result, ctes)
+            result = replace(result, columns=None)
+        if any(node.args.get(each) for each in ("pivots", "laterals")):
+            result = replace(result, columns=None)
         if result.is_stream:
             self._read_table_clauses(node)
         return result
+
+    def _named_table(self, node: exp.Table, ctes: Mapping[str, Relation]) -> Relation:
+        name = node.name.lower()
+        if not isinstance(node.this, exp.Identifier):
+            name = _constant_identifier(node.this) or ""
+            is_identifier = node.this is not None and node.this.name.lower() == "identifier"
+            if is_identifier and not name:
+                self.unreadable.append(node)
+        if node.db or not name:
+            return Relation(is_stream=False)
+        if name in ctes:
+            return ctes[name]
+        is_source = name == SOURCE_VIEW
+        return Relation(is_source, self.source if is_source else None)
 
     def _read_table_clauses(self, node: exp.Expr) -> None:
         sample = node.args.get("sample")
@@ -125,29 +161,35 @@ class QueryReader:
         join: exp.Join,
         left: Relation,
         ctes: Mapping[str, Relation],
-    ) -> Relation:
+    ) -> tuple[Relation, Relation]:
+        """The joined rows, and those of the right side as other expressions can name them."""
         if isinstance(join.this, exp.Lateral):
             if left.is_stream:
                 inner = join.this.this
                 self._add(op.LATERAL if isinstance(inner, exp.Query) else op.GENERATE, join)
-            return left
+            return left, Relation(is_stream=False)
         right = self._read_relation(join.this, ctes)
         if left.is_stream or right.is_stream:
-            self._add(_classify_join(select, join, left, right), join)
+            self._add(classify_join(select, join, left, right), join)
         kept = left if join.kind in ("SEMI", "ANTI") else right
-        return Relation(left.is_stream or right.is_stream, left.aggregated or kept.aggregated)
+        joined = Relation(
+            left.is_stream or right.is_stream, None, left.aggregated or kept.aggregated
+        )
+        return joined, right
 
     def _read_set_operation(self, node: exp.SetOperation, ctes: Mapping[str, Relation]) -> Relation:
         left, right = self._read_query(node.left, ctes), self._read_query(node.right, ctes)
         is_stream = left.is_stream or right.is_stream
         if is_stream:
-            operation = _classify_set_operation(node, left, right)
+            operation = classify_set_operation(node, left, right)
             self.has_aggregate = self.has_aggregate or operation is op.DISTINCT_UNION
             self._add(operation, node)
-        return Relation(is_stream, left.aggregated or right.aggregated)
+        return Relation(
+            is_stream, set_operation_columns(left, right), left.aggregated or right.aggregated
+        )
 
     def _read_expressions(
-        self, node: exp.Expr, ctes: Mapping[str, Relation], is_stream: bool = True
+        self, node: exp.Expr, ctes: Mapping[str, Relation], scope: Scope, is_stream: bool
     ) -> exp.Expr | None:
         """Reads the expressions of one SELECT; returns its first aggregate function."""
         aggregate: exp.Expr | None = None
@@ -155,7 +197,11 @@ class QueryReader:
             if isinstance(each, exp.Query):
                 self._read_subquery(each, ctes)
                 continue
-            operation = operation_of(each, self.own_functions)
+            if isinstance(each, exp.Anonymous) and each.name.lower() == "identifier":
+                self.unreadable.append(each)
+            operation = operation_of(each, self.function_types)
+            if isinstance(each, exp.Column) and _is_time_without_parentheses(each, scope):
+                operation = op.CURRENT_TIME
             if operation is None or not is_stream:
                 continue
             if operation is op.AGGREGATE:
@@ -168,11 +214,14 @@ class QueryReader:
         return aggregate
 
     def _read_subquery(self, node: exp.Query, ctes: Mapping[str, Relation]) -> None:
-        reader = QueryReader(self.watermark_column, self.own_functions)
+        reader = QueryReader(self.source, self.function_types)
         if reader._read_query(node, ctes).is_stream:
             self._add(op.STREAM_IN_SUBQUERY, node)
+        self.unreadable += reader.unreadable
 
-    def _read_aggregate(self, node: exp.Select, child: Relation, function: exp.Expr | None) -> bool:
+    def _read_aggregate(
+        self, node: exp.Select, child: Relation, function: exp.Expr | None, scope: Scope
+    ) -> bool:
         group, distinct = node.args.get("group"), node.args.get("distinct")
         if group is None and function is None and distinct is None:
             return False
@@ -181,36 +230,30 @@ class QueryReader:
         if place is not None:
             if child.aggregated:
                 self._add(op.CHAINED_AGGREGATE, place)
-            elif _has_session_window(group):
+            elif group is not None and any(is_session_window(each) for each in group.walk()):
                 self._add(op.SESSION_AGGREGATE, place)
             else:
-                keys = [] if group is None else _grouping_keys(group, node)
-                event_time = self._has_event_time(node, keys, child)
+                event_time = may_carry_event_time(grouping_keys(node), node, scope)
                 self._add(op.AGGREGATE if event_time else op.AGGREGATE_WITHOUT_EVENT_TIME, place)
         if distinct is not None:
-            event_time = child.aggregated or self._has_event_time(node, node.expressions, child)
+            event_time = child.aggregated or may_carry_event_time(node.expressions, node, scope)
             self._add(op.DISTINCT if event_time else op.DISTINCT_WITHOUT_EVENT_TIME, distinct)
         return True
 
-    def _has_event_time(
-        self, node: exp.Select, keys: list[exp.Expr] | None, child: Relation
-    ) -> bool:
-        """Whether a key may carry the watermark; False only if certainly none does."""
-        if not keys or not child.is_source:
-            return keys is None or bool(keys)
-        aliases = {each.alias.lower() for each in node.expressions if each.alias}
-        # Without a watermark the answer only decides which remedy is named.
-        column = self.watermark_column or "timestamp"
-        return any(_may_carry(key, column, aliases) for key in keys)
-
-    def _read_hints(self, node: exp.Select) -> None:
+    def _read_hints(self, node: exp.Select, scope: Scope) -> None:
         hint: exp.Expr | None = node.args.get("hint")
         if hint is None:
             return
+        relations = {name for name, _ in scope.relations}
         for each in hint.expressions:
-            name = each.name if isinstance(each, exp.Anonymous) else each.key
-            if name.upper() in _REPARTITION_HINTS:
+            is_named = isinstance(each, exp.Anonymous | exp.JoinHint | exp.Var)
+            name = (each.name if is_named else each.key).upper()
+            if name in _REPARTITION_HINTS:
                 self._add(op.REPARTITION, hint)
+            elif name in _JOIN_HINTS:
+                named = {one.name.lower() for one in each.expressions}
+                if not named or named & relations:  # Spark ignores a hint for another relation
+                    self._add(op.JOIN_HINT, hint)
 
     def _read_final_clauses(self, node: exp.Expr) -> None:
         for argument, operation in _FINAL_CLAUSES:
@@ -229,101 +272,92 @@ _FINAL_CLAUSES = (
     ("offset", op.OFFSET),
 )
 _REPARTITION_HINTS = ("REPARTITION", "COALESCE", "REPARTITION_BY_RANGE", "REBALANCE")
-
-
-def _is_limit_all(clause: exp.Expr) -> bool:
-    return isinstance(clause, exp.Limit) and clause.expression.name.upper() == "ALL"
-
-
-def _named_table(node: exp.Table, ctes: Mapping[str, Relation]) -> Relation:
-    name = node.name.lower()
-    if node.db:
-        return Relation(is_stream=False)
-    if name in ctes:
-        return ctes[name]
-    return Relation(name == SOURCE_VIEW, is_source=name == SOURCE_VIEW)
-
-
-def _classify_join(
-    select: exp.Select | None, join: exp.Join, left: Relation, right: Relation
-) -> Operation:
-    side, kind = join.side, join.kind
-    if left.is_stream and right.is_stream:
-        if kind == "ANTI":
-            return op.ANTI_JOIN
-        if side or kind == "SEMI":
-            return op.OUTER_JOIN
-        # The condition may be in a WHERE, also in that of an enclosing query.
-        no_condition = (
-            join.args.get("on") is None and not join.args.get("using") and not join.method
-        )
-        certain = _is_top_without_where(select) and (no_condition or _is_on_true(join))
-        return op.CROSS_JOIN if certain else op.JOIN
-    keeps_table = (
-        side == "FULL"
-        or (side == "RIGHT" and left.is_stream)
-        or ((side == "LEFT" or kind in ("SEMI", "ANTI")) and right.is_stream)
-    )
-    if keeps_table:
-        return op.TABLE_PRESERVING_JOIN
-    is_cross_join = kind == "CROSS" and _is_top_without_where(select)
-    return op.STATIC_CROSS_JOIN if is_cross_join else op.STATIC_JOIN
-
-
-def _is_on_true(join: exp.Join) -> bool:
-    condition = join.args.get("on")
-    return isinstance(condition, exp.Boolean) and bool(condition.this)
-
-
-def _is_top_without_where(select: exp.Select | None) -> bool:
-    return select is not None and select.parent is None and select.args.get("where") is None
-
-
-def _classify_set_operation(node: exp.SetOperation, left: Relation, right: Relation) -> Operation:
-    if isinstance(node, exp.Intersect):
-        return op.INTERSECT
-    if isinstance(node, exp.Except):
-        return op.EXCEPT if right.is_stream else op.STATIC_EXCEPT
-    if left.is_stream != right.is_stream:
-        return op.STATIC_UNION
-    return op.DISTINCT_UNION if node.args.get("distinct") else op.UNION
+# JoinStrategyHint of Spark's catalyst.
+_JOIN_HINTS = (
+    "BROADCAST", "BROADCASTJOIN", "MAPJOIN", "SHUFFLE_MERGE", "MERGE", "MERGEJOIN", "SHUFFLE_HASH",
+    "SHUFFLE_REPLICATE_NL",
+)  # fmt: skip
+_TIMES = ("current_date", "current_timestamp", "current_time", "localtimestamp")
 
 
 def _own_expressions(node: exp.Expr) -> Iterator[exp.Expr]:
     """The expressions of one SELECT, without its FROM clause; of a subquery only the root."""
     skipped = ("from_", "joins", "laterals", "with_", "hint")
-    pending = [
+    return _walk(
         each
         for name, value in node.args.items()
         if name not in skipped
         for each in (value if isinstance(value, list) else [value])
         if isinstance(each, exp.Expr)
-    ]
-    while pending:
-        each = pending.pop(0)
-        yield each
-        if not isinstance(each, exp.Query):
-            pending = [*each.iter_expressions(), *pending]
-
-
-def _grouping_keys(group: exp.Group, select: exp.Select) -> list[exp.Expr] | None:
-    """The grouping expressions; None for CUBE, ROLLUP and GROUPING SETS."""
-    if any(group.args.get(kind) for kind in ("cube", "rollup", "grouping_sets")):
-        return None
-    return list(select.expressions if group.args.get("all") else group.expressions)
-
-
-def _has_session_window(group: exp.Group | None) -> bool:
-    return group is not None and any(
-        isinstance(each, exp.Anonymous) and each.name.lower() == "session_window"
-        for each in group.walk()
     )
 
 
-def _may_carry(key: exp.Expr, column: str, aliases: set[str]) -> bool:
-    for each in key.walk():
-        if isinstance(each, exp.Star | exp.Literal) or is_time_window(each):
-            return True
-        if isinstance(each, exp.Column) and each.name.lower() in {column.lower(), *aliases}:
-            return True
-    return False
+def _with_conditions(node: exp.Select) -> Iterator[exp.Expr]:
+    """The expressions of one SELECT, with the conditions of its joins."""
+    yield from _own_expressions(node)
+    yield from _walk(
+        join.args["on"] for join in node.args.get("joins") or () if join.args.get("on")
+    )
+
+
+def _walk(nodes: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
+    pending = deque(nodes)
+    while pending:
+        each = pending.popleft()
+        yield each
+        if not isinstance(each, exp.Query):
+            pending.extendleft(reversed(list(each.iter_expressions())))
+
+
+def _aliases(node: exp.Select) -> frozenset[str]:
+    """The names that the SELECT gives; with a time window also that of its column."""
+    names = {each.alias.lower() for each in node.expressions if each.alias}
+    if any(is_time_window(each) for each in _own_expressions(node)):
+        names |= {"window", "session_window"}
+    return frozenset(names)
+
+
+def _name_of(node: exp.Expr) -> str:
+    """The name by which other expressions call a FROM item; empty if it has none."""
+    if node.alias:
+        return str(node.alias).lower()
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
+        return _name_of(node.this)
+    if not isinstance(node, exp.Table):
+        return ""
+    return (_constant_identifier(node.this) or node.name).lower()
+
+
+def _constant_identifier(node: exp.Expr | None) -> str | None:
+    """The name in IDENTIFIER('name')."""
+    if not isinstance(node, exp.Anonymous) or node.name.lower() != "identifier":
+        return None
+    (argument, *others) = node.expressions or [None]
+    if others or not isinstance(argument, exp.Literal) or not argument.is_string:
+        return None
+    return argument.name.strip().strip("`").lower()
+
+
+def _renamed(columns: Columns | None, node: exp.Expr) -> Columns | None:
+    """The columns under the names that an alias such as AS t(a, b) gives them."""
+    alias = node.args.get("alias")
+    names = alias.args.get("columns") if isinstance(alias, exp.TableAlias) else None
+    if not names or columns is None:
+        return columns
+    if len(names) != len(columns):
+        return None
+    return tuple(
+        replace(column, name=name.name) for column, name in zip(columns, names, strict=True)
+    )
+
+
+def _is_time_without_parentheses(node: exp.Column, scope: Scope) -> bool:
+    """Whether a name is the function current_date and not a column of that name."""
+    name = node.name.lower()
+    if name not in _TIMES or len(node.parts) > 1 or name in scope.aliases:
+        return False
+    return scope.find(node) is None
+
+
+def _is_limit_all(clause: exp.Expr) -> bool:
+    return isinstance(clause, exp.Limit) and clause.expression.name.upper() == "ALL"

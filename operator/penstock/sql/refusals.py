@@ -1,120 +1,249 @@
-"""Finds what a stream's mode does not support in its SQL, before any driver is started.
+"""Finds what a stream's mode or sink does not support in its SQL, before any driver is started.
 
 Text that the parser cannot read is left to Spark's analyzer in the driver, since a wrong refusal
-would be worse than a late one.
+would be worse than a late one. It is reported as not judged.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.dialects.spark import Spark
-from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.api.modes import EXECUTIONS, Execution, execution_of
-from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1 import SqlFunction, StreamSpec
+from penstock.sql.columns import (
+    Column,
+    Columns,
+    find_column_problems,
+    passed_columns,
+    source_columns,
+)
 from penstock.sql.operations import PIPE, REMOVE_IT, Operation, reason_for_refusal
 from penstock.sql.reader import QueryReader
 from penstock.sql.spark_functions import called_functions
+from penstock.sql.statement import (
+    MAX_TOKENS,
+    SqlText,
+    TextTooLarge,
+    UnreadableText,
+    declared_type,
+    parse,
+    tokenize,
+)
 
+NOT_JUDGED = "NotJudged"
 # The first words of a query; any other statement would run as a command in the driver.
 _QUERY_WORDS = ("SELECT", "WITH", "FROM", "TABLE", "VALUES", "(", "MAP", "REDUCE")
-# sqlglot mistakes the window of GROUP BY window(...) for the WINDOW clause.
-_WINDOW_FUNCTION = re.compile(r"\b(window)(?=\s*\()", re.IGNORECASE)
 _MAX_EXCERPT_LENGTH = 60
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a query cannot run in its mode."""
+    """Why a query cannot run as its spec says; or, as NotJudged, why only Spark can tell."""
 
     reason: str
     message: str
 
 
 @dataclass(frozen=True)
-class _SqlText:
-    """A text of SQL and its path in the resource."""
+class SqlVerdict:
+    """What was found in a stream's SQL."""
 
-    path: str
-    text: str
-    prefix_length: int = 0
-    """How many characters of the text the user did not write."""
+    refusals: tuple[Refusal, ...] = ()
+    not_judged: tuple[Refusal, ...] = ()
+    """What only Spark can judge."""
 
 
 def find_refusals(spec: StreamSpec) -> list[Refusal]:
-    """What the stream's mode certainly does not support in its SQL."""
-    if spec.transform.sql is None:
-        return []
-    execution, watermark = execution_of(spec), spec.transform.watermark
-    functions = spec.transform.functions
-    own_functions = frozenset(
-        name.lower()
-        for name in (
-            *(each.name for each in functions),
-            *(each.name for each in spec.transform.java_functions),
-        )
+    """What the stream's mode and sink certainly do not support in its SQL."""
+    return list(judge_sql(spec).refusals)
+
+
+def judge_sql(spec: StreamSpec) -> SqlVerdict:
+    """Judges the query, the functions that it calls, and the columns that it makes.
+
+    Raises only MemoryError. May use a lot of time: `validation.judge` sets a limit to both.
+    """
+    try:
+        return _Judge(spec).judge()
+    except RecursionError:
+        return _left_to_spark("spec.transform.sql", ": it nests too deep")
+
+
+def _left_to_spark(path: str, why: str) -> SqlVerdict:
+    message = (
+        f"{path}{why}. So Penstock does not judge it: Spark does when the driver plans the query, "
+        "or now with `penstock validate --spark`"
     )
-    query = _SqlText("spec.transform.sql", spec.transform.sql)
-    tokens = _tokenize(query.text)
-    if tokens is None:
-        return []
-    if not_one_select := _check_statement(query.path, tokens):
-        return [not_one_select]
-    watermark_column = None if watermark is None else watermark.column
+    return SqlVerdict(not_judged=(Refusal(NOT_JUDGED, message),))
 
-    root = _parse(query.text)
-    if root is None:
-        return []
-    reader = QueryReader(watermark_column, own_functions)
-    reader.read(root)
-    operations = reader.operations
-    if any(each.token_type is TokenType.PIPE_GT for each in tokens):
-        operations = [(PIPE, root), *operations]
-    refusals = _refuse_unsupported(query, operations, execution, tokens)
 
-    called = called_functions(root)
-    for i, function in enumerate(functions):
-        if function.name.lower() not in called:
-            continue  # Spark checks a function only where it is called
-        body = _SqlText(
+class _Judge:
+    def __init__(self, spec: StreamSpec) -> None:
+        self._spec = spec
+        self._transform = spec.transform
+        self._execution = execution_of(spec)
+        self._watermark = (
+            None if spec.transform.watermark is None else spec.transform.watermark.column
+        )
+        self._source = source_columns(spec.source, self._watermark)
+        self._function_types: dict[str, str | None] = {
+            **{each.name.lower(): declared_type(each.returns) for each in spec.transform.functions},
+            **{each.name.lower(): None for each in spec.transform.java_functions},
+        }
+        self._tokens_left = MAX_TOKENS
+        self._refusals = [*self._judge_watermark()]
+        self._not_judged: list[Refusal] = []
+
+    def judge(self) -> SqlVerdict:
+        transform = self._transform
+        if transform.sql is not None:
+            try:
+                self._judge_query(transform.sql)
+            except TextTooLarge as error:
+                return SqlVerdict((Refusal("QueryTooLarge", f"spec.transform.sql {error}"),))
+        elif transform.python is None and transform.java is None:
+            self._judge_pass_through()
+        return SqlVerdict(tuple(self._refusals), tuple(self._not_judged))
+
+    def _judge_watermark(self) -> Iterable[Refusal]:
+        if self._watermark is None or self._source is None or "." in self._watermark:
+            return
+        name = self._watermark.strip("`")
+        column = next((c for c in self._source if (c.name or "").lower() == name.lower()), None)
+        if column is None:
+            yield Refusal(
+                "UnknownColumn",
+                f"spec.transform.watermark.column: the source has no column {name}"
+                f"{_suggestion(name, self._source)}",
+            )
+        elif column.type not in (None, "timestamp"):
+            yield Refusal(
+                "UnknownColumn",
+                f"spec.transform.watermark.column: {name} is not a TIMESTAMP but "
+                f"{str(column.type).upper()}: use a column of that type",
+            )
+
+    def _judge_pass_through(self) -> None:
+        if self._source is None:
+            return
+        names = [each.name or "" for each in self._source]
+        kept = passed_columns(names, self._spec.sink)
+        columns = [each for each in self._source if kept is None or each.name in kept]
+        self._judge_columns(tuple(columns), "the source passes unchanged, and ")
+
+    def _judge_columns(self, columns: Columns, prefix: str = "") -> None:
+        self._refusals += [
+            Refusal("SinkColumns", f"{prefix}{each}")
+            for each in find_column_problems(columns, self._spec.sink)
+        ]
+
+    def _judge_query(self, sql: str) -> None:
+        query = SqlText("spec.transform.sql", sql)
+        try:
+            tokens = tokenize(query)
+            self._tokens_left -= len(tokens)
+            if not_one_select := _check_statement(query.path, tokens):
+                self._refusals.append(not_one_select)
+                return
+            root = parse(query, tokens)
+        except UnreadableText as error:
+            self._leave(query.path, str(error))
+            return
+        reader = QueryReader(self._source, self._function_types)
+        rows = reader.read(root)
+        operations = reader.operations
+        is_pipe = any(each.token_type is TokenType.PIPE_GT for each in tokens)
+        if is_pipe:
+            operations = [(PIPE, root), *operations]
+        for node in reader.unreadable[:1]:
+            place = _place(node, query, tokens)
+            self._leave(query.path, f"{place}: IDENTIFIER stands for a name that Spark resolves")
+        self._refusals += _refuse_unsupported(query, operations, self._execution, tokens)
+        self._refuse_unknown_columns(query, tokens, reader.unknown_columns)
+        certain = not (is_pipe or reader.unreadable or reader.unknown_columns)
+        if certain and rows.is_stream and rows.columns is not None:
+            self._judge_columns(rows.columns)
+        self._judge_functions(called_functions(root))
+
+    def _judge_functions(self, called: frozenset[str]) -> None:
+        """Judges the functions that the query calls, and those that they call.
+
+        Spark inlines a function where it is called, and does not look at the others.
+        """
+        declared = {
+            each.name.lower(): (i, each) for i, each in enumerate(self._transform.functions)
+        }
+        seen: set[str] = set()
+        pending = [name for name in declared if name in called]
+        while pending:
+            name = pending.pop(0)
+            if name in seen:
+                continue
+            seen.add(name)
+            called = self._judge_body(*declared[name])
+            pending += [each for each in declared if each in called]
+
+    def _judge_body(self, i: int, function: SqlFunction) -> frozenset[str]:
+        """Judges the body of a function, and returns the names of those that it calls."""
+        body = SqlText(
             f"spec.transform.functions[{i}].expression", f"SELECT {function.expression}", 7
         )
-        select = _parse(body.text)
-        if isinstance(select, exp.Select):
-            reader = QueryReader(watermark_column, own_functions)
-            reader.read_expression(select)
-            body_tokens = _tokenize(body.text) or []
-            refusals += _refuse_unsupported(body, reader.operations, execution, body_tokens)
-    return refusals
-
-
-def is_parsable(text: str) -> bool:
-    """Whether the parser can read the text as a query."""
-    return _parse(text) is not None
-
-
-def _tokenize(text: str) -> list[Token] | None:
-    try:
-        return list(Spark().tokenize(text))
-    except SqlglotError:
-        return None
-
-
-def _parse(text: str) -> exp.Expr | None:
-    """The syntax tree of a query; None if the parser cannot read it as one."""
-    for attempt in (text, _WINDOW_FUNCTION.sub(r"`\1`", text)):
         try:
-            (root,) = [each for each in sqlglot.parse(attempt, read="spark") if each is not None]
-        except Exception:  # noqa: S112  sqlglot raises more than its own errors
-            continue
-        return root if isinstance(root, exp.Query | exp.Values) else None
-    return None
+            tokens = tokenize(body, self._tokens_left)
+            self._tokens_left -= len(tokens)
+            root = parse(body, tokens)
+        except UnreadableText as error:
+            self._leave(body.path, str(error))
+            return frozenset()
+        if isinstance(root, exp.Select):
+            reader = QueryReader(self._source, self._function_types)
+            parameters = tuple(
+                Column(each.name, declared_type(each.type)) for each in function.parameters
+            )
+            reader.read_body(function.name, root, parameters)
+            self._refusals += _refuse_unsupported(body, reader.operations, self._execution, tokens)
+            self._refuse_unknown_columns(body, tokens, reader.unknown_columns, parameters)
+        return called_functions(root)
+
+    def _leave(self, path: str, why: str) -> None:
+        self._not_judged += _left_to_spark(path, why).not_judged
+
+    def _refuse_unknown_columns(
+        self,
+        text: SqlText,
+        tokens: list[Token],
+        nodes: Sequence[exp.Column],
+        known: Columns | None = None,
+    ) -> None:
+        reported: set[str] = set()
+        for node in nodes:
+            name = node.sql(dialect="spark")
+            if name.lower() in reported:
+                continue
+            reported.add(name.lower())
+            where = "the query has" if known is None else "the function has"
+            columns = self._source if known is None else known
+            self._refusals.append(
+                Refusal(
+                    "UnknownColumn",
+                    f"{text.path}{_place(node, text, tokens)}: {where} no column {name} here"
+                    f"{_suggestion(node.name, columns or ())}",
+                )
+            )
+
+
+def _suggestion(name: str, columns: Columns) -> str:
+    names = [each.name for each in columns if each.name]
+    near = difflib.get_close_matches(name.lower(), [each.lower() for each in names], 1)
+    if near:
+        return f": did you mean {next(each for each in names if each.lower() == near[0])}?"
+    return f": it has {', '.join(names)}" if names else ""
 
 
 def _check_statement(path: str, tokens: list[Token]) -> Refusal | None:
@@ -139,7 +268,7 @@ def _check_statement(path: str, tokens: list[Token]) -> Refusal | None:
 
 
 def _refuse_unsupported(
-    text: _SqlText,
+    text: SqlText,
     operations: Iterable[tuple[Operation, exp.Expr]],
     execution: Execution,
     tokens: list[Token],
@@ -166,7 +295,7 @@ def _refuse_unsupported(
 
 
 def _message(
-    text: _SqlText,
+    text: SqlText,
     operation: Operation,
     node: exp.Expr,
     execution: Execution,
@@ -189,18 +318,26 @@ def _nearest(alternatives: list[Execution], execution: Execution) -> Execution:
     return (same_mode or alternatives)[0]
 
 
-def _place(node: exp.Expr, text: _SqlText, tokens: list[Token]) -> str:
+def _place(node: exp.Expr, text: SqlText, tokens: list[Token]) -> str:
     """The line and column of a node: as the parser noted them, or of the first token like it."""
+    noted = next((each for each in _leftmost(node) if "start" in each.meta), None)
+    token = None
     if "start" in node.meta and "hint" not in {each.arg_key for each in _with_parents(node)}:
         token = next((each for each in tokens if each.start == node.meta["start"]), None)
+    elif isinstance(node, exp.Column) and noted is not None:
+        token = next((each for each in tokens if each.start == noted.meta["start"]), None)
     else:
-        word = re.match(r"\w+|\S", node.sql(dialect="spark"))
+        word = re.match(r"\w+|\S", _text_of(node))
         wanted = "" if word is None else word.group().upper()
         token = next((each for each in tokens if each.text.upper().split()[:1] == [wanted]), None)
     if token is None:
         return ""
-    column = token.col - (token.end - token.start) - (text.prefix_length if token.line == 1 else 0)
+    column = text.column(token.line, token.col - (token.end - token.start))
     return f", line {token.line}, column {column}"
+
+
+def _leftmost(node: exp.Expr) -> list[exp.Expr]:
+    return list(node.parts) if isinstance(node, exp.Column) else [node]
 
 
 def _with_parents(node: exp.Expr) -> list[exp.Expr]:
@@ -212,8 +349,16 @@ def _with_parents(node: exp.Expr) -> list[exp.Expr]:
     return nodes
 
 
+def _text_of(node: exp.Expr) -> str:
+    """The node as SQL; only its kind if it nests too deep for that."""
+    try:
+        return " ".join(node.sql(dialect="spark").split())
+    except RecursionError:
+        return node.key.upper()
+
+
 def _excerpt(node: exp.Expr) -> str:
-    text = " ".join(node.sql(dialect="spark").split())
+    text = _text_of(node)
     if len(text) <= _MAX_EXCERPT_LENGTH:
         return text
     return f"{text[: _MAX_EXCERPT_LENGTH - 3]}..."

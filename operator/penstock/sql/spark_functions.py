@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sqlglot import exp
 
 from penstock.sql import operations as op
 from penstock.sql.operations import Operation
+from penstock.sql.time_windows import is_sliding
 
 # The first class that matches a node of the parsed query determines its operation.
 _BY_NODE: tuple[tuple[type[exp.Expr], Operation], ...] = (
@@ -17,8 +20,10 @@ _BY_NODE: tuple[tuple[type[exp.Expr], Operation], ...] = (
     (exp.QueryTransform, op.SCRIPT),
     (exp.CurrentTimestamp, op.CURRENT_TIME),
     (exp.CurrentDate, op.CURRENT_TIME),
+    (exp.CurrentTime, op.CURRENT_TIME),
     (exp.Localtimestamp, op.CURRENT_TIME),
 )
+_QUANTIFIED = (exp.Like, exp.ILike, exp.RegexpLike)
 
 # Functions for which the parser has no class.
 _BY_NAME: dict[str, Operation] = {
@@ -46,10 +51,8 @@ _BY_NAME: dict[str, Operation] = {
     "monotonically_increasing_id": op.ROW_NUMBER,
 }  # fmt: skip
 
-_TIME_WINDOWS = ("window", "session_window", "window_time")
 
-
-def operation_of(node: exp.Expr, own_functions: frozenset[str]) -> Operation | None:
+def operation_of(node: exp.Expr, own_functions: Collection[str]) -> Operation | None:
     """The operation of a node in an expression; None if it computes a value from one row.
 
     A function that the stream declares hides Spark's function of the same name.
@@ -58,33 +61,21 @@ def operation_of(node: exp.Expr, own_functions: frozenset[str]) -> Operation | N
         name = node.name.lower()
         if name in own_functions or (name in ("now", "unix_timestamp") and node.expressions):
             return None
-        return op.SLIDING_WINDOW if _is_sliding(node) else _BY_NAME.get(name)
-    if isinstance(node, exp.Func) and own_functions & {each.lower() for each in node.sql_names()}:
+        return op.SLIDING_WINDOW if is_sliding(node) else _BY_NAME.get(name)
+    if isinstance(node, exp.Func) and any(
+        each.lower() in own_functions for each in node.sql_names()
+    ):
         return None
     if isinstance(node.parent, exp.Window) and node.arg_key == "this":
         return None  # the Window node is reported instead
     if isinstance(node, exp.AggFunc) and _has_over(node):
         return None
-    if isinstance(node, exp.Any):  # any(x), not the ANY of a comparison
-        return op.AGGREGATE if isinstance(node.parent, exp.Select | exp.Alias) else None
+    if isinstance(node, exp.Any):  # any(x), not LIKE ANY (...), which is not a function
+        is_quantifier = isinstance(node.parent, _QUANTIFIED) or isinstance(node.this, exp.Query)
+        return None if is_quantifier or "any" in own_functions else op.AGGREGATE
     if isinstance(node, exp.Window) and node.arg_key == "windows":
         return None  # a named window; its use is reported
     return next((operation for kind, operation in _BY_NODE if isinstance(node, kind)), None)
-
-
-def _is_sliding(node: exp.Anonymous) -> bool:
-    """Whether a time window certainly overlaps the next, because its slide differs from its length.
-
-    Durations in different units, such as 1 minute and 60 seconds, are not compared.
-    """
-    lengths = [each.name.lower().split() for each in node.expressions[1:3]]
-    return (
-        node.name.lower() == "window"
-        and len(lengths) == 2
-        and all(len(each) == 2 for each in lengths)
-        and lengths[0][1] == lengths[1][1]
-        and lengths[0][0] != lengths[1][0]
-    )
 
 
 def _has_over(node: exp.Expr) -> bool:
@@ -93,11 +84,6 @@ def _has_over(node: exp.Expr) -> bool:
     while isinstance(parent, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
         parent = parent.parent
     return isinstance(parent, exp.Window)
-
-
-def is_time_window(node: exp.Expr) -> bool:
-    """Whether a node is a time window, which carries the watermark."""
-    return isinstance(node, exp.Anonymous) and node.name.lower() in _TIME_WINDOWS
 
 
 def called_functions(root: exp.Expr) -> frozenset[str]:

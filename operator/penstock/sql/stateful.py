@@ -24,4 +24,5 @@ def may_keep_state(spec: StreamSpec) -> bool:
     from penstock.sql import refusals  # imports a parser, which most drivers do not need
 
     stateless = spec.model_copy(update={"trigger": _STATELESS, "output_mode": None})
-    return not refusals.is_parsable(transform.sql) or bool(refusals.find_refusals(stateless))
+    verdict = refusals.judge_sql(stateless)
+    return bool(verdict.not_judged or verdict.refusals)

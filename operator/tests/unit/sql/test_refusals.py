@@ -30,12 +30,9 @@ SAME_AS = {"trigger.availableNow": "A"}
 
 
 def refusals_of(sql: str, letter: str, **transform: Any) -> list[Refusal]:
-    """The refusals of a query between two topics."""
-    return find_refusals(
-        StreamSpec.model_validate(
-            {**KAFKA_TO_KAFKA, **FIELDS[letter], "transform": {"sql": sql, **transform}}
-        )
-    )
+    """The refusals of a query over a topic, for a sink that takes any columns."""
+    fields = {"sink": {"memory": {}}, **FIELDS[letter], "transform": {"sql": sql, **transform}}
+    return find_refusals(StreamSpec.model_validate({**KAFKA_TO_KAFKA, **fields}))
 
 
 def verdicts(query: Query, letters: Iterable[str], **transform: Any) -> dict[str, str]:

@@ -1,0 +1,146 @@
+"""The columns that sources have, and those that sinks take.
+
+Imports no parser: the driver asks these rules too, about the columns of its DataFrame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from penstock.api.v1alpha1 import Sink, Source
+
+HEADERS_TYPE = "array<struct<key:string,value:binary>>"
+# The columns of Spark's sources (Structured Streaming Programming Guide, and its Kafka Integration
+# Guide), with the names that Spark prints for their types.
+_KAFKA = {
+    "key": "binary", "value": "binary", "topic": "string", "partition": "int", "offset": "bigint",
+    "timestamp": "timestamp", "timestampType": "int",
+}  # fmt: skip
+_RATE = {"timestamp": "timestamp", "value": "bigint"}
+_TEXT = ("string", "binary")
+_TYPES: dict[str, tuple[str, ...]] = {
+    "key": _TEXT,
+    "value": _TEXT,
+    "headers": (HEADERS_TYPE,),
+    "partition": ("int",),
+}
+_CASTS = {
+    "key": "CAST(... AS STRING)",
+    "value": "CAST(... AS STRING), or to_json(struct(...))",
+    "topic": "CAST(... AS STRING)",
+    "partition": "CAST(... AS INT)",
+}
+# What a stream without a transform passes to Kafka. A row of the Kafka source also has topic and
+# partition, which would send the record back to its own topic.
+_PASSED = ("key", "value", "headers")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a relation."""
+
+    name: str | None
+    """As it is written; None for a name that Spark makes of an expression, such as `(a + 1)`."""
+    type: str | None = None
+    """Spark's name of the type; None if unknown."""
+    event_time: bool | None = None
+    """Whether it carries the watermark; None if unknown."""
+
+
+Columns = tuple[Column, ...]
+
+
+def source_columns(source: Source, watermark_column: str | None) -> Columns | None:
+    """The columns of the view `source`; None if only Spark knows them."""
+    types: dict[str, str | None]
+    if source.kafka is not None:
+        types = {**_KAFKA}
+        if source.kafka.include_headers:
+            types["headers"] = HEADERS_TYPE
+    elif source.rate is not None:
+        types = {**_RATE}
+    elif source.socket is not None:
+        types = {"value": "string"}
+        if source.socket.include_timestamp:
+            types["timestamp"] = "timestamp"
+    else:
+        schema = source.custom.schema_ if source.custom is not None else None
+        declared = None if schema is None else _declared(schema)
+        if declared is None:
+            return None
+        types = declared
+    return tuple(_column(name, of_type, watermark_column) for name, of_type in types.items())
+
+
+def passed_columns(columns: Sequence[str], sink: Sink) -> list[str] | None:
+    """The columns that a stream without a transform passes to its sink; None means all."""
+    if sink.kafka is None:
+        return None
+    kept = [column for column in columns if column in _PASSED]
+    return kept or None
+
+
+def find_column_problems(columns: Sequence[Column], sink: Sink) -> list[str]:
+    """Why a sink does not take rows of these columns; each begins with the sink's field.
+
+    The rules are those of KafkaWriter.validateQuery in Spark 4.2.
+
+    Kafka's writer finds its columns by their exact names, also where SQL ignores case.
+    """
+    if sink.kafka is None:
+        return []
+    by_name = {each.name: each for each in columns}
+    found = []
+    if "value" not in by_name:
+        found.append(_missing_value(columns))
+    if sink.kafka.topic is None and "topic" not in by_name:
+        found.append("spec.sink.kafka needs a topic: set topic, or select a column named topic")
+    expected = _TYPES if sink.kafka.topic is not None else {**_TYPES, "topic": ("string",)}
+    for name, types in expected.items():
+        column = by_name.get(name)
+        if column is None or column.type is None or column.type in types:
+            continue
+        advice = f": use {_CASTS[name]} AS {name}" if name in _CASTS else ""
+        found.append(
+            f"spec.sink.kafka takes a column {name} of type {' or '.join(types).upper()}, not "
+            f"{column.type.upper()}{advice}"
+        )
+    return found
+
+
+def _missing_value(columns: Sequence[Column]) -> str:
+    names = [each.name for each in columns if each.name is not None]
+    near = [name for name in names if name.lower() == "value"]
+    if near:
+        return f"spec.sink.kafka needs a column named value, in lower case: rename {near[0]}"
+    listed = f" (it has {', '.join(names[:10])})" if names else ""
+    return (
+        f"spec.sink.kafka needs a column named value{listed}: select one, such as "
+        "to_json(struct(*)) AS value"
+    )
+
+
+def united(one: Column, other: Column) -> Column:
+    """A column with the name of one, and what it has in common with the other."""
+    return replace(
+        one,
+        type=one.type if one.type == other.type else None,
+        event_time=one.event_time if one.event_time == other.event_time else None,
+    )
+
+
+def _column(name: str, of_type: str | None, watermark_column: str | None) -> Column:
+    """A column of the source. Without a watermark, whether it could have one."""
+    if watermark_column is None:
+        return Column(name, of_type, None if of_type is None else of_type == "timestamp")
+    if any(each in watermark_column for each in ".`"):
+        return Column(name, of_type, None)
+    return Column(name, of_type, name.lower() == watermark_column.lower())
+
+
+def _declared(schema: str) -> dict[str, str | None] | None:
+    """The columns of a schema that the spec declares in DDL; None if it cannot be read."""
+    from penstock.sql.statement import declared_columns  # imports the parser
+
+    return declared_columns(schema)

@@ -1,0 +1,209 @@
+"""The columns that an expression of a query can name, and what is known about their values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from penstock.sql.columns import Column, Columns
+from penstock.sql.statement import type_name
+from penstock.sql.time_windows import is_time_window
+
+# Spark resolves these names to functions where no column has them (LiteralFunctionResolution).
+LITERAL_FUNCTIONS = frozenset(
+    ("current_date", "current_timestamp", "current_time", "current_user", "user", "session_user",
+     "localtimestamp", "current_catalog", "current_database", "current_schema", "grouping__id")
+)  # fmt: skip
+# sqlglot may take the unit of timestampadd(HOUR, ...) for a column.
+_UNITS = frozenset(
+    ("year", "quarter", "month", "week", "day", "dayofyear", "hour", "minute", "second",
+     "millisecond", "microsecond")
+)  # fmt: skip
+
+
+_UNKNOWN = Column(None)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """The rows of a FROM item or of a query."""
+
+    is_stream: bool
+    columns: Columns | None = None
+    """None if unknown."""
+    aggregated: bool = False
+    """Whether an aggregate made them."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The relations of one FROM clause by name, and the types of the stream's own functions."""
+
+    relations: tuple[tuple[str, Relation], ...] = ()
+    function_types: dict[str, str | None] = field(default_factory=dict)
+    aliases: frozenset[str] = frozenset()
+    """Names that the SELECT itself gives, which its other expressions can use."""
+
+    @property
+    def columns(self) -> Columns | None:
+        """All columns, in order; None if those of a relation are unknown."""
+        found: list[Column] = []
+        for _, relation in self.relations:
+            if relation.columns is None:
+                return None
+            found += relation.columns
+        return tuple(found)
+
+    def find(self, node: exp.Column) -> Column | None:
+        """The column that a node names; None if there is certainly none."""
+        parts = [each.name for each in node.parts]
+        named = [each for name, each in self.relations if name == parts[0].lower()]
+        if len(parts) > 1 and named:
+            return _field(_find(named, parts[1]), len(parts) - 2)
+        return _field(_find([each for _, each in self.relations], parts[0]), len(parts) - 1)
+
+    def unknown_columns(self, nodes: Iterable[exp.Expr]) -> Iterator[exp.Column]:
+        """The nodes that name a column which is certainly not there."""
+        for node in nodes:
+            if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+                continue
+            first = node.parts[0].name.lower()
+            if first in self.aliases | LITERAL_FUNCTIONS | _UNITS or _is_parameter(node, first):
+                continue
+            if self.find(node) is None:
+                yield node
+
+
+def type_of(node: exp.Expr, scope: Scope) -> str | None:
+    """Spark's name for the type of an expression; None if it is not certain."""
+    match node:
+        case exp.Alias() | exp.Paren():
+            return type_of(node.this, scope)
+        case exp.Column():
+            found = scope.find(node)
+            return None if found is None else found.type
+        case exp.Cast():
+            return type_name(node.to)
+        case exp.Literal():
+            return "string" if node.is_string else None
+        case exp.Count():
+            return "bigint"
+        case exp.Boolean() | exp.Predicate() | exp.Not() | exp.And() | exp.Or():
+            return "boolean"
+        case exp.Struct():
+            return "struct"
+        case exp.Anonymous():
+            if is_time_window(node) and node.name.lower() != "window_time":
+                return "struct"
+            return scope.function_types.get(node.name.lower())
+    return None
+
+
+def carries_event_time(node: exp.Expr, scope: Scope) -> bool | None:
+    """Whether an expression carries the watermark, as a column or a window over one does.
+
+    A function of the column does not: Spark keeps the watermark in the column's metadata.
+    """
+    match node:
+        case exp.Alias() | exp.Paren():
+            return carries_event_time(node.this, scope)
+        case exp.Column():
+            found = scope.find(node)
+            return None if found is None else found.event_time
+        case exp.Star():
+            columns = scope.columns
+            return None if columns is None else _any(each.event_time for each in columns)
+        case exp.Cast() | exp.Dot():
+            return None if carries_event_time(node.this, scope) is not False else False
+        case exp.Anonymous():
+            if is_time_window(node):
+                times = node.expressions[:1]
+                return carries_event_time(times[0], scope) if times else None
+            return None if node.name.lower() in scope.function_types else False
+    return False
+
+
+def output_columns(select: exp.Select, scope: Scope) -> Columns | None:
+    """The columns that a SELECT makes; None if they cannot be told."""
+    made: list[Column] = []
+    for each in select.expressions:
+        columns = _outputs(each, scope)
+        if columns is None:
+            return None
+        made += columns
+    return tuple(made)
+
+
+def _outputs(node: exp.Expr, scope: Scope) -> Columns | None:
+    if isinstance(node, exp.Star):
+        return _star(node, scope.columns)
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+        named = [each for name, each in scope.relations if name == node.table.lower()]
+        return _star(node.this, named[0].columns) if len(named) == 1 else None
+    if isinstance(node, exp.Aliases | exp.Explode | exp.Inline | exp.Stack | exp.UDTF):
+        return None
+    if isinstance(node, exp.QueryTransform):
+        return None
+    if isinstance(node, exp.Anonymous) and not node.name.isidentifier():
+        return None
+    return (Column(_name_of(node), type_of(node, scope), carries_event_time(node, scope)),)
+
+
+def _name_of(node: exp.Expr) -> str | None:
+    """The name that Spark gives to a column; None if it is not a plain word."""
+    if isinstance(node, exp.Cast | exp.Paren):
+        return _name_of(node.this)  # Spark omits a cast in the name
+    return node.output_name or None
+
+
+def _star(star: exp.Star, columns: Columns | None) -> Columns | None:
+    if columns is None or star.args.get("replace") or star.args.get("rename"):
+        return None
+    excluded = {each.name.lower() for each in star.args.get("except_") or ()}
+    return tuple(each for each in columns if (each.name or "").lower() not in excluded)
+
+
+def _find(relations: list[Relation], name: str) -> Column | None:
+    """The column of that name; one that is unknown in every respect if it may be there."""
+    found = [
+        column
+        for relation in relations
+        for column in relation.columns or ()
+        if (column.name or "").lower() == name.lower()
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:  # ambiguous, or a join that names both sides alike
+        return Column(name, None, _any(each.event_time for each in found))
+    known = all(
+        relation.columns is not None and all(each.name for each in relation.columns)
+        for relation in relations
+    )
+    return None if known else _UNKNOWN
+
+
+def _field(column: Column | None, depth: int) -> Column | None:
+    """A field of a struct column."""
+    if column is None or depth == 0:
+        return column
+    return _UNKNOWN if column.event_time is not False else replace(_UNKNOWN, event_time=False)
+
+
+def _is_parameter(node: exp.Column, name: str) -> bool:
+    """Whether a lambda around the node declares the name."""
+    parent = node.parent
+    while parent is not None and not isinstance(parent, exp.Query):
+        names = parent.expressions if isinstance(parent, exp.Lambda) else ()
+        if name in {each.name.lower() for each in names}:
+            return True
+        parent = parent.parent
+    return False
+
+
+def _any(values: Iterable[bool | None]) -> bool | None:
+    listed = list(values)
+    if True in listed:
+        return True
+    return None if None in listed else False

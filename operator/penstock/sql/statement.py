@@ -1,0 +1,166 @@
+"""The text of a query: its tokens within bounds, and its syntax tree in sqlglot's Spark dialect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+from sqlglot.tokenizer_core import Token, TokenType
+
+MAX_TOKENS = 20_000
+"""In a query and the functions that it calls; 600 columns cut out of JSON are 11,000 tokens."""
+MAX_NESTING = 200
+"""Of brackets and CASE. Spark's own parser overflows its stack at a few hundred to a thousand."""
+
+_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE)
+_CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END)
+_BEFORE_A_RELATION = (TokenType.FROM, TokenType.JOIN)
+# Functions that SQL calls without parentheses. A column of the same name hides them.
+_WITHOUT_PARENTHESES = ("current_date", "current_timestamp")
+
+
+class TextTooLarge(Exception):
+    """A text beyond the bounds; the message continues a sentence that begins with the text."""
+
+
+class UnreadableText(Exception):
+    """A text that the parser cannot read; the message says where and why, after the path."""
+
+
+@dataclass(frozen=True)
+class SqlText:
+    """A text of SQL and its path in the resource."""
+
+    path: str
+    text: str
+    prefix_length: int = 0
+    """How many characters of the text the user did not write."""
+
+    def column(self, line: int, column: int) -> int:
+        """A column of the text as a column of what the user wrote."""
+        return column - (self.prefix_length if line == 1 else 0)
+
+
+def tokenize(text: SqlText, max_tokens: int = MAX_TOKENS) -> list[Token]:
+    """The tokens of a text. Raises UnreadableText and TextTooLarge."""
+    try:
+        tokens = list(Spark().tokenize(text.text))
+    except SqlglotError as error:
+        raise UnreadableText(f": {_first_line(error)}") from error
+    if len(tokens) > max_tokens:
+        raise TextTooLarge(
+            f"has {len(tokens):,} tokens, and a query with its functions may have "
+            f"{MAX_TOKENS:,}: make it shorter"
+        )
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        if depth > MAX_NESTING:
+            raise TextTooLarge(
+                f"nests brackets or CASE more than {MAX_NESTING} deep (line {token.line}): "
+                "make it simpler"
+            )
+    return tokens
+
+
+def parse(text: SqlText, tokens: list[Token]) -> exp.Query | exp.Values:
+    """The syntax tree of a query. Raises UnreadableText."""
+    try:
+        dialect = Spark()
+        parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
+        (root,) = [each for each in parser.parse(_adapt(tokens), text.text) if each is not None]
+    except ParseError as error:
+        raise UnreadableText(_place_of(error, text)) from error
+    except RecursionError as error:
+        raise UnreadableText(": it nests too deep") from error
+    except MemoryError:
+        raise
+    except Exception as error:  # sqlglot raises more than its own errors
+        raise UnreadableText(f": {type(error).__name__}") from error
+    if not isinstance(root, exp.Query | exp.Values):
+        raise UnreadableText(": it does not look like a query")
+    return root
+
+
+def declared_type(text: str) -> str | None:
+    """Spark's name of a type that the spec declares; None unless it is one plain word."""
+    try:
+        return type_name(exp.DataType.build(text, dialect="spark"))
+    except (SqlglotError, ValueError, RecursionError):
+        return None
+
+
+def type_name(node: exp.Expr) -> str | None:
+    """Spark's name of a type without parameters; None for others."""
+    text = node.sql(dialect="spark").lower()
+    return text if text.isidentifier() else None
+
+
+def declared_columns(schema: str) -> dict[str, str | None] | None:
+    """The columns of a schema in DDL with the types of plain words; None if it cannot be read."""
+    try:
+        table = sqlglot.parse_one(f"CREATE TABLE t ({schema})", dialect="spark").this
+    except (SqlglotError, RecursionError):
+        return None
+    if not isinstance(table, exp.Schema):
+        return None
+    columns: dict[str, str | None] = {}
+    for each in table.expressions:
+        if not isinstance(each, exp.ColumnDef):
+            return None
+        columns[each.name] = None if each.kind is None else type_name(each.kind)
+    return columns or None
+
+
+def _adapt(tokens: list[Token]) -> list[Token]:
+    """The tokens, changed where sqlglot reads Spark's SQL differently. Positions stay."""
+    adapted: list[Token] = []
+    for i, token in enumerate(tokens):
+        after = tokens[i + 1] if i + 1 < len(tokens) else None
+        is_call = after is not None and after.token_type is TokenType.L_PAREN
+        kind = token.token_type
+        if kind is TokenType.WINDOW and is_call:
+            kind = TokenType.VAR  # GROUP BY window(...) is not the WINDOW clause
+        elif token.text.lower() in _WITHOUT_PARENTHESES and not is_call:
+            kind = kind if kind in (TokenType.STRING, TokenType.IDENTIFIER) else TokenType.VAR
+        elif _is_stream_keyword(tokens, i):
+            continue
+        adapted.append(_with_type(token, kind))
+    if adapted and adapted[0].text.upper() == "TABLE":
+        start = [_with_type(each, each.token_type) for each in Spark().tokenize("SELECT * FROM")]
+        adapted[:1] = start
+    return adapted
+
+
+def _is_stream_keyword(tokens: list[Token], i: int) -> bool:
+    """Whether a token is the STREAM of FROM STREAM name or FROM STREAM(name)."""
+    if tokens[i].text.upper() != "STREAM" or not 0 < i < len(tokens) - 1:
+        return False
+    following = tokens[i + 1]
+    named = following.token_type in (TokenType.VAR, TokenType.IDENTIFIER, TokenType.L_PAREN)
+    return tokens[i - 1].token_type in _BEFORE_A_RELATION and named
+
+
+def _with_type(token: Token, kind: TokenType) -> Token:
+    if kind is token.token_type:
+        return token
+    return Token(
+        kind, token.text, token.line, token.col, token.start, token.end, list(token.comments)
+    )
+
+
+def _place_of(error: ParseError, text: SqlText) -> str:
+    first = error.errors[0] if error.errors else {}
+    line, column = first.get("line"), first.get("col")
+    if line is None or column is None:
+        return f": {_first_line(error)}"
+    word = first.get("highlight") or ""
+    start = text.column(line, column - max(len(word) - 1, 0))
+    return f", line {line}, column {start}: it does not expect {word!r} here"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,78 @@
+"""Time windows of Spark SQL: window, session_window, window_time."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from sqlglot import exp
+
+_WINDOWS = ("window", "session_window", "window_time")
+# Spark's units of an interval (Literals: Interval Literal, and CalendarInterval strings).
+_MICROSECONDS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_PART = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s+([a-z]+)")
+
+
+def is_time_window(node: exp.Expr) -> bool:
+    """Whether a node is a time window, which carries the watermark of its first argument."""
+    return isinstance(node, exp.Anonymous) and node.name.lower() in _WINDOWS
+
+
+def is_session_window(node: exp.Expr) -> bool:
+    """Whether a node is a session window."""
+    return isinstance(node, exp.Anonymous) and node.name.lower() == "session_window"
+
+
+def is_sliding(node: exp.Expr) -> bool:
+    """Whether a time window certainly overlaps the next: its slide differs from its length.
+
+    Spark 4.2 plans a window whose slide is its length as a projection, any other as an Expand.
+    """
+    if not isinstance(node, exp.Anonymous) or node.name.lower() != "window":
+        return False
+    if len(node.expressions) < 3:
+        return False
+    length, slide = (microseconds(each) for each in node.expressions[1:3])
+    return length is not None and slide is not None and length != slide
+
+
+def microseconds(node: exp.Expr) -> Fraction | None:
+    """The length of an interval that is written as a string or as INTERVAL; None if unknown."""
+    if isinstance(node, exp.Literal):
+        return _of_text(node.name) if node.is_string else None
+    if isinstance(node, exp.Interval):
+        unit, amount = node.args.get("unit"), node.this
+        if isinstance(amount, exp.Neg):
+            inner = microseconds(exp.Interval(this=amount.this, unit=unit))
+            return None if inner is None else -inner
+        if not isinstance(amount, exp.Literal):
+            return None
+        return _of_text(amount.name if unit is None else f"{amount.name} {unit.name}")
+    if isinstance(node, exp.Add | exp.Sub):
+        left, right = microseconds(node.left), microseconds(node.right)
+        if left is None or right is None:
+            return None
+        return left + right if isinstance(node, exp.Add) else left - right
+    if isinstance(node, exp.Paren | exp.Cast):
+        return microseconds(node.this)
+    return None
+
+
+def _of_text(text: str) -> Fraction | None:
+    rest = text.strip().lower().removeprefix("interval ")
+    total, end = Fraction(0), 0
+    while match := _PART.match(rest, end):
+        unit = _MICROSECONDS.get(match[2].removesuffix("s"))
+        if unit is None:
+            return None
+        total += Fraction(match[1]) * unit
+        end = match.end()
+    return total if end and not rest[end:].strip() else None

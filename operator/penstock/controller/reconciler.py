@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -74,7 +75,8 @@ class Reconciler:
 
     async def _decide_and_apply(self, key: Key, raw: Manifest) -> Decision:
         """Writes the children. What the API server refuses is part of the decision."""
-        stream = parse_stream(raw, self._settings)
+        # In a thread: it waits for the process that judges the stream's texts.
+        stream = await asyncio.to_thread(parse_stream, raw, self._settings)
         children = self._applier.with_memory(key, await observe_children(self._api, key))
         decision = reconcile(stream, children, self._now())
         waits = await self._applier.carry_out(key, children, decision.apply, decision.delete)

@@ -13,8 +13,9 @@ from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark import query, session
 from penstock.driver.spark.transforms import apply_transform
+from penstock.sql.refusals import NOT_JUDGED
 from penstock.validation.findings import Analyzer
-from penstock.validation.problems import NOT_JUDGED, Problem, Severity
+from penstock.validation.problems import Problem, Severity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

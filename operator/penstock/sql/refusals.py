@@ -28,6 +28,7 @@ from penstock.sql.reader import QueryReader
 from penstock.sql.spark_functions import called_functions
 from penstock.sql.statement import (
     MAX_TOKENS,
+    Place,
     SqlText,
     TextTooLarge,
     UnreadableText,
@@ -48,6 +49,9 @@ class Refusal:
 
     reason: str
     message: str
+    line: int = 0
+    """The place in the field's text, from 1; 0 for the whole field."""
+    column: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,15 +76,23 @@ def judge_sql(spec: StreamSpec) -> SqlVerdict:
     try:
         return _Judge(spec).judge()
     except RecursionError:
-        return _left_to_spark("spec.transform.sql", ": it nests too deep")
+        return SqlVerdict(not_judged=(_left_to_spark("spec.transform.sql", "it nests too deep"),))
 
 
-def _left_to_spark(path: str, why: str) -> SqlVerdict:
-    message = (
-        f"{path}{why}. So Penstock does not judge it: Spark does when the driver plans the query, "
-        "or now with `penstock validate --spark`"
+def _left_to_spark(path: str, why: str, place: Place | None = None) -> Refusal:
+    return _refusal(
+        NOT_JUDGED,
+        path,
+        place,
+        f": {why}. So Penstock does not judge it: Spark does when the driver plans the query, or "
+        "now with `penstock validate --spark`",
     )
-    return SqlVerdict(not_judged=(Refusal(NOT_JUDGED, message),))
+
+
+def _refusal(reason: str, path: str, place: Place | None, text: str) -> Refusal:
+    if place is None:
+        return Refusal(reason, f"{path}{text}")
+    return Refusal(reason, f"{path}{place}{text}", place.line, place.column)
 
 
 class _Judge:
@@ -106,7 +118,7 @@ class _Judge:
             try:
                 self._judge_query(transform.sql)
             except TextTooLarge as error:
-                return SqlVerdict((Refusal("QueryTooLarge", f"spec.transform.sql {error}"),))
+                return SqlVerdict((Refusal("QueryTooLarge", str(error)),))
         elif transform.python is None and transform.java is None:
             self._judge_pass_through()
         return SqlVerdict(tuple(self._refusals), tuple(self._not_judged))
@@ -153,7 +165,7 @@ class _Judge:
                 return
             root = parse(query, tokens)
         except UnreadableText as error:
-            self._leave(query.path, str(error))
+            self._not_judged.append(_left_to_spark(query.path, str(error), error.place))
             return
         reader = QueryReader(self._source, self._function_types)
         rows = reader.read(root)
@@ -163,7 +175,8 @@ class _Judge:
             operations = [(PIPE, root), *operations]
         for node in reader.unreadable[:1]:
             place = _place(node, query, tokens)
-            self._leave(query.path, f"{place}: IDENTIFIER stands for a name that Spark resolves")
+            why = "IDENTIFIER stands for a name that Spark resolves"
+            self._not_judged.append(_left_to_spark(query.path, why, place))
         self._refusals += _refuse_unsupported(query, operations, self._execution, tokens)
         self._refuse_unknown_columns(query, tokens, reader.unknown_columns)
         certain = not (is_pipe or reader.unreadable or reader.unknown_columns)
@@ -199,7 +212,7 @@ class _Judge:
             self._tokens_left -= len(tokens)
             root = parse(body, tokens)
         except UnreadableText as error:
-            self._leave(body.path, str(error))
+            self._not_judged.append(_left_to_spark(body.path, str(error), error.place))
             return frozenset()
         if isinstance(root, exp.Select):
             reader = QueryReader(self._source, self._function_types)
@@ -210,9 +223,6 @@ class _Judge:
             self._refusals += _refuse_unsupported(body, reader.operations, self._execution, tokens)
             self._refuse_unknown_columns(body, tokens, reader.unknown_columns, parameters)
         return called_functions(root)
-
-    def _leave(self, path: str, why: str) -> None:
-        self._not_judged += _left_to_spark(path, why).not_judged
 
     def _refuse_unknown_columns(
         self,
@@ -229,13 +239,9 @@ class _Judge:
             reported.add(name.lower())
             where = "the query has" if known is None else "the function has"
             columns = self._source if known is None else known
-            self._refusals.append(
-                Refusal(
-                    "UnknownColumn",
-                    f"{text.path}{_place(node, text, tokens)}: {where} no column {name} here"
-                    f"{_suggestion(node.name, columns or ())}",
-                )
-            )
+            message = f": {where} no column {name} here{_suggestion(node.name, columns or ())}"
+            place = _place(node, text, tokens)
+            self._refusals.append(_refusal("UnknownColumn", text.path, place, message))
 
 
 def _suggestion(name: str, columns: Columns) -> str:
@@ -286,27 +292,24 @@ def _refuse_unsupported(
         if each != execution and all(operation.supported_by(each) for operation, _ in operations)
     ]
     return [
-        Refusal(
+        _refusal(
             "UnsupportedOperation",
-            _message(text, operation, node, execution, alternatives, tokens),
+            text.path,
+            _place(node, text, tokens),
+            _message(operation, node, execution, alternatives),
         )
         for operation, node in reversed(unsupported.values())
     ]
 
 
 def _message(
-    text: SqlText,
-    operation: Operation,
-    node: exp.Expr,
-    execution: Execution,
-    alternatives: list[Execution],
-    tokens: list[Token],
+    operation: Operation, node: exp.Expr, execution: Execution, alternatives: list[Execution]
 ) -> str:
     remedy = operation.remedy
     if alternatives and remedy == REMOVE_IT:
         remedy += f", or use {_nearest(alternatives, execution)}"
     return (
-        f"{text.path}{_place(node, text, tokens)}: {execution} does not support {operation.name} "
+        f": {execution} does not support {operation.name} "
         f"({operation.description}: {_excerpt(node)}), because "
         f"{reason_for_refusal(operation, execution)}: {remedy}"
     )
@@ -318,7 +321,7 @@ def _nearest(alternatives: list[Execution], execution: Execution) -> Execution:
     return (same_mode or alternatives)[0]
 
 
-def _place(node: exp.Expr, text: SqlText, tokens: list[Token]) -> str:
+def _place(node: exp.Expr, text: SqlText, tokens: list[Token]) -> Place | None:
     """The line and column of a node: as the parser noted them, or of the first token like it."""
     noted = next((each for each in _leftmost(node) if "start" in each.meta), None)
     token = None
@@ -331,9 +334,8 @@ def _place(node: exp.Expr, text: SqlText, tokens: list[Token]) -> str:
         wanted = "" if word is None else word.group().upper()
         token = next((each for each in tokens if each.text.upper().split()[:1] == [wanted]), None)
     if token is None:
-        return ""
-    column = text.column(token.line, token.col - (token.end - token.start))
-    return f", line {token.line}, column {column}"
+        return None
+    return Place(token.line, text.column(token.line, token.col - (token.end - token.start)))
 
 
 def _leftmost(node: exp.Expr) -> list[exp.Expr]:

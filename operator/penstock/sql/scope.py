@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from sqlglot import exp
 
-from penstock.sql.columns import Column, Columns
+from penstock.sql.columns import Column, Columns, united
 from penstock.sql.statement import type_name
 from penstock.sql.time_windows import is_time_window
 
@@ -24,6 +25,8 @@ _UNITS = frozenset(
 
 
 _UNKNOWN = Column(None)
+# Stars in nested queries multiply.
+_MAX_COLUMNS = 5_000
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,31 @@ class Relation:
     """None if unknown."""
     aggregated: bool = False
     """Whether an aggregate made them."""
+
+
+class _Index:
+    """The columns of some relations by name, in lower case."""
+
+    def __init__(self, relations: Iterable[Relation]) -> None:
+        self._columns: dict[str, Column] = {}
+        self._complete = True
+        for relation in relations:
+            self._complete = self._complete and relation.columns is not None
+            for column in relation.columns or ():
+                self._add(column)
+
+    def _add(self, column: Column) -> None:
+        if column.name is None:
+            self._complete = False
+            return
+        name = column.name.lower()
+        other = self._columns.get(name)
+        # Two of one name: ambiguous, or a join that names both sides alike.
+        self._columns[name] = column if other is None else united(replace(other, type=None), column)
+
+    def find(self, name: str) -> Column | None:
+        """The column of that name; one that is unknown in every respect if it may be there."""
+        return self._columns.get(name) or (None if self._complete else _UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -56,23 +84,33 @@ class Scope:
             found += relation.columns
         return tuple(found)
 
+    @cached_property
+    def _all(self) -> _Index:
+        return _Index(each for _, each in self.relations)
+
+    @cached_property
+    def _by_relation(self) -> dict[str, _Index]:
+        named: dict[str, list[Relation]] = {}
+        for name, relation in self.relations:
+            named.setdefault(name, []).append(relation)
+        return {name: _Index(relations) for name, relations in named.items()}
+
     def find(self, node: exp.Column) -> Column | None:
         """The column that a node names; None if there is certainly none."""
-        parts = [each.name for each in node.parts]
-        named = [each for name, each in self.relations if name == parts[0].lower()]
-        if len(parts) > 1 and named:
-            return _field(_find(named, parts[1]), len(parts) - 2)
-        return _field(_find([each for _, each in self.relations], parts[0]), len(parts) - 1)
+        parts = [each.name.lower() for each in node.parts]
+        if len(parts) > 1 and parts[0] in self._by_relation:
+            return _field(self._by_relation[parts[0]].find(parts[1]), len(parts) - 2)
+        return _field(self._all.find(parts[0]), len(parts) - 1)
 
     def unknown_columns(self, nodes: Iterable[exp.Expr]) -> Iterator[exp.Column]:
         """The nodes that name a column which is certainly not there."""
-        for node in nodes:
+        listed = list(nodes)
+        # Also the parameters of lambdas, wherever they stand.
+        known = self.aliases | LITERAL_FUNCTIONS | _UNITS | _parameters(listed)
+        for node in listed:
             if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
                 continue
-            first = node.parts[0].name.lower()
-            if first in self.aliases | LITERAL_FUNCTIONS | _UNITS or _is_parameter(node, first):
-                continue
-            if self.find(node) is None:
+            if node.parts[0].name.lower() not in known and self.find(node) is None:
                 yield node
 
 
@@ -130,7 +168,7 @@ def output_columns(select: exp.Select, scope: Scope) -> Columns | None:
     made: list[Column] = []
     for each in select.expressions:
         columns = _outputs(each, scope)
-        if columns is None:
+        if columns is None or len(made) > _MAX_COLUMNS:
             return None
         made += columns
     return tuple(made)
@@ -165,25 +203,6 @@ def _star(star: exp.Star, columns: Columns | None) -> Columns | None:
     return tuple(each for each in columns if (each.name or "").lower() not in excluded)
 
 
-def _find(relations: list[Relation], name: str) -> Column | None:
-    """The column of that name; one that is unknown in every respect if it may be there."""
-    found = [
-        column
-        for relation in relations
-        for column in relation.columns or ()
-        if (column.name or "").lower() == name.lower()
-    ]
-    if len(found) == 1:
-        return found[0]
-    if found:  # ambiguous, or a join that names both sides alike
-        return Column(name, None, _any(each.event_time for each in found))
-    known = all(
-        relation.columns is not None and all(each.name for each in relation.columns)
-        for relation in relations
-    )
-    return None if known else _UNKNOWN
-
-
 def _field(column: Column | None, depth: int) -> Column | None:
     """A field of a struct column."""
     if column is None or depth == 0:
@@ -191,15 +210,9 @@ def _field(column: Column | None, depth: int) -> Column | None:
     return _UNKNOWN if column.event_time is not False else replace(_UNKNOWN, event_time=False)
 
 
-def _is_parameter(node: exp.Column, name: str) -> bool:
-    """Whether a lambda around the node declares the name."""
-    parent = node.parent
-    while parent is not None and not isinstance(parent, exp.Query):
-        names = parent.expressions if isinstance(parent, exp.Lambda) else ()
-        if name in {each.name.lower() for each in names}:
-            return True
-        parent = parent.parent
-    return False
+def _parameters(nodes: Iterable[exp.Expr]) -> frozenset[str]:
+    lambdas = (each for each in nodes if isinstance(each, exp.Lambda))
+    return frozenset(name.name.lower() for each in lambdas for name in each.expressions)
 
 
 def _any(values: Iterable[bool | None]) -> bool | None:

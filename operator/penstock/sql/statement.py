@@ -23,11 +23,26 @@ _WITHOUT_PARENTHESES = ("current_date", "current_timestamp")
 
 
 class TextTooLarge(Exception):
-    """A text beyond the bounds; the message continues a sentence that begins with the text."""
+    """A text beyond the bounds; the message is whole."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in a text, from 1."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f", line {self.line}, column {self.column}"
 
 
 class UnreadableText(Exception):
-    """A text that the parser cannot read; the message says where and why, after the path."""
+    """A text that the parser cannot read; the message says why."""
+
+    def __init__(self, message: str, place: Place | None = None) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 @dataclass(frozen=True)
@@ -49,19 +64,19 @@ def tokenize(text: SqlText, max_tokens: int = MAX_TOKENS) -> list[Token]:
     try:
         tokens = list(Spark().tokenize(text.text))
     except SqlglotError as error:
-        raise UnreadableText(f": {_first_line(error)}") from error
+        raise UnreadableText(_first_line(error)) from error
     if len(tokens) > max_tokens:
         raise TextTooLarge(
-            f"has {len(tokens):,} tokens, and a query with its functions may have "
-            f"{MAX_TOKENS:,}: make it shorter"
+            f"{text.path}: a query with the functions that it calls may have {MAX_TOKENS:,} "
+            f"tokens, and this is beyond that with {len(tokens):,}: make it shorter"
         )
     depth = 0
     for token in tokens:
         depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
         if depth > MAX_NESTING:
             raise TextTooLarge(
-                f"nests brackets or CASE more than {MAX_NESTING} deep (line {token.line}): "
-                "make it simpler"
+                f"{text.path}, line {token.line}: brackets or CASE nest more than {MAX_NESTING} "
+                "deep: make it simpler"
             )
     return tokens
 
@@ -73,15 +88,15 @@ def parse(text: SqlText, tokens: list[Token]) -> exp.Query | exp.Values:
         parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
         (root,) = [each for each in parser.parse(_adapt(tokens), text.text) if each is not None]
     except ParseError as error:
-        raise UnreadableText(_place_of(error, text)) from error
+        raise _unexpected(error, text) from error
     except RecursionError as error:
-        raise UnreadableText(": it nests too deep") from error
+        raise UnreadableText("it nests too deep") from error
     except MemoryError:
         raise
     except Exception as error:  # sqlglot raises more than its own errors
-        raise UnreadableText(f": {type(error).__name__}") from error
+        raise UnreadableText(type(error).__name__) from error
     if not isinstance(root, exp.Query | exp.Values):
-        raise UnreadableText(": it does not look like a query")
+        raise UnreadableText("it does not look like a query")
     return root
 
 
@@ -152,14 +167,14 @@ def _with_type(token: Token, kind: TokenType) -> Token:
     )
 
 
-def _place_of(error: ParseError, text: SqlText) -> str:
+def _unexpected(error: ParseError, text: SqlText) -> UnreadableText:
     first = error.errors[0] if error.errors else {}
     line, column = first.get("line"), first.get("col")
     if line is None or column is None:
-        return f": {_first_line(error)}"
+        return UnreadableText(_first_line(error))
     word = first.get("highlight") or ""
-    start = text.column(line, column - max(len(word) - 1, 0))
-    return f", line {line}, column {start}: it does not expect {word!r} here"
+    place = Place(line, text.column(line, column - max(len(word) - 1, 0)))
+    return UnreadableText(f"the parser does not expect {word!r} here", place)
 
 
 def _first_line(error: Exception) -> str:

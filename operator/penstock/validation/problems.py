@@ -10,15 +10,15 @@ from pydantic import ValidationError
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.sizing import Size, size, stated_partitions
-from penstock.sql.refusals import find_refusals
+from penstock.sql.refusals import NOT_JUDGED, Refusal
 from penstock.validation import messages, pod_security
 from penstock.validation.plain_credentials import find_plain_credentials
 from penstock.validation.pod_security import PodSecurity, Violation
+from penstock.validation.texts.judge import judge_texts
 
 Severity = Literal["error", "warning", "notice"]
 """`error`: it cannot run. `warning`: it runs, but probably not as intended. `notice`: nothing is
 known against it, but only Spark or the cluster can judge it (reason NotJudged)."""
-NOT_JUDGED = "NotJudged"
 
 FieldPath = tuple[str | int, ...]
 _MOST_ERRORS = 50
@@ -79,14 +79,25 @@ def judge(
 
     `allowed` is the Pod Security Standard that pods in the cluster must meet.
     """
-    found = [Problem(each.reason, each.message) for each in find_refusals(spec)]
+    verdict = judge_texts(spec)
+    found = [_of_text(each, "error") for each in verdict.refusals]
     if not local:
         found += [
             *_check_memory_sink(spec),
             *_check_size(spec),
             *_check_pod_security(spec, allowed),
         ]
-    return [*found, *_check_python(spec), *_check_plain_credentials(spec)]
+    found += [
+        _of_text(each, "notice" if each.reason == NOT_JUDGED else "warning")
+        for each in verdict.warnings
+    ]
+    return [*found, *_check_plain_credentials(spec)]
+
+
+def _of_text(found: Refusal, severity: Severity) -> Problem:
+    return Problem(
+        found.reason, found.message, severity, text_line=found.line, text_column=found.column
+    )
 
 
 def find_problems(spec: StreamSpec, *, local: bool = False) -> list[Problem]:
@@ -139,23 +150,6 @@ def _pod_security_problem(path: str, violation: Violation) -> Problem:
         f"{path}: {violation.words}: the {violation.standard} Pod Security Standard forbids it "
         "(the chart's value podSecurity allows more)",
     )
-
-
-def _check_python(spec: StreamSpec) -> list[Problem]:
-    if spec.transform.python is None or spec.trigger.continuous is None:
-        return []
-    return [
-        Problem(
-            "PythonInContinuousMode",
-            "spec.transform.python: in trigger.continuous a Python or pandas UDF holds records "
-            "until the epoch ends (measured: 526 ms with epochs of 1 s, against 16 ms for native "
-            "expressions; no Arrow setting helps, and trigger.realTime refuses Python functions). "
-            "Spark's own expressions in the function are not slowed down. Native alternatives: an "
-            "expression in transform.sql, transform.functions, transform.javaFunctions, "
-            "transform.java",
-            "warning",
-        )
-    ]
 
 
 def _check_plain_credentials(spec: StreamSpec) -> list[Problem]:

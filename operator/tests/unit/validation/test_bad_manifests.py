@@ -103,11 +103,11 @@ def test_python_in_continuous_mode_is_a_warning_that_names_native_alternatives()
         assert part in warning.message
 
 
-@pytest.mark.parametrize("trigger", [{"microBatch": {}}, {"realTime": {}}, {"availableNow": {}}])
-def test_python_in_other_modes_is_no_warning(trigger: dict[str, Any]) -> None:
-    """Micro-batches wait anyway; real-time mode is left to Spark."""
+@pytest.mark.parametrize("trigger", [{"microBatch": {}}, {"availableNow": {}}])
+def test_python_that_is_not_in_the_spec_is_said_not_to_be_judged(trigger: dict[str, Any]) -> None:
     it = StreamSpec.model_validate(changed(changed(GOOD, "transform", PYTHON), "trigger", trigger))
-    assert problems.find_problems(it) == problems.find_warnings(it) == []
+    assert problems.find_problems(it) == []
+    assert [each.reason for each in problems.find_warnings(it)] == ["NotJudged"]
 
 
 def test_a_plain_credential_in_spark_conf_is_a_warning() -> None:

@@ -14,10 +14,8 @@ from penstock.cli import main
 from testkit.streams.streams import KAFKA_TO_KAFKA, changed, manifest
 
 GOOD = manifest("good", KAFKA_TO_KAFKA)
-BAD = manifest("bad", changed(KAFKA_TO_KAFKA, "transform.sql", "SELECT DISTINCT key FROM source"))
-SLOW = manifest(
-    "slow", changed(KAFKA_TO_KAFKA, "transform", {"python": {"function": "m:f", "inline": "x"}})
-)
+BAD = manifest("bad", changed(KAFKA_TO_KAFKA, "transform.sql", "SELECT DISTINCT value FROM source"))
+SLOW = manifest("slow", changed(KAFKA_TO_KAFKA, "transform", {"python": {"function": "m:f"}}))
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.api.modes import Mode, mode_of
 from penstock.api.v1alpha1 import StreamSpec
@@ -20,8 +20,10 @@ _UDF_NAMES = frozenset(
      "transformWithStateInPandas", "foreachBatch")
 )  # fmt: skip
 # Modules that cannot bring a UDF that this text does not show.
-_PURE_MODULES = frozenset(("pyspark", "__future__", "typing", "collections", "datetime", "functools",
-                           "itertools", "json", "math", "os", "re"))  # fmt: skip
+_PURE_MODULES = frozenset(
+    ("pyspark", "__future__", "typing", "collections", "datetime", "functools", "itertools", "json",
+     "math", "os", "re")
+)  # fmt: skip
 _SLOW = (
     "in trigger.continuous a Python or pandas UDF holds records until the epoch ends (measured: "
     "526 ms with epochs of 1 s, against 16 ms for native expressions; no Arrow setting helps, and "
@@ -63,15 +65,14 @@ def judge_python(spec: StreamSpec) -> PythonVerdict:
 
 
 def _unreadable(spec: StreamSpec, error: SyntaxError | ValueError) -> PythonVerdict:
-    place = ""
-    words = str(error)
+    line, column, words = 0, 0, str(error)
     if isinstance(error, SyntaxError):
-        place = "" if error.lineno is None else f", line {error.lineno}, column {error.offset or 1}"
-        words = error.msg
+        line, column, words = error.lineno or 0, error.offset or 1, error.msg
+    place = f", line {line}, column {column}" if line else ""
     if spec.image is not None:  # an image of the user's own may have a newer Python
         why = f"{_INLINE}{place}: the Python of this program cannot read it ({words})"
-        return PythonVerdict(warnings=(_not_judged(why),))
-    return PythonVerdict((Refusal("PythonFailed", f"{_INLINE}{place}: {words}"),))
+        return PythonVerdict(warnings=(replace(_not_judged(why), line=line, column=column),))
+    return PythonVerdict((Refusal("PythonFailed", f"{_INLINE}{place}: {words}", line, column),))
 
 
 def _not_judged(why: str) -> Refusal:
@@ -142,17 +143,17 @@ class _Members:
         self.names[name] = self.names.get(name, 0) + 1
 
 
+_INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
 def _walk(body: list[ast.stmt], into_functions: bool) -> Iterator[ast.AST]:
     """The nodes of a body, without recursion; the bodies of inner functions only if asked for."""
     pending: list[ast.AST] = list(body)
     while pending:
         node = pending.pop()
         yield node
-        inner = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef)
-        if not inner or into_functions:
+        if into_functions or not isinstance(node, _INNER):
             pending += ast.iter_child_nodes(node)
-        elif not isinstance(node, ast.Lambda):
-            pending += node.decorator_list
 
 
 def _takes_one_argument(arguments: ast.arguments) -> bool:
@@ -175,13 +176,14 @@ def _returns(function: ast.FunctionDef) -> bool:
 
 def _warn_unseen(spec: StreamSpec, python: PythonTransform) -> Iterator[Refusal]:
     where = "a ConfigMap" if python.config_map is not None else "the image"
-    text = {Mode.CONTINUOUS: _SLOW, Mode.REAL_TIME: _REFUSED}.get(mode_of(spec))
-    more = "" if text is None else f" If it has a UDF: {text}"
-    yield Refusal(
-        NOT_JUDGED,
-        f"spec.transform.python: its text is in {where}, so Penstock does not judge it: the driver "
-        f"runs it.{more}",
-    )
+    text = f"spec.transform.python: its text is in {where}"
+    match mode_of(spec):
+        case Mode.CONTINUOUS:
+            yield Refusal("PythonInContinuousMode", f"{text}: if it has a UDF, {_SLOW}")
+        case Mode.REAL_TIME:
+            yield Refusal("PythonInRealTimeMode", f"{text}: if it has a UDF, {_REFUSED}")
+        case _:
+            yield _not_judged(text)
 
 
 def _warn_of_udf(spec: StreamSpec, tree: ast.Module) -> Iterator[Refusal]:

@@ -1,0 +1,1 @@
+"""Judges the SQL and Python of a spec, which tenants wrote, within bounds."""

@@ -1,0 +1,181 @@
+"""Judges texts of tenants within bounds of time and memory, and remembers its verdicts.
+
+The parsers run in processes of their own (`worker.py`), so that no text can stop or bloat the
+process that asks. A verdict depends on the spec alone, and is kept by its hash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import queue
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import cache
+
+from penstock.api.v1alpha1 import StreamSpec
+from penstock.sql.refusals import NOT_JUDGED, Refusal
+from penstock.validation.texts.verdict import TextVerdict, verdict_on
+from penstock.validation.texts.worker import MAX_CPU_SECONDS, MAX_DATA_BYTES, OUT_OF_MEMORY
+
+_WORKERS = 2
+_MAX_VERDICTS = 4096
+# The worker's limit counts processor time. This is for one that gets none, or waits.
+_PATIENCE_SECONDS = 30.0
+# -P: no module of the current folder may take the place of one of ours.
+_COMMAND = (sys.executable, "-P", "-m", "penstock.validation.texts.worker")
+# How a worker ends that the same text would end again: by our limits, or in a parser's C code.
+_CERTAIN = (OUT_OF_MEMORY, -signal.SIGPROF, -signal.SIGSEGV)
+# What a verdict depends on.
+_JUDGED_FIELDS = {"transform", "trigger", "output_mode", "source", "sink", "kafka", "image"}
+
+
+class WorkerFailed(Exception):
+    """A worker ended without an answer, or gave none in time; the message says why."""
+
+    def __init__(self, message: str, *, certain: bool) -> None:
+        super().__init__(message)
+        self.certain = certain
+        """Whether the same text will end the same way."""
+
+
+def judge_texts(spec: StreamSpec) -> TextVerdict:
+    """The verdict on a spec's texts. Blocks for about a minute at most; call it from any thread."""
+    custom = spec.source.custom
+    texts = (spec.transform.sql, spec.transform.python, None if custom is None else custom.schema_)
+    return verdict_on(spec) if texts == (None, None, None) else _judge().judge(spec)
+
+
+@cache
+def _judge() -> Judge:
+    return Judge()
+
+
+class Judge:
+    """A few worker processes, and the verdicts that they gave."""
+
+    def __init__(self, workers: int = _WORKERS, command: Sequence[str] = _COMMAND) -> None:
+        self._workers: queue.LifoQueue[Worker] = queue.LifoQueue()
+        for _ in range(workers):
+            self._workers.put(Worker(command))
+        self._verdicts: OrderedDict[bytes, TextVerdict] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def judge(self, spec: StreamSpec) -> TextVerdict:
+        """The verdict on a spec's texts, from memory if they were judged before."""
+        request = _request(spec)
+        key = hashlib.sha256(request).digest()
+        with self._lock:
+            if key in self._verdicts:
+                self._verdicts.move_to_end(key)
+                return self._verdicts[key]
+        worker = self._workers.get()
+        try:
+            verdict = _ask(worker, request)
+        except WorkerFailed as failure:
+            verdict = _not_judged(spec, str(failure))
+            if not failure.certain:
+                return verdict
+        finally:
+            self._workers.put(worker)
+        with self._lock:
+            self._verdicts[key] = verdict
+            while len(self._verdicts) > _MAX_VERDICTS:
+                self._verdicts.popitem(last=False)
+        return verdict
+
+    def close(self) -> None:
+        """Ends the worker processes; the next question starts them again."""
+        while True:
+            try:
+                self._workers.get_nowait().stop()
+            except queue.Empty:
+                return
+
+
+class Worker:
+    """One worker process, started when it is asked and again after it ended."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = command
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, request: bytes) -> TextVerdict:
+        """The worker's verdict. Raises WorkerFailed."""
+        process = self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # it has ended: the answer is empty
+            process.stdin.write(request + b"\n")
+            process.stdin.flush()
+        ready, _, _ = select.select([process.stdout], [], [], _PATIENCE_SECONDS)
+        line = process.stdout.readline() if ready else b""
+        if line.endswith(b"\n"):
+            return _verdict(line)
+        if not ready:
+            self.stop()
+            raise WorkerFailed(f"gave no verdict within {_PATIENCE_SECONDS:.0f} s", certain=False)
+        code = process.wait()
+        self.stop()
+        raise WorkerFailed(_why(code), certain=code in _CERTAIN)
+
+    def stop(self) -> None:
+        """Ends the process, if there is one."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        with process:
+            pass  # closes its pipes and waits
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self.stop()
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+        return self._process
+
+
+def _ask(worker: Worker, request: bytes) -> TextVerdict:
+    """Asks twice if the first worker came to an end that has nothing to do with the text."""
+    try:
+        return worker.ask(request)
+    except WorkerFailed as failure:
+        if failure.certain:
+            raise
+    return worker.ask(request)
+
+
+def _request(spec: StreamSpec) -> bytes:
+    fields = spec.model_dump(mode="json", by_alias=True, include=_JUDGED_FIELDS, exclude_unset=True)
+    return json.dumps(fields, sort_keys=True).encode()
+
+
+def _verdict(line: bytes) -> TextVerdict:
+    answer = json.loads(line)
+    return TextVerdict(
+        *(tuple(Refusal(**each) for each in answer[name]) for name in ("refusals", "warnings"))
+    )
+
+
+def _why(code: int) -> str:
+    if code == OUT_OF_MEMORY:
+        return f"needs more than {MAX_DATA_BYTES >> 20} MiB to be parsed"
+    if code == -signal.SIGPROF:
+        return f"needs more than {MAX_CPU_SECONDS:.0f} s of a processor to be parsed"
+    return f"could not be judged (the parser's process ended with {code})"
+
+
+def _not_judged(spec: StreamSpec, why: str) -> TextVerdict:
+    path = "spec.transform.python" if spec.transform.sql is None else "spec.transform.sql"
+    message = f"{path} {why}. So Penstock does not judge it: the driver tries it"
+    return TextVerdict(warnings=(Refusal(NOT_JUDGED, message),))

@@ -1,0 +1,67 @@
+"""The process that judges texts for `judge.py`: one JSON request a line, one JSON answer a line.
+
+It reads what tenants wrote, with parsers that nobody made for that, so the kernel bounds it: a
+request that takes too much processor time ends the process by SIGPROF, also within a parser; one
+that takes too much memory gets a MemoryError. `judge.py` starts another process then.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import traceback
+import warnings
+from dataclasses import asdict
+
+from penstock.api.v1alpha1 import StreamSpec
+from penstock.sql.refusals import NOT_JUDGED, Refusal
+from penstock.validation.texts.verdict import TextVerdict, verdict_on
+
+MAX_CPU_SECONDS = 2.0
+"""For a request. The largest text within the bounds of `sql/statement.py` takes about half."""
+MAX_DATA_BYTES = 192 << 20
+"""Of the whole process; imports take about 50 MiB of it."""
+OUT_OF_MEMORY = 3
+"""The exit code after a MemoryError."""
+# A parser of sqlglot takes about ten calls for one level; Python 3.11 needs no C stack for them.
+_MAX_CALLS = 10_000
+
+
+def main() -> None:
+    """Answers requests until the standard input ends."""
+    warnings.simplefilter("ignore")  # the Python of tenants may have any
+    sys.setrecursionlimit(_MAX_CALLS)
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_DATA_BYTES, MAX_DATA_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    for line in sys.stdin.buffer:
+        try:
+            answer = _answer(line)
+        except MemoryError:
+            os._exit(OUT_OF_MEMORY)
+        sys.stdout.write(f"{answer}\n")
+        sys.stdout.flush()
+
+
+def _answer(line: bytes) -> str:
+    spec = StreamSpec.model_validate_json(line)
+    signal.setitimer(signal.ITIMER_PROF, MAX_CPU_SECONDS)
+    try:
+        verdict = verdict_on(spec)
+    except MemoryError:
+        raise
+    except Exception as error:  # a bug of ours must not end as one more bomb
+        traceback.print_exc()
+        why = f"{type(error).__name__} in Penstock's own rules: the driver tries the stream"
+        verdict = TextVerdict(warnings=(Refusal(NOT_JUDGED, f"spec.transform: {why}"),))
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return json.dumps(asdict(verdict))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""The Python of a transform is judged from its text: nothing runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from penstock.api.v1alpha1 import StreamSpec
+from penstock.validation.texts.python_text import PythonVerdict, judge_python
+from testkit.paths import CHECKOUT
+from testkit.streams.streams import KAFKA_TO_KAFKA
+
+GOOD = "def f(source):\n    return source.select('value')\n"
+
+
+def verdict(text: str, name: str = "f", **fields: Any) -> PythonVerdict:
+    """The verdict on the text of a module; fields of the spec are by default continuous."""
+    transform = {"python": {"function": f"m:{name}", "inline": text}}
+    return judge_python(
+        StreamSpec.model_validate({**KAFKA_TO_KAFKA, "transform": transform, **fields})
+    )
+
+
+REFUSED = [
+    ("def f(source)\n    return source", "inline, line 1, column 14: expected ':'"),
+    ("  def f(source): return source", "unexpected indent"),
+    ("x = 9" + "9" * 5000, "4300 digits"),
+    ("x = '\0'", "null bytes"),
+    ("def g(source): return source", "the text of inline has no f: it has g"),
+    ("def clean(source): return source\nf1 = 2", "has no f"),
+    ("def outer():\n    def f(source): return source", "has no f"),
+    ("def f(): return 1", "f must take one argument"),
+    ("def f(a, b): return a", "f must take one argument"),
+    ("def f(*, source): return source", "f must take one argument"),
+    ("def f(a, *, b): return a", "f must take one argument"),
+    ("def f(source):\n    source.select('value')", "f returns nothing"),
+    ("def f(source):\n    yield source", "f returns nothing"),
+    ("def f(source):\n    def g(): return 1\n    source.where('a')", "f returns nothing"),
+    ("async def f(source): return source", "f must not be async"),
+]
+ACCEPTED = [
+    GOOD,
+    "def f(source, limit=3): return source",
+    "def f(*frames): return frames[0]",
+    "def f(source, /): return source",
+    "f = lambda source: source",
+    "from mine import f",
+    "from mine import *",
+    "from mine import clean as f",
+    "import mine\nf = mine.make()",
+    "if True:\n    def f(source): return source\nelse:\n    def f(): pass",
+    "import functools\n@functools.cache\ndef f(): pass",
+    "class f:\n    def __new__(cls, source): return source",
+    "globals()['f'] = lambda source: source",
+    "exec('f = 1')",
+    "try:\n    from mine import f\nexcept ImportError:\n    f = None",
+    "def f(source): raise ValueError('not yet')",
+    "(f := lambda source: source)",
+    "f, g = make()",
+]
+
+
+@pytest.mark.parametrize(("text", "says"), REFUSED)
+def test_what_cannot_work_is_refused(text: str, says: str) -> None:
+    """A syntax error, a missing function, one that takes or returns the wrong thing."""
+    (refusal,) = verdict(text).refusals
+    assert refusal.reason == "PythonFailed"
+    assert says in refusal.message
+
+
+@pytest.mark.parametrize("text", ACCEPTED)
+def test_what_may_work_is_accepted(text: str) -> None:
+    assert verdict(text).refusals == ()
+
+
+def test_a_near_miss_is_suggested() -> None:
+    (refusal,) = verdict("def clean(source): return source", "claen").refusals
+    assert "did you mean clean?" in refusal.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from pyspark.sql.functions import udf",
+        "from pyspark.sql import functions as F\n@F.pandas_udf('int')\ndef g(x): return x",
+        "def g(s): return s.mapInPandas(g, 'a INT')",
+        "def g(s): s.sparkSession.udf.register('n', len)",
+    ],
+)
+def test_a_udf_is_a_warning_with_its_line(text: str) -> None:
+    """In continuous and real-time mode; micro-batches wait anyway."""
+    both = f"{GOOD}{text}"
+    (slow,) = verdict(both).warnings
+    assert slow.reason == "PythonInContinuousMode"
+    assert f"inline, line {3 + text.count(chr(10), 0, text.find('udf'))}" in slow.message or (
+        "inline, line 3" in slow.message
+    )
+    (refused,) = verdict(both, trigger={"realTime": {}}).warnings
+    assert refused.reason == "PythonInRealTimeMode"
+    assert verdict(both, trigger={"microBatch": {}}).warnings == ()
+
+
+def test_native_expressions_are_no_warning() -> None:
+    """The shipped example, and each that imports nothing but pyspark and Python's own modules."""
+    example = yaml.safe_load(Path(CHECKOUT, "examples/python-transform.yaml").read_text())
+    assert judge_python(StreamSpec.model_validate(example["spec"])) == PythonVerdict()
+    assert verdict(f"import json\n{GOOD}") == PythonVerdict()
+
+
+def test_a_module_of_somebody_else_may_bring_a_udf() -> None:
+    (warning,) = verdict(f"import mine.udfs\n{GOOD}").warnings
+    assert "it imports mine" in warning.message
+
+
+def test_an_image_of_the_users_own_may_have_a_newer_python() -> None:
+    """Its syntax is not judged by ours."""
+    found = verdict("def f[T](source: T) -> T: return source!", image="example.com/mine:1")
+    assert found.refusals == ()
+    assert [each.reason for each in found.warnings] == ["NotJudged"]
+
+
+@pytest.mark.parametrize(
+    "text", ["x = " + "(" * 10_000, "x = a" + ".a" * 20_000, "x = " + "a+" * 20_000 + "1"]
+)
+def test_deep_text_is_refused_or_not_judged(text: str) -> None:
+    """Never a RecursionError."""
+    found = verdict(text)
+    assert found.refusals or found.warnings

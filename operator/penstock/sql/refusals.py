@@ -147,11 +147,11 @@ class _Judge:
         names = [each.name or "" for each in self._source]
         kept = passed_columns(names, self._spec.sink)
         columns = [each for each in self._source if kept is None or each.name in kept]
-        self._judge_columns(tuple(columns), "the source passes unchanged, and ")
+        self._judge_columns(tuple(columns), ", since the source passes unchanged")
 
-    def _judge_columns(self, columns: Columns, prefix: str = "") -> None:
+    def _judge_columns(self, columns: Columns, suffix: str = "") -> None:
         self._refusals += [
-            Refusal("SinkColumns", f"{prefix}{each}")
+            Refusal("SinkColumns", f"{each}{suffix}")
             for each in find_column_problems(columns, self._spec.sink)
         ]
 

@@ -6,6 +6,7 @@ process that asks. A verdict depends on the spec alone, and is kept by its hash.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import json
@@ -54,7 +55,9 @@ def judge_texts(spec: StreamSpec) -> TextVerdict:
 
 @cache
 def _judge() -> Judge:
-    return Judge()
+    judge = Judge()
+    atexit.register(judge.close)
+    return judge
 
 
 class Judge:

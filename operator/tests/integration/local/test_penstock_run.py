@@ -145,7 +145,7 @@ def test_with_kafka_feeds_its_broker_and_stops_it_with_the_command(
     ("changes", "code", "message"),
     [
         ({"trigger": {"availableNow": {}}}, 0, '"Completed"'),
-        ({"transform": {"sql": "SELECT missing FROM source"}}, 1, "UnresolvedColumn"),
+        ({"transform": {"sql": "SELECT missing(value) FROM source"}}, 1, "UnresolvedRoutine"),
     ],
     ids=["done", "refused by Spark"],
 )

@@ -203,7 +203,8 @@ def test_an_invalid_edit_does_not_disturb_the_running_stream(cluster: FakeCluste
 def test_a_stream_that_forbids_the_cores_it_needs_starts_no_driver() -> None:
     """Its query would wait for cores forever, without an error."""
     cluster = FakeCluster()
-    cluster.apply(source={"rate": {"numPartitions": 3}}, executor={"maxInstances": 2})
+    rate = {"source": {"rate": {"numPartitions": 3}}, "sink": {"console": {}}, "transform": {}}
+    cluster.apply(**rate, executor={"maxInstances": 2})
     cluster.settle()
     assert cluster.children() == set()
     assert cluster.condition("Stalled").reason == "TooFewExecutorsAllowed"

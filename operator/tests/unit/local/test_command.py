@@ -25,7 +25,10 @@ KAFKA = stream(kafka_source(), kafka_sink()).to_yaml()
 OTHER = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
 BAD_SQL = stream(transform={"sql": "SELECT DISTINCT value FROM source"}).to_yaml()
 NO_TOPIC = {"kafka": {"bootstrapServers": "kafka:9092"}}
-TO_COLUMN = stream(kafka_source(), NO_TOPIC).to_yaml()
+TO_COLUMN = stream(
+    kafka_source(), NO_TOPIC, transform={"sql": "SELECT value, topic FROM source"}
+).to_yaml()
+TEXT: dict[str, Any] = {"sql": "SELECT CAST(value AS STRING) AS value FROM source"}
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +60,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (KAFKA, ["--show"], 2, "--show needs --with-kafka"),
         (TO_COLUMN, ["--with-kafka", "--show"], 2, "the stream has none"),
         (
-            stream(sink=kafka_sink()).to_yaml(),
+            stream(sink=kafka_sink(), transform=TEXT).to_yaml(),
             ["--with-kafka", "--feed", "x"],
             2,
             "--feed needs a Kafka source",

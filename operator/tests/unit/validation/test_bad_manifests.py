@@ -106,8 +106,8 @@ def test_python_in_continuous_mode_is_a_warning_that_names_native_alternatives()
 @pytest.mark.parametrize("trigger", [{"microBatch": {}}, {"availableNow": {}}])
 def test_python_that_is_not_in_the_spec_is_said_not_to_be_judged(trigger: dict[str, Any]) -> None:
     it = StreamSpec.model_validate(changed(changed(GOOD, "transform", PYTHON), "trigger", trigger))
-    assert problems.find_problems(it) == []
-    assert [each.reason for each in problems.find_warnings(it)] == ["NotJudged"]
+    (notice,) = problems.judge(it)
+    assert (notice.reason, notice.severity) == ("NotJudged", "notice")
 
 
 def test_a_plain_credential_in_spark_conf_is_a_warning() -> None:

@@ -43,7 +43,7 @@ def test_an_error_names_file_line_and_stream(
     """Line and column of the field."""
     assert main(["validate", write(file, GOOD, BAD)]) == 1
     found, last = capsys.readouterr().out.splitlines()
-    line = file.read_text().splitlines().index("    sql: SELECT DISTINCT key FROM source") + 1
+    line = file.read_text().splitlines().index("    sql: SELECT DISTINCT value FROM source") + 1
     assert found.startswith(f"{file}:{line}:5: error: bad: spec.transform.sql, line 1, column 8: ")
     assert "Deduplicate" in found
     assert last == "1 stream valid, 1 invalid"

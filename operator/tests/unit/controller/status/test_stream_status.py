@@ -40,7 +40,7 @@ SLOW_UDF: dict[str, Any] = {
     "transform": {
         "python": {
             "function": "mine:clean",
-            "inline": "def clean(source):\n    return source.selectExpr('value')\n",
+            "inline": "from pyspark.sql.functions import udf\ndef clean(source): return source",
         }
     }
 }
@@ -166,7 +166,7 @@ def test_committed_offsets_are_bounded_and_the_rest_is_counted() -> None:
 
 def test_a_source_without_offsets_shows_none_of_an_earlier_source() -> None:
     before = plan_status(NEW, RUNNING, offsets(3, omitted=1), samples.T0)
-    stream = stored(before, source={"rate": {}})
+    stream = stored(before, source={"rate": {}}, sink={"console": {}}, transform={})
     status = plan_status(stream, RUNNING, None, LATER).status
     assert (status.committed_offsets, status.committed_offsets_omitted) == (None, None)
 

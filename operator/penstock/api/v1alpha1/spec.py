@@ -39,7 +39,7 @@ def _not_default(name: str) -> str:
 
 
 # Its rights on pods are meant for the driver only.
-DriverAccount = Annotated[
+DriverServiceAccount = Annotated[
     ObjectName, AfterValidator(_not_default), Field(json_schema_extra=rules_of_scalar(_NOT_DEFAULT))
 ]
 
@@ -100,7 +100,7 @@ class StreamSpec(SpecObject):
     image_pull_secrets: Annotated[list[ImagePullSecret], Field(max_length=16)] = Field(
         [], description="Secrets with credentials for the image's registry."
     )
-    service_account_name: DriverAccount | None = Field(
+    service_account_name: DriverServiceAccount | None = Field(
         None,
         description="An existing service account for the driver. Penstock binds it to the role "
         "that drivers need. Default: Penstock creates one for the stream.",

@@ -64,7 +64,7 @@ RESERVED_CONFS: Mapping[str, str] = {
     "spark.authenticate": _RPC,
     "spark.authenticate.secret": _RPC,
     "spark.authenticate.secret.driver.file": _RPC,
-    "spark.authenticate.secret.executor.file": _RPC,
+    "spark.authenticate.secret.file": _RPC,
     "spark.network.crypto.enabled": _RPC,
 }
 

@@ -33,13 +33,13 @@ def role(desired: DesiredStream) -> Manifest:
             {
                 "apiGroups": [""],
                 "resources": ["pods"],
-                "verbs": ["list", "watch", "create", "delete", "deletecollection"],
+                "verbs": ["get", "list", "watch", "create", "delete", "deletecollection"],
             },
             {
                 "apiGroups": [""],
                 "resources": ["pods"],
                 "resourceNames": [own_pod],
-                "verbs": ["get", "patch"],
+                "verbs": ["patch"],
             },
             {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
         ],

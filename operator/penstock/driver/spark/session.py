@@ -91,7 +91,9 @@ _FORCED_ON_KUBERNETES = {
     # else can read what they say.
     "spark.authenticate": "true",
     "spark.authenticate.secret.driver.file": str(RPC_SECRET_FILE),
-    "spark.authenticate.secret.executor.file": f"{naming.RPC_DIR}/{naming.RPC_KEY}",
+    # Not ...secret.executor.file: an executor asks its driver for the settings before it has an
+    # environment, and that client reads this setting only (SecurityManager, Spark 4.2).
+    "spark.authenticate.secret.file": f"{naming.RPC_DIR}/{naming.RPC_KEY}",
     "spark.network.crypto.enabled": "true",
 }
 

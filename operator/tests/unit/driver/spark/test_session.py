@@ -36,7 +36,7 @@ SIZE = Size(partitions=5, executors=3, cores_per_executor=2)
         ("spark.kubernetes.executor.disableConfigMap", "true"),
         # Spark's RPC: authenticated with a secret from a file, encrypted, nothing less.
         ("spark.authenticate", "true"),
-        ("spark.authenticate.secret.executor.file", "/etc/penstock-rpc/secret"),
+        ("spark.authenticate.secret.file", "/etc/penstock-rpc/secret"),
         ("spark.network.crypto.enabled", "true"),
         ("spark.network.crypto.cipher", "AES/GCM/NoPadding"),
         ("spark.network.crypto.saslFallback", "false"),

@@ -23,21 +23,31 @@ def merge_pod_template(template: Mapping[str, Any], ours: Mapping[str, Any]) -> 
 
 
 def _merged(theirs: Any, ours: Any, field: str) -> Any:
+    if field.endswith("Probe"):
+        return ours
     if isinstance(theirs, Mapping) and isinstance(ours, Mapping):
         both = {key: _merged(theirs[key], ours[key], key) for key in theirs if key in ours}
         return {**theirs, **ours, **both}
     if isinstance(theirs, list) and isinstance(ours, list):
-        return _merged_lists(theirs, ours, _KEYS.get(field, "name"))
+        return _merged_lists(theirs, ours, field)
     return ours
 
 
-def _merged_lists(theirs: list[Any], ours: list[Any], key: str) -> list[Any]:
-    """Our entries, merged with the template's entries of the same key; then its other entries."""
+def _merged_lists(theirs: list[Any], ours: list[Any], field: str) -> list[Any]:
+    """Our entries, then the template's entries of other keys.
+
+    Only containers are merged with the template's of the same name. Of anything else, such as a
+    volume, its mount or a variable, ours is taken as a whole: a `subPath` at the checkpoint's mount
+    would lead elsewhere, and with two sources or handlers the API server refuses the pod.
+    """
+    key = _KEYS.get(field, "name")
     if not all(_has_key(each, key) for each in (*theirs, *ours)):
         return ours
     rest = {each[key]: each for each in theirs}
-    merged = [_merged(rest.pop(each[key], {}), each, "") for each in ours]
-    return [*merged, *rest.values()]
+    same = [rest.pop(each[key], {}) for each in ours]
+    if field == "containers":
+        ours = [_merged(theirs, each, "") for theirs, each in zip(same, ours, strict=True)]
+    return [*ours, *rest.values()]
 
 
 def _has_key(entry: Any, key: str) -> bool:

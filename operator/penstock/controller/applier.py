@@ -156,6 +156,7 @@ class Applier:
             sent = {**manifest, "metadata": meta}
         else:
             sent = manifest
+            await self._refuse_others(manifest)
         left = await self._api.apply(sent, force=found is not None)
         known = self._objects.setdefault(key, {})
         uid, applied = objects.uid_of(left), applied_hash(manifest)
@@ -172,6 +173,16 @@ class Applier:
             if excess >= 0:
                 delay = min(_LAST_RESTORE, _FIRST_RETRY * 2.0 ** min(excess + 2, 20))
                 entry.due = self._now() + delay
+
+    async def _refuse_others(self, manifest: Manifest) -> None:
+        """Fails if an object exists that was not observed, such as a ConfigMap without our label.
+
+        An apply without force would fail too, but only if both set the same field.
+        """
+        namespace = manifest["metadata"]["namespace"]
+        kind, name = objects.kind_of(manifest), objects.name_of(manifest)
+        if await self._api.get(kind, namespace, name) is not None:
+            raise ApiError(409, "AlreadyExists", "another client created it")
 
     def _contested(self, key: Key, manifest: Manifest, found: Manifest | None) -> Held | None:
         """Why an object is not restored yet, if another client keeps changing it."""

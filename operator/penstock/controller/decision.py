@@ -12,7 +12,11 @@ from penstock.controller import fields, objects
 from penstock.controller.children import checkpoint_claim, config_map, network_policy, rbac
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.diff import up_to_date, with_applied_hash
-from penstock.controller.children.stateful_set import driver_stateful_set, is_of_another_operator
+from penstock.controller.children.stateful_set import (
+    driver_stateful_set,
+    is_of_another_operator,
+    with_template_of,
+)
 from penstock.controller.fields import at
 from penstock.controller.kubernetes_api import ApiError
 from penstock.controller.objects import Manifest, Ref
@@ -241,7 +245,9 @@ def _desired_objects(desired: DesiredStream, children: ObservedChildren) -> tupl
     )
     asked = with_applied_hash(checkpoint_claim.claim(desired))
     claim = checkpoint_claim.claim_as_allowed(asked, children.claim)
-    driver = with_applied_hash(driver_stateful_set(desired))
+    driver, found = with_applied_hash(driver_stateful_set(desired)), children.stateful_set
+    if found is not None and is_of_another_operator(driver, found):
+        driver = with_template_of(driver, found)
     # An existing claim comes last, because a refused expansion must not delay anything else.
     last = (claim, driver) if children.claim is None else (driver, claim)
     return (*map(with_applied_hash, before_driver), *last)
@@ -252,8 +258,6 @@ def _is_due(manifest: Manifest, children: ObservedChildren) -> bool:
     found = children.find(manifest)
     if found is None:
         return True
-    if manifest["kind"] == objects.STATEFUL_SET.kind and is_of_another_operator(manifest, found):
-        return False
     settled = children.settled.get(objects.uid_of(found))
     return not up_to_date(manifest, found, settled) and not objects.is_terminating(found)
 

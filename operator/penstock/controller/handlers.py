@@ -27,7 +27,6 @@ async def watch(
     *,
     configuration: Configuration,
     namespaces: Collection[str],
-    health_port: int | None,
     ready: asyncio.Event | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
@@ -38,7 +37,6 @@ async def watch(
         standalone=True,
         clusterwide=not namespaces,
         namespaces=namespaces,
-        liveness_endpoint=f"http://0.0.0.0:{health_port}/healthz" if health_port else None,
         ready_flag=ready,
         stop_flag=stop,
     )

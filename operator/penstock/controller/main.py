@@ -13,6 +13,7 @@ from prometheus_client import start_http_server
 
 from penstock.controller import handlers
 from penstock.controller.children.settings import Settings
+from penstock.controller.health import any_address, health_page
 from penstock.controller.kubernetes_api import ApiError, KubernetesApiClient, load_configuration
 from penstock.controller.metrics import Metrics
 from penstock.controller.reconciler import Reconciler
@@ -20,7 +21,8 @@ from penstock.controller.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 64
+# Far more than one tenant should have streams: each may wait for its texts to be judged.
+_AT_ONCE = 1024
 _CRD_POLL_SECONDS = 2.0
 
 
@@ -37,7 +39,7 @@ def run(
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)  # the kubelet's probes
     metrics = Metrics()
     if metrics_port is not None:
-        start_http_server(metrics_port, registry=metrics.registry)
+        start_http_server(metrics_port, any_address(), registry=metrics.registry)
     asyncio.run(_until_signal(settings, namespaces or (), health_port, metrics))
 
 
@@ -69,7 +71,7 @@ async def operate(
 ) -> None:
     """Runs the whole operator in this event loop, until `stop` is set or a part of it fails."""
     queue = WorkQueue()
-    async with KubernetesApiClient(configuration) as api:
+    async with health_page(health_port), KubernetesApiClient(configuration) as api:
         await _wait_for_crd(api, stop)
         if stop.is_set():
             return
@@ -80,7 +82,6 @@ async def operate(
                 queue.add,
                 configuration=configuration,
                 namespaces=namespaces,
-                health_port=health_port,
                 ready=ready,
                 stop=stop,
             )

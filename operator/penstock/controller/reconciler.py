@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 from penstock.controller import objects
@@ -22,6 +24,8 @@ from penstock.controller.status.stream_status import least_status
 log = logging.getLogger(__name__)
 
 _MAX_UNSENT_EVENTS = 20
+# They only wait, one for each namespace at most.
+_THREADS = 64
 
 
 class StreamChanged(Exception):
@@ -51,6 +55,8 @@ class Reconciler:
         self._now = now
         self._applier = Applier(api, now)
         self._unsent_events: dict[Key, list[Manifest]] = {}
+        self._parsing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._threads = ThreadPoolExecutor(_THREADS, "parse")
 
     async def reconcile(self, key: Key) -> timedelta | None:
         """Reconciles one stream once and returns when to do it again.
@@ -75,14 +81,23 @@ class Reconciler:
 
     async def _decide_and_apply(self, key: Key, raw: Manifest) -> Decision:
         """Writes the children. What the API server refuses is part of the decision."""
-        # In a thread: it waits for the process that judges the stream's texts.
-        stream = await asyncio.to_thread(parse_stream, raw, self._settings)
+        stream = await self._parse(key, raw)
         children = self._applier.with_memory(key, await observe_children(self._api, key))
         decision = reconcile(stream, children, self._now())
         waits = await self._applier.carry_out(key, children, decision.apply, decision.delete)
         if waits is None or stream.terminating:
             return decision
         return held(stream, children, waits.cause, self._now(), waits.wait)
+
+    async def _parse(self, key: Key, raw: Manifest) -> ObservedStream:
+        """Parses a stream in a thread, which waits for the process that judges the stream's texts.
+
+        One at a time for a namespace, so that a tenant with many slow texts delays no other.
+        """
+        async with self._parsing[key.namespace]:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._threads, parse_stream, raw, self._settings
+            )
 
     async def _publish(self, key: Key, raw: Manifest, decision: Decision) -> None:
         """Creates the events, then writes the status.

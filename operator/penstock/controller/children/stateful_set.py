@@ -57,6 +57,17 @@ def is_of_another_operator(wanted: Manifest, found: Manifest | None) -> bool:
     return revisions[0] == revisions[1] and hashes[1] not in (None, hashes[0])
 
 
+def with_template_of(wanted: Manifest, found: Manifest) -> Manifest:
+    """The StatefulSet with the pod template that runs; the rest of it is still looked after."""
+    meta = wanted["metadata"]
+    applied = {ANNOTATION_APPLIED: annotations_of(found)[ANNOTATION_APPLIED]}
+    return {
+        **wanted,
+        "metadata": {**meta, "annotations": {**meta["annotations"], **applied}},
+        "spec": {**wanted["spec"], "template": at(found, "spec", "template")},
+    }
+
+
 def _pod(desired: DesiredStream) -> Manifest:
     return {
         "metadata": {

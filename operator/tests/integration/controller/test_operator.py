@@ -259,6 +259,8 @@ async def test_the_rights_that_the_chart_grants_are_sufficient(
         rights = await space.kubectl("auth", "can-i", "--list", f"--as={user}", "--no-headers")
         (on_secrets,) = [each for each in rights.splitlines() if each.startswith("secrets ")]
         assert on_secrets.rpartition(" [")[2] == "create]"
+        # Why a pod cannot be created is in no status.
+        await space.kubectl("auth", "can-i", "list", "events.events.k8s.io", f"--as={user}")
 
 
 async def test_events_report_the_start_and_a_restart_of_the_query(space: Namespace) -> None:

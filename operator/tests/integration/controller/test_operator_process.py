@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -126,6 +127,11 @@ def test_sigterm_during_the_start_ends_it_cleanly(phase: str, tmp_path: Path) ->
     ) as operator:  # fmt: skip
         assert operator.stderr is not None
         assert any(re.search(phase, line) for line in operator.stderr)
+        if "API server" in phase:
+            for host in ("127.0.0.1", "[::1]") if socket.has_dualstack_ipv6() else ("127.0.0.1",):
+                # Otherwise the startup probe would end an operator that waits.
+                with urllib.request.urlopen(f"http://{host}:{health}/healthz", timeout=5) as page:
+                    assert page.status == 200
         operator.send_signal(signal.SIGTERM)
         assert "kopf._core.reactor.observation Request" not in operator.stderr.read()
         assert operator.wait(30) == 0

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
 
 from penstock.api.v1alpha1.status import StreamState
 from penstock.contract import naming
 from penstock.controller import objects, reconciler
+from penstock.controller.children.settings import Settings
 from penstock.controller.kubernetes_api import ApiError
-from penstock.controller.objects import Manifest
+from penstock.controller.objects import Key, Manifest
+from penstock.controller.observed.stream import ObservedStream, parse_stream
 from penstock.controller.work_queue import WorkQueue
+from testkit.controller import samples
 from testkit.controller.fake_cluster import KEY, FakeCluster
 from testkit.controller.fake_kubernetes_api import drop_empty
 
@@ -263,3 +269,35 @@ async def test_no_event_ends_the_back_off_of_a_key_that_failed() -> None:
     due = queue._timers[KEY].when()
     queue.add(KEY)
     assert queue._timers[KEY].when() == due
+
+
+async def test_a_tenant_whose_texts_take_long_delays_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many of them it has."""
+    cluster, go_on = FakeCluster(), threading.Event()
+    for namespace, name in [*(("slow", f"s{each}") for each in range(70)), ("other", "flags")]:
+        raw = samples.stream()
+        raw["metadata"] |= {"namespace": namespace, "name": name}
+        cluster.api.put(raw)
+
+    def parse(raw: Manifest, settings: Settings) -> ObservedStream:
+        if raw["metadata"]["namespace"] == "slow":
+            go_on.wait(20)
+        return parse_stream(raw, settings)
+
+    monkeypatch.setattr(reconciler, "parse_stream", parse)
+    queue, done = WorkQueue(), asyncio.Event()
+
+    async def reconcile(key: Key) -> None:
+        await cluster.reconciler.reconcile(key)
+        if key.namespace == "other":
+            done.set()
+
+    async with queue.run(reconcile, 100):
+        for number in range(70):
+            queue.add(Key("slow", f"s{number}"))
+        queue.add(Key("other", "flags"))
+        await done.wait()
+        assert not go_on.is_set()
+        go_on.set()

@@ -110,6 +110,16 @@ def test_an_upgrade_of_the_operator_restarts_no_driver(upgraded: FakeCluster) ->
     assert len(upgraded.drivers_started) == 1
 
 
+def test_all_but_the_template_is_still_looked_after(upgraded: FakeCluster) -> None:
+    driver = upgraded.api.one(objects.STATEFUL_SET, "flags-driver")
+    driver["spec"]["replicas"] = 0
+    upgraded.api.put(driver)
+    upgraded.settle()
+    assert upgraded.api.one(objects.STATEFUL_SET, "flags-driver")["spec"]["replicas"] == 1
+    assert len(upgraded.drivers_started) == 1
+    assert upgraded.reconcile() == []
+
+
 def test_the_next_revision_of_a_stream_has_the_new_template(upgraded: FakeCluster) -> None:
     upgraded.settle()
     upgraded.apply(executor={"cores": 2})

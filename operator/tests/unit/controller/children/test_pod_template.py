@@ -66,15 +66,19 @@ def test_the_users_template_adds_fields_and_penstock_overrides_them() -> None:
                     "name": naming.DRIVER_CONTAINER,
                     "image": "forged",
                     "env": [{"name": "A", "value": "b"}, {"name": naming.ENV_POD_IP, "value": "x"}],
+                    "livenessProbe": {"exec": {"command": ["true"]}},
                     "volumeMounts": [
                         {"name": "data", "mountPath": "/data"},
-                        {"name": "data", "mountPath": naming.CHECKPOINT_DIR},
+                        {"name": "x", "mountPath": naming.CHECKPOINT_DIR, "subPath": "other"},
                     ],
                     "securityContext": {"readOnlyRootFilesystem": False},
                 },
                 {"name": "sidecar", "image": "sidecar:1"},
             ],
-            "volumes": [{"name": "data", "emptyDir": {}}],
+            "volumes": [
+                {"name": "data", "emptyDir": {}},
+                {"name": "checkpoint", "emptyDir": {}},
+            ],
         },
     }
     # Validation refuses most of this before. The merge does not depend on that.
@@ -97,9 +101,16 @@ def test_the_users_template_adds_fields_and_penstock_overrides_them() -> None:
     env = {each["name"]: each for each in container["env"]}
     assert env["A"]["value"] == "b"
     assert env[naming.ENV_POD_IP]["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
-    mounts = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
-    assert mounts["/data"] == "data"
-    assert mounts[naming.CHECKPOINT_DIR] == "checkpoint"
+    # What both name is taken as a whole: with two sources the API server would refuse the pod.
+    assert "value" not in env[naming.ENV_POD_IP]
+    assert "exec" not in container["livenessProbe"]
+    mounts = {each["mountPath"]: each for each in container["volumeMounts"]}
+    assert mounts["/data"]["name"] == "data"
+    assert mounts[naming.CHECKPOINT_DIR] == {
+        "name": "checkpoint", "mountPath": naming.CHECKPOINT_DIR,
+    }  # fmt: skip
+    (checkpoint,) = [each for each in spec["volumes"] if each["name"] == "checkpoint"]
+    assert "emptyDir" not in checkpoint
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
 
 

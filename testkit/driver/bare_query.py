@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.api.v1alpha1.triggers import RealTimeTrigger, Trigger
 from penstock.contract.sizing import Size, size
 from penstock.driver.checkpoint.files import Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
@@ -25,7 +26,8 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.spark import executors, query, session
 from testkit.driver.checkpoints import names, read
-from testkit.kafka.topics import Topics, number_flow
+from testkit.kafka.topics import Topics
+from testkit.streams.streams import MICRO_BATCH, kafka_source, stream
 from testkit.wait import wait_for
 
 
@@ -35,6 +37,7 @@ def bare_session(jvm: Jvm, any_of: ContinuousStream, folder: Path) -> Iterator[S
     wanted = size(2, any_of.spec)
     assert isinstance(wanted, Size)
     spark = session.start(jvm.gateway, session.spark_conf(any_of, LocalEnvironment(folder), wanted))
+    spark.conf.set("spark.sql.streaming.realTimeMode.minBatchDuration", "100ms")
     try:
         yield spark
     finally:
@@ -80,6 +83,15 @@ def bare(spark: SparkSession, flow: ContinuousStream, folder: Path) -> Iterator[
 SHORT_EPOCHS: dict[str, Any] = {"continuous": {"checkpointInterval": "300ms"}}
 
 
+def short_batches(flow: ContinuousStream) -> ContinuousStream:
+    """A real-time stream with batches of half a second, where the shortest of a spec is 5 s.
+
+    `bare_session` lets Spark accept them.
+    """
+    trigger = Trigger(real_time=RealTimeTrigger.model_construct(batch_duration="500ms"))
+    return flow.model_copy(update={"spec": flow.spec.model_copy(update={"trigger": trigger})})
+
+
 @dataclass(frozen=True)
 class Run:
     """The files and records of a finished run."""
@@ -91,20 +103,26 @@ class Run:
 
     @classmethod
     def of_five(
-        cls, spark: SparkSession, topics: Topics, trigger: dict[str, Any], path: Path
+        cls,
+        spark: SparkSession,
+        topics: Topics,
+        flow: Callable[[str], ContinuousStream],
+        path: Path,
+        sink: str = "",
     ) -> Run:
         """Runs five times twenty numbers with a commit for each, and leaves twenty unread.
 
-        Asynchronous tracking commits the last batch only when another one follows.
+        Asynchronous tracking commits the last batch only when another one follows, so its topic
+        `sink` shows what is done.
         """
-        source, sink = topics.make(), topics.make()
-        folder = CheckpointFolder(path)
-        flow = number_flow(topics, source, sink, trigger)
-        done = _has_written if is_asynchronous(flow.spec) else _has_committed
-        with bare(spark, flow, path) as running:
+        source = topics.make()
+        folder, stream = CheckpointFolder(path), flow(source)
+        is_async = is_asynchronous(stream.spec)
+        with bare(spark, stream, path) as running:
             for sent in range(20, 120, 20):
                 topics.send(source, range(sent - 20, sent))
-                running.wait("done", partial(done, folder, topics, sink, sent))
+                written = partial(_has_written if is_async else _has_committed, folder)
+                running.wait("done", partial(written, topics, sink, sent))
         topics.send(source, range(100, 120))
         return cls(source, read(path), topics.placed(source))
 
@@ -122,6 +140,19 @@ class Run:
         for partition, at in self.numbers:
             ends[partition] = max(ends.get(partition, 0), at + 1)
         return {self.source: ends}
+
+
+def parquet_flow(topics: Topics, source: str, folder: Path, **spec: Any) -> ContinuousStream:
+    """A stream that copies all numbers of a topic to Parquet files."""
+    sink = {"custom": {"format": "parquet", "options": {"path": str(folder)}}}
+    sql = {"sql": "SELECT CAST(CAST(value AS STRING) AS INT) AS number FROM source"}
+    read = kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest")
+    return stream(read, sink, **{"trigger": MICRO_BATCH, "transform": sql, **spec})
+
+
+def written(spark: SparkSession, folder: Path) -> Counter[int]:
+    """The numbers in Parquet files, and how often each occurs."""
+    return Counter(row.number for row in spark.read.parquet(str(folder)).collect())
 
 
 def newest(files: Files) -> int:

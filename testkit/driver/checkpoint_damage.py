@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
@@ -37,8 +37,10 @@ class Refused:
 
 
 Outcome = Repaired | Refused
-# The engine that wrote the checkpoint and continues from it.
-ENGINES: tuple[Literal["continuous", "microBatch"], ...] = ("continuous", "microBatch")
+Engine = Literal["continuous", "microBatch", "async", "realTime", "parquet"]
+# What wrote the checkpoint and continues from it. Parquet is micro-batch with files as the sink,
+# which knows the batches that it has; the sink of the others is Kafka.
+ENGINES: tuple[Engine, ...] = ("continuous", "microBatch", "async", "realTime", "parquet")
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Damage:
     harm: Callable[[Contents, int], None]
     continuous: Outcome
     micro_batch: Outcome
+    others: Mapping[Engine, Outcome] = field(default_factory=dict)
+    """Where they differ from micro_batch."""
 
     def done_to(self, files: Files, newest: int) -> Contents:
         """The checkpoint after the damage."""
@@ -56,9 +60,11 @@ class Damage:
         self.harm(harmed, newest)
         return harmed
 
-    def outcome(self, engine: str) -> Outcome:
+    def outcome(self, engine: Engine) -> Outcome:
         """The expected result."""
-        return self.continuous if engine == "continuous" else self.micro_batch
+        if engine == "continuous":
+            return self.continuous
+        return self.others.get(engine, self.micro_batch)
 
 
 def empty(files: Contents, path: str) -> None:
@@ -95,6 +101,20 @@ TORN: dict[str, Harm] = {
 }
 
 
+TORN_BATCH = Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.TORN_OFFSETS), back=1)
+MISSING_BATCH = Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.LEFTOVER_CHECKSUM), back=1)
+MISSING_COMMIT = Repaired((RepairKind.UNCOMMITTED_OFFSETS, RepairKind.LEFTOVER_CHECKSUM), back=1)
+COMMIT_AHEAD = Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS,))
+BACKWARD = Repaired((RepairKind.BACKWARD_OFFSETS,))
+UNFINISHED = Repaired((RepairKind.TEMPORARY_FILE,) * 2)
+LEFTOVER = Repaired((RepairKind.LEFTOVER_CHECKSUM,))
+
+
+def _emptied(outcome: Repaired) -> Repaired:
+    """The same with a sink that knows the batches it has: the lost one runs without records."""
+    return replace(outcome, kinds=(*outcome.kinds, RepairKind.EMPTY_BATCH))
+
+
 def _to(harm: Harm, log: str, behind: int) -> Callable[[Contents, int], None]:
     return lambda files, newest: harm(files, f"{log}/{newest - behind}")
 
@@ -108,20 +128,27 @@ def _torn() -> Iterator[Damage]:
         yield Damage(
             f"newest offsets {name}",
             _to(harm, "offsets", 0),
-            Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.TORN_OFFSETS), back=1),
-            Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.TORN_OFFSETS), back=1),
+            TORN_BATCH,
+            TORN_BATCH,
+            {"parquet": _emptied(TORN_BATCH)},
         )
         yield Damage(
             f"second-newest offsets {name}",
             _to(harm, "offsets", 1),
             Repaired((RepairKind.TORN_OFFSETS,)),
             Repaired((RepairKind.TORN_OFFSETS, RepairKind.MISSING_OFFSETS)),
+            {"async": Repaired((RepairKind.TORN_OFFSETS,))},
         )
         yield Damage(
             f"newest commit {name}",
             _to(harm, "commits", 0),
             Repaired((RepairKind.TORN_COMMIT, RepairKind.UNCOMMITTED_OFFSETS), back=1),
             Repaired((RepairKind.TORN_COMMIT,), back=1),
+            {
+                "realTime": Repaired(
+                    (RepairKind.TORN_COMMIT, RepairKind.UNCOMMITTED_OFFSETS), back=1
+                )
+            },
         )
         yield Damage(
             f"second-newest commit {name}",
@@ -142,20 +169,23 @@ def _missing() -> Iterator[Damage]:
     yield Damage(
         "newest offsets missing",
         _to(missing, "offsets", 0),
-        Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.LEFTOVER_CHECKSUM), back=1),
-        Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.LEFTOVER_CHECKSUM), back=1),
+        MISSING_BATCH,
+        MISSING_BATCH,
+        {"parquet": _emptied(MISSING_BATCH)},
     )
     yield Damage(
         "second-newest offsets missing",
         _to(missing, "offsets", 1),
         Repaired((RepairKind.LEFTOVER_CHECKSUM,)),
         Repaired((RepairKind.LEFTOVER_CHECKSUM, RepairKind.MISSING_OFFSETS)),
+        {"async": Repaired((RepairKind.LEFTOVER_CHECKSUM,))},
     )
     yield Damage(
         "newest commit missing",
         _to(missing, "commits", 0),
-        Repaired((RepairKind.UNCOMMITTED_OFFSETS, RepairKind.LEFTOVER_CHECKSUM), back=1),
+        MISSING_COMMIT,
         Repaired((RepairKind.LEFTOVER_CHECKSUM,), back=1),
+        {"realTime": MISSING_COMMIT},
     )
     yield Damage(
         "second-newest commit missing",
@@ -177,6 +207,7 @@ def _duplicated() -> Iterator[Damage]:
         _to(duplicated, "offsets", 0),
         Repaired((RepairKind.UNCOMMITTED_OFFSETS,)),
         Repaired(),
+        {"realTime": Repaired((RepairKind.UNCOMMITTED_OFFSETS,))},
     )
     yield Damage(
         "second-newest offsets copied as the newest", _to(duplicated, "offsets", 1),
@@ -185,14 +216,16 @@ def _duplicated() -> Iterator[Damage]:
     yield Damage(
         "third-newest offsets copied as the next",
         lambda files, newest: _copied(files, "offsets", newest - 2, newest + 1),
-        Repaired((RepairKind.BACKWARD_OFFSETS,)),
-        Repaired((RepairKind.BACKWARD_OFFSETS,)),
+        BACKWARD,
+        BACKWARD,
+        {"parquet": _emptied(BACKWARD)},
     )
     yield Damage(
         "newest commit copied as the next",
         _to(duplicated, "commits", 0),
-        Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS,)),
-        Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS,)),
+        COMMIT_AHEAD,
+        COMMIT_AHEAD,
+        {"parquet": _emptied(COMMIT_AHEAD)},
     )
     yield Damage(
         "second-newest commit copied as the newest", _to(duplicated, "commits", 1),
@@ -210,21 +243,25 @@ def _leftover_files() -> Iterator[Damage]:
         yield Damage(
             f"a stale temporary file in `{log}`, with its checksum",
             partial(_temporary, log),
-            Repaired((RepairKind.TEMPORARY_FILE,) * 2),
-            Repaired((RepairKind.TEMPORARY_FILE,) * 2),
+            UNFINISHED,
+            UNFINISHED,
+            {"parquet": _emptied(UNFINISHED)},
         )
         for name, harm in {
             f"a stale `.crc` of the next number in `{log}`": partial(_stale, log, 1),
             f"a stale `.crc` of a number far ahead in `{log}`": partial(_stale, log, 50),
             f"the newest `.crc` in `{log}` cut short": partial(_cut, log),
         }.items():
-            leftover = Repaired((RepairKind.LEFTOVER_CHECKSUM,))
-            yield Damage(name, harm, leftover, leftover)
+            others: dict[Engine, Outcome] = (
+                {"parquet": _emptied(LEFTOVER)} if "next number" in name else {}
+            )
+            yield Damage(name, harm, LEFTOVER, LEFTOVER, others)
     yield Damage(
         "the newest offsets with the `.crc` of others",
         lambda files, n: files.update({f"offsets/.{n}.crc": files[f"offsets/.{n - 1}.crc"]}),
-        Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.TORN_OFFSETS), back=1),
-        Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.TORN_OFFSETS), back=1),
+        TORN_BATCH,
+        TORN_BATCH,
+        {"parquet": _emptied(TORN_BATCH)},
     )
 
 
@@ -249,6 +286,7 @@ def _everything() -> Iterator[Damage]:
         lambda files, _: _drop(files, "commits/"),
         Refused(),
         Repaired((RepairKind.LOST_COMMITS,), commits=False),
+        {"realTime": Repaired((RepairKind.LOST_COMMITS, RepairKind.UNCOMMITTED_OFFSETS), back=1)},
     )
     yield Damage(
         "all offsets missing", lambda files, _: _drop(files, "offsets/"), Refused(), Refused()
@@ -276,13 +314,27 @@ TABLE: tuple[Damage, ...] = (
 )
 
 
+TITLES: dict[Engine, str] = {
+    "continuous": "continuous",
+    "microBatch": "micro-batch",
+    "async": "asyncProgress",
+    "realTime": "real-time",
+    "parquet": "micro-batch to Parquet",
+}
+
+
 def table() -> str:
     """The table of docs/checkpoints.md."""
     rows = [
-        "| damage | a continuous start | a micro-batch start |",
-        "| --- | --- | --- |",
+        "| damage | " + " | ".join(TITLES[engine] for engine in ENGINES) + " |",
+        "| --- |" + " --- |" * len(ENGINES),
         *(
-            f"| {each.name} | {_words(each.continuous)} | {_words(each.micro_batch)} |"
+            f"| {each.name} | {_words(each.continuous)} | {_words(each.micro_batch)} | "
+            + " | ".join(
+                _words(each.others[engine]) if engine in each.others else "as micro-batch"
+                for engine in ENGINES[2:]
+            )
+            + " |"
             for each in TABLE
         ),
     ]

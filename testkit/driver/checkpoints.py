@@ -45,7 +45,8 @@ def checkpoint(
 
 def apply_plan(files: Files, repair: RepairPlan) -> dict[str, bytes]:
     """The files after a repair."""
-    left = {path: content for path, content in files.items() if path not in repair.delete}
+    found = {**files, **repair.write_first}
+    left = {path: content for path, content in found.items() if path not in repair.delete}
     return {**left, **repair.write}
 
 

@@ -20,6 +20,7 @@ class RepairKind(StrEnum):
     LEFTOVER_CHECKSUM = "LeftoverChecksum"
     METADATA_LINE = "MetadataLine"
     ASYNC_GAP = "AsyncGap"
+    EMPTY_BATCH = "EmptyBatch"
     TORN_COMMIT = "TornCommit"
     TORN_OFFSETS = "TornOffsets"
     COMMIT_WITHOUT_OFFSETS = "CommitWithoutOffsets"
@@ -66,6 +67,12 @@ REPAIR_DESCRIPTIONS: Mapping[RepairKind, RepairDescription] = {
         "numbers that asynchronous progress tracking, which is now off, left out: Spark needs the "
         "offsets before the newest",
         "added, from the offsets before the gap",
+    ),
+    RepairKind.EMPTY_BATCH: RepairDescription(
+        Cause.CRASH,
+        "a batch that the sink may have written, and whose offsets are lost: a sink that "
+        "recognises a batch by its id would skip other records of the same id",
+        "planned again without records, which are replayed in the next batch",
     ),
     RepairKind.TORN_COMMIT: RepairDescription(
         Cause.DAMAGE,

@@ -113,7 +113,7 @@ def run(
         lock_descriptor = lock.acquire(environment.checkpoint)
     except DriverError as error:
         return _exit_with(environment, error.failure)
-    jvm = _launch(stream, environment, [] if lock_descriptor is None else [lock_descriptor])
+    jvm = _launch(stream, environment, [lock_descriptor])
     _stop_on_signals(stop, jvm)
     try:
         publish, flush = _publisher(environment, on_report)

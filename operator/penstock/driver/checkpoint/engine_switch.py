@@ -16,40 +16,71 @@ that the query has not written yet would silently be lost.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
+from penstock.driver.checkpoint import batch_ids
+from penstock.driver.checkpoint.batch_ids import EMPTY_METADATA_LINE
 from penstock.driver.checkpoint.files import Files, checksum_path, is_continuous
 from penstock.driver.checkpoint.repair import RepairPlan, plan_repair
 from penstock.driver.engine import Engine, engine_of, is_asynchronous
 from penstock.driver.failures import DriverError, Failure
+from penstock.driver.kafka.offsets import Offsets
 from penstock.sql.stateful import may_keep_state
 
-_METADATA_LINE = b'{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 
-
-def plan(files: Files, spec: StreamSpec, *, state: bool = False) -> RepairPlan:
+def plan(
+    files: Files,
+    spec: StreamSpec,
+    *,
+    state: bool = False,
+    first: Offsets | None = None,
+    keep_ids: bool = False,
+) -> RepairPlan:
     """The repair that a start of this spec needs, with any engine before it.
 
-    `state`: the checkpoint contains the state of the previous query.
+    `state`: the checkpoint contains the state of the previous query. `first`: the offsets of the
+    stream's first start, if they are known. `keep_ids`: a sink may recognise a batch by its id.
     """
     engine = engine_of(spec)
-    repair = plan_repair(files, engine)
-    deleted = set(repair.delete)
-    kept = {
-        int(path.removeprefix("offsets/")): content
-        for path, content in files.items()
-        if re.fullmatch(r"offsets/[0-9]+", path) and path not in deleted
-    }
+    repair = plan_repair(
+        files,
+        engine,
+        kafka=spec.source.kafka is not None,
+        first_known=first is not None and not state and not keep_ids,
+    )
     if state and repair.epoch is not None and not may_keep_state(spec):
         _refuse_to_drop_state()
+    kept = _kept_offsets(files, repair)
     if repair.epoch is not None and repair.epoch in kept:
         _refuse_other_format(kept[repair.epoch], spec, engine)
-    if engine is Engine.CONTINUOUS:
-        return repair
-    repair, kept = _with_metadata(files, repair, kept)
-    return repair if is_asynchronous(spec) else _without_gap(files, repair, kept)
+    if keep_ids:
+        repair = batch_ids.keep_ids(files, repair, spec, first, state=state)
+    if engine is not Engine.CONTINUOUS:
+        repair = _with_metadata(files, repair, _kept_offsets(files, repair))
+        if not is_asynchronous(spec):
+            repair = _without_gap(files, repair, _kept_offsets(files, repair))
+    return replace(repair, after=_read_on_after(repair, _kept_offsets(files, repair)))
+
+
+def _kept_offsets(files: Files, repair: RepairPlan) -> dict[int, bytes]:
+    """The offsets that a repair leaves, by number."""
+    left = {path: content for path, content in files.items() if path not in set(repair.delete)}
+    return {
+        int(path.removeprefix("offsets/")): content
+        for path, content in {**left, **repair.write}.items()
+        if re.fullmatch(r"offsets/[0-9]+", path)
+    }
+
+
+def _read_on_after(repair: RepairPlan, kept: Mapping[int, bytes]) -> int | None:
+    """The offsets that a planned batch starts from, or else those of the newest commit."""
+    newest = max(kept, default=None)
+    if newest is None or newest == repair.epoch:
+        return newest
+    return max((n for n in kept if n < newest), default=None)
 
 
 def _refuse_to_drop_state() -> None:
@@ -82,16 +113,14 @@ def _refuse_other_format(newest: bytes, spec: StreamSpec, engine: Engine) -> Non
     )
 
 
-def _with_metadata(
-    files: Files, repair: RepairPlan, kept: dict[int, bytes]
-) -> tuple[RepairPlan, dict[int, bytes]]:
+def _with_metadata(files: Files, repair: RepairPlan, kept: dict[int, bytes]) -> RepairPlan:
     repaired = {n: _repaired(kept[n]) for n in sorted(kept) if is_continuous(kept[n])}
-    return _with_offsets(files, repair, repaired, RepairKind.METADATA_LINE), {**kept, **repaired}
+    return _with_offsets(files, repair, repaired, RepairKind.METADATA_LINE)
 
 
 def _repaired(offsets: bytes) -> bytes:
     version, _, *sources = offsets.split(b"\n")
-    return b"\n".join([version, _METADATA_LINE, *sources])
+    return b"\n".join([version, EMPTY_METADATA_LINE, *sources])
 
 
 def _without_gap(files: Files, repair: RepairPlan, kept: dict[int, bytes]) -> RepairPlan:

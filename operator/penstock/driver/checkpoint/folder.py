@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.driver.checkpoint import durable_files, engine_switch, repair
+from penstock.driver.checkpoint import durable_files, engine_switch, own_files
+from penstock.driver.checkpoint.batch_ids import may_recognise_batches
+from penstock.driver.checkpoint.files import Files, kafka_offsets
 from penstock.driver.checkpoint.progress import ProgressReader
-from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.failures import DriverError, Failure
+from penstock.driver.checkpoint.repair import RepairPlan, plan_offsets
+from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import Offsets
 
 # Penstock's file: the offsets of the stream's first start. Spark's continuous engine resolves
@@ -20,6 +21,8 @@ from penstock.driver.kafka.offsets import Offsets
 _FIRST_OFFSETS = Path("penstock") / "first-offsets.json"
 # Penstock's file: the ids of the topics that the offsets belong to (data_loss.py).
 _TOPIC_IDS = Path("penstock") / "topics.json"
+# Penstock's file: a sink of this stream may recognise batches by their ids (batch_ids.py).
+_KEEP_IDS = Path("penstock") / "keep-ids.json"
 # Written and removed before each start.
 _WRITE_TEST = Path("penstock") / "probe"
 
@@ -43,66 +46,79 @@ class CheckpointFolder:
         with durable_files.volume_errors(self.path):
             durable_files.check_writable(self.path / _WRITE_TEST)
             state = any(path.is_file() for path in (self.path / "state").rglob("*"))
-            plan = engine_switch.plan(self._read(), spec, state=state)
+            plan = engine_switch.plan(
+                self._read(),
+                spec,
+                state=state,
+                first=self._readable_first_offsets(),
+                keep_ids=self._must_keep_ids(spec),
+            )
             self._execute(plan)
         return plan
 
-    def replace_committed_offsets(self, offsets: Offsets) -> None:
-        """Makes the query continue from offsets other than the committed ones.
+    def _must_keep_ids(self, spec: StreamSpec) -> bool:
+        """Whether this stream's sink may recognise batches by their ids, now or before an edit."""
+        noted = (self.path / _KEEP_IDS).exists()
+        if may_recognise_batches(spec.sink) and not noted:
+            own_files.save(self.path, _KEEP_IDS, {})
+        return noted or may_recognise_batches(spec.sink)
+
+    def replace_offsets(self, repair: RepairPlan, offsets: Offsets) -> None:
+        """Makes the query read on from these offsets, not from those after the `repair`.
 
         Only while no query runs.
         """
         with durable_files.volume_errors(self.path):
-            self._execute(repair.plan_offsets(self._read(), offsets))
+            self._execute(plan_offsets(self._read(), repair, offsets))
+
+    def offsets_at(self, number: int) -> Offsets:
+        """The Kafka offsets in an `offsets/N` that a repair has left."""
+        with durable_files.volume_errors(self.path):
+            return kafka_offsets((self.path / "offsets" / str(number)).read_bytes())
 
     def first_offsets(self) -> Offsets | None:
         """The offsets of the stream's first start; None before it.
 
         Raises CheckpointDamaged if the file cannot be read.
         """
-        target = self.path / _FIRST_OFFSETS
-        try:
-            document = json.loads(target.read_text())
-            return {
-                topic: {int(p): offset for p, offset in of.items()}
-                for topic, of in document.items()
-            }
-        except FileNotFoundError:
+        document = own_files.load(
+            self.path,
+            _FIRST_OFFSETS,
+            "It holds the offsets of the stream's first start, and nothing is committed yet: a "
+            "start at the newest offsets would skip all records since then. Restore the file, or "
+            "delete it to start where startingOffsets says now.",
+        )
+        if document is None:
             return None
-        except (ValueError, AttributeError) as error:
-            raise DriverError(
-                Failure(
-                    "CheckpointDamaged",
-                    f"{_FIRST_OFFSETS} cannot be read, and nothing is committed yet. The file "
-                    "holds the offsets of the stream's first start; a start at the newest offsets "
-                    "would skip all records since then. Restore the file, or delete it to start "
-                    "at the newest offsets.",
-                    permanent=True,
-                )
-            ) from error
+        return {
+            topic: {int(p): offset for p, offset in of.items()} for topic, of in document.items()
+        }
+
+    def _readable_first_offsets(self) -> Offsets | None:
+        """None also if the file is damaged, which matters only to a start without a commit."""
+        try:
+            return self.first_offsets()
+        except DriverError:
+            return None
 
     def save_first_offsets(self, offsets: Offsets) -> None:
         """Stores the offsets of the first start, before it happens."""
-        self._save(_FIRST_OFFSETS, json.dumps(offsets))
+        own_files.save(self.path, _FIRST_OFFSETS, offsets)
 
     def topic_ids(self) -> dict[str, str]:
-        """The stored ids of the topics that the offsets belong to."""
-        try:
-            document = json.loads((self.path / _TOPIC_IDS).read_text())
-        except (FileNotFoundError, ValueError):
-            return {}
-        return {str(topic): str(identity) for topic, identity in document.items()}
+        """The stored ids of the topics that the offsets belong to; raises CheckpointDamaged."""
+        document = own_files.load(
+            self.path,
+            _TOPIC_IDS,
+            "It holds the ids of the Kafka topics that the stream's offsets belong to: without "
+            "them, a topic that was created again is taken for the old one. Restore the file, or "
+            "delete it if none of the topics was created again since the stream last ran.",
+        )
+        return document or {}
 
     def save_topic_ids(self, ids: Mapping[str, str]) -> None:
         """Stores the topic ids, before the first offsets of these topics are committed."""
-        self._save(_TOPIC_IDS, json.dumps(ids))
-
-    def _save(self, name: Path, text: str) -> None:
-        target = self.path / name
-        with durable_files.volume_errors(self.path):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            durable_files.write(target, text.encode())
-            durable_files.sync(target.parent)
+        own_files.save(self.path, _TOPIC_IDS, dict(ids))
 
     def _read(self) -> dict[str, bytes]:
         folders = [*_LOGS, *(f"sources/{name}" for name in _folders(self.path / "sources"))]
@@ -113,16 +129,23 @@ class CheckpointFolder:
     def _execute(self, plan: RepairPlan) -> None:
         """Keeps the plan's order also across a power cut: syncs each group before the next.
 
+        An empty file counts as torn, so it is repaired again after an interruption.
+
         Files are deleted before their checksums. Otherwise a file that only its checksum shows to
         be damaged would look intact after a power cut in between.
         """
+        self._write(plan.write_first)
         for (folder, _), names in groupby(plan.delete, key=deletion_group):
             for name in names:
                 durable_files.remove(self.path / name)
             durable_files.sync(self.path / folder)
-        for name, content in plan.write.items():
+        self._write(plan.write)
+
+    def _write(self, files: Files) -> None:
+        for name, content in files.items():
+            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
             durable_files.write(self.path / name, content)
-        for written in {(self.path / name).parent for name in plan.write}:
+        for written in {(self.path / name).parent for name in files}:
             durable_files.sync(written)
 
 

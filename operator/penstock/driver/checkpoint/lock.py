@@ -7,59 +7,71 @@ next one starts ("force deletions do not wait for confirmation from the kubelet"
 
 from __future__ import annotations
 
+import errno
 import fcntl
-import logging
 import os
 import time
 from pathlib import Path
 
+from penstock.driver.checkpoint import durable_files
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.logs import log_event
 
 _LOCK = Path("penstock") / "lock"
+# What flock(2) and fcntl(2) answer where the file system has no locks, or its lock manager none
+# left: NFS without lockd, FUSE without flock, object storage mounted as files.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 # The kubelet's default grace period plus the time that a stop takes after it.
 _TIMEOUT_SECONDS = 40.0
 
 
-def acquire(checkpoint: Path, timeout: float = _TIMEOUT_SECONDS) -> int | None:
-    """Locks the checkpoint. Waits up to `timeout` seconds, then raises CheckpointInUse.
+def acquire(checkpoint: Path, timeout: float = _TIMEOUT_SECONDS) -> int:
+    """Locks the checkpoint. Waits up to `timeout` seconds, then raises the reason as a failure.
 
-    Returns the descriptor that holds the lock. A process that inherits it holds the lock too; the
-    kernel releases the lock when the last of them closes it or exits. Returns None if the volume
-    has no locks or is not writable: the repair of the checkpoint reports the latter in more detail.
+    That is CheckpointInUse, or what is wrong with the volume: nothing may write a checkpoint
+    without its lock. Returns the descriptor that holds the lock. A process that inherits it holds
+    the lock too; the kernel releases the lock when the last of them closes it or exits.
     """
     path = checkpoint / _LOCK
+    deadline, logged = time.monotonic() + timeout, False
+    while True:
+        failure: DriverError
+        try:
+            with durable_files.volume_errors(checkpoint):
+                lock = _open_and_lock(path)
+            if lock is not None:
+                return lock
+            failure = _in_use(checkpoint, timeout)
+        except DriverError as error:
+            if getattr(error.__cause__, "errno", None) in _NO_LOCKS:
+                raise _no_locks(checkpoint) from error
+            failure = error
+        if time.monotonic() >= deadline:
+            raise failure
+        if not logged:
+            log_event("waiting for the lock of the checkpoint", cause=failure.failure.message)
+            logged = True
+        time.sleep(0.1)
+
+
+def _open_and_lock(path: Path) -> int | None:
+    """The descriptor that holds the lock; None if another process holds it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        if not _is_acquired(lock, timeout):
-            os.close(lock)
-            raise _in_use(checkpoint, timeout)
-    except OSError as error:
-        log_event("the checkpoint cannot be locked", logging.WARNING, error=str(error))
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
         return None
+    except OSError:
+        os.close(lock)
+        raise
     return lock
 
 
-def release(lock: int | None) -> None:
+def release(lock: int) -> None:
     """Closes this process's descriptor; a process that inherited it still holds the lock."""
-    if lock is not None:
-        os.close(lock)
-
-
-def _is_acquired(lock: int, timeout: float) -> bool:
-    deadline, logged = time.monotonic() + timeout, False
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return False
-        if not logged:
-            log_event("waiting for another driver to release the checkpoint")
-            logged = True
-        time.sleep(0.1)
+    os.close(lock)
 
 
 def _in_use(checkpoint: Path, timeout: float) -> DriverError:
@@ -69,5 +81,17 @@ def _in_use(checkpoint: Path, timeout: float) -> DriverError:
             f"Another driver has held the lock on {checkpoint} for {timeout:.0f} s. It is an "
             "earlier pod of this stream that has not ended, or a run by hand. Check the node where "
             "the earlier pod ran.",
+        )
+    )
+
+
+def _no_locks(checkpoint: Path) -> DriverError:
+    return DriverError(
+        Failure(
+            "CheckpointNotAccessible",
+            f"The volume of {checkpoint} has no file locks, so that two drivers could write one "
+            "checkpoint. Use a volume with locks, as all local file systems have; NFS needs "
+            "version 4, or a lock manager.",
+            permanent=True,
         )
     )

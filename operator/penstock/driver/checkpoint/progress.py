@@ -7,6 +7,7 @@ and commit durations are read from the files of the checkpoint.
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from penstock.driver.kafka.offsets import Offsets
 
 # More than a loop finds at once. A long catch-up does not need a measurement for each commit.
 _MAX_COMMITS = 50
+# Longer than a tick of the kernel's clock that stamps files, which is 10 ms at most.
+_TICK_NANOSECONDS = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class ProgressReader:
         """The newest commit that `new_commits` has returned."""
         self.offset_range: OffsetRange | None = None
         """The records of that commit; None where they are unknown."""
+        self._listed: dict[str, tuple[int, list[int]]] = {}
 
     def committed_epoch(self) -> int | None:
         """The newest committed epoch, or batch."""
@@ -94,11 +98,20 @@ class ProgressReader:
         return [each for n in new if (each := self._advance(n)) is not None]
 
     def _numbers(self, log: str) -> list[int]:
+        """The numbers in a log. The folder is listed only if its time has changed."""
         try:
+            changed = (self._path / log).stat().st_mtime_ns
+            known = self._listed.get(log)
+            if known is not None and known[0] == changed:
+                return known[1]
             with os.scandir(self._path / log) as entries:
-                return [int(entry.name) for entry in entries if entry.name.isdecimal()]
+                found = [int(entry.name) for entry in entries if entry.name.isdecimal()]
         except FileNotFoundError:
             return []
+        # Two changes within one tick of the kernel's clock have the same time.
+        if time.time_ns() - changed > _TICK_NANOSECONDS:
+            self._listed[log] = changed, found
+        return found
 
     def _advance(self, epoch: int) -> tuple[Commit, OffsetRange | None] | None:
         before, commit = self.newest, self._read(epoch)

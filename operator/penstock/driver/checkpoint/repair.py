@@ -11,9 +11,15 @@ run would commit its own epoch N under offsets that it has not reached: lost rec
 `commits/.N.crc` makes the commit of N fail in an endpoint that swallows the error: the query runs
 on and never commits again.
 
-The batch engines write `offsets/N` after batch N - 1, and a restart runs batch N again with the
-same offsets, so these are kept. engine_switch.py repairs what one engine leaves behind and another
-cannot read.
+The micro-batch engine writes `offsets/N` after batch N - 1, and a restart runs batch N again with
+the same offsets, so these are kept. The real-time engine writes `offsets/N` when batch N is done,
+right before its commit. Its start removes all offsets after the newest commit, also if there is
+none (MicroBatchExecution.initializeExecution calls offsetLog.purgeAfter): without commits it would
+begin anew. So it gets a commit for every batch that is known to be done, as the continuous engine
+does.
+
+engine_switch.py repairs what one engine leaves behind and another cannot read. batch_ids.py adds
+what a sink needs that recognises a batch by its id.
 """
 
 from __future__ import annotations
@@ -43,6 +49,8 @@ from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
 
 METADATA = "metadata"
+# A commit without a watermark (CommitLog, version 1).
+COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
 # The namespace of new query ids: with random ids a repeated repair would differ from the first.
 _QUERIES = uuid.UUID("5f3a54c9-8a2f-4c43-9d3e-6b1d5be4d0a1")
 
@@ -52,7 +60,7 @@ _INITIAL_OFFSETS = re.compile(r"sources/[0-9]+/0")
 
 @dataclass(frozen=True)
 class RepairPlan:
-    """The files to delete, in this order, and then the files to write.
+    """The files to write first, those to delete, in this order, and those to write then.
 
     If a crash interrupts it anywhere, the repair of the next start has the same result.
     """
@@ -64,47 +72,71 @@ class RepairPlan:
     """The files to write, each of them atomically."""
     repairs: tuple[Repair, ...] = ()
     """What is repaired, for the log, the report and the metrics."""
+    write_first: Mapping[str, bytes] = field(default_factory=dict)
+    """The files to write before anything is deleted. An empty one marks a number as used, so that
+    an interrupted repair leaves neither a file that looks whole nor none at all."""
+    after: int | None = field(default=None, compare=False)
+    """The query reads on from the end of this `offsets/N`; None: from its first offsets."""
+    first_start: bool = field(default=False, compare=False)
+    """Neither offsets nor a commit was ever written."""
 
 
-def plan_repair(files: Files, engine: Engine = Engine.CONTINUOUS) -> RepairPlan:
-    """The repair that a start needs; raises CheckpointDamaged if the progress is lost."""
-    commits, offsets = _entries(files, "commits"), _entries(files, "offsets")
+def plan_repair(
+    files: Files,
+    engine: Engine = Engine.CONTINUOUS,
+    *,
+    kafka: bool = True,
+    first_known: bool = False,
+) -> RepairPlan:
+    """The repair that a start needs; raises CheckpointDamaged if the progress is lost.
+
+    `kafka`: the source is Kafka. `first_known`: the offsets of the stream's first start are known,
+    so that everything since then can be read again.
+    """
+    commits, offsets = entries(files, "commits"), entries(files, "offsets")
     valid_commits = {n for n in commits if _is_valid(files, f"commits/{n}", is_commit)}
     valid_offsets = {n for n in offsets if _is_valid(files, f"offsets/{n}", is_offsets)}
     epoch = max(valid_commits & valid_offsets, default=None)
-    planned = (
-        set()
-        if engine is Engine.CONTINUOUS
-        else _planned_batches(files, offsets, valid_offsets, epoch)
-    )
-    if epoch is None and not planned:
+    planned = _planned_batches(files, offsets, valid_offsets, epoch)
+    if epoch is None and not planned and not (first_known and 0 in offsets):
         _refuse_to_start_over(commits, offsets)
+    lost_commits = epoch is None and max(planned, default=0) > 0
+    commit: dict[str, bytes] = {}
+    if engine is not Engine.MICRO_BATCH:
+        if lost_commits and len(planned) > 1:  # the newest shows that the one before it is done
+            epoch = sorted(planned)[-2]
+            commit[f"commits/{epoch}"] = COMMIT
+        planned = set()
     last = -1 if epoch is None else epoch
     to_delete = [
         *_commits_to_delete(commits, valid_commits, last),
         *_offsets_to_delete(files, offsets, valid_offsets, planned, last),
-        *_broken_initial_offsets(files),
+        *(_broken_initial_offsets(files) if kafka else ()),
     ]
-    found = list(to_delete)
-    if epoch is None and max(planned, default=0) > 0:
-        found.append(Repair(RepairKind.LOST_COMMITS, "commits"))
+    # A file that is written replaces a torn one.
+    found, to_delete = list(to_delete), [each for each in to_delete if each.path not in commit]
+    if lost_commits:
+        found.append(Repair(RepairKind.LOST_COMMITS, next(iter(commit), "commits")))
     deleted = [each.path for each in to_delete]
-    write = _metadata(files, deleted)
-    found += [Repair(RepairKind.BROKEN_METADATA, path) for path in write]
-    checksums = [path for path in map(checksum_path, (*deleted, *write)) if path in files]
-    leftover_files = list(_leftover_files(files, {*deleted, *write}))
+    metadata = _metadata(files, deleted)
+    found += [Repair(RepairKind.BROKEN_METADATA, path) for path in metadata]
+    written = (*commit, *metadata)
+    checksums = [path for path in map(checksum_path, (*deleted, *written)) if path in files]
+    leftover_files = list(_leftover_files(files, {*deleted, *written}))
     return RepairPlan(
         delete=(*deleted, *checksums, *(each.path for each in leftover_files)),
         epoch=epoch,
-        write=write,
+        write=metadata,
         repairs=(*found, *leftover_files),
+        write_first=commit,
+        first_start=not commits and not offsets,
     )
 
 
 def _planned_batches(
     files: Files, offsets: set[int], valid_offsets: set[int], epoch: int | None
 ) -> set[int]:
-    """The batches after the last commit that Spark can run again as planned.
+    """The batches after the last commit that the micro-batch engine can run again as planned.
 
     Batch N runs after N - 1, and async progress tracking skips numbers. So these are the batches in
     rising order up to the first file that is damaged, was written by the continuous engine, or
@@ -206,30 +238,34 @@ def _is_hidden(path: str) -> bool:
     return path.rpartition("/")[2].startswith(".")
 
 
-def plan_offsets(files: Files, offsets: Offsets) -> RepairPlan:
-    """The repair that makes a Kafka source continue from offsets other than the committed ones.
+def plan_offsets(files: Files, plan: RepairPlan, offsets: Offsets) -> RepairPlan:
+    """Makes a Kafka source continue from these offsets instead of those of the repair `plan`.
 
-    It deletes all planned batches: their records no longer exist.
+    For a checkpoint that `plan` has repaired. A planned batch runs without records, because it
+    would read records that no longer exist: the query reads on from `offsets` in the next batch,
+    so that no batch id gets other records than before. Without any offsets to continue from, the
+    initial offsets files are removed: Spark writes them again from startingOffsets.
     """
-    epoch = max(_entries(files, "commits"), default=None)
-    assert epoch is not None
-    path = f"offsets/{epoch}"
-    planned = [
-        f"offsets/{n}" for n in sorted(_entries(files, "offsets"), reverse=True) if n > epoch
-    ]
-    # Files before their checksums, and the checksum of the file that is written, which differs now.
-    to_delete = [
-        *planned,
-        *(checksum for it in [*planned, path] if (checksum := checksum_path(it)) in files),
-    ]
-    *head, _ = files[path].decode().splitlines()
-    line = json.dumps(
+    of_source = json.dumps(
         {topic: {str(p): offset for p, offset in of.items()} for topic, of in offsets.items()}
     )
-    return RepairPlan(tuple(to_delete), epoch, {path: "\n".join([*head, line]).encode()})
+    newest = max(entries(files, "offsets"), default=None)
+    replaced = [f"offsets/{n}" for n in sorted({n for n in (plan.after, newest) if n is not None})]
+    initial = [] if plan.after is not None else sorted(filter(_INITIAL_OFFSETS.fullmatch, files))
+    write = {}
+    for path in replaced:
+        *head, _ = files[path].decode().splitlines()
+        write[path] = "\n".join([*head, of_source]).encode()
+    # Files before their checksums, and the checksums of the files that are written.
+    checksums = [path for path in map(checksum_path, (*initial, *replaced)) if path in files]
+    planned = {} if newest is None or newest == plan.epoch else {f"offsets/{newest}": b""}
+    return RepairPlan(
+        (*initial, *checksums), plan.epoch, write, write_first=planned, after=plan.after
+    )
 
 
-def _entries(files: Files, log: str) -> set[int]:
+def entries(files: Files, log: str) -> set[int]:
+    """The numbers of the files in one of Spark's logs."""
     names = (path.removeprefix(f"{log}/") for path in files if path.startswith(f"{log}/"))
     return {int(name) for name in names if _ENTRY.fullmatch(name)}
 

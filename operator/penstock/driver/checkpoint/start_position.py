@@ -2,57 +2,74 @@
 
 from __future__ import annotations
 
-from penstock.api.v1alpha1 import Source, StreamSpec
+from penstock.api.v1alpha1 import KafkaSource, Source, StreamSpec
 from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import Failure
 from penstock.driver.kafka import data_loss
-from penstock.driver.kafka.offsets import first_offsets, starting_offsets
+from penstock.driver.kafka.offsets import Offsets, first_offsets, starting_offsets
 from penstock.driver.kafka.source_monitor import SourceMonitor
 
 
 def check_for_data_loss(
-    spec: StreamSpec, folder: CheckpointFolder, source: SourceMonitor, epoch: int | None
+    spec: StreamSpec, folder: CheckpointFolder, source: SourceMonitor, repair: RepairPlan
 ) -> Failure | None:
     """A warning if records are lost and failOnDataLoss is false; raises if it is true.
 
-    `epoch` is the commit that the query continues from; None: its first start, or no commit yet.
+    `repair` is that of the same start, which has been executed.
     """
     kafka = spec.source.kafka
     snapshot = source.snapshot() if kafka is not None else None
     if snapshot is None or kafka is None:
         return None
     known_ids = folder.topic_ids()
-    reached = folder.first_offsets() if epoch is None else folder.progress.committed_offsets()
+    reached = _reached(spec.source, folder, repair)
     losses = data_loss.find_losses(reached or {}, known_ids, snapshot)
     if losses and kafka.fail_on_data_loss:
         raise data_loss.error(losses)
     if losses and reached is not None:
         offsets = data_loss.offsets_after_loss(reached, losses, snapshot)
-        if epoch is None:
+        if repair.after is None:
             folder.save_first_offsets(offsets)
-        else:
-            folder.replace_committed_offsets(offsets)
+        folder.replace_offsets(repair, offsets)
     if {**known_ids, **snapshot.ids} != known_ids:
         folder.save_topic_ids({**known_ids, **snapshot.ids})
     return data_loss.warning(losses) if losses else None
 
 
+def _reached(source: Source, folder: CheckpointFolder, repair: RepairPlan) -> Offsets | None:
+    """The offsets that the query reads on from; None if it has read nothing yet."""
+    if repair.after is not None:
+        return folder.offsets_at(repair.after)
+    if repair.first_start and not depends_on_start_time(source):
+        return None
+    return folder.first_offsets()
+
+
 def first_starting_offsets(
-    spec: StreamSpec, folder: CheckpointFolder, source: SourceMonitor
+    spec: StreamSpec, folder: CheckpointFolder, source: SourceMonitor, repair: RepairPlan
 ) -> str | None:
     """Spark's startingOffsets for a stream without a commit; None: those of the spec.
 
-    Spark would resolve "latest" again at each start until there is a commit.
+    They are stored. Spark would resolve "latest" again at each start until there is a commit; and
+    without readable offsets a repair has to know from where everything can be read again.
     """
     kafka = spec.source.kafka
-    if kafka is None or not depends_on_start_time(spec.source):
+    if repair.epoch is not None or kafka is None or _starts_by_time(kafka):
         return None
-    newest = source.fetch_newest_offsets()
     first = folder.first_offsets()
-    if first is None:
-        first = first_offsets(kafka.starting_offsets_by_partition, newest)
+    if depends_on_start_time(spec.source):
+        newest = source.fetch_newest_offsets()
+        if first is None:
+            first = first_offsets(kafka.starting_offsets_by_partition, newest)
+            folder.save_first_offsets(first)
+        return starting_offsets(first, newest)
+    snapshot = source.snapshot()
+    assert snapshot is not None
+    if first is None or (repair.first_start and first != snapshot.earliest):
+        first = snapshot.earliest
         folder.save_first_offsets(first)
-    return starting_offsets(first, newest)
+    return starting_offsets(first, snapshot.newest)
 
 
 # Spark's options that replace startingOffsets.
@@ -66,6 +83,10 @@ def depends_on_start_time(source: Source) -> bool:
     is a commit, and would skip the records in between.
     """
     kafka = source.kafka
-    if kafka is None or any(name in kafka.options for name in _OTHER_START_OPTIONS):
+    if kafka is None or _starts_by_time(kafka):
         return False
     return bool(kafka.starting_offsets_by_partition) or kafka.starting_offsets != "earliest"
+
+
+def _starts_by_time(kafka: KafkaSource) -> bool:
+    return any(name in kafka.options for name in _OTHER_START_OPTIONS)

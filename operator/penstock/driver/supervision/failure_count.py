@@ -8,7 +8,11 @@ counted its own crash. A clean stop resets the count.
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
+
+from penstock.driver.checkpoint import durable_files
+from penstock.driver.logs import log_event
 
 
 class FailureCount:
@@ -23,16 +27,32 @@ class FailureCount:
         try:
             document = json.loads(self._file.read_text())
             return int(document["attempts"]) if document["spec"] == self._spec_hash else 0
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        except FileNotFoundError:
+            return 0
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            self._log("the count of failures cannot be read, and starts at zero", error)
             return 0
 
     def write(self, attempts: int) -> None:
-        """Stores `attempts` plus one for a crash of this process; the write is atomic."""
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        draft = self._file.with_suffix(".tmp")
-        draft.write_text(json.dumps({"spec": self._spec_hash, "attempts": attempts + 1}))
-        draft.replace(self._file)
+        """Stores `attempts` plus one for a crash of this process; the write is atomic.
+
+        A volume that is full or gone fails the repair of the checkpoint, with a reason and a retry.
+        Here it is only logged: the count stays in memory, and a crash now is not counted.
+        """
+        document = {"spec": self._spec_hash, "attempts": attempts + 1}
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            durable_files.write(self._file, json.dumps(document).encode())
+            durable_files.sync(self._file.parent)
+        except OSError as error:
+            self._log("the count of failures cannot be stored", error)
 
     def reset(self) -> None:
         """Removes the stored count."""
-        self._file.unlink(missing_ok=True)
+        try:
+            durable_files.remove(self._file)
+        except OSError as error:
+            self._log("the count of failures cannot be removed", error)
+
+    def _log(self, what: str, error: Exception) -> None:
+        log_event(what, logging.WARNING, file=str(self._file), error=repr(error))

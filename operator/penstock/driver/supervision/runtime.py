@@ -254,13 +254,9 @@ class QueryRuntime:
                 written=list(repair.write),
                 epoch=repair.epoch,
             )
-        self._warning = start_position.check_for_data_loss(spec, folder, source, repair.epoch)
+        self._warning = start_position.check_for_data_loss(spec, folder, source, repair)
         self._losses = RunningLosses(source.earliest_offsets)
-        starting = (
-            start_position.first_starting_offsets(spec, folder, source)
-            if repair.epoch is None
-            else None
-        )
+        starting = start_position.first_starting_offsets(spec, folder, source, repair)
         partitions = source.partitions_by_topic
         frame = query.plan(self._session, spec, self._environment, starting, partitions)
         self._query_partitions = partitions if engine_of(spec) is Engine.CONTINUOUS else None

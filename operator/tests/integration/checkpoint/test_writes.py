@@ -16,22 +16,23 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.engine_switch import plan
 from penstock.driver.checkpoint.files import Files, kafka_offsets
 from penstock.driver.checkpoint.folder import deletion_group
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.kafka.offsets import Offsets
-from testkit.driver.bare_query import SHORT_EPOCHS, Run, bare, newest
+from testkit.driver.bare_query import SHORT_EPOCHS, Run, bare, newest, short_batches
 from testkit.driver.checkpoint_writes import Write, cut, listings, watching, writes
 from testkit.driver.checkpoints import apply_plan, names, write
 from testkit.fixtures import RecordFigure
 from testkit.kafka.topics import Topics, number_flow
-from testkit.streams.streams import ASYNC, MICRO_BATCH
+from testkit.streams.streams import ASYNC, MICRO_BATCH, REAL_TIME
 
 pytestmark = pytest.mark.timeout(240)
 
 TRIGGERS: dict[str, dict[str, Any]] = {
-    "continuous": SHORT_EPOCHS, "microBatch": MICRO_BATCH, "async": ASYNC
+    "continuous": SHORT_EPOCHS, "microBatch": MICRO_BATCH, "async": ASYNC, "realTime": REAL_TIME
 }  # fmt: skip
 # The operations of two files. (If all of the first commits are torn, the start is refused.)
 WINDOW = 8
@@ -54,6 +55,11 @@ class Written:
         return max(epochs, default=None)
 
 
+def flow(topics: Topics, source: str, sink: str, trigger: dict[str, Any]) -> ContinuousStream:
+    made = number_flow(topics, source, sink, trigger)
+    return short_batches(made) if trigger is REAL_TIME else made
+
+
 @pytest.fixture(scope="module", params=TRIGGERS)
 def written(
     request: pytest.FixtureRequest,
@@ -64,8 +70,11 @@ def written(
     """The writes, checked against listings of the folder during the run."""
     trigger, path = TRIGGERS[request.param], tmp_path_factory.mktemp(request.param)
     with watching(path) as watch:
-        run = Run.of_five(spark, shared, trigger, path)
-    spec = number_flow(shared, run.source, "any", trigger).spec
+        sink = shared.make()
+        run = Run.of_five(
+            spark, shared, lambda topic: flow(shared, topic, sink, trigger), path, sink
+        )
+    spec = flow(shared, run.source, "any", trigger).spec
     done = writes(path, run.files)
     seen = {each for each in watch.seen if all(name in known(done) for name in each[1])}
     assert seen <= listings(done)
@@ -107,7 +116,7 @@ def check_repair(
         int(path.removeprefix("offsets/")) for path in names(after) if "offsets/" in path
     )
     last = planned[-1] if planned else 0
-    if written.trigger is SHORT_EPOCHS:
+    if written.trigger in (SHORT_EPOCHS, REAL_TIME):
         assert last == (repair.epoch or 0)
     elif written.trigger is MICRO_BATCH:
         assert last == 0 or last - 1 in planned
@@ -146,8 +155,8 @@ def test_spark_continues_from_the_interrupted_writes_of_a_real_run(
         path, sink = tmp_path / str(start), shared.make()
         write(files, path)
         path.mkdir(exist_ok=True)
-        flow = number_flow(shared, written.run.source, sink, written.trigger)
-        with bare(spark, flow, path) as running:
+        stream = flow(shared, written.run.source, sink, written.trigger)
+        with bare(spark, stream, path) as running:
             epoch = running.repair.epoch
             wanted = set(written.run.beyond(continues_from(files, running.repair)))
             running.wait(f"all beyond {epoch}", partial(_has, shared, sink, wanted))

@@ -75,7 +75,10 @@ def test_a_driver_waits_until_the_previous_one_is_gone(class_path: str, tmp_path
         first.wait_ready()
         jvm = first.jvm
         with driver(stream(), tmp_path, class_path) as second:
-            wait_for("waiting", lambda: "waiting for another driver" in second.log.read_text())
+            wait_for(
+                "waiting",
+                lambda: "waiting for the lock of the checkpoint" in second.log.read_text(),
+            )
             assert second.probe("/livez") == 200
             os.kill(jvm, signal.SIGSTOP)
             first.process.kill()

@@ -3,39 +3,56 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
+from penstock.driver.checkpoint import batch_ids
 from penstock.driver.checkpoint.engine_switch import plan
 from penstock.driver.failures import DriverError
-from testkit.driver.checkpoint_damage import ENGINES, TABLE, Damage, Refused, table
+from testkit.driver.checkpoint_damage import ENGINES, TABLE, Damage, Engine, Refused, table
 from testkit.driver.checkpoints import apply_plan, checkpoint
 from testkit.paths import CHECKOUT
-from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
+from testkit.streams.streams import (
+    ASYNC,
+    CONTINUOUS,
+    MICRO_BATCH,
+    REAL_TIME,
+    kafka_sink,
+    kafka_source,
+    stream,
+)
 
 NEWEST = 7
 DOCUMENT = CHECKOUT / "docs/checkpoints.md"
 
 
+TRIGGERS: dict[Engine, dict[str, Any]] = {
+    "continuous": CONTINUOUS, "microBatch": MICRO_BATCH, "async": ASYNC, "realTime": REAL_TIME,
+    "parquet": MICRO_BATCH,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("damage", TABLE, ids=lambda each: each.name)
-def test_damage_is_repaired_or_refused_as_the_table_says(damage: Damage, engine: str) -> None:
-    trigger = CONTINUOUS if engine == "continuous" else MICRO_BATCH
-    spec = stream(kafka_source(), kafka_sink(), trigger=trigger).spec
+def test_damage_is_repaired_or_refused_as_the_table_says(damage: Damage, engine: Engine) -> None:
+    sink = {"custom": {"format": "parquet"}} if engine == "parquet" else kafka_sink()
+    spec = stream(kafka_source(), sink, trigger=TRIGGERS[engine]).spec
+    keep_ids = batch_ids.may_recognise_batches(spec.sink)
     epochs = range(3, NEWEST + 1)
     whole = checkpoint(epochs, epochs) if engine == "continuous" else checkpoint(epochs, [], epochs)
     files, outcome = damage.done_to(whole, NEWEST), damage.outcome(engine)
     if isinstance(outcome, Refused):
         with pytest.raises(DriverError) as raised:
-            plan(files, spec)
+            plan(files, spec, keep_ids=keep_ids)
         assert (raised.value.failure.reason, raised.value.failure.permanent) == (
             outcome.reason, True
         )  # fmt: skip
         return
-    repair = plan(files, spec)
+    repair = plan(files, spec, keep_ids=keep_ids)
     assert repair.epoch == (NEWEST - outcome.back if outcome.commits else None)
     assert Counter(each.kind for each in repair.repairs) == Counter(outcome.kinds)
-    again = plan(apply_plan(files, repair), spec)
+    again = plan(apply_plan(files, repair), spec, keep_ids=keep_ids)
     assert (again.delete, again.epoch, again.write) == ((), repair.epoch, {})
     assert len({each.name for each in TABLE}) == len(TABLE)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,17 +16,37 @@ from penstock.driver.failures import DriverError
 
 def test_a_second_driver_cannot_acquire_the_lock(tmp_path: Path) -> None:
     first = lock.acquire(tmp_path, 0)
-    assert first is not None
     with pytest.raises(DriverError) as raised:
         lock.acquire(tmp_path, 0)
     assert raised.value.failure.reason == "CheckpointInUse"
     assert not raised.value.failure.permanent
     lock.release(first)
-    second = lock.acquire(tmp_path, 0)
-    assert second is not None
-    lock.release(second)
+    lock.release(lock.acquire(tmp_path, 0))
 
 
-def test_a_volume_that_cannot_be_locked_is_no_failure(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    assert lock.acquire(tmp_path / "file", 0) is None
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_volume_without_locks_is_refused_at_once(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two drivers could write there. No file system here lacks locks, so the answer is made."""
+
+    def flock(_: int, __: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(DriverError, match="has no file locks") as raised:
+        lock.acquire(tmp_path, 60)
+    assert raised.value.failure.reason == "CheckpointNotAccessible"
+
+
+def test_a_lock_that_cannot_be_written_is_waited_for(tmp_path: Path) -> None:
+    """A driver never goes on without it. As root every folder is writable: a file stands in."""
+    checkpoint = tmp_path / "file"
+    checkpoint.touch()
+    with pytest.raises(DriverError) as raised:
+        lock.acquire(checkpoint, 0)
+    assert raised.value.failure.reason == "CheckpointNotAccessible"
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(lock.acquire, checkpoint, 60)
+        checkpoint.unlink()
+        lock.release(waiting.result(60))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
 from penstock.driver.reporting.record_latency import choose_records
@@ -45,6 +48,26 @@ def test_a_commit_that_a_repair_removed_is_returned_again(tmp_path: Path) -> Non
     assert [commit.epoch for commit, _ in reader.new_commits()] == [3]
     write(tmp_path, 4, 44, 200.0, 200.5)
     assert [commit.offsets for commit, _ in reader.new_commits()] == [{"in": {0: 44}}]
+
+
+def test_an_unchanged_folder_is_not_listed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stop looks for the next commit every few milliseconds."""
+    reader, listed, scandir = ProgressReader(tmp_path), list[Path](), os.scandir
+
+    def counted(path: Path) -> Any:
+        listed.append(path)
+        return scandir(path)
+
+    write(tmp_path, 3, 30, 100.0, 100.5)
+    monkeypatch.setattr(os, "scandir", counted)
+    # A change in the same tick of the clock would not show in the folder's time.
+    assert [reader.committed_epoch(), reader.committed_epoch(), len(listed)] == [3, 3, 2]
+    os.utime(tmp_path / "commits", (100.0, 100.0))
+    assert [reader.committed_epoch(), reader.committed_epoch(), len(listed)] == [3, 3, 3]
+    write(tmp_path, 4, 40, 101.0, 101.5)
+    assert reader.committed_epoch() == 4
 
 
 def test_a_source_other_than_kafka_has_no_offset_range(tmp_path: Path) -> None:

@@ -106,9 +106,6 @@ def test_a_checkpoint_beyond_repair_is_refused() -> None:
     assert raised.value.failure.permanent
 
 
-BATCHES = [Engine.MICRO_BATCH, Engine.REAL_TIME]
-
-
 @pytest.mark.parametrize("engine", Engine)
 def test_progress_without_a_commit_is_refused(engine: Engine) -> None:
     """offsets/2 shows that there were commits."""
@@ -121,9 +118,9 @@ def test_progress_without_a_commit_is_refused(engine: Engine) -> None:
     assert plan_repair(checkpoint([], range(2)), engine).epoch is None
 
 
-@pytest.mark.parametrize("engine", BATCHES)
-def test_the_batch_engines_continue_without_commits(engine: Engine) -> None:
+def test_a_micro_batch_start_continues_without_commits() -> None:
     """Batch N is planned after batch N - 1."""
+    engine = Engine.MICRO_BATCH
     files = checkpoint([], [], range(40, 58))
     repair = plan_repair(files, engine)
     assert (repair.delete, repair.epoch, kinds(repair)) == ((), None, ["LostCommits"])
@@ -133,18 +130,50 @@ def test_the_batch_engines_continue_without_commits(engine: Engine) -> None:
     }  # fmt: skip
     with pytest.raises(DriverError):
         plan_repair(checkpoint([], [], [57]), engine)
+
+
+@pytest.mark.parametrize("engine", [Engine.REAL_TIME, Engine.CONTINUOUS])
+def test_the_other_engines_get_a_commit_for_the_last_batch_that_is_done(engine: Engine) -> None:
+    """Without one the real-time engine removes all offsets and begins anew."""
+    files = checkpoint([], [], range(40, 58)) | {"commits/56": b"v1", "commits/40": b""}
+    repair = plan_repair(files, engine)
+    assert repair.epoch == 56
+    assert set(kinds(repair)) == {"LostCommits", "TornCommit", "UncommittedOffsets"}
+    after = apply_plan(files, repair)
+    assert after["commits/56"] == COMMIT
+    assert {path for path in after if "57" in path} == set()
+    assert plan_repair(after, engine) == RepairPlan((), 56)
+    # Of the first batch nothing shows that it is done.
+    assert plan_repair(checkpoint([], [], [0]), engine).epoch is None
+
+
+def test_without_a_commit_everything_is_read_again_if_the_first_offsets_are_known() -> None:
+    """Commits that failed from the first epoch on; nothing is purged yet, so nothing else ran."""
+    stuck = checkpoint([], range(6))
+    repair = plan_repair(stuck, first_known=True)
+    assert (repair.epoch, kinds(repair)) == (None, ["UncommittedOffsets"] * 6)
+    assert not any("offsets/" in path for path in apply_plan(stuck, repair))
+    # The first commits did not reach the disk.
+    torn = checkpoint(range(3), range(4)) | {f"commits/{n}": b"" for n in range(3)}
+    assert plan_repair(torn, first_known=True).epoch is None
     with pytest.raises(DriverError):
-        plan_repair(files, Engine.CONTINUOUS)
+        plan_repair(checkpoint([], range(3, 9)), first_known=True)
 
 
-@pytest.mark.parametrize("engine", BATCHES)
-def test_a_planned_batch_that_moves_backward_is_planned_again(engine: Engine) -> None:
+def test_a_planned_batch_that_moves_backward_is_planned_again() -> None:
     """Spark takes it for lost records, at each start."""
     files = checkpoint(range(4), [], range(4))
     files |= with_checksums({"offsets/4": offsets(2, BATCH_LINE)})
-    repair = plan_repair(files, engine)
+    repair = plan_repair(files, Engine.MICRO_BATCH)
     assert (repair.epoch, kinds(repair)) == (3, ["BackwardOffsets"])
     assert repair.delete == ("offsets/4", "offsets/.4.crc")
+
+
+def test_a_source_log_that_is_not_kafkas_is_left_alone() -> None:
+    """Rate keeps its start time there, the file source a line for each file."""
+    for log in (b"v1\n1700000000000", b'v1\n{"path":"a"}\n{"path":"b"}'):
+        files = with_checksums({"metadata": b'{"id":"1"}', "sources/0/0": log})
+        assert plan_repair(files, Engine.MICRO_BATCH, kafka=False) == RepairPlan((), None)
 
 
 def test_damage_before_the_newest_commit_loses_no_epoch() -> None:

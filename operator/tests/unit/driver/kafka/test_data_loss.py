@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.driver.checkpoint.files import checksum_path, kafka_offsets
 from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.repair import RepairPlan
+from penstock.driver.checkpoint.start_position import check_for_data_loss, first_starting_offsets
+from penstock.driver.failures import DriverError
 from penstock.driver.kafka import data_loss
 from penstock.driver.kafka.data_loss import KafkaSnapshot
 from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.kafka.source_monitor import FixedSourceMonitor
+from testkit.driver.checkpoints import (
+    BATCH_LINE,
+    INITIAL_OFFSETS,
+    checkpoint,
+    with_checksums,
+    write,
+)
+from testkit.streams.streams import MICRO_BATCH, kafka_sink, kafka_source, stream
 
 ID, OTHER = "uuid-1", "uuid-2"
 
@@ -100,23 +112,82 @@ def test_corrected_offsets_have_no_losses(
     assert data_loss.find_losses(right, {"in": identity}, now) == []
 
 
-def test_the_committed_offsets_are_replaced(tmp_path: Path) -> None:
-    """Planned batches are deleted, and the checksum that does not match the new offsets."""
-    for log in ("offsets", "commits"):
-        (tmp_path / log).mkdir()
-    for number in (3, 4, 5):
-        line = json.dumps({"in": {"0": number * 10}})
-        (tmp_path / "offsets" / str(number)).write_text(f'v1\n{{"conf":{{}}}}\n{line}')
-        (tmp_path / checksum_path(f"offsets/{number}")).write_bytes(b"crc")
-    for number in (3, 4):
-        (tmp_path / "commits" / str(number)).write_text("v1\n{}")
+@pytest.mark.parametrize("sink", [kafka_sink(), {"custom": {"format": "parquet"}}])
+def test_the_committed_offsets_are_replaced(sink: dict[str, Any], tmp_path: Path) -> None:
+    """A planned batch is left without records: a sink that has it would skip others."""
     folder = CheckpointFolder(tmp_path)
-    folder.replace_committed_offsets({"in": {0: 7}})
-    assert folder.progress.committed_offsets() == {"in": {0: 7}}
-    assert (tmp_path / "offsets" / "4").read_text().startswith('v1\n{"conf":{}}\n')
+    write(checkpoint([3, 4], [], [3, 4, 5]), tmp_path)
+    spec = stream(kafka_source(), sink, trigger=MICRO_BATCH).spec
+    folder.replace_offsets(folder.repair(spec), {"in": {0: 7}})
+    assert [folder.offsets_at(n) for n in (4, 5)] == [{"in": {0: 7}}] * 2
+    assert (tmp_path / "offsets" / "4").read_bytes().startswith(b"v1\n" + BATCH_LINE)
     left = sorted(path.name for path in (tmp_path / "offsets").iterdir())
-    assert left == [".3.crc", "3", "4"]
-    assert kafka_offsets((tmp_path / "offsets" / "3").read_bytes()) == {"in": {0: 30}}
+    assert left == [".3.crc", "3", "4", "5"]
+    assert folder.offsets_at(3) == {"in": {0: 30, 1: 21}}
+    assert folder.repair(spec) == RepairPlan((), 4)
+
+
+def test_planned_offsets_without_a_commit_are_replaced(tmp_path: Path) -> None:
+    """The offsets before them, from which the planned batch reads; and those of batch 0 alone."""
+    spec = stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec
+    write(checkpoint([], [], range(40, 58)), tmp_path / "lost")
+    folder = CheckpointFolder(tmp_path / "lost")
+    folder.replace_offsets(folder.repair(spec), {"in": {0: 7}})
+    assert [folder.offsets_at(n) for n in (56, 57)] == [{"in": {0: 7}}] * 2
+    assert folder.offsets_at(55) == {"in": {0: 550, 1: 385}}
+    first = checkpoint([], [], [0]) | with_checksums({"sources/0/0": INITIAL_OFFSETS})
+    write(first, tmp_path / "first")
+    folder = CheckpointFolder(tmp_path / "first")
+    folder.replace_offsets(folder.repair(spec), {"in": {0: 7}})
+    assert folder.offsets_at(0) == {"in": {0: 7}}
+    # Spark writes it again, from the first offsets.
+    assert list((tmp_path / "first/sources/0").iterdir()) == []
+
+
+class OneTopic(FixedSourceMonitor):
+    """A source that answers with one topic."""
+
+    def __init__(self, now: KafkaSnapshot) -> None:
+        super().__init__(1)
+        self.now = now
+
+    def snapshot(self) -> KafkaSnapshot:
+        return self.now
+
+    def fetch_newest_offsets(self) -> Offsets:
+        return self.now.newest
+
+
+def test_without_commits_losses_are_judged_by_the_planned_offsets(tmp_path: Path) -> None:
+    """The first offsets are long since read, and retention has removed their records."""
+    spec = stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec
+    folder = CheckpointFolder(tmp_path)
+    write(checkpoint([], [], range(40, 58)), tmp_path)
+    folder.save_first_offsets({"in": {0: 0, 1: 0}})
+    repair = folder.repair(spec)
+    now = KafkaSnapshot({"in": ID}, {"in": {0: 560, 1: 392}}, {"in": {0: 900, 1: 900}})
+    assert check_for_data_loss(spec, folder, OneTopic(now), repair) is None
+    later = KafkaSnapshot({"in": ID}, {"in": {0: 561, 1: 392}}, {"in": {0: 900, 1: 900}})
+    with pytest.raises(DriverError) as raised:
+        check_for_data_loss(spec, folder, OneTopic(later), repair)
+    assert "in 0: 1 records" in raised.value.failure.message
+
+
+def test_where_earliest_starts_is_stored_once_something_was_planned(tmp_path: Path) -> None:
+    """Until then earliest means what is left; later, a repair can read everything again."""
+    spec = stream(kafka_source(startingOffsets="earliest"), kafka_sink(), trigger=MICRO_BATCH).spec
+    folder = CheckpointFolder(tmp_path)
+    for earliest in (5, 6):
+        now, repair = OneTopic(snapshot(earliest, 9)), folder.repair(spec)
+        assert check_for_data_loss(spec, folder, now, repair) is None
+        starting = first_starting_offsets(spec, folder, now, repair)
+        assert starting == json.dumps({"in": {"0": earliest}})
+    write(checkpoint([], [], [0]), tmp_path)
+    assert folder.first_offsets() == {"in": {0: 6}}
+    repair, later = folder.repair(spec), OneTopic(snapshot(7, 9))
+    assert first_starting_offsets(spec, folder, later, repair) == json.dumps({"in": {"0": 6}})
+    with pytest.raises(DriverError, match="1 records"):
+        check_for_data_loss(spec, folder, later, repair)
 
 
 def test_topic_ids_are_stored(tmp_path: Path) -> None:
@@ -124,3 +195,18 @@ def test_topic_ids_are_stored(tmp_path: Path) -> None:
     assert folder.topic_ids() == {}
     folder.save_topic_ids({"in": ID})
     assert folder.topic_ids() == {"in": ID}
+
+
+@pytest.mark.parametrize("damage", [b"", b'{"in": "uuid-1"}', b"[]", b"\0" * 20, "digit"])
+def test_damaged_topic_ids_are_refused(damage: bytes | str, tmp_path: Path) -> None:
+    """Without ids a topic that was created again would be taken for the old one."""
+    folder, file = CheckpointFolder(tmp_path), tmp_path / "penstock/topics.json"
+    folder.save_topic_ids({"in": ID})
+    content = file.read_bytes().replace(b"uuid-1", b"uuid-7")
+    file.write_bytes(content if isinstance(damage, str) else damage)
+    with pytest.raises(DriverError, match=r"penstock/topics\.json is damaged") as raised:
+        folder.topic_ids()
+    failure = raised.value.failure
+    assert (failure.reason, failure.recoverable) == ("CheckpointDamaged", True)
+    file.unlink()
+    assert folder.topic_ids() == {}

@@ -1,0 +1,103 @@
+"""A checkpoint on a volume that is really full: nothing is lost, and the reason is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.contract.driver_report import QueryState
+from penstock.driver.checkpoint import lock
+from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.failures import DriverError
+from penstock.driver.jvm import Jvm
+from penstock.driver.supervision.failure_count import FailureCount
+from penstock.driver.supervision.restart_policy import RestartPolicy
+from testkit.driver.checkpoints import checkpoint, read, write
+from testkit.driver.in_process_driver import running
+from testkit.driver.small_disk import SmallDisk, small_disk
+from testkit.kafka.topics import Topics, number_flow
+from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    with small_disk(tmp_path / "volume") as mounted:
+        yield mounted
+
+
+def test_penstocks_own_files_on_a_full_volume(disk: SmallDisk, tmp_path: Path) -> None:
+    """Each says what is wrong, and none is left in part."""
+    path = disk.path / "generation-0"
+    folder, counted = CheckpointFolder(path), FailureCount(path, "spec")
+    lock.release(lock.acquire(path, 0))
+    folder.save_first_offsets({"in": {0: 5}})
+    counted.write(1)
+    disk.fill()
+    for act in (
+        lambda: folder.repair(stream().spec),
+        lambda: folder.save_first_offsets({"in": {0: 6}}),
+        lambda: folder.save_topic_ids({"in": "id"}),
+    ):
+        with pytest.raises(DriverError) as raised:
+            act()
+        failure = raised.value.failure
+        assert (failure.reason, failure.recoverable) == ("CheckpointFull", True)
+    counted.write(2)  # logged: a driver that ends here would only start again
+    assert (folder.first_offsets(), folder.topic_ids(), counted.read()) == ({"in": {0: 5}}, {}, 2)
+    # The lock of an earlier start needs no space.
+    lock.release(lock.acquire(path, 0))
+    disk.free()
+    folder.save_topic_ids({"in": "id"})
+    assert folder.topic_ids() == {"in": "id"}
+
+
+def test_a_repair_that_runs_out_of_space_is_completed_later(
+    disk: SmallDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The volume fills up right after the repair has found it writable."""
+    spec = stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec
+    damaged = checkpoint(range(5), [], range(5))
+    for path in ("metadata", ".metadata.crc", "offsets/3", "offsets/.3.crc"):
+        del damaged[path]  # so the repair deletes nothing, which would make space
+    write(damaged, tmp_path / "whole")
+    CheckpointFolder(tmp_path / "whole").repair(spec)
+    write(damaged, disk.path)
+    disk.fill()
+    with monkeypatch.context() as late:
+        late.setattr("penstock.driver.checkpoint.durable_files.check_writable", lambda _: None)
+        with pytest.raises(DriverError, match="CheckpointFull"):
+            CheckpointFolder(disk.path).repair(spec)
+    disk.free()
+    CheckpointFolder(disk.path).repair(spec)
+    assert read(disk.path) == read(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH], ids=["continuous", "micro-batch"])
+def test_a_volume_that_fills_up_under_a_query(
+    trigger: dict[str, Any], disk: SmallDisk, topics: Topics, jvm: Jvm
+) -> None:
+    """The query cannot commit; the stream says why, and continues when there is space again."""
+    source, sink = topics.make(), topics.make()
+    flow = number_flow(topics, source, sink, trigger)
+    policy = RestartPolicy(
+        1.0, backoff_base=0.1, recheck_interval=0.5, continuous=trigger is CONTINUOUS
+    )
+    path = disk.path / "generation-0"
+    with running(flow, jvm, path, policy) as driver:
+        topics.send(source, range(20))
+        topics.wait_received(sink, range(20))
+        driver.wait_ready()
+        disk.fill()
+        topics.send(source, range(20, 40))
+        report = driver.wait_failure("CheckpointFull")
+        assert report.state is QueryState.FAILED
+        disk.free()
+        topics.send(source, range(40, 60))
+        received = topics.wait_received(sink, range(60))
+        driver.wait("running", lambda report: report.state is QueryState.RUNNING)
+    assert set(received) == set(range(60))

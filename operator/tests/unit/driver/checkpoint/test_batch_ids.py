@@ -1,0 +1,138 @@
+"""After any damage, a sink that skips the batches it knows still gets every record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.driver.checkpoint.engine_switch import plan
+from penstock.driver.checkpoint.files import Files, kafka_offsets
+from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.failures import DriverError
+from testkit.driver.checkpoint_damage import TABLE, Damage
+from testkit.driver.checkpoints import (
+    BATCH_LINE,
+    INITIAL_OFFSETS,
+    apply_plan,
+    checkpoint,
+    kinds,
+    names,
+    offsets,
+    with_checksums,
+    write,
+)
+from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
+
+NEWEST = 7
+PARQUET = {"custom": {"format": "parquet", "options": {"path": "/data"}}}
+OTHER = {"custom": {"format": "com.example.Sink"}}
+END = 1000
+"""The end of partition 0 when the query starts again; batch N of the tests ends at 10 N."""
+
+
+def micro_batch(files: Files, sink_has: int) -> list[tuple[int, int]]:
+    """The ranges that Spark and the sink write (MicroBatchExecution, FileStreamSink).
+
+    Spark runs the newest planned batch, and then the next one with everything else.
+    """
+    ends = {
+        int(path.removeprefix("offsets/")): kafka_offsets(files[path])["in"][0]
+        for path in names(files)
+        if path.startswith("offsets/")
+    }
+    number = max(ends)
+    batches = [(number + 1, ends[number], END)]
+    if f"commits/{number}" not in files:
+        batches.insert(0, (number, ends[number - 1] if number else 0, ends[number]))
+    return [(start, end) for id_, start, end in batches if id_ > sink_has]
+
+
+COUNTING: dict[str, Any] = {"sql": "SELECT count(*) AS n FROM source"}
+
+
+def run(files: Files, **more: Any) -> tuple[Files, int | None]:
+    sql: dict[str, Any] = (
+        {"transform": COUNTING, "outputMode": "update"} if more.get("state") else {}
+    )
+    spec = stream(kafka_source(), PARQUET, **{"trigger": MICRO_BATCH, **sql}).spec
+    repair = plan(files, spec, keep_ids=True, **more)
+    return apply_plan(files, repair), repair.epoch
+
+
+@pytest.mark.parametrize("damage", TABLE, ids=lambda each: each.name)
+def test_no_damage_makes_such_a_sink_skip_records(damage: Damage) -> None:
+    epochs = range(3, NEWEST + 1)
+    try:
+        after, epoch = run(damage.done_to(checkpoint(epochs, [], epochs), NEWEST))
+    except DriverError:
+        return
+    # Whatever of the newest batch is lost, the sink may have it, or not.
+    for sink_has in [NEWEST] if epoch == NEWEST else [NEWEST, NEWEST - 1]:
+        done = sink_has * 10
+        for start, end in micro_batch(after, sink_has):
+            assert start <= done, f"the sink has everything before {done}, and gets {start}-{end}"
+            done = max(done, end)
+        assert done == END
+
+
+@pytest.mark.parametrize("trace", ["offsets/8", "offsets/.8.crc", "offsets/.8.0a1b.tmp"])
+def test_a_lost_batch_is_planned_without_records(trace: str) -> None:
+    """Whatever a power cut has left of it. Spark runs it, and reads its records as the next."""
+    whole = checkpoint(range(3, 8), [], range(3, 8))
+    spec = stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec
+    repair = plan(whole | {trace: b""}, spec, keep_ids=True)
+    assert "EmptyBatch" in kinds(repair)
+    assert (repair.epoch, repair.after) == (7, 7)
+    after = apply_plan(whole | {trace: b""}, repair)
+    assert after == whole | {"offsets/8": whole["offsets/7"]}
+    # A number far ahead is not Spark's.
+    assert plan(whole | {"offsets/.50.crc": b""}, spec, keep_ids=True).write == {}
+
+
+def test_the_first_batch_starts_where_the_source_started() -> None:
+    files = with_checksums({"metadata": b'{"id":"1"}', "sources/0/0": INITIAL_OFFSETS})
+    after, epoch = run(files | {"offsets/0": b"", "commits/0": b""})
+    assert epoch is None
+    assert kafka_offsets(after["offsets/0"]) == {"in": {0: 0, 1: 0}}
+    # If that is lost too, at the first offsets of the stream.
+    files |= {"sources/0/0": b"", "offsets/0": b""}
+    after, _ = run(files, first={"in": {0: 4, 1: 2}})
+    assert kafka_offsets(after["offsets/0"]) == {"in": {0: 4, 1: 2}}
+    with pytest.raises(DriverError, match="first start are not known"):
+        run(files)
+
+
+def test_state_that_has_passed_the_last_whole_batch_is_refused() -> None:
+    """The empty batch starts from the state of the batch before it, which must be that batch's."""
+    files = checkpoint(range(5), [], range(5)) | {"offsets/4": b""}
+    after, epoch = run(files, state=True)
+    assert (epoch, after["offsets/4"]) == (3, offsets(3, BATCH_LINE))
+    with pytest.raises(DriverError, match="state of the query has passed"):
+        run(files | {"offsets/3": b""}, state=True)
+
+
+def test_an_epoch_that_a_sink_may_know_is_committed_without_records() -> None:
+    """The continuous engine does not run a planned epoch: it would reuse its number."""
+    files = checkpoint(range(3), range(4))
+    spec = stream(kafka_source(), OTHER, trigger=CONTINUOUS).spec
+    repair = plan(files, spec, keep_ids=True)
+    assert (repair.epoch, repair.after, kinds(repair)) == (3, 3, ["EmptyBatch"])
+    after = apply_plan(files, repair)
+    assert (after["offsets/3"], after["commits/3"]) == (files["offsets/2"], files["commits/2"])
+    first = plan(checkpoint([], [0]), spec, keep_ids=True, first={"in": {0: 4}})
+    assert (first.epoch, kafka_offsets(first.write["offsets/0"])) == (0, {"in": {0: 4}})
+
+
+def test_ids_are_kept_after_the_sink_was_edited(tmp_path: Path) -> None:
+    """The sink of before may be back one day, and know the ids."""
+    files = checkpoint(range(4), [], range(5)) | {"offsets/4": b""}
+    for path, sinks in {"edited": (PARQUET, kafka_sink()), "kafka": (kafka_sink(),)}.items():
+        folder = CheckpointFolder(tmp_path / path)
+        for sink in sinks:
+            write(files, tmp_path / path)
+            repair = folder.repair(stream(kafka_source(), sink, trigger=MICRO_BATCH).spec)
+            assert ("EmptyBatch" in kinds(repair)) == (path == "edited")
+    assert json.loads((tmp_path / "edited/penstock/keep-ids.json").read_text())["value"] == {}

@@ -65,7 +65,7 @@ class BareQuery:
             assert failure.isEmpty(), read_chain(failure.get())
             return holds()
 
-        wait_for(what, check, 30)
+        wait_for(what, check)
 
 
 @contextmanager

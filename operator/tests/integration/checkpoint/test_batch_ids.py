@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,7 +18,7 @@ from penstock.driver.checkpoint.files import checksum_path
 from testkit.driver.bare_query import bare, parquet_flow, total, written
 from testkit.kafka.topics import Topics
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 Harm = Callable[[Path], None]
 
@@ -29,12 +30,17 @@ def power_cut(checkpoint: Path, batch: int) -> None:
     (checkpoint / f"offsets/{batch}").write_bytes(b"")
 
 
-def run_until(spark: SparkSession, topics: Topics, source: str, path: Path, records: int) -> None:
-    """Runs until this many records of the topic are committed."""
-    flow = parquet_flow(topics, source, path / "sink")
+def run_until(
+    spark: SparkSession, topics: Topics, source: str, path: Path, records: int, **spec: Any
+) -> int:
+    """Runs until this many records of the topic are committed; returns the number of the batch."""
+    flow = parquet_flow(topics, source, path / "sink", **spec)
     with bare(spark, flow, path / "checkpoint") as running:
         progress = running.folder.progress
         running.wait("committed", lambda: total(progress.committed_offsets()) == records)
+    batch = running.folder.progress.committed_epoch()
+    assert batch is not None
+    return batch
 
 
 @pytest.mark.parametrize("batch", [1, 0])
@@ -53,3 +59,32 @@ def test_a_batch_that_the_sink_has_is_not_planned_with_more_records(
     run_until(spark, shared, source, tmp_path, sent + 100)
     twice = range(100 * batch, 100 * (batch + 1))
     assert written(spark, tmp_path / "sink") == Counter([*range(sent + 100), *twice])
+
+
+COUNTED = {
+    "sql": "SELECT window.start AS start, CAST(count(*) AS INT) AS number FROM source "
+    "GROUP BY window(timestamp, '1 second')",
+    "watermark": {"column": "timestamp", "delay": "0 seconds"},
+}
+
+
+def test_the_state_of_a_batch_that_runs_without_records_is_right(
+    spark: SparkSession, shared: Topics, tmp_path: Path
+) -> None:
+    """Batch N starts from the state of N - 1, so its records are counted once when they come."""
+    source, sent, batch = shared.make(1), 0, 0
+    for _ in range(3):
+        shared.send(source, range(sent, sent + 100))
+        sent += 100
+        batch = run_until(spark, shared, source, tmp_path, sent, transform=COUNTED)
+    power_cut(tmp_path / "checkpoint", batch)
+    for _ in range(2):  # later records close the windows
+        shared.send(source, range(sent, sent + 1))
+        sent += 1
+        run_until(spark, shared, source, tmp_path, sent, transform=COUNTED)
+    rows = spark.read.parquet(str(tmp_path / "sink")).collect()
+    counts = {
+        row.start: {other.number for other in rows if other.start == row.start} for row in rows
+    }
+    assert all(len(numbers) == 1 for numbers in counts.values()), counts
+    assert sum(max(numbers) for numbers in counts.values()) in range(300, sent)

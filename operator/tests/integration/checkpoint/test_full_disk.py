@@ -17,8 +17,8 @@ from penstock.driver.supervision.failure_count import FailureCount
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.checkpoints import checkpoint, read, write
 from testkit.driver.in_process_driver import running
-from testkit.driver.small_disk import SmallDisk, small_disk
 from testkit.kafka.topics import Topics, number_flow
+from testkit.small_disk import SmallDisk, small_disk
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
 
 pytestmark = pytest.mark.timeout(180)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,24 @@ def test_torn_offsets_are_repaired_and_reported(topics: Topics, jvm: Jvm, tmp_pa
     counted = generate_latest(driver.metrics.registry).decode()
     assert 'penstock_driver_checkpoint_repairs_total{kind="TornOffsets"} 1.0' in counted
     assert set(topics.received(sink)) == set(range(20))
+
+
+def test_a_query_that_never_committed_comes_back_by_itself(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Spark swallows a commit that fails, so offsets are all that such a query leaves."""
+    source, sink = topics.make(1), topics.make()
+    flow = number_flow(topics, source, sink, {"continuous": {"checkpointInterval": "200ms"}})
+    topics.send(source, range(10))
+    folder = CheckpointFolder(tmp_path)
+    with running(flow, jvm, tmp_path) as driver:
+        topics.wait_received(sink, range(10))
+        driver.wait("epochs", lambda _: (folder.progress.planned_epoch() or 0) > 3)
+    for commit in (tmp_path / "commits").iterdir():
+        commit.unlink()
+    topics.send(source, range(10, 20))
+    with running(flow, jvm, tmp_path) as driver:
+        topics.wait_received(sink, range(20))
+        report = driver.wait_ready()
+        assert (report.last_failure, report.query_restarts) == (None, 0)
+    assert topics.received(sink) == Counter([*range(10), *range(20)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,20 @@ def test_ids_are_kept_after_the_sink_was_edited(tmp_path: Path) -> None:
             repair = folder.repair(stream(kafka_source(), sink, trigger=MICRO_BATCH).spec)
             assert ("EmptyBatch" in kinds(repair)) == (path == "edited")
     assert json.loads((tmp_path / "edited/penstock/keep-ids.json").read_text())["value"] == {}
+
+
+def test_the_checkpoint_of_such_a_sink_is_written_through(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A power cut could take the newest files without a trace: where the file system can do it."""
+    write(checkpoint(range(3), [], range(3)), tmp_path)
+    caplog.set_level("INFO", "penstock.driver")
+    CheckpointFolder(tmp_path).repair(stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec)
+    folders = [tmp_path, tmp_path / "offsets", tmp_path / "commits"]
+    shown = [
+        subprocess.run(["lsattr", "-d", each], capture_output=True, text=True, check=False).stdout
+        for each in folders
+    ]
+    written_through = ["S" in each.split(" ")[0] for each in shown]
+    said = "mount the checkpoint's volume with sync" in caplog.text
+    assert all(written_through) is not said

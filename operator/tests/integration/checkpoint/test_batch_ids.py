@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from penstock.driver.checkpoint.files import checksum_path
 from testkit.driver.bare_query import bare, parquet_flow, total, written
 from testkit.kafka.topics import Topics
+from testkit.streams.streams import MICRO_BATCH, RATE, stream
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -88,3 +89,19 @@ def test_the_state_of_a_batch_that_runs_without_records_is_right(
     }
     assert all(len(numbers) == 1 for numbers in counts.values()), counts
     assert sum(max(numbers) for numbers in counts.values()) in range(300, sent)
+
+
+def run_rate(spark: SparkSession, path: Path) -> bytes:
+    """Runs a batch with a rate source; returns where the source keeps its start time."""
+    with bare(spark, stream(RATE, {"noop": {}}, trigger=MICRO_BATCH), path) as running:
+        progress, before = running.folder.progress, running.repair.epoch or 0
+        running.wait("a batch", lambda: (progress.committed_epoch() or 0) > before)
+    return (path / "sources/0/0").read_bytes()
+
+
+def test_a_restart_leaves_the_log_of_another_source_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It is where Kafka keeps its initial offsets, in another format."""
+    first = run_rate(spark, tmp_path)
+    assert run_rate(spark, tmp_path) == first

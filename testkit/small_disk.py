@@ -11,7 +11,7 @@ import pytest
 
 
 class SmallDisk:
-    """A mounted file system of a quarter of a megabyte."""
+    """A mounted file system of four megabytes: Spark keeps a hundred epochs of 16 kB."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -35,7 +35,7 @@ class SmallDisk:
 def small_disk(path: Path) -> Iterator[SmallDisk]:
     """Mounts it during the block. A test fails if that is not allowed: nothing replaces it."""
     path.mkdir(parents=True)
-    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "penstock-test", str(path)]
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "penstock-test", str(path)]
     mounted = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     if mounted.returncode != 0:
         pytest.fail(f"this test mounts a tmpfs and must run as root: {mounted.stderr.strip()}")

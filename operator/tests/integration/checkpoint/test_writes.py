@@ -123,7 +123,7 @@ def check_repair(
     # It happens once, also after an interruption.
     again = plan(after, written.spec)
     assert (again.delete, again.epoch, again.write) == ((), repair.epoch, {})
-    half = dict(files)
+    half = {**files, **repair.write_first}
     for number, (_, paths) in enumerate(groupby(repair.delete, key=deletion_group)):
         stopped = number > 0 and rng.random() < 0.5
         if stopped:

@@ -15,7 +15,8 @@ help: ## Show the targets
 demo: prepare ## Run a stream on a real cluster, kill its driver, watch the recovery
 	$(PYTHON) -m e2e.demo
 
-test: static prepare ## Run everything that CI runs: static checks and all tests
+test: $(STAMP) ## Run everything that CI runs: static checks and all tests
+	$(MAKE) --jobs=2 static prepare
 	$(PYTHON) -m pytest --junitxml=.cache/results.xml
 
 check: static unit ## Run the static checks and the unit tests, for every change
@@ -39,8 +40,8 @@ integration: prepare ## Run operator/tests/integration: real Spark, Kafka and AP
 	$(PYTHON) -m pytest operator/tests/integration
 
 KILLS ?= 3
-chaos: prepare ## Run operator/tests/chaos: faults of drivers, brokers, topics; KILLS=30 for more
-	PENSTOCK_KILLS=$(KILLS) $(PYTHON) -m pytest operator/tests/chaos
+chaos: prepare ## Run all faults for their full time, here and on the cluster; KILLS=30 for more
+	PENSTOCK_KILLS=$(KILLS) PENSTOCK_FAULTS=full $(PYTHON) -m pytest operator/tests/chaos e2e/chaos
 
 e2e: prepare ## Run e2e: the tests on the kind cluster, with e2e/chaos
 	$(PYTHON) -m pytest e2e

@@ -3,13 +3,18 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from testkit import doctor
 from testkit.cluster.kind_cluster import ensure_cluster, remove_cluster
 from testkit.cluster.load_images import ensure_images
 from testkit.errors import ClusterError
-from testkit.images.node_image import ensure_node_image
-from testkit.images.penstock_images import build_images, image_names
+from testkit.images.node_image import ensure_node_base, ensure_node_image, missing_programs
+from testkit.images.penstock_images import (
+    build_example_images,
+    build_images,
+    image_names,
+)
 from testkit.kafka.jars import connector_jars, kafka_jars
 from testkit.tools import tool_names, tools
 
@@ -57,11 +62,19 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _prepare(_: argparse.Namespace) -> None:
-    tools("kubectl", "helm", "kind", "etcd", "kube-apiserver")
-    connector_jars()
-    kafka_jars()
+    """The compiler's work and the downloads of jars and packages overlap."""
+    programs = missing_programs()
+    with ThreadPoolExecutor(1) as pool:
+        compiled = pool.submit(
+            tools, "kubectl", "helm", "kind", "etcd", "kube-apiserver", *programs
+        )
+        connector_jars()
+        kafka_jars()
+        if programs:
+            ensure_node_base()
+        build_example_images(build_images(image_names())["spark"])
+        compiled.result()
     ensure_node_image()
-    build_images(image_names())
 
 
 def _up(options: argparse.Namespace) -> None:

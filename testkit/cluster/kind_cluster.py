@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from testkit.cluster import isolation
 from testkit.cluster.access import Cluster
 from testkit.cluster.host import prepare_host, restore_host
-from testkit.cluster.kind_config import kind_config
+from testkit.cluster.kind_config import POD_RESOLVER, kind_config
 from testkit.commands import print_progress, run
 from testkit.content_hash import content_hash
 from testkit.engine import podman
@@ -49,8 +50,8 @@ def remove_cluster() -> None:
 
 
 def _key(image: str) -> str:
-    """What a cluster is recognized by: all that it is made from."""
-    return content_hash(image, kind_config(1))
+    """What a cluster is recognized by: all that it is made from, whichever checkout made it."""
+    return content_hash(image, kind_config(1, Path(POD_RESOLVER.name)), POD_RESOLVER)
 
 
 def _create(nodes: int, image: str) -> Cluster:
@@ -58,7 +59,9 @@ def _create(nodes: int, image: str) -> Cluster:
     prepare_host()
     folder = cache_dir("cluster")
     config = folder / "kind.yaml"
-    config.write_text(kind_config(nodes, is_own(image)))
+    resolver = folder / POD_RESOLVER.name
+    shutil.copyfile(POD_RESOLVER, resolver)  # the checkout may go before the cluster
+    config.write_text(kind_config(nodes, resolver, is_own(image)))
     kubeconfig = folder / "kubeconfig"
     _kind(
         "create", "cluster", "--name", NAME, "--config", config, "--image", image,

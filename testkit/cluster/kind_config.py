@@ -1,5 +1,7 @@
 """The configuration that kind gets."""
 
+from pathlib import Path
+
 import yaml
 
 from testkit.paths import HERE
@@ -15,12 +17,15 @@ resolvConf: /kind/pod-resolv.conf
 _OWN_KUBELET = _KUBELET + "cgroupDriver: cgroupfs\n"
 
 
-def kind_config(nodes: int, own_image: bool = True) -> str:
-    """The configuration of a cluster with one control plane; the other nodes are workers."""
+def kind_config(nodes: int, resolver: Path, own_image: bool = True) -> str:
+    """The configuration of a cluster with one control plane; the other nodes are workers.
+
+    `resolver` is a file with the content of POD_RESOLVER that stays as long as the cluster.
+    """
     if nodes < 1:
         raise ValueError("a cluster needs at least one node")
-    resolver = {
-        "hostPath": str(POD_RESOLVER),
+    mount = {
+        "hostPath": str(resolver),
         "containerPath": "/kind/pod-resolv.conf",
         "readOnly": True,
     }
@@ -28,7 +33,7 @@ def kind_config(nodes: int, own_image: bool = True) -> str:
     config: dict[str, object] = {
         "kind": "Cluster",
         "apiVersion": "kind.x-k8s.io/v1alpha4",
-        "nodes": [{"role": role, "extraMounts": [resolver]} for role in roles],
+        "nodes": [{"role": role, "extraMounts": [mount]} for role in roles],
         "kubeadmConfigPatches": [_OWN_KUBELET if own_image else _KUBELET],
     }
     if own_image:

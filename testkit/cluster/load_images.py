@@ -8,7 +8,7 @@ from testkit.cluster.access import Cluster
 from testkit.commands import print_progress
 from testkit.engine.container_engine import engine
 from testkit.images import oci_layout
-from testkit.images.penstock_images import build_images
+from testkit.images.penstock_images import build_example_images, build_images
 from testkit.paths import cache_dir
 
 _IMPORT_SECONDS = 600
@@ -51,6 +51,13 @@ def _exported(ref: str) -> Path:
     )
     oci_layout.prune(layout, engine().images("localhost/penstock/*"))
     return layout
+
+
+def ensure_example_images(cluster: Cluster, spark: str) -> dict[str, str]:
+    """Builds the examples' images on this Spark image, and loads them into every node."""
+    refs = build_example_images(spark)
+    load(cluster, list(refs.values()))
+    return refs
 
 
 def ensure_images(which: Sequence[str], cluster: Cluster) -> dict[str, str]:

@@ -42,6 +42,7 @@ _ASSETS = HERE / "images" / "node"
 _NODE_PROGRAMS = ("kubeadm", "kubelet", "kubectl", "kube-proxy", "nodenet")
 _CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
 _EVERY_NODE = ("coredns", "pause")
+_PROGRAMS = (*_NODE_PROGRAMS, *_CONTROL_PLANE, *_EVERY_NODE)
 
 
 def possible_node_images() -> tuple[str, str]:
@@ -60,6 +61,13 @@ def ensure_node_image() -> str:
     return own
 
 
+def missing_programs() -> tuple[str, ...]:
+    """The tools from which `ensure_node_image` would build an image; none if it needs none."""
+    if engine().has_image(_own_ref()) or registry_is_reachable():
+        return ()
+    return _PROGRAMS
+
+
 def is_own(ref: str) -> bool:
     """Whether a node image is our own, which blocks traffic to the outside by itself."""
     return ref.startswith("localhost/")
@@ -67,7 +75,7 @@ def is_own(ref: str) -> bool:
 
 def _own_ref() -> str:
     found = go_tool("kubernetes").version
-    programs = [tool_key(name) for name in (*_NODE_PROGRAMS, *_CONTROL_PLANE, *_EVERY_NODE)]
+    programs = [tool_key(name) for name in _PROGRAMS]
     key = content_hash(
         _ASSETS, HERE / "images" / "program_image.py", programs, list(PACKAGES), debian_release()
     )
@@ -75,8 +83,8 @@ def _own_ref() -> str:
 
 
 def _build(ref: str) -> None:
-    programs = tools(*_NODE_PROGRAMS, *_CONTROL_PLANE, *_EVERY_NODE)
-    _ensure_base()
+    programs = tools(*_PROGRAMS)
+    ensure_node_base()
     print_progress("building the node image")
     context = Path(tempfile.mkdtemp(prefix="node-", dir=cache_dir("debian")))
     try:
@@ -96,7 +104,8 @@ def _build(ref: str) -> None:
                 engine().run("rmi", old)
 
 
-def _ensure_base() -> None:
+def ensure_node_base() -> None:
+    """Makes the Debian tree that our own image is built on, if it is missing."""
     ref = f"localhost/penstock/node-base:{debian_release()}-{content_hash(list(PACKAGES))}"
     if not engine().has_image(ref):
         engine().import_tree(debian_tree(PACKAGES), ref)

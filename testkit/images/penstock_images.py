@@ -71,6 +71,26 @@ def build_images(which: Sequence[str]) -> dict[str, str]:
     return refs
 
 
+def example_names() -> list[str]:
+    """The examples that need an image of their own."""
+    return sorted(path.parent.name for path in (CHECKOUT / "examples").glob("*/Dockerfile"))
+
+
+def build_example_images(spark: str) -> dict[str, str]:
+    """Builds the examples' images on a Spark image, as their READMEs say; returns references."""
+    refs = {}
+    for name in example_names():
+        folder = CHECKOUT / "examples" / name
+        image = f"example-{name}"
+        refs[name] = f"localhost/penstock/{image}:{content_hash(spark, folder)}"
+        if not engine().has_image(refs[name]):
+            ensure_base()
+            print_progress(f"building {refs[name]}")
+            engine().build(folder, folder / "Dockerfile", refs[name], SPARK_IMAGE=spark)
+            _remove_old_images(image)
+    return refs
+
+
 def _build(name: str, ref: str) -> None:
     ensure_base()
     print_progress(f"building {ref}")

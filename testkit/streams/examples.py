@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,11 +31,13 @@ def example(
     return ContinuousStream.model_validate(document)
 
 
-def produce(bootstrap: str, topic: str, values: list[str]) -> None:
-    """Records without a key, acknowledged."""
+def produce(bootstrap: str, topic: str, values: list[str], partition: int | None = None) -> None:
+    """Records without a key, acknowledged. All have one time, and so are in one window."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    more = {} if partition is None else {"partition": partition}
+    now = int(time.time() * 1000)
     for value in values:
-        producer.produce(topic, value.encode())
+        producer.produce(topic, value.encode(), timestamp=now, **more)
     assert producer.flush(30) == 0
 
 

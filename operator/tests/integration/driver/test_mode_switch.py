@@ -42,6 +42,7 @@ def test_the_tour_has_every_switch() -> None:
     assert sorted(pairwise(TOUR)) == sorted(permutations(MODES, 2))
 
 
+@pytest.mark.timeout(480)
 def test_one_checkpoint_through_every_engine(
     topics: Topics, jvm: Jvm, tmp_path: Path, record_figure: RecordFigure
 ) -> None:

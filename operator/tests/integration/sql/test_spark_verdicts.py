@@ -76,12 +76,13 @@ _GROUPS = {"json_tuple": "generator_funcs", "schema_of_variant_agg": "agg_funcs"
 
 def test_every_aggregate_and_generator_of_spark_is_known(spark: dict[str, Any]) -> None:
     """No other function of Spark's registry is taken for one."""
-    wrong = []
+    wrong, judged = [], 0
     for name, group in spark["groups"].items():
         try:
             (node,) = sqlglot.parse_one(f"SELECT {name}(a) FROM source", read="spark").expressions
         except Exception:
             continue  # a function that does not take a single argument
+        judged += 1
         ours = operation_of(node, frozenset()) if isinstance(node, exp.Expr) else None
         group = _GROUPS.get(name, group)
         if group == "window_funcs":
@@ -91,3 +92,4 @@ def test_every_aggregate_and_generator_of_spark_is_known(spark: dict[str, Any]) 
         if (ours is operations.GENERATE) != (group == "generator_funcs"):
             wrong.append((name, group, type(node).__name__))
     assert wrong == []
+    assert judged > 0.9 * len(spark["groups"])

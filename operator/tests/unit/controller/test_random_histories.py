@@ -224,7 +224,7 @@ class Histories(RuleBasedStateMachine):
 
 
 Histories.TestCase.settings = settings(
-    max_examples=100,
+    max_examples=50,  # others in each run
     stateful_step_count=30,
     deadline=None,
     print_blob=True,  # a failure prints what repeats it

@@ -8,10 +8,10 @@ import pytest
 from testkit.cluster import kind_cluster
 from testkit.cluster.access import Cluster
 from testkit.cluster.kind_config import kind_config
-from testkit.content_hash import content_hash
 from testkit.engine import container_engine
 from testkit.images import node_image
 from testkit.images.node_image import possible_node_images
+from testkit.paths import CHECKOUT
 
 
 def no_request() -> bool:
@@ -35,7 +35,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def record(file: Path, image: str, boot: str = "this boot") -> None:
-    key = content_hash(image, kind_config(1))
+    key = kind_cluster._key(image)
     file.write_text(json.dumps({"key": key, "nodes": ["one"], "boot": boot}))
 
 
@@ -58,3 +58,17 @@ def test_a_cluster_of_another_image_or_boot_is_replaced(
     monkeypatch.setattr(kind_cluster, "_remove", lambda: None)
     monkeypatch.setattr(kind_cluster, "_create", lambda _, image: found((image,)))
     assert kind_cluster.ensure_cluster().nodes == ("new:image",)
+
+
+def test_a_cluster_is_recognized_from_another_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing in its key is a path of the checkout that made it."""
+    configs: list[str] = []
+
+    def recorded(nodes: int, resolver: Path) -> str:
+        configs.append(kind_config(nodes, resolver))
+        return configs[-1]
+
+    monkeypatch.setattr(kind_cluster, "kind_config", recorded)
+    kind_cluster._key("any")
+    assert len(configs) == 1
+    assert str(CHECKOUT) not in configs[0]

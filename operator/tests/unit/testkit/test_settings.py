@@ -31,7 +31,7 @@ def test_builds_need_no_setting_if_pip_has_none() -> None:
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_every_node_gets_the_resolver_that_does_not_exist(nodes: int) -> None:
     for own_image in (True, False):
-        config = yaml.safe_load(kind_config(nodes, own_image))
+        config = yaml.safe_load(kind_config(nodes, Path("resolv.conf"), own_image))
         assert [node["role"] for node in config["nodes"]].count("control-plane") == 1
         assert len(config["nodes"]) == nodes
         for node in config["nodes"]:
@@ -41,7 +41,7 @@ def test_every_node_gets_the_resolver_that_does_not_exist(nodes: int) -> None:
 
 def test_a_cluster_without_nodes_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one node"):
-        kind_config(0)
+        kind_config(0, Path("resolv.conf"))
 
 
 def test_every_tool_is_pinned_to_one_version() -> None:

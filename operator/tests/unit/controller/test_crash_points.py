@@ -9,7 +9,7 @@ import pytest
 from penstock.api.v1alpha1.status import StreamState
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
-from testkit.controller.fake_kubernetes_api import Killed
+from testkit.controller.fake_kubernetes_api import Killed, drop_empty
 
 
 def created(cluster: FakeCluster) -> None:
@@ -41,7 +41,20 @@ def corrected(cluster: FakeCluster) -> None:
     cluster.apply()
 
 
-CAUSES = (created, edited, applied_again, corrected)
+def retained(cluster: FakeCluster) -> None:
+    """A running stream whose volume would be deleted with it gets Retain and another spec."""
+    cluster.apply(checkpoint={"volume": {"reclaimPolicy": "Delete"}})
+    cluster.settle()
+    cluster.apply(executor={"cores": 2})
+
+
+def dropped(cluster: FakeCluster) -> None:
+    """A stream has values that the API server does not store."""
+    cluster.api.mutate = drop_empty
+    cluster.apply(driver={"podTemplate": {"spec": {"tolerations": [], "nodeSelector": {}}}})
+
+
+CAUSES = (created, edited, applied_again, corrected, retained, dropped)
 
 
 def writes_until_settled(cause: Callable[[FakeCluster], None]) -> tuple[int, int, set[str]]:
@@ -72,6 +85,8 @@ def test_the_operator_recovers_from_a_crash_at_any_write(
         assert cluster.state == StreamState.RUNNING
         assert cluster.children() == children
         assert cluster.reconcile() == []
+        names = [each["metadata"]["name"] for each in cluster.api.events]
+        assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize("side", ["before", "after"])

@@ -25,7 +25,14 @@ from testkit.driver.checkpoints import (
     with_checksums,
     write,
 )
-from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
+from testkit.streams.streams import (
+    CONTINUOUS,
+    MICRO_BATCH,
+    REAL_TIME,
+    kafka_sink,
+    kafka_source,
+    stream,
+)
 
 NEWEST = 7
 PARQUET = {"custom": {"format": "parquet", "options": {"path": "/data"}}}
@@ -137,6 +144,17 @@ def test_ids_are_kept_after_the_sink_was_edited(tmp_path: Path) -> None:
             repair = folder.repair(stream(kafka_source(), sink, trigger=MICRO_BATCH).spec)
             assert ("EmptyBatch" in kinds(repair)) == (path == "edited")
     assert json.loads((tmp_path / "edited/penstock/keep-ids.json").read_text())["value"] == {}
+
+
+@pytest.mark.parametrize("trigger", [CONTINUOUS, REAL_TIME], ids=["continuous", "real-time"])
+def test_a_planned_batch_keeps_its_id_in_a_switch(trigger: dict[str, Any], tmp_path: Path) -> None:
+    """These engines do not run it; the sink of before may have it, and may come back."""
+    write(checkpoint(range(4), [], range(5)), tmp_path)
+    folder = CheckpointFolder(tmp_path)
+    folder.repair(stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec)
+    repair = folder.repair(stream(kafka_source(), kafka_sink(), trigger=trigger).spec)
+    assert (repair.epoch, repair.after, kinds(repair)) == (4, 4, ["EmptyBatch"])
+    assert folder.offsets_at(4) == folder.offsets_at(3) == {"in": {0: 30, 1: 21}}
 
 
 def test_the_checkpoint_of_such_a_sink_is_written_through(

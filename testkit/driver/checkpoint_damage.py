@@ -245,7 +245,6 @@ def _leftover_files() -> Iterator[Damage]:
             partial(_temporary, log),
             UNFINISHED,
             UNFINISHED,
-            {"parquet": _emptied(UNFINISHED)},
         )
         for name, harm in {
             f"a stale `.crc` of the next number in `{log}`": partial(_stale, log, 1),

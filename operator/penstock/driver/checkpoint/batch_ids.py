@@ -26,8 +26,8 @@ from penstock.driver.kafka.offsets import Offsets
 
 EMPTY_METADATA_LINE = b'{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 
-# `.7.crc`, `.7.<uuid>.tmp` and its checksum: a file of batch 7 was written or about to be.
-_HIDDEN = re.compile(r"(?:offsets|commits)/\.+([0-9]+)\..*")
+# Spark renames the checksum after its file. (A temporary file was never renamed: a stop leaves it.)
+_CHECKSUM = re.compile(r"(?:offsets|commits)/\.([0-9]+)\.crc")
 
 
 def may_recognise_batches(sink: Sink) -> bool:
@@ -71,13 +71,13 @@ def keep_ids(
 def _newest_used_id(files: Files) -> int | None:
     """The newest id of which there is a trace.
 
-    A file can be lost in a power cut and leave its checksum or its temporary file. A checksum with
-    a number further ahead is not Spark's.
+    A file can be lost and leave its checksum. A checksum with a number further ahead is not
+    Spark's.
     """
     newest = max(entries(files, "offsets") | entries(files, "commits"), default=None)
-    hidden = {int(found[1]) for path in files if (found := _HIDDEN.fullmatch(path))}
+    checksums = {int(found[1]) for path in files if (found := _CHECKSUM.fullmatch(path))}
     following = 0 if newest is None else newest + 1
-    while following in hidden:
+    while following in checksums:
         newest, following = following, following + 1
     return newest
 

@@ -127,6 +127,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="let Spark analyze the queries too; requires Java 17 and penstock[driver]",
     )
+    _add_pod_security(validate, "the operator's chart value podSecurity")
     validate.set_defaults(command=_validate)
 
     crd = _add_command(
@@ -167,13 +168,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="namespace that the operator runs in; streams in it are refused",
     )
-    operator.add_argument(
-        "--pod-security",
-        choices=list(PodSecurity),
-        type=PodSecurity,
-        default=PodSecurity.RESTRICTED,
-        help="Pod Security Standard that pod templates must meet (default: restricted)",
-    )
+    _add_pod_security(operator, "Pod Security Standard that pod templates must meet")
     operator.add_argument(
         "--network-policies",
         action=argparse.BooleanOptionalAction,
@@ -189,6 +184,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     operator.set_defaults(command=_operator)
     return parser
+
+
+def _add_pod_security(command: argparse.ArgumentParser, what: str) -> None:
+    command.add_argument(
+        "--pod-security",
+        choices=[str(each) for each in PodSecurity],
+        default=str(PodSecurity.RESTRICTED),
+        help=f"{what} (default: restricted)",
+    )
 
 
 def _add_command(
@@ -218,7 +222,7 @@ def _operator(options: argparse.Namespace) -> int:
     run(
         Settings(
             default_image=options.default_image,
-            pod_security=options.pod_security,
+            pod_security=PodSecurity(options.pod_security),
             network_policies=options.network_policies,
             metrics_from=tuple(options.metrics_from),
             namespace=options.own_namespace,
@@ -246,7 +250,9 @@ def _validate(options: argparse.Namespace) -> int:
         if options.spark:
             from penstock.local.spark_analyzer import spark_analyzer  # imports pyspark
         with spark_analyzer() if options.spark else nullcontext() as analyzer:
-            report, all_read = _check_all(options.paths, analyzer)
+            report, all_read = _check_all(
+                options.paths, analyzer, PodSecurity(options.pod_security)
+            )
     except ImportError as error:
         print(
             f"--spark requires {error.name}: install penstock[driver] "
@@ -270,7 +276,9 @@ def _validate(options: argparse.Namespace) -> int:
     return 0 if report.passed else 1
 
 
-def _check_all(paths: Sequence[str], analyzer: Analyzer | None) -> tuple[Report, bool]:
+def _check_all(
+    paths: Sequence[str], analyzer: Analyzer | None, allowed: PodSecurity
+) -> tuple[Report, bool]:
     """What was found in all files, and whether all could be read."""
     report, all_read = Report(), True
     for path in expand(paths):
@@ -284,7 +292,7 @@ def _check_all(paths: Sequence[str], analyzer: Analyzer | None) -> tuple[Report,
             report, all_read = report + Report((finding,), unread=1), False
         else:
             name = "<stdin>" if str(path) == STDIN else str(path)
-            report += check(name, load(data), analyzer)
+            report += check(name, load(data), analyzer, allowed)
     return report, all_read
 
 

@@ -21,6 +21,9 @@ _CONTAINER = {
     "args": "Penstock sets the arguments",
 }
 _RESOURCES = ("cpu", "memory")
+# Kubernetes' own types have about fifteen levels. The API server stores ten thousand of them where
+# the schema declares none, and the operator's functions on templates are recursive.
+_MAX_DEPTH = 32
 
 
 def refusal(template: Mapping[str, Any], container: str) -> str | None:
@@ -28,6 +31,8 @@ def refusal(template: Mapping[str, Any], container: str) -> str | None:
 
     The container's name, `driver` or `executor`, is also that of the spec's field.
     """
+    if _is_deeper(template, _MAX_DEPTH):
+        return f"podTemplate cannot have more than {_MAX_DEPTH} levels"
     found = next(_reserved(template, container), None)
     return None if found is None else f"podTemplate cannot set {found[0]}: {found[1]}"
 
@@ -36,7 +41,13 @@ def _reserved(template: Mapping[str, Any], container: str) -> Iterator[tuple[str
     for name in template:
         if name not in ("metadata", "spec"):
             yield name, "it takes metadata and spec"
-    spec = template.get("spec") or {}
+    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    if not isinstance(metadata, Mapping):
+        yield "metadata to something that is not an object", "write labels and annotations"
+        return
+    for name in ("labels", "annotations"):
+        if not isinstance(metadata.get(name) or {}, Mapping):
+            yield f"metadata.{name} to something that is not an object", "write names and values"
     if not isinstance(spec, Mapping):
         yield "spec to something that is not an object", "write the fields of a PodSpec"
         return
@@ -63,3 +74,18 @@ def _reserved_in_container(each: Mapping[str, Any], container: str) -> Iterator[
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether objects and lists are nested deeper; not recursive itself."""
+    layer = [value]
+    for _ in range(levels):
+        layer = [
+            inner
+            for each in layer
+            if isinstance(each, Mapping | list)
+            for inner in (each.values() if isinstance(each, Mapping) else each)
+        ]
+        if not layer:
+            return False
+    return any(isinstance(each, Mapping | list) for each in layer)

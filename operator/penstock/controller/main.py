@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import sys
 from collections.abc import Collection
 
 from kubernetes.aio.client import Configuration
@@ -24,6 +25,10 @@ log = logging.getLogger(__name__)
 # Far more than one tenant should have streams: each may wait for its texts to be judged.
 _AT_ONCE = 1024
 _CRD_POLL_SECONDS = 2.0
+# Python's parser of JSON, in kopf's watch and in the client, fails beyond its recursion limit, 1000
+# by default. The API server stores 10,000 levels where the schema declares none (podTemplate): so
+# one object could end the watch of all.
+_RECURSION_LIMIT = 30_000
 
 
 def run(
@@ -70,6 +75,7 @@ async def operate(
     ready: asyncio.Event | None = None,
 ) -> None:
     """Runs the whole operator in this event loop, until `stop` is set or a part of it fails."""
+    sys.setrecursionlimit(_RECURSION_LIMIT)
     queue = WorkQueue()
     async with health_page(health_port), KubernetesApiClient(configuration) as api:
         await _wait_for_crd(api, stop)

@@ -16,6 +16,7 @@ from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.validation import metadata_rules
 from penstock.validation.loading import Defect, Document, Loaded
+from penstock.validation.pod_security import PodSecurity
 from penstock.validation.problems import Problem, Severity, describe_error, judge
 
 
@@ -66,7 +67,12 @@ class Report:
 Analyzer = Callable[[StreamSpec], Iterable[Problem]]
 
 
-def check(file: str, loaded: Loaded, analyzer: Analyzer | None = None) -> Report:
+def check(
+    file: str,
+    loaded: Loaded,
+    analyzer: Analyzer | None = None,
+    allowed: PodSecurity = PodSecurity.RESTRICTED,
+) -> Report:
     """What is wrong in a file, and how much of it was judged."""
     findings = [
         *(_of_file(file, each, "error") for each in loaded.defects),
@@ -74,7 +80,7 @@ def check(file: str, loaded: Loaded, analyzer: Analyzer | None = None) -> Report
     ]
     invalid = 0
     for document in loaded.streams:
-        found = list(check_document(file, document, analyzer))
+        found = list(check_document(file, document, analyzer, allowed=allowed))
         invalid += any(each.severity == "error" for each in found)
         findings += found
     findings.sort(key=lambda each: (each.line, each.column))
@@ -83,15 +89,22 @@ def check(file: str, loaded: Loaded, analyzer: Analyzer | None = None) -> Report
 
 
 def check_document(
-    file: str, document: Document, analyzer: Analyzer | None = None, *, local: bool = False
+    file: str,
+    document: Document,
+    analyzer: Analyzer | None = None,
+    *,
+    local: bool = False,
+    allowed: PodSecurity = PodSecurity.RESTRICTED,
 ) -> Iterator[Finding]:
     """The findings about one stream; with `local`, only those that matter to `penstock run`."""
-    for each in _problems(document.content, analyzer, local):
+    for each in _problems(document.content, analyzer, local, allowed):
         line, column = document.locate(each.field, each.text_line, each.text_column)
         yield Finding(file, line, column, document.name, each.severity, each.reason, each.message)
 
 
-def _problems(content: dict[str, Any], analyzer: Analyzer | None, local: bool) -> Iterator[Problem]:
+def _problems(
+    content: dict[str, Any], analyzer: Analyzer | None, local: bool, allowed: PodSecurity
+) -> Iterator[Problem]:
     found = list(metadata_rules.find_problems(content))
     yield from found
     said = {each.path for each in found}
@@ -101,7 +114,7 @@ def _problems(content: dict[str, Any], analyzer: Analyzer | None, local: bool) -
     except ValidationError as error:
         yield from (each for each in describe_error(error) if each.path not in said)
         return
-    found = judge(stream.spec, local=local)
+    found = judge(stream.spec, local=local, allowed=allowed)
     yield from found
     if analyzer is not None and all(each.severity != "error" for each in found):
         yield from analyzer(stream.spec)

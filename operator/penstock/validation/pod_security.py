@@ -72,6 +72,7 @@ _VOLUME_TYPES = frozenset(
         "downwardAPI",
         "emptyDir",
         "ephemeral",
+        "image",
         "persistentVolumeClaim",
         "projected",
         "secret",

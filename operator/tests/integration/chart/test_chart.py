@@ -28,7 +28,15 @@ def test_the_chart_passes_lint() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ["replicas=2", "image.repository=", "watchNamespaces=default", "crds.install=maybe"]
+    "wrong",
+    [
+        "replicas=2",
+        "image.repository=",
+        "watchNamespaces=default",
+        "crds.install=maybe",
+        "podSecurity=none",
+        "networkPolicies.enabled=perhaps",
+    ],
 )
 def test_a_wrong_value_is_refused(wrong: str) -> None:
     """By the schema of the values, and the message names the value."""

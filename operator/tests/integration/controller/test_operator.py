@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -199,6 +200,21 @@ async def test_a_deleted_driver_pod_is_counted_and_recovers(space: Namespace) ->
         await space.run_driver()
         await space.wait_ready()
         assert (await space.status())["restarts"]["pod"] == 1
+
+
+async def test_an_object_of_any_depth_stops_no_other(space: Namespace) -> None:
+    """The API server stores ten thousand levels, and Python's parser fails beyond one thousand."""
+    deep = samples.stream(driver={"podTemplate": {"metadata": "@"}})
+    deep["metadata"] = {"name": "deep"}
+    levels = 9_000
+    text = json.dumps(deep).replace('"@"', '{"a":' * levels + "1" + "}" * levels)
+    async with space.operator():
+        await space.kubectl("create", "--validate=false", "-f", "-", stdin=text)
+        await start_stream(space)
+        stream = await space.kubectl(
+            "get", "cstream", "deep", "-ojsonpath={.status.conditions[?(@.type=='Stalled')]}"
+        )
+        assert "podTemplate cannot have more than 32 levels" in stream
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,13 @@ integration/api/test_pod_security.py compares every rule with a real API server.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.cli import main
 from penstock.controller.children.settings import Settings
 from penstock.controller.observed.stream import parse_stream
 from penstock.validation.pod_security import PodSecurity, find_violations, find_violations_in_conf
@@ -81,6 +84,14 @@ def test_spark_conf_asks_for_no_more_than_a_template(conf: str, value: str, allo
 
 
 @pytest.mark.parametrize("allowed", PodSecurity)
+def test_validate_judges_by_the_same_standard(allowed: PodSecurity, tmp_path: Path) -> None:
+    file = tmp_path / "stream.yaml"
+    file.write_text(json.dumps(samples.stream(driver={"podTemplate": NODE})))
+    code = main(["validate", f"--pod-security={allowed}", str(file)])
+    assert code == (0 if allowed is PodSecurity.PRIVILEGED else 1)
+
+
+@pytest.mark.parametrize("allowed", PodSecurity)
 def test_the_operator_follows_the_administrators_setting(allowed: PodSecurity) -> None:
     raw = samples.stored(driver={"podTemplate": ROOT})
     observed = parse_stream(raw, Settings(samples.IMAGE, pod_security=allowed))
@@ -92,3 +103,30 @@ def test_a_stream_in_the_operators_own_namespace_is_refused() -> None:
     observed = parse_stream(samples.stored(), Settings(samples.IMAGE, namespace="default"))
     assert observed.desired is None
     assert [each.reason for each in observed.problems] == ["OperatorNamespace"]
+
+
+def nested(levels: int) -> dict[str, Any]:
+    inner: dict[str, Any] = {}
+    for _ in range(levels):
+        inner = {"a": [inner]}
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [
+        ({"metadata": "x"}, "podTemplate cannot set metadata to something that is not an object"),
+        ({"metadata": {"labels": ["x"]}}, "podTemplate cannot set metadata.labels to something"),
+        ({"metadata": {"annotations": 7}}, "podTemplate cannot set metadata.annotations to some"),
+        ({"spec": ["x"]}, "podTemplate cannot set spec to something that is not an object"),
+        ({"spec": nested(5_000)}, "than 32 levels"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_template_of_another_shape_is_a_problem_of_its_stream(
+    template: dict[str, Any], says: str
+) -> None:
+    """And no exception, which would leave no status."""
+    observed = parse_stream(samples.stored(executor={"podTemplate": template}), samples.SETTINGS)
+    assert observed.desired is None
+    assert says in str(observed.problems[0])

@@ -10,13 +10,15 @@ import hashlib
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from penstock.contract import naming
 from penstock.controller import objects
 from penstock.controller.children.diff import applied_hash
+from penstock.controller.contest import Contest
 from penstock.controller.fields import at, mapping, mappings, text
 from penstock.controller.kubernetes_api import ApiError, KubernetesApi
 from penstock.controller.objects import Key, Manifest, Ref
@@ -28,10 +30,6 @@ log = logging.getLogger(__name__)
 
 _FIRST_RETRY = timedelta(seconds=1)
 _LAST_RETRY = timedelta(minutes=1)
-# Another client may change an object this often before the operator takes its time.
-_RESTORES = 5
-_LAST_RESTORE = timedelta(minutes=5)
-_FORGET_AFTER = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -59,8 +57,7 @@ class _Object:
 
     applied: str
     content: str
-    restores: list[datetime] = field(default_factory=list)
-    due: datetime | None = None
+    contest: Contest
 
 
 class Applier:
@@ -162,17 +159,12 @@ class Applier:
         uid, applied = objects.uid_of(left), applied_hash(manifest)
         entry = known.get(uid)
         if entry is None or entry.applied != applied:
-            known[uid] = _Object(applied, _content(left))
+            known[uid] = _Object(applied, _content(left), Contest(self._now))
             return
         entry.content = _content(left)
         if found is not None and _content(found) != entry.content:
             # It had been changed by another client, and was restored.
-            recent = self._now() - _FORGET_AFTER
-            entry.restores = [*(each for each in entry.restores if each > recent), self._now()]
-            excess = len(entry.restores) - _RESTORES
-            if excess >= 0:
-                delay = min(_LAST_RESTORE, _FIRST_RETRY * 2.0 ** min(excess + 2, 20))
-                entry.due = self._now() + delay
+            entry.contest.undone()
 
     async def _refuse_others(self, manifest: Manifest) -> None:
         """Fails if an object exists that was not observed, such as a ConfigMap without our label.
@@ -189,11 +181,12 @@ class Applier:
         entry = self._objects.get(key, {}).get(objects.uid_of(found or {}))
         if found is None or entry is None or entry.applied != applied_hash(manifest):
             return None
-        if entry.due is None or entry.due <= self._now():
+        wait = entry.contest.wait
+        if wait is None:
             return None
         what = f"{manifest['kind']} {objects.name_of(manifest)}"
-        cause = not_applied.contested_object(what, _other_managers(found), entry.restores[0])
-        return Held(cause, entry.due - self._now())
+        cause = not_applied.contested_object(what, _other_managers(found), entry.contest.since)
+        return Held(cause, wait)
 
     def _failure(
         self, action: str, what: str, error: ApiError, before: _Failure | None, *, created: bool
@@ -211,6 +204,12 @@ class Applier:
         return _Failure(action, since, cause, now + delay, count)
 
 
+def content_hash(value: Any) -> str:
+    """A hash of a value as JSON."""
+    content = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
 def _content(manifest: Manifest) -> str:
     """A hash of what a client can write of an object: without status and bookkeeping."""
     meta = {
@@ -218,8 +217,7 @@ def _content(manifest: Manifest) -> str:
         for name in ("labels", "annotations", "ownerReferences")
     }
     rest = {name: manifest[name] for name in manifest if name not in ("metadata", "status")}
-    content = json.dumps([meta, rest], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(content.encode()).hexdigest()
+    return content_hash([meta, rest])
 
 
 def _other_managers(manifest: Manifest) -> list[str]:

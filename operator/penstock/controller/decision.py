@@ -38,7 +38,8 @@ from penstock.validation.problems import Problem
 # Watches report every change. These requeues only guard against a missed one.
 _REQUEUE_SETTLED = timedelta(minutes=5)
 _REQUEUE_CHANGING = timedelta(seconds=30)
-# Kubernetes says only in an event, which is not watched, why it cannot create a pod.
+# Kubernetes says only in an event, which is not watched, why it cannot create a pod. At first it is
+# asked this soon, and then more and more rarely.
 _REQUEUE_WITHOUT_POD = timedelta(seconds=2)
 
 
@@ -164,7 +165,8 @@ def _decide(
     changed = update.status != stream.status
     requeue = _REQUEUE_SETTLED if assessment.ready or assessment.stalled else _REQUEUE_CHANGING
     if children.stateful_set is not None and children.driver_pod is None and not assessment.blocked:
-        requeue = _REQUEUE_WITHOUT_POD
+        waited = now - (not_ready_since(stream.status) or now)
+        requeue = min(requeue, max(_REQUEUE_WITHOUT_POD, waited / 2))
     return Decision(
         apply=apply,
         delete=delete,

@@ -7,17 +7,20 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from penstock.controller import objects
-from penstock.controller.applier import Applier
+from penstock.controller.applier import Applier, content_hash
 from penstock.controller.children.settings import Settings
+from penstock.controller.contest import Contest
 from penstock.controller.decision import Decision, failed, held, reconcile
 from penstock.controller.kubernetes_api import ApiError, KubernetesApi
 from penstock.controller.metrics import Metrics
 from penstock.controller.objects import Key, Manifest
 from penstock.controller.observed.children import observe_children
 from penstock.controller.observed.stream import ObservedStream, parse_metadata, parse_stream
+from penstock.controller.status.conditions import reports_contest
 from penstock.controller.status.events import event_manifest
 from penstock.controller.status.stream_status import least_status
 
@@ -26,6 +29,14 @@ log = logging.getLogger(__name__)
 _MAX_UNSENT_EVENTS = 20
 # They only wait, one for each namespace at most.
 _THREADS = 64
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A status as the server left it after the last write."""
+
+    content: str
+    contest: Contest
 
 
 class StreamChanged(Exception):
@@ -55,6 +66,7 @@ class Reconciler:
         self._now = now
         self._applier = Applier(api, now)
         self._unsent_events: dict[Key, list[Manifest]] = {}
+        self._statuses: dict[Key, _Written] = {}
         self._parsing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._threads = ThreadPoolExecutor(_THREADS, "parse")
 
@@ -69,6 +81,7 @@ class Reconciler:
                 self._metrics.forget(key)
                 self._applier.forget(key)
                 self._unsent_events.pop(key, None)
+                self._statuses.pop(key, None)
                 return None
             try:
                 decision = await self._decide_and_apply(key, raw)
@@ -76,8 +89,7 @@ class Reconciler:
             except Exception as error:
                 await self._report(key, raw, error)
                 raise
-            await self._publish(key, raw, decision)
-            return decision.requeue_after
+            return await self._publish(key, raw, decision)
 
     async def _decide_and_apply(self, key: Key, raw: Manifest) -> Decision:
         """Writes the children. What the API server refuses is part of the decision."""
@@ -99,18 +111,33 @@ class Reconciler:
                 self._threads, parse_stream, raw, self._settings
             )
 
-    async def _publish(self, key: Key, raw: Manifest, decision: Decision) -> None:
-        """Creates the events, then writes the status.
+    async def _publish(self, key: Key, raw: Manifest, decision: Decision) -> timedelta | None:
+        """Creates the events, then writes the status. Returns when to reconcile again.
 
         An event's name depends on the status that it follows. So one that is created again,
         because the operator died before it wrote the status, is the same event.
         """
         stream = parse_metadata(raw)
+        written = self._statuses.get(key)
+        wait = written.contest.wait if written is not None else None
+        if (
+            wait is not None
+            and decision.status is not None
+            and not reports_contest(stream.status, decision.status)
+        ):
+            log.info("%s: another client keeps changing the status: a second operator?", key)
+            return wait
         await self._create_events(key, stream, decision)
         if decision.status_manifest is not None:
-            await self._write_status(key, stream, decision)
+            left = await self._write_status(key, stream, decision)
+            if written is None:
+                written = _Written("", Contest(self._now))
+            elif written.content != content_hash(raw.get("status")):
+                written.contest.undone()
+            self._statuses[key] = replace(written, content=content_hash(left.get("status")))
         if decision.status is not None:
             self._metrics.show(key, decision.status)
+        return decision.requeue_after
 
     async def _create_events(self, key: Key, stream: ObservedStream, decision: Decision) -> None:
         """Creates the events; those that the API server does not take, at the next reconcile."""
@@ -126,18 +153,20 @@ class Reconciler:
                 self._unsent_events[key] = unsent[number:][-_MAX_UNSENT_EVENTS:]
                 return
 
-    async def _write_status(self, key: Key, stream: ObservedStream, decision: Decision) -> None:
+    async def _write_status(self, key: Key, stream: ObservedStream, decision: Decision) -> Manifest:
         """Writes the status; the least of it if the API server refuses the whole."""
         assert decision.status_manifest is not None
         try:
-            await self._api.apply_status(decision.status_manifest)
+            return await self._api.apply_status(decision.status_manifest)
         except ApiError as error:
             if error.code in (404, 409):
                 raise StreamChanged("the stream has changed since it was read") from error
             if not error.refused or decision.status is None:
                 raise
             log.error("%s: the API server refused the status: %s", key, error)
-            await self._api.apply_status(least_status(stream, decision.status, error.message))
+            return await self._api.apply_status(
+                least_status(stream, decision.status, error.message)
+            )
 
     async def _report(self, key: Key, raw: Manifest, error: Exception) -> None:
         """Writes into the status that the stream could not be reconciled."""

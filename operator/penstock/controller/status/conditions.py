@@ -7,7 +7,7 @@ from typing import Literal
 
 from penstock.api.v1alpha1.status import Condition, StreamStatus
 from penstock.controller.observed.stream import ObservedStream
-from penstock.controller.status.not_applied import NotApplied
+from penstock.controller.status.not_applied import CHANGED_BY_OTHERS, NotApplied
 from penstock.controller.status.stream_state import Assessment
 from penstock.validation.problems import Problem
 
@@ -69,6 +69,13 @@ def failed_conditions(stream: ObservedStream, message: str, now: datetime) -> li
     if "Warning" not in before:
         put("Warning", "Unknown")
     return [found.get(kind) or before[kind] for kind in _KINDS]
+
+
+def reports_contest(before: StreamStatus, after: StreamStatus) -> bool:
+    """Whether a status says for the first time that another client undoes what is written."""
+    then, now = (find_condition(each, "Reconciling") for each in (before, after))
+    is_said = now is not None and now.reason == CHANGED_BY_OTHERS
+    return is_said and (then is None or then.reason != CHANGED_BY_OTHERS)
 
 
 def not_ready_since(status: StreamStatus) -> datetime | None:

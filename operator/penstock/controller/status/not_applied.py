@@ -9,6 +9,7 @@ from datetime import datetime
 from penstock.contract import naming
 from penstock.validation.problems import Problem
 
+CHANGED_BY_OTHERS = "ChangedByOthers"
 _ADOPT = "spec.checkpoint.volume.adopt"
 
 
@@ -100,7 +101,7 @@ def contested_object(what: str, managers: Sequence[str], since: datetime) -> Not
     """Another client changes an object as often as the operator restores it."""
     who = f" ({', '.join(managers)})" if managers else ""
     return NotApplied(
-        "ChangedByOthers",
+        CHANGED_BY_OTHERS,
         f"The {what} is changed again and again by another client{who}, so the operator restores "
         f"it more and more rarely. Stop that client. If it is a second Penstock operator, give "
         f"each of them namespaces of its own (watchNamespaces)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 
 import pytest
@@ -12,8 +13,10 @@ from penstock.contract import naming
 from penstock.controller import objects, reconciler
 from penstock.controller.children.settings import Settings
 from penstock.controller.kubernetes_api import ApiError
+from penstock.controller.metrics import Metrics
 from penstock.controller.objects import Key, Manifest
 from penstock.controller.observed.stream import ObservedStream, parse_stream
+from penstock.controller.reconciler import Reconciler
 from penstock.controller.work_queue import WorkQueue
 from testkit.controller import samples
 from testkit.controller.fake_cluster import KEY, FakeCluster
@@ -259,6 +262,26 @@ def test_an_object_that_another_client_keeps_changing_is_restored_ever_more_rare
     cluster.clock.advance(600)
     cluster.settle()
     assert cluster.condition("Reconciling").reason == "UpToDate"
+
+
+def test_two_operators_that_are_configured_differently_fight_ever_more_slowly(
+    cluster: FakeCluster,
+) -> None:
+    """Over the driver, and over the status, which each of them sees otherwise."""
+    other = Reconciler(cluster.api, Metrics(), Settings("another:image"), cluster.clock)
+    before = len(cluster.api.writes)
+    reasons = set()
+    for _ in range(300):
+        cluster.clock.advance(1)
+        for each in (cluster.reconciler, other):
+            with contextlib.suppress(reconciler.StreamChanged):
+                asyncio.run(each.reconcile(KEY))
+        cluster.step()
+        reasons.add(cluster.condition("Reconciling").reason)
+    writes = cluster.api.writes[before:]
+    assert writes.count("apply StatefulSet") < 30
+    assert writes.count("status") < 60
+    assert "ChangedByOthers" in reasons
 
 
 async def test_no_event_ends_the_back_off_of_a_key_that_failed() -> None:

@@ -20,13 +20,24 @@ from typing import Any
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from penstock.api.v1alpha1 import SqlFunction
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark import session
+from penstock.driver.spark.transforms import create_function
 from testkit.kafka.broker import running_broker
 from testkit.kafka.jars import connector_jars
+from testkit.streams import nested_queries
+from testkit.streams.compositions import compose
+from testkit.streams.kafka_rows import KAFKA_ROWS
 from testkit.streams.queries import EXECUTIONS, QUERIES, WATERMARKED, WITH_WATERMARK, Query
 
 START_SECONDS = 120.0
+# Each query with whether the source has a watermark.
+ROWS: tuple[tuple[Query, bool], ...] = (
+    *((query, False) for query in (*QUERIES, *nested_queries.NESTED)),
+    *((query, True) for query in (*WATERMARKED, *nested_queries.NESTED_WATERMARKED)),
+)
+COMPOSITIONS = 120
 # Of the queries that Spark's check accepts, one in this many is started.
 SAMPLE = 15
 
@@ -55,14 +66,17 @@ class Kafka:
         return {"kafka.bootstrap.servers": self.bootstrap}
 
 
-def main(target: Path) -> None:
-    """Writes {"refusals": {query: {letter: text or null}}, "started": [...], "groups": {...}}."""
+def main(target: Path, seed: int) -> None:
+    """Writes the verdicts of Spark as JSON.
+
+    {"refusals": {query: {letter: text or null}}, "started": [...], "groups": {function: group},
+    "compositions": {query: {letter: text or null}}, "kafka": [[query, topic, text or null]]}.
+    """
     with tempfile.TemporaryDirectory() as folder, _spark() as (spark, bootstrap):
         kafka = Kafka(bootstrap, Path(folder))
         refusals: dict[str, dict[str, str | None]] = {}
         jobs: list[tuple[str, str, Any]] = []
-        rows = [(query, False) for query in QUERIES] + [(query, True) for query in WATERMARKED]
-        for number, (query, watermark) in enumerate(rows):
+        for number, (query, watermark) in enumerate(ROWS):
             frame, checked = _check(spark, kafka, query, watermark)
             refusals[key_of(query, watermark)] = checked
             if frame is None:
@@ -84,6 +98,15 @@ def main(target: Path) -> None:
                     "refusals": refusals,
                     "started": [[key, letter] for key, letter, _ in jobs],
                     "groups": _function_groups(spark),
+                    "compositions": {
+                        sql: _check(spark, kafka, Query(sql, ""), False)[1]
+                        for sql in compose(seed, COMPOSITIONS)
+                    },
+                    "kafka": [
+                        [sql, topic, _refused_by_kafka(spark, kafka, sql, topic)]
+                        for sql in KAFKA_ROWS
+                        for topic in ("out", None)
+                    ],
                 }
             )
         )
@@ -126,10 +149,13 @@ def _check(
     if watermark:
         source = source.withWatermark("timestamp", "5 seconds")
     source.createOrReplaceTempView("source")
-    refusal = _refusal(lambda: spark.sql(query.sql))
+    made: list[Any] = []
+    refusal = _refusal(lambda: made.append(_plan(spark, query)))
+    for function in query.functions:
+        spark.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {function.name}")
     if refusal is not None:
         return None, dict.fromkeys(EXECUTIONS, refusal)
-    frame = spark.sql(query.sql)
+    (frame,) = made
     sql = spark._jvm.org.apache.spark.sql
     checker = sql.catalyst.analysis.UnsupportedOperationChecker
     modes = sql.streaming.OutputMode
@@ -141,6 +167,23 @@ def _check(
         method(plan, output[EXECUTIONS[letter].output_mode])
 
     return frame, {letter: _refusal(lambda: check(letter)) for letter in EXECUTIONS}  # noqa: B023
+
+
+def _plan(spark: Any, query: Query) -> Any:
+    for function in query.functions:
+        spark.sql(create_function(SqlFunction.model_validate(function.as_fields())))
+    frame = spark.sql(query.sql)
+    frame._jdf.queryExecution().analyzed()
+    return frame
+
+
+def _refused_by_kafka(spark: Any, kafka: Kafka, sql: str, topic: str | None) -> str | None:
+    """Why Spark's Kafka writer does not take the query's columns; `topic` is the sink's option."""
+    frame, _ = _check(spark, kafka, Query(sql, ""), False)
+    output = frame._jdf.queryExecution().analyzed().output()
+    writer = spark._jvm.org.apache.spark.sql.kafka010.KafkaWriter
+    option = spark._jvm.scala.Option.apply(topic)
+    return _refusal(lambda: writer.validateQuery(output, spark._jvm.java.util.HashMap(), option))
 
 
 def _refusal(attempt: Callable[[], object]) -> str | None:
@@ -199,4 +242,4 @@ def _function_groups(spark: Any) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.api.modes import Execution, Mode
 
@@ -21,6 +22,26 @@ WITH_WATERMARK = "AUMR"
 
 
 @dataclass(frozen=True)
+class Function:
+    """A SQL function that a query's stream declares."""
+
+    name: str
+    returns: str
+    expression: str
+    parameters: tuple[tuple[str, str], ...] = ()
+
+    def as_fields(self) -> dict[str, Any]:
+        """The function as spec.transform.functions holds it."""
+        parameters = [{"name": name, "type": of_type} for name, of_type in self.parameters]
+        return {
+            "name": self.name,
+            "parameters": parameters,
+            "returns": self.returns,
+            "expression": self.expression,
+        }
+
+
+@dataclass(frozen=True)
 class Query:
     """A query over the columns of the Kafka source."""
 
@@ -29,6 +50,9 @@ class Query:
     """The letters of the executions that accept it."""
     refused_by_spark_only: str = ""
     """The letters of those that refuse it for a reason that only Spark's analyzer can see."""
+    refused_by_penstock_only: str = ""
+    """The letters of those that Spark accepts wrongly: current_time() is frozen in continuous mode."""
+    functions: tuple[Function, ...] = ()
 
 
 QUERIES = (

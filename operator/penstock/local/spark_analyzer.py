@@ -60,6 +60,8 @@ def spark_analyzer() -> Iterator[Analyzer]:
                 is_missing = (error.getCondition() or "").startswith(_MISSING_CLASS)
                 severity: Severity = "notice" if is_missing else "error"
                 return [Problem(failure.reason, f"Spark says: {failure.message}", severity)]
+            except query.SinkColumnsError as error:
+                return [Problem(error.failure.reason, error.failure.message)]
             except (DriverError, Py4JJavaError) as error:  # a class or module that is missing here
                 message = f"Spark could not check it here: {classify_exception(error).message}"
                 return [Problem(NOT_JUDGED, message, "notice")]

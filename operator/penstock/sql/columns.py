@@ -99,7 +99,7 @@ def find_column_problems(columns: Sequence[Column], sink: Sink) -> list[str]:
     expected = _TYPES if sink.kafka.topic is not None else {**_TYPES, "topic": ("string",)}
     for name, types in expected.items():
         column = by_name.get(name)
-        if column is None or column.type is None or column.type in types:
+        if column is None or column.type is None or _fits(column.type, types):
             continue
         advice = f": use {_CASTS[name]} AS {name}" if name in _CASTS else ""
         found.append(
@@ -107,6 +107,11 @@ def find_column_problems(columns: Sequence[Column], sink: Sink) -> list[str]:
             f"{column.type.upper()}{advice}"
         )
     return found
+
+
+def _fits(of_type: str, types: Sequence[str]) -> bool:
+    is_text = of_type.startswith(("string ", "varchar", "char"))  # with a collation or a length
+    return of_type in types or ("string" in types and is_text)
 
 
 def _missing_value(columns: Sequence[Column]) -> str:

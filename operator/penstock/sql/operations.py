@@ -110,7 +110,7 @@ AGGREGATE_IN_FUNCTION = Operation(
     "Aggregate",
     "an aggregate in the body of a function",
     _never,
-    "Spark's SQL functions compute a value from one row",
+    "Spark's SQL functions compute one value from one row",
     "move it into the query",
 )
 JOIN_HINT = Operation(
@@ -160,6 +160,20 @@ SORT = Operation("Sort", "sorting", _sort, "a stream can only be sorted as a who
 REPARTITION = Operation("Repartition", "repartitioning", _without_shuffle)
 SAMPLE = Operation("Sample", "TABLESAMPLE", _never)
 GENERATE = Operation("Generate", "a function that returns several rows", _not_continuous)
+GENERATE_IN_FUNCTION = Operation(
+    "Generate",
+    "a function that returns several rows, in the body of a function",
+    _never,
+    "Spark's SQL functions compute one value from one row",
+    "move it into the query",
+)
+INTERVAL_IN_WINDOW = Operation(
+    "TimeWindow",
+    "a time window with INTERVAL",
+    _never,
+    "Spark takes its lengths as text only",
+    "write them as text, such as '1 hour'",
+)
 SCRIPT = Operation("ScriptTransformation", "SELECT TRANSFORM", _without_shuffle)
 CURRENT_TIME = Operation(
     "CurrentTime",
@@ -178,15 +192,18 @@ NO_STREAM = Operation(
     "select from `source`",
 )
 
+# What makes Spark refuse to create a function, whether or not the query calls it.
+IN_FUNCTION = (AGGREGATE_IN_FUNCTION, GENERATE_IN_FUNCTION, WINDOW, STREAM_IN_SUBQUERY)
+
 # In the order of docs/modes.md.
 OPERATIONS: tuple[Operation, ...] = (
     AGGREGATE_WITHOUT_EVENT_TIME, AGGREGATE, SESSION_AGGREGATE, CHAINED_AGGREGATE,
     DISTINCT_AGGREGATE, AGGREGATE_IN_FUNCTION, DISTINCT_WITHOUT_EVENT_TIME, DISTINCT, PIVOT,
-    UNPIVOT, SLIDING_WINDOW, WINDOW, JOIN, OUTER_JOIN, ANTI_JOIN, CROSS_JOIN, STATIC_JOIN,
-    STATIC_CROSS_JOIN, TABLE_PRESERVING_JOIN, UNION, DISTINCT_UNION, STATIC_UNION, EXCEPT,
-    STATIC_EXCEPT, INTERSECT, JOIN_HINT, WITH, PIPE, LATERAL, LIMIT, OFFSET, SORT, REPARTITION,
-    SAMPLE, GENERATE, SCRIPT, CURRENT_TIME, ROW_NUMBER, STREAM_IN_SUBQUERY,
-    COMPLETE_WITHOUT_AGGREGATE, NO_STREAM,
+    UNPIVOT, SLIDING_WINDOW, INTERVAL_IN_WINDOW, WINDOW, JOIN, OUTER_JOIN, ANTI_JOIN, CROSS_JOIN,
+    STATIC_JOIN, STATIC_CROSS_JOIN, TABLE_PRESERVING_JOIN, UNION, DISTINCT_UNION, STATIC_UNION,
+    EXCEPT, STATIC_EXCEPT, INTERSECT, JOIN_HINT, WITH, PIPE, LATERAL, LIMIT, OFFSET, SORT,
+    REPARTITION, SAMPLE, GENERATE, GENERATE_IN_FUNCTION, SCRIPT, CURRENT_TIME, ROW_NUMBER,
+    STREAM_IN_SUBQUERY, COMPLETE_WITHOUT_AGGREGATE, NO_STREAM,
 )  # fmt: skip
 
 _OUTPUTS = ("append", "update", "complete")

@@ -55,6 +55,10 @@ class QueryReader:
         self.unknown_columns += scope.unknown_columns(_own_expressions(root))
         if function is not None:
             self._add(op.AGGREGATE_IN_FUNCTION, function)
+        self.operations = [
+            (op.GENERATE_IN_FUNCTION if operation is op.GENERATE else operation, node)
+            for operation, node in self.operations
+        ]
 
     def _add(self, operation: Operation, node: exp.Expr) -> None:
         self.operations.append((operation, node))
@@ -104,7 +108,9 @@ class QueryReader:
         function = self._read_expressions(node, ctes, scope, result.is_stream)
         if result.is_stream:
             self._read_hints(node, scope)
-            self.unknown_columns += scope.unknown_columns(_with_conditions(node))
+            self.unknown_columns += scope.unknown_columns(_own_expressions(node, "where"))
+            before = replace(scope, aliases=frozenset())
+            self.unknown_columns += before.unknown_columns(_conditions(node))
         columns = output_columns(node, scope)
         if not result.is_stream:
             return Relation(False, columns)
@@ -277,12 +283,12 @@ _JOIN_HINTS = (
     "BROADCAST", "BROADCASTJOIN", "MAPJOIN", "SHUFFLE_MERGE", "MERGE", "MERGEJOIN", "SHUFFLE_HASH",
     "SHUFFLE_REPLICATE_NL",
 )  # fmt: skip
-_TIMES = ("current_date", "current_timestamp", "current_time", "localtimestamp")
+_TIMES = ("current_date", "current_timestamp", "current_time")
 
 
-def _own_expressions(node: exp.Expr) -> Iterator[exp.Expr]:
+def _own_expressions(node: exp.Expr, *without: str) -> Iterator[exp.Expr]:
     """The expressions of one SELECT, without its FROM clause; of a subquery only the root."""
-    skipped = ("from_", "joins", "laterals", "with_", "hint")
+    skipped = ("from_", "joins", "laterals", "with_", "hint", *without)
     return _walk(
         each
         for name, value in node.args.items()
@@ -292,12 +298,13 @@ def _own_expressions(node: exp.Expr) -> Iterator[exp.Expr]:
     )
 
 
-def _with_conditions(node: exp.Select) -> Iterator[exp.Expr]:
-    """The expressions of one SELECT, with the conditions of its joins."""
-    yield from _own_expressions(node)
-    yield from _walk(
-        join.args["on"] for join in node.args.get("joins") or () if join.args.get("on")
-    )
+def _conditions(node: exp.Select) -> Iterator[exp.Expr]:
+    """The expressions of WHERE and of the joins, which see no alias of the SELECT."""
+    clauses = [
+        node.args.get("where"),
+        *(each.args.get("on") for each in node.args.get("joins") or ()),
+    ]
+    return _walk(each for each in clauses if each is not None)
 
 
 def _walk(nodes: Iterable[exp.Expr]) -> Iterator[exp.Expr]:

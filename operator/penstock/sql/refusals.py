@@ -23,7 +23,13 @@ from penstock.sql.columns import (
     passed_columns,
     source_columns,
 )
-from penstock.sql.operations import PIPE, REMOVE_IT, Operation, reason_for_refusal
+from penstock.sql.operations import (
+    IN_FUNCTION,
+    PIPE,
+    REMOVE_IT,
+    Operation,
+    reason_for_refusal,
+)
 from penstock.sql.reader import QueryReader
 from penstock.sql.spark_functions import called_functions
 from penstock.sql.statement import (
@@ -187,7 +193,8 @@ class _Judge:
     def _judge_functions(self, called: frozenset[str]) -> None:
         """Judges the functions that the query calls, and those that they call.
 
-        Spark inlines a function where it is called, and does not look at the others.
+        Spark inlines a function where it is called. Of the others it checks only, when it creates
+        them, that their bodies can be the bodies of functions.
         """
         declared = {
             each.name.lower(): (i, each) for i, each in enumerate(self._transform.functions)
@@ -201,8 +208,10 @@ class _Judge:
             seen.add(name)
             called = self._judge_body(*declared[name])
             pending += [each for each in declared if each in called]
+        for name in declared.keys() - seen:
+            self._judge_body(*declared[name], is_called=False)
 
-    def _judge_body(self, i: int, function: SqlFunction) -> frozenset[str]:
+    def _judge_body(self, i: int, function: SqlFunction, is_called: bool = True) -> frozenset[str]:
         """Judges the body of a function, and returns the names of those that it calls."""
         body = SqlText(
             f"spec.transform.functions[{i}].expression", f"SELECT {function.expression}", 7
@@ -220,7 +229,8 @@ class _Judge:
                 Column(each.name, declared_type(each.type)) for each in function.parameters
             )
             reader.read_body(function.name, root, parameters)
-            self._refusals += _refuse_unsupported(body, reader.operations, self._execution, tokens)
+            operations = [each for each in reader.operations if is_called or each[0] in IN_FUNCTION]
+            self._refusals += _refuse_unsupported(body, operations, self._execution, tokens)
             self._refuse_unknown_columns(body, tokens, reader.unknown_columns, parameters)
         return called_functions(root)
 

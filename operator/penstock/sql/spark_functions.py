@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from penstock.sql import operations as op
 from penstock.sql.operations import Operation
-from penstock.sql.time_windows import is_sliding
+from penstock.sql.time_windows import has_interval, is_sliding
 
 # The first class that matches a node of the parsed query determines its operation.
 _BY_NODE: tuple[tuple[type[exp.Expr], Operation], ...] = (
@@ -61,6 +61,8 @@ def operation_of(node: exp.Expr, own_functions: Collection[str]) -> Operation | 
         name = node.name.lower()
         if name in own_functions or (name in ("now", "unix_timestamp") and node.expressions):
             return None
+        if has_interval(node):
+            return op.INTERVAL_IN_WINDOW
         return op.SLIDING_WINDOW if is_sliding(node) else _BY_NAME.get(name)
     if isinstance(node, exp.Func) and any(
         each.lower() in own_functions for each in node.sql_names()

@@ -40,39 +40,26 @@ def is_sliding(node: exp.Expr) -> bool:
         return False
     if len(node.expressions) < 3:
         return False
-    length, slide = (microseconds(each) for each in node.expressions[1:3])
+    length, slide = (_microseconds(each) for each in node.expressions[1:3])
     return length is not None and slide is not None and length != slide
 
 
-def microseconds(node: exp.Expr) -> Fraction | None:
-    """The length of an interval that is written as a string or as INTERVAL; None if unknown."""
-    if isinstance(node, exp.Literal):
-        return _of_text(node.name) if node.is_string else None
-    if isinstance(node, exp.Interval):
-        unit, amount = node.args.get("unit"), node.this
-        if isinstance(amount, exp.Neg):
-            inner = microseconds(exp.Interval(this=amount.this, unit=unit))
-            return None if inner is None else -inner
-        if not isinstance(amount, exp.Literal):
-            return None
-        return _of_text(amount.name if unit is None else f"{amount.name} {unit.name}")
-    if isinstance(node, exp.Add | exp.Sub):
-        left, right = microseconds(node.left), microseconds(node.right)
-        if left is None or right is None:
-            return None
-        return left + right if isinstance(node, exp.Add) else left - right
-    if isinstance(node, exp.Paren | exp.Cast):
-        return microseconds(node.this)
-    return None
+def has_interval(node: exp.Anonymous) -> bool:
+    """Whether a window's length is an INTERVAL, which Spark 4.2 refuses: it takes text."""
+    return node.name.lower() in ("window", "session_window") and any(
+        isinstance(each, exp.Interval) for each in node.expressions[1:]
+    )
 
 
-def _of_text(text: str) -> Fraction | None:
-    rest = text.strip().lower().removeprefix("interval ")
+def _microseconds(node: exp.Expr) -> Fraction | None:
+    if not isinstance(node, exp.Literal) or not node.is_string:
+        return None
+    rest = node.name.strip().lower().removeprefix("interval ")
     total, end = Fraction(0), 0
     while match := _PART.match(rest, end):
         unit = _MICROSECONDS.get(match[2].removesuffix("s"))
-        if unit is None:
-            return None
+        if unit is None or ("." in match[1] and unit != _MICROSECONDS["second"]):
+            return None  # only seconds may have a fraction
         total += Fraction(match[1]) * unit
         end = match.end()
     return total if end and not rest[end:].strip() else None

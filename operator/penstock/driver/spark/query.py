@@ -9,15 +9,21 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.engine import Engine, engine_of
 from penstock.driver.environment import Environment
+from penstock.driver.failures import DriverError, Failure
 from penstock.driver.spark import user_python
 from penstock.driver.spark.sinks import sink_options
 from penstock.driver.spark.sources import source_options
 from penstock.driver.spark.transforms import apply_transform
 from penstock.driver.spark.triggers import output_mode, trigger_arguments, trigger_options
+from penstock.sql.columns import Column, find_column_problems
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+
+class SinkColumnsError(DriverError):
+    """The sink does not take the columns that the query makes."""
 
 
 def plan(
@@ -38,7 +44,8 @@ def plan(
 
 
 def check(frame: DataFrame, spec: StreamSpec) -> None:
-    """Raises AnalysisException if the engine does not support the query.
+    """Raises AnalysisException if the engine does not support the query, SinkColumnsError if the
+    sink does not take its columns.
 
     It is the check that start() makes, made early: a query that Spark refuses should not wait for
     its executors first. In append mode an aggregate fails for its output mode before the
@@ -65,6 +72,9 @@ def check(frame: DataFrame, spec: StreamSpec) -> None:
                 if (error.getCondition() or "").startswith("STREAMING_OUTPUT_MODE"):
                     checker.checkForContinuous(analyzed, modes.Update())
                 raise
+    columns = [Column(name, simple_type) for name, simple_type in frame.dtypes]
+    if problems := find_column_problems(columns, spec.sink):
+        raise SinkColumnsError(Failure("SinkColumns", "; ".join(problems), permanent=True))
 
 
 def start(

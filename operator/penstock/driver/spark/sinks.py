@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from penstock.api.v1alpha1 import Sink
 from penstock.driver.kafka.security import security_options
 
 _KAFKA_DEFAULTS = {"kafka.linger.ms": "0"}
-
-# Columns that Spark's Kafka sink takes (Structured Streaming + Kafka Integration Guide). A row of
-# the Kafka source also has topic and partition, which would send the record back to its own topic.
-_PASSED_COLUMNS = ("key", "value", "headers")
 
 
 def sink_options(sink: Sink, secrets: Path) -> tuple[str, dict[str, str]]:
@@ -39,11 +34,3 @@ def sink_options(sink: Sink, secrets: Path) -> tuple[str, dict[str, str]]:
     if sink.custom is not None:
         return sink.custom.format, dict(sink.custom.options)
     raise ValueError("spec.sink has no sink")
-
-
-def passed_columns(columns: Iterable[str], sink: Sink) -> list[str] | None:
-    """The columns that a stream without a transform passes to its sink; None means all."""
-    if sink.kafka is None:
-        return None
-    kept = [column for column in columns if column in _PASSED_COLUMNS]
-    return kept or None

@@ -10,7 +10,7 @@ from penstock.api.v1alpha1 import SqlFunction, StreamSpec
 from penstock.api.v1alpha1.transforms import JavaTransform, PythonTransform, Transform
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.spark import user_python
-from penstock.driver.spark.sinks import passed_columns
+from penstock.sql.columns import passed_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -32,7 +32,9 @@ _PATIENCE_SECONDS = 30.0
 # -P: no module of the current folder may take the place of one of ours.
 _COMMAND = (sys.executable, "-P", "-m", "penstock.validation.texts.worker")
 # How a worker ends that the same text would end again: by our limits, or in a parser's C code.
-_CERTAIN = (OUT_OF_MEMORY, -signal.SIGPROF, -signal.SIGSEGV)
+# (Pydantic's Rust aborts where Python raises MemoryError.)
+_NO_MEMORY = (OUT_OF_MEMORY, -signal.SIGABRT)
+_CERTAIN = (*_NO_MEMORY, -signal.SIGPROF, -signal.SIGSEGV)
 # What a verdict depends on.
 _JUDGED_FIELDS = {"transform", "trigger", "output_mode", "source", "sink", "kafka", "image"}
 
@@ -171,7 +173,7 @@ def _verdict(line: bytes) -> TextVerdict:
 
 
 def _why(code: int) -> str:
-    if code == OUT_OF_MEMORY:
+    if code in _NO_MEMORY:
         return f"needs more than {MAX_DATA_BYTES >> 20} MiB to be parsed"
     if code == -signal.SIGPROF:
         return f"needs more than {MAX_CPU_SECONDS:.0f} s of a processor to be parsed"

@@ -47,7 +47,7 @@ class PythonVerdict:
 
 
 def judge_python(spec: StreamSpec) -> PythonVerdict:
-    """Judges the transform's Python text, without running it. Raises only MemoryError."""
+    """Judges the transform's Python text, without running it."""
     python = spec.transform.python
     if python is None:
         return PythonVerdict()
@@ -59,7 +59,7 @@ def judge_python(spec: StreamSpec) -> PythonVerdict:
         warnings = tuple(_warn_of_udf(spec, tree))
     except (SyntaxError, ValueError) as error:  # ValueError: null bytes, integers of 5,000 digits
         return _unreadable(spec, error)
-    except RecursionError:
+    except (RecursionError, MemoryError):  # CPython's parser raises MemoryError for deep text
         return PythonVerdict(warnings=(_not_judged(f"{_INLINE} nests too deep"),))
     return PythonVerdict(refusals, warnings)
 

@@ -16,8 +16,6 @@ from penstock.validation.texts.verdict import verdict_on
 from testkit.streams.streams import KAFKA_TO_KAFKA, changed
 
 GOOD = StreamSpec.model_validate(KAFKA_TO_KAFKA)
-# Larger than a worker's memory, as a syntax tree.
-TOO_MUCH_MEMORY = "x = " + "-" * 60_000 + "1"
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +33,12 @@ def with_sql(sql: str, **fields: Any) -> StreamSpec:
 def with_python(text: str) -> StreamSpec:
     transform = {"python": {"function": "m:f", "inline": text}}
     return StreamSpec.model_validate({**KAFKA_TO_KAFKA, "transform": transform})
+
+
+def limited(setting: str) -> Judge:
+    """A judge with one worker and another limit."""
+    start = f"import penstock.validation.texts.worker as w; w.{setting}; w.main()"
+    return Judge(1, (sys.executable, "-P", "-c", start))
 
 
 def pid_of(judge: Judge) -> int | None:
@@ -104,17 +108,25 @@ def test_the_functions_that_a_query_calls_count_as_well(judge: Judge) -> None:
     assert "spec.transform.functions[2].expression" in verdict.refusals[0].message
 
 
-def test_a_worker_out_of_memory_ends_and_the_next_text_gets_another(judge: Judge) -> None:
-    verdict = judge.judge(with_python(TOO_MUCH_MEMORY))
+def test_a_worker_out_of_memory_ends_and_the_next_text_gets_another() -> None:
+    judge = limited("MAX_DATA_BYTES = 1 << 20")
+    try:
+        for name in ("offset", "partition"):
+            verdict = judge.judge(with_sql(f"SELECT {f'{name} + ' * 5_000} 1 AS value FROM source"))
+            assert [each.reason for each in verdict.warnings] == ["NotJudged"]
+            assert "MiB" in verdict.warnings[0].message
+    finally:
+        judge.close()
+
+
+def test_deep_python_is_not_judged(judge: Judge) -> None:
+    verdict = judge.judge(with_python("x = " + "-" * 60_000 + "1"))
     assert [each.reason for each in verdict.warnings] == ["NotJudged"]
-    assert "MiB" in verdict.warnings[0].message
-    assert judge.judge(with_sql("SELECT value FROM source")).refusals == ()
 
 
 def test_processor_time_is_bounded_by_the_kernel() -> None:
     """Also in C code; the verdict is remembered, since the text would take as long again."""
-    impatient = "import penstock.validation.texts.worker as w; w.MAX_CPU_SECONDS = 0.01; w.main()"
-    judge = Judge(1, (sys.executable, "-P", "-c", impatient))
+    judge = limited("MAX_CPU_SECONDS = 0.01")
     slow = with_sql(f"SELECT {'offset + ' * 5_000} 1 AS value FROM source")
     try:
         verdict = judge.judge(slow)

@@ -1,0 +1,405 @@
+"""More queries, in the nestings and spellings in which an operation can hide (`queries.py`)."""
+# ruff: noqa: E501  a query is read best on one line
+
+from __future__ import annotations
+
+from testkit.streams.queries import Function, Query
+
+NESTED = (
+    Query("SELECT CAST(any(offset > 1) AS STRING) AS value FROM source", "UM"),
+    Query("SELECT NOT any(offset > 1) AS value FROM source", "UM"),
+    Query("SELECT IF(any(offset > 1), 1, 2) AS value FROM source", "UM"),
+    Query("SELECT CASE WHEN any(offset > 1) THEN 1 END AS value FROM source", "UM"),
+    Query("SELECT struct(any(offset > 1)) AS value FROM source", "UM"),
+    Query("SELECT to_json(struct(any(offset > 1) AS a)) AS value FROM source", "UM"),
+    Query("SELECT coalesce(some(offset > 1), false) AS value FROM source", "UM"),
+    Query("SELECT NOT every(offset > 1) AS value FROM source", "UM"),
+    Query("SELECT array(any(offset > 1))[0] AS value FROM source", "UM"),
+    Query("SELECT true = any(offset > 1) AS value FROM source", "UM"),
+    Query("SELECT any(offset > 1) AND true AS value FROM source", "UM"),
+    Query("SELECT upper(CAST(max(offset) AS STRING)) AS value FROM source", "UM"),
+    Query("SELECT named_struct('a', max(offset)).a AS value FROM source", "UM"),
+    Query("SELECT concat(CAST(max(value) AS STRING), 'a') AS value FROM source", "UM"),
+    Query("SELECT array(max(offset)) AS value FROM source", "UM"),
+    Query("SELECT map('a', max(offset)) AS value FROM source", "UM"),
+    Query("SELECT value FROM source WHERE CAST(value AS STRING) LIKE ANY ('a%', 'b%')", "CAUSR"),
+    Query("SELECT value FROM source WHERE CAST(value AS STRING) LIKE ALL ('a%', 'b%')", "CAUSR"),
+    Query("SELECT transform(array(1), x -> any(offset > x)) AS value FROM source", "UM"),
+    Query("SELECT window(timestamp, '1 hour', '15 minutes') AS value FROM source", "AUSR"),
+    Query("SELECT window(timestamp, INTERVAL 1 HOUR, INTERVAL 15 MINUTE) AS value FROM source", ""),
+    Query(
+        "SELECT window(timestamp, INTERVAL '1' HOUR, INTERVAL '15' MINUTE) AS value FROM source", ""
+    ),
+    Query("SELECT window(timestamp, INTERVAL '1 hour', '15 minutes') AS value FROM source", ""),
+    Query("SELECT window(timestamp, '1 hour', '1 hour') AS value FROM source", "CAUSR"),
+    Query("SELECT window(timestamp, '60 minutes', '1 hour') AS value FROM source", "CAUSR"),
+    Query("SELECT window(timestamp, INTERVAL 1 HOUR, '60 minutes') AS value FROM source", ""),
+    Query(
+        "SELECT window(timestamp, '1 hour', '1 hour', '5 minutes') AS value FROM source", "CAUSR"
+    ),
+    Query(
+        "SELECT window(timestamp, '1 hour', '15 minutes', '5 minutes') AS value FROM source", "AUSR"
+    ),
+    Query("SELECT window(timestamp, '1 day', '24 hours') AS value FROM source", "CAUSR"),
+    Query("SELECT window(timestamp, '1 week', '1 day') AS value FROM source", "AUSR"),
+    Query(
+        "SELECT window(timestamp, '1 hour 30 minutes', '30 minutes') AS value FROM source", "AUSR"
+    ),
+    Query(
+        "SELECT window(timestamp, '1 hour 30 minutes', '90 minutes') AS value FROM source", "CAUSR"
+    ),
+    Query(
+        "SELECT window(timestamp, 'interval 1 hour', '60 minutes') AS value FROM source", "CAUSR"
+    ),
+    Query(
+        "SELECT window(timestamp, '1 minute', '60000 milliseconds') AS value FROM source", "CAUSR"
+    ),
+    Query("SELECT window(timestamp, '1 hour').end AS value FROM source", "CAUSR"),
+    Query("SELECT struct(window(timestamp, '1 hour', '15 minutes')) AS value FROM source", "AUSR"),
+    Query("SELECT session_window(timestamp, '5 minutes') AS value FROM source", "CAUSR"),
+    Query(
+        "SELECT window(timestamp, '0.5 hours', '30 minutes') AS value FROM source",
+        "",
+        refused_by_spark_only="CAUSR",
+    ),
+    Query("SELECT window(timestamp, '1.5 seconds', '1 second') AS value FROM source", "AUSR"),
+    Query("SELECT /*+ BROADCAST(source) */ key FROM source", "AUSR"),
+    Query("SELECT /*+ MAPJOIN(source) */ key FROM source", "AUSR"),
+    Query("SELECT /*+ BROADCASTJOIN(source) */ key FROM source", "AUSR"),
+    Query("SELECT /*+ MERGE(source) */ key FROM source", "AUSR"),
+    Query("SELECT /*+ SHUFFLE_MERGE(source) */ key FROM source", "AUSR"),
+    Query("SELECT /*+ MERGEJOIN(source) */ key FROM source", "AUSR"),
+    Query("SELECT /*+ SHUFFLE_HASH(source) */ key FROM source", "AUSR"),
+    Query("SELECT /*+ SHUFFLE_REPLICATE_NL(source) */ key FROM source", "AUSR"),
+    Query("SELECT /*+ BROADCAST(nothing) */ key FROM source", "CAUSR"),
+    Query("SELECT /*+ BROADCAST */ key FROM source", "AUSR"),
+    Query("SELECT /*+ REPARTITION */ key FROM source", "AUS"),
+    Query("SELECT /*+ REPARTITION(3), BROADCAST(source) */ key FROM source", "AUS"),
+    Query("SELECT /*+ broadcast(SOURCE) */ key FROM source", "AUSR"),
+    Query("SELECT /*+ BROADCAST(s) */ key FROM source AS s", "AUSR"),
+    Query("SELECT /*+ BROADCAST(source) */ key FROM source AS s", "CAUSR"),
+    Query("SELECT key FROM (SELECT /*+ BROADCAST(source) */ key FROM source)", "AUSR"),
+    Query("SELECT /*+ BROADCAST(source) */ key FROM (SELECT key FROM source) t", "CAUSR"),
+    Query("SELECT /*+ BROADCAST(t) */ key FROM (SELECT key FROM source) t", "AUSR"),
+    Query("SELECT current_time() AS value FROM source", "CAUSR", refused_by_penstock_only="C"),
+    Query("SELECT current_time AS value FROM source", "CAUSR", refused_by_penstock_only="C"),
+    Query("SELECT current_time(3) AS value FROM source", "CAUSR", refused_by_penstock_only="C"),
+    Query("SELECT current_timestamp AS value FROM source", "AUSR"),
+    Query("SELECT localtimestamp AS value FROM source", ""),
+    Query("SELECT CAST(current_date() AS STRING) AS value FROM source", "AUSR"),
+    Query("SELECT to_json(struct(now())) AS value FROM source", "AUSR"),
+    Query("SELECT CASE WHEN offset > 1 THEN current_timestamp() END AS value FROM source", "AUSR"),
+    Query("SELECT transform(array(1), x -> current_timestamp()) AS value FROM source", "AUSR"),
+    Query("SELECT named_struct('a', current_date).a AS value FROM source", "AUSR"),
+    Query("SELECT coalesce(timestamp, now()) AS value FROM source", "AUSR"),
+    Query("SELECT date_add(DAY, 1, current_timestamp()) AS value FROM source", "AUSR"),
+    Query("SELECT extract(YEAR FROM current_date) AS value FROM source", "AUSR"),
+    Query("SELECT to_unix_timestamp(now()) AS value FROM source", "AUSR"),
+    Query("SELECT unix_timestamp(now()) AS value FROM source", "AUSR"),
+    Query("SELECT current_timestamp() - timestamp AS value FROM source", "AUSR"),
+    Query("SELECT from_utc_timestamp(now(), 'UTC') AS value FROM source", "AUSR"),
+    Query("SELECT array(now())[0] AS value FROM source", "AUSR"),
+    Query("SELECT map('a', now()) AS value FROM source", "AUSR"),
+    Query("SELECT current_date FROM (SELECT timestamp AS current_date FROM source)", "CAUSR"),
+    Query("SELECT s.current_date FROM (SELECT timestamp AS current_date FROM source) s", "CAUSR"),
+    Query("SELECT `current_date` FROM (SELECT timestamp AS current_date FROM source)", "CAUSR"),
+    Query("SELECT `current_date` FROM source", "AUSR"),
+    Query(
+        "SELECT current_timestamp FROM (SELECT timestamp AS current_timestamp FROM source)", "CAUSR"
+    ),
+    Query("SELECT value FROM source WHERE timestamp > current_date", "AUSR"),
+    Query(
+        "SELECT value FROM source WHERE (SELECT max(id) FROM range(3)) > unix_timestamp()", "AUSR"
+    ),
+    Query("SELECT value FROM IDENTIFIER('source')", "CAUSR"),
+    Query("SELECT s.value FROM IDENTIFIER('source') AS s", "CAUSR"),
+    Query("SELECT value FROM IDENTIFIER('sou' || 'rce')", "CAUSR", refused_by_spark_only="M"),
+    Query("SELECT count(*) FROM IDENTIFIER('source')", "UM"),
+    Query("SELECT value FROM STREAM source", "CAUSR"),
+    Query("SELECT value FROM STREAM(source)", "CAUSR"),
+    Query("SELECT s.value FROM STREAM source AS s", "CAUSR"),
+    Query("SELECT s.value FROM STREAM(source) s", "CAUSR"),
+    Query("SELECT count(*) FROM STREAM source", "UM"),
+    Query("SELECT value FROM STREAM IDENTIFIER('source')", "CAUSR"),
+    Query("SELECT IDENTIFIER('value') FROM source", "CAUSR"),
+    Query(
+        "SELECT IDENTIFIER('upper')('a') AS value FROM source", "CAUSR", refused_by_spark_only="M"
+    ),
+    Query(
+        "SELECT IDENTIFIER('current_time')() AS value FROM source",
+        "CAUSR",
+        refused_by_spark_only="M",
+    ),
+    Query(
+        "SELECT IDENTIFIER('count')(value) AS value FROM source", "UM", refused_by_spark_only="CASR"
+    ),
+    Query("FROM source", "CAUSR"),
+    Query("SELECT value FROM (source)", "CAUSR"),
+    Query("SELECT s.value FROM (source) AS s", "CAUSR"),
+    Query("SELECT source.value FROM (SELECT * FROM source)", ""),
+    Query("SELECT source.value FROM source AS s", ""),
+    Query("SELECT source.value FROM (source)", "CAUSR"),
+    Query("SELECT f() AS value FROM source", "", functions=(Function("f", "BIGINT", "count(*)"),)),
+    Query(
+        "SELECT f(offset) AS value FROM source",
+        "",
+        functions=(Function("f", "BIGINT", "max(x)", (("x", "BIGINT"),)),),
+    ),
+    Query(
+        "SELECT f(offset) AS value FROM source",
+        "",
+        functions=(Function("f", "BOOLEAN", "NOT any(x > 1)", (("x", "BIGINT"),)),),
+    ),
+    Query(
+        "SELECT f() AS value FROM source",
+        "",
+        refused_by_spark_only="CAUSR",
+        functions=(Function("f", "TIMESTAMP", "g()"),),
+    ),
+    Query(
+        "SELECT f() AS value FROM source",
+        "AUSR",
+        functions=(
+            Function("g", "TIMESTAMP", "now()"),
+            Function("f", "TIMESTAMP", "g()"),
+        ),
+    ),
+    Query(
+        "SELECT f() AS value FROM source",
+        "AUSR",
+        functions=(
+            Function("h", "TIMESTAMP", "current_timestamp"),
+            Function("g", "TIMESTAMP", "h()"),
+            Function("f", "STRING", "CAST(g() AS STRING)"),
+        ),
+    ),
+    Query(
+        "SELECT f() AS value FROM source", "AUSR", functions=(Function("f", "TIMESTAMP", "now()"),)
+    ),
+    Query(
+        "SELECT f(offset) AS value FROM source",
+        "CAUSR",
+        functions=(Function("f", "BIGINT", "x + 1", (("x", "BIGINT"),)),),
+    ),
+    Query(
+        "SELECT f(offset) AS value FROM source",
+        "CAUSR",
+        functions=(Function("f", "BIGINT", "f.x + 1", (("x", "BIGINT"),)),),
+    ),
+    Query(
+        "SELECT f(offset) AS value FROM source",
+        "",
+        functions=(Function("f", "BIGINT", "y + 1", (("x", "BIGINT"),)),),
+    ),
+    Query(
+        "SELECT f(offset) AS value FROM source",
+        "CAUSR",
+        functions=(
+            Function("f", "BIGINT", "(SELECT max(id) FROM range(3)) + x", (("x", "BIGINT"),)),
+        ),
+    ),
+    Query(
+        "SELECT f(offset) AS value FROM source",
+        "",
+        functions=(Function("f", "BIGINT", "(SELECT count(*) FROM source)", (("x", "BIGINT"),)),),
+    ),
+    Query(
+        "SELECT f(offset) AS value FROM source",
+        "",
+        functions=(Function("f", "BIGINT", "row_number() OVER (ORDER BY x)", (("x", "BIGINT"),)),),
+    ),
+    Query(
+        "SELECT f(offset) AS value FROM source",
+        "",
+        functions=(Function("f", "BIGINT", "explode(array(x))", (("x", "BIGINT"),)),),
+    ),
+    Query(
+        "SELECT f(offset) AS value FROM source",
+        "",
+        functions=(Function("f", "BIGINT", "monotonically_increasing_id()", (("x", "BIGINT"),)),),
+    ),
+    Query(
+        "SELECT f(max(offset)) AS value FROM source",
+        "UM",
+        functions=(Function("f", "BIGINT", "x + 1", (("x", "BIGINT"),)),),
+    ),
+    Query("SELECT value FROM (SELECT value FROM (SELECT DISTINCT value FROM source))", "UM"),
+    Query("SELECT value FROM (SELECT explode(array(value)) AS value FROM source)", "AUSR"),
+    Query("SELECT value FROM (SELECT max(value) AS value FROM source GROUP BY key)", "UM"),
+    Query(
+        "SELECT value, n FROM (SELECT value, row_number() OVER (ORDER BY key) AS n FROM source) WHERE n = 1",
+        "",
+    ),
+    Query("SELECT value FROM (SELECT value, now() AS t FROM source)", "AUSR"),
+    Query(
+        "SELECT value FROM (SELECT value, current_time() AS t FROM source)",
+        "CAUSR",
+        refused_by_penstock_only="C",
+    ),
+    Query("SELECT count(*) FILTER (WHERE offset > 1) AS value FROM source", "UM"),
+    Query("SELECT value FROM source HAVING count(*) > 1", "", refused_by_spark_only="UM"),
+    Query("SELECT key FROM source GROUP BY key HAVING max(offset) > 1", "UM"),
+    Query("SELECT carId FROM source", ""),
+    Query("SELECT valu FROM source", ""),
+    Query("SELECT s.value FROM source", ""),
+    Query("SELECT source.valu FROM source", ""),
+    Query("SELECT value.x FROM source", ""),
+    Query("SELECT offset.x FROM source", ""),
+    Query("SELECT VALUE FROM source", "CAUSR"),
+    Query("SELECT `value` FROM source", "CAUSR"),
+    Query("SELECT key AS k, k AS j FROM source", "CAUSR"),
+    Query("SELECT timestamptype FROM source", "CAUSR"),
+    Query("SELECT headers FROM source", ""),
+    Query("SELECT current_user FROM source", "CAUSR"),
+    Query("SELECT user FROM source", "CAUSR"),
+    Query("SELECT aggregate(array(1), 0, (a, x) -> a + x + nothing) FROM source", ""),
+    Query("SELECT aggregate(array(1), 0, (a, x) -> a + x) FROM source", "CAUSR"),
+    Query("SELECT timestampadd(HOUR, 1, timestamp) FROM source", "CAUSR"),
+    Query("SELECT date_add(DAY, 1, timestamp) FROM source", "CAUSR"),
+    Query("SELECT extract(YEAR FROM timestamp) FROM source", "CAUSR"),
+    Query("SELECT datediff(HOUR, timestamp, timestamp) FROM source", "CAUSR"),
+    Query("SELECT timestampdiff(MONTH, timestamp, timestamp) FROM source", "CAUSR"),
+    Query("SELECT trim(BOTH 'x' FROM CAST(value AS STRING)) FROM source", "CAUSR"),
+    Query("SELECT position('a' IN CAST(value AS STRING)) FROM source", "CAUSR"),
+    Query("SELECT substring(value FROM 1 FOR 2) FROM source", "CAUSR"),
+    Query("SELECT overlay(CAST(value AS STRING) PLACING 'x' FROM 1) FROM source", "CAUSR"),
+    Query("SELECT from_json(CAST(value AS STRING), 'a STRUCT<b: INT>').a.b FROM source", "CAUSR"),
+    Query("SELECT transform(array(struct(1 AS a)), x -> x.a) FROM source", "CAUSR"),
+    Query("SELECT filter(array(1), (x, i) -> x > i) FROM source", "CAUSR"),
+    Query("SELECT zip_with(array(1), array(2), (x, y) -> x + y) FROM source", "CAUSR"),
+    Query("SELECT CAST(value AS STRING) FROM source", "CAUSR"),
+    Query("SELECT CAST(value AS STRING) || 'a' FROM source", "CAUSR"),
+    Query("SELECT upper(value) FROM source", "CAUSR"),
+    Query("SELECT (value) FROM source", "CAUSR"),
+    Query("SELECT value::STRING FROM source", "CAUSR"),
+    Query("SELECT cast(value as string) as VALUE FROM source", "CAUSR"),
+    Query("SELECT `no such` FROM source", ""),
+    Query("SELECT 1 AS a, a + 1 AS b FROM source", "CAUSR"),
+    Query("SELECT interval 1 day FROM source", "CAUSR"),
+    Query("SELECT date '2020-01-01' FROM source", "CAUSR"),
+    Query("SELECT struct(key AS a).a FROM source", "CAUSR"),
+    Query("SELECT offset AS value, value AS value FROM source", "CAUSR"),
+    Query("SELECT * EXCEPT (nothing) FROM source", ""),
+    Query("SELECT * EXCEPT (key, topic) FROM source", "CAUSR"),
+    Query("SELECT value FROM source WHERE nothing > 1", ""),
+    Query("SELECT value AS v FROM source WHERE v IS NOT NULL", ""),
+    Query("SELECT s.k FROM source AS s(k, v, t, p, o, ts, tt)", "CAUSR"),
+    Query("SELECT key FROM source AS s(k, v, t, p, o, ts, tt)", ""),
+    Query("WITH a(k) AS (SELECT key FROM source) SELECT k FROM a", "AUSR"),
+    Query("WITH a(k) AS (SELECT key FROM source) SELECT key FROM a", ""),
+    Query(
+        "SELECT a.key, b.idd FROM source a JOIN range(3) b ON a.offset = b.id",
+        "",
+        refused_by_spark_only="AUSR",
+    ),
+    Query("SELECT a.key FROM source a JOIN source b ON a.key = b.nothing", ""),
+    Query("SELECT key, n FROM source LATERAL VIEW explode(array(1)) t AS n", "AUSR"),
+    Query("SELECT count(*) AS n FROM source GROUP BY nothing", ""),
+    Query("SELECT max(offset) AS m FROM source ORDER BY m", "M"),
+    Query(
+        "SELECT key FROM source WHERE EXISTS (SELECT 1 FROM range(3) WHERE id = nothing)",
+        "",
+        refused_by_spark_only="CAUSR",
+    ),
+    Query("SELECT key AS a FROM source UNION ALL SELECT value FROM source", "AUS"),
+    Query(
+        "SELECT a FROM (SELECT key AS a FROM source UNION ALL SELECT value AS b FROM source)", "AUS"
+    ),
+    Query(
+        "SELECT b FROM (SELECT key AS a FROM source UNION ALL SELECT value AS b FROM source)", ""
+    ),
+    Query("SELECT value FROM source", "", functions=(Function("f", "BIGINT", "count(*)"),)),
+    Query("SELECT value FROM source", "CAUSR", functions=(Function("g", "TIMESTAMP", "now()"),)),
+)
+
+# With a watermark of 5 seconds on the column timestamp, which C and S do not accept.
+NESTED_WATERMARKED = (
+    Query(
+        "SELECT f(timestamp) AS k, count(*) FROM source GROUP BY f(timestamp)",
+        "UM",
+        functions=(Function("f", "TIMESTAMP", "x", (("x", "TIMESTAMP"),)),),
+    ),
+    Query(
+        "SELECT date_trunc('hour', timestamp) AS k, count(*) AS n FROM source GROUP BY date_trunc('hour', timestamp)",
+        "UM",
+    ),
+    Query(
+        "SELECT window(timestamp, '1 hour').start AS k, count(*) AS n FROM source GROUP BY window(timestamp, '1 hour').start",
+        "UM",
+    ),
+    Query(
+        "SELECT window(timestamp, '1 hour').end AS k, count(*) AS n FROM source GROUP BY window(timestamp, '1 hour').end",
+        "UM",
+    ),
+    Query(
+        "SELECT CAST(timestamp AS TIMESTAMP) AS k, count(*) AS n FROM source GROUP BY CAST(timestamp AS TIMESTAMP)",
+        "UM",
+    ),
+    Query(
+        "SELECT CAST(timestamp AS STRING) AS k, count(*) AS n FROM source GROUP BY CAST(timestamp AS STRING)",
+        "UM",
+    ),
+    Query(
+        "SELECT window(CAST(offset AS TIMESTAMP), '1 hour') AS k, count(*) AS n FROM source GROUP BY window(CAST(offset AS TIMESTAMP), '1 hour')",
+        "UM",
+    ),
+    Query("SELECT (timestamp) AS k, count(*) AS n FROM source GROUP BY (timestamp)", "AUM"),
+    Query(
+        "SELECT coalesce(timestamp, timestamp) AS k, count(*) AS n FROM source GROUP BY coalesce(timestamp, timestamp)",
+        "UM",
+    ),
+    Query(
+        "SELECT CAST(timestamp AS DATE) AS k, count(*) AS n FROM source GROUP BY CAST(timestamp AS DATE)",
+        "UM",
+    ),
+    Query(
+        "SELECT window(timestamp, '1 hour') AS k, count(*) AS n FROM source GROUP BY window(timestamp, '1 hour')",
+        "AUM",
+    ),
+    Query(
+        "SELECT timestamp + INTERVAL 1 HOUR AS k, count(*) AS n FROM source GROUP BY timestamp + INTERVAL 1 HOUR",
+        "UM",
+    ),
+    Query("SELECT 1 AS k, count(*) AS n FROM source GROUP BY 1", "UM"),
+    Query("SELECT date_trunc('hour', timestamp) AS k, count(*) FROM source GROUP BY k", "UM"),
+    Query("SELECT timestamp AS k, count(*) FROM source GROUP BY k", "AUM"),
+    Query("SELECT timestamp AS k, count(*) FROM source GROUP BY 1", "AUM"),
+    Query("SELECT key AS k, count(*) FROM source GROUP BY 1", "UM"),
+    Query("SELECT key, count(*) FROM (SELECT key, value FROM source) GROUP BY key", "UM"),
+    Query("SELECT t, count(*) FROM (SELECT timestamp AS t FROM source) GROUP BY t", "AUM"),
+    Query(
+        "SELECT t, count(*) FROM (SELECT date_trunc('hour', timestamp) AS t FROM source) GROUP BY t",
+        "UM",
+    ),
+    Query("SELECT window.end, count(*) FROM source GROUP BY window(timestamp, '1 hour')", "AUM"),
+    Query(
+        "SELECT window_time(window), count(*) FROM (SELECT window, count(*) AS n FROM source GROUP BY window(timestamp, '1 hour')) GROUP BY window_time(window)",
+        "A",
+    ),
+    Query(
+        "SELECT key, count(*) FROM source GROUP BY ROLLUP(timestamp)",
+        "",
+        refused_by_spark_only="AUM",
+    ),
+    Query("SELECT timestamp, count(*) FROM source GROUP BY ROLLUP(timestamp)", "AUM"),
+    Query("SELECT DISTINCT date_trunc('hour', timestamp) FROM source", "UM"),
+    Query("SELECT DISTINCT CAST(timestamp AS STRING), timestamp FROM source", "AUM"),
+    Query("SELECT DISTINCT * FROM source", "AUM"),
+    Query("SELECT DISTINCT key, value FROM (SELECT key, value FROM source)", "UM"),
+    Query(
+        "SELECT a.key, count(*) FROM source a JOIN range(3) b ON a.offset = b.id GROUP BY a.key",
+        "UM",
+    ),
+    Query(
+        "SELECT a.timestamp, count(*) FROM source a JOIN range(3) b ON a.offset = b.id GROUP BY a.timestamp",
+        "AUM",
+    ),
+    Query(
+        "SELECT w.start, count(*) FROM (SELECT window(timestamp, '1 hour') AS w FROM source) GROUP BY w.start",
+        "UM",
+    ),
+    Query("SELECT timestamp, count(*) FROM source GROUP BY ALL", "AUM"),
+    Query("SELECT window, count(*) FROM source GROUP BY window(timestamp, '1 hour'), key", "AUM"),
+    Query("SELECT max(timestamp) AS t, key FROM source GROUP BY key", "UM"),
+    Query("SELECT key, count(*) FROM source WHERE timestamp > '2020-01-01' GROUP BY key", "UM"),
+)

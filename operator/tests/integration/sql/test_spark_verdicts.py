@@ -19,7 +19,7 @@ from penstock.sql.refusals import judge_sql
 from penstock.sql.spark_functions import operation_of
 from testkit.driver.spark_verdicts import COMPOSITIONS, ROWS, key_of
 from testkit.paths import CHECKOUT
-from testkit.streams.queries import EXECUTIONS, WITH_WATERMARK
+from testkit.streams.queries import EXECUTIONS
 from testkit.streams.streams import (
     ASYNC,
     CONTINUOUS,
@@ -59,9 +59,9 @@ def _environment() -> dict[str, str]:
 def test_the_table_holds_the_verdicts_of_spark(spark: dict[str, Any]) -> None:
     """For each query and each execution: accepted or refused."""
     wrong = []
-    for query, watermark in ROWS:
+    for query, watermark, letters in ROWS:
         key = key_of(query, watermark)
-        for letter in WITH_WATERMARK if watermark else EXECUTIONS:
+        for letter in letters:
             refusal = spark["refusals"][key][letter]
             accepted = letter in query.accepted_by or letter in query.refused_by_penstock_only
             if (refusal is None) != accepted:

@@ -27,7 +27,7 @@ jars=$(printf '%s:' /opt/venv/lib/python3.11/site-packages/pyspark/jars/*.jar)
 # spark.master: only on Kubernetes does Spark read the secret of its RPC from a file, and an executor
 # asks its driver for the configuration, spark.master included, over this RPC.
 exec java @/opt/spark/java-options -XX:SharedArchiveFile=/opt/spark/classes.jsa "$@" \
-  -Dspark.master=k8s "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
+  -Dspark.master=k8s:// "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
   -cp "${SPARK_CLASSPATH:+$SPARK_CLASSPATH:}${jars%:}" \
   org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
   --driver-url "$SPARK_DRIVER_URL" \

@@ -126,7 +126,7 @@ class Kubelet:
             *(f"--add-opens=java.base/java.{each}=ALL-UNNAMED" for each in _OPENED),
             "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
             *options,
-            "-Dspark.master=k8s",
+            "-Dspark.master=k8s://",
             "-cp", f"{Path(pyspark.__file__).parent}/jars/*:{self._class_path}",
             "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend",
             "--driver-url", given["SPARK_DRIVER_URL"],

@@ -1,0 +1,64 @@
+"""Who may connect to a stream's pods, and what its driver may do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from penstock.contract import naming
+from penstock.controller.children import rbac
+from penstock.controller.children.network_policy import network_policy
+from testkit.controller import samples
+from testkit.controller.fake_cluster import FakeCluster
+
+MONITORING = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+
+
+def peers_by_port(**settings: Any) -> dict[int, Any]:
+    """Who may connect to each port; None is everyone."""
+    desired = samples.desired()
+    policy = network_policy(replace(desired, settings=replace(desired.settings, **settings)))
+    assert policy is not None
+    spec = policy["spec"]
+    assert spec["podSelector"] == {"matchLabels": {naming.LABEL_STREAM: samples.NAME}}
+    assert spec["policyTypes"] == ["Ingress"]
+    return {port["port"]: rule.get("from") for rule in spec["ingress"] for port in rule["ports"]}
+
+
+def test_only_pods_of_the_stream_reach_the_ports_of_spark() -> None:
+    own = [{"podSelector": {"matchLabels": {naming.LABEL_STREAM: samples.NAME}}}]
+    assert peers_by_port() == {
+        naming.DRIVER_PORT: own,
+        naming.BLOCK_MANAGER_PORT: own,
+        naming.PROBES_PORT: None,
+        naming.METRICS_PORT: None,
+    }
+
+
+def test_metrics_are_for_whom_the_administrator_names() -> None:
+    found = peers_by_port(metrics_from=(MONITORING,))
+    assert found[naming.METRICS_PORT] == [MONITORING]
+    assert found[naming.PROBES_PORT] is None
+
+
+def test_another_setting_changes_the_policy_and_restarts_no_driver() -> None:
+    cluster = FakeCluster()
+    cluster.apply()
+    cluster.settle()
+    for changes in ({"metrics_from": (MONITORING,)}, {"network_policies": False}):
+        cluster.settings = replace(cluster.settings, **changes)
+        cluster.restart_operator()
+        assert [each for each in cluster.reconcile() if "NetworkPolicy" in each]
+        cluster.settle()
+    assert "NetworkPolicy flags-driver" not in cluster.children()
+    assert len(cluster.drivers_started) == 1
+
+
+def test_a_driver_may_change_its_own_pod_only_and_read_no_secret() -> None:
+    rules = rbac.role(samples.desired())["rules"]
+    (patching,) = [each for each in rules if "patch" in each["verbs"]]
+    assert patching["resourceNames"] == [naming.driver_pod_name(samples.NAME)]
+    (on_secrets,) = [each for each in rules if "secrets" in each["resources"]]
+    assert on_secrets["verbs"] == ["create"]
+    assert {resource for each in rules for resource in each["resources"]} == {"pods", "secrets"}
+    assert not any("*" in each["verbs"] or "update" in each["verbs"] for each in rules)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from penstock.api.v1alpha1.stream import ContinuousStream
@@ -25,12 +25,24 @@ class Topics:
         self._producer_options = {"bootstrap.servers": bootstrap, "acks": "all"}
         self._producer = Producer(self._producer_options)
 
-    def make(self, partitions: int = 2, name: str | None = None) -> str:
+    def make(
+        self,
+        partitions: int = 2,
+        name: str | None = None,
+        replicas: int = 1,
+        config: dict[str, str] | None = None,
+    ) -> str:
         """Creates a topic and returns its name."""
         name = name or f"t-{uuid.uuid4().hex[:8]}"
-        for future in self._admin.create_topics([NewTopic(name, partitions, 1)]).values():
+        topic = NewTopic(name, partitions, replicas, config=config or {})
+        for future in self._admin.create_topics([topic]).values():
             future.result(30)
         return name
+
+    def leaders(self, topic: str) -> set[int]:
+        """The brokers that lead the topic's partitions."""
+        partitions = self._admin.list_topics(topic, timeout=30).topics[topic].partitions
+        return {int(partition.leader) for partition in partitions.values()}
 
     def grow(self, topic: str, partitions: int) -> None:
         """Adds partitions to a topic, up to this count."""
@@ -82,20 +94,27 @@ class Topics:
         return commits.replays_of_committed(source, places, self.copies(sink))
 
     def _messages(self, topic: str) -> list[Message]:
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "test"})
+        """Up to the end that the topic has now; offsets may be missing."""
+        options = {"group.id": "test", "enable.partition.eof": True}
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, **options})
         try:
             partitions = consumer.list_topics(topic, 30).topics[topic].partitions
             bounds = {
                 p: consumer.get_watermark_offsets(TopicPartition(topic, p), 30) for p in partitions
             }
             consumer.assign([TopicPartition(topic, p, bounds[p][0]) for p in partitions])
-            there = sum(end - begin for begin, end in bounds.values())
+            left = {p for p, (begin, end) in bounds.items() if begin < end}
             found: list[Message] = []
-            while len(found) < there:
+            while left:
                 message = consumer.poll(30)
                 assert message is not None
-                if message.offset() < bounds[message.partition()][1]:
+                partition, offset, error = message.partition(), message.offset(), message.error()
+                assert error is None or error.code() == KafkaError._PARTITION_EOF, error
+                end = bounds[partition][1]
+                if error is None and offset < end:
                     found.append(message)
+                if error is not None or offset >= end - 1:
+                    left.discard(partition)
             return found
         finally:
             consumer.close()

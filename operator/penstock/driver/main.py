@@ -6,6 +6,7 @@ import argparse
 import os
 import signal
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
@@ -142,7 +143,8 @@ def run(
     except DriverMustExit as end:
         return _exit_with(environment, end.failure, jvm)
     except Exception as error:
-        log_event("the driver failed", level=40, error=repr(error))
+        # The exception's text may contain a trace of the JVM, and with it a record.
+        log_event("the driver failed", level=40, at=traceback.format_tb(error.__traceback__))
         return _exit_with(environment, classify_exception(error), jvm)
     finally:
         lock.release(lock_descriptor)

@@ -16,6 +16,7 @@ from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import source_monitor as watch
 from penstock.driver.supervision.restart_policy import RestartPolicy
+from penstock.driver.supervision.runtime import QueryRuntime
 from testkit.driver.driver_process import traffic
 from testkit.driver.in_process_driver import InProcessDriver, running
 from testkit.fixtures import RecordFigure
@@ -137,6 +138,64 @@ def test_a_topic_recreated_while_the_query_runs(
         assert failure is not None
         assert failure.reason == "DataLoss"
         assert "created again" in failure.message
+
+
+@pytest.mark.parametrize("trigger", MODES)
+def test_a_topic_recreated_while_the_query_waits_for_cores(
+    trigger: dict[str, Any],
+    topics: Topics,
+    jvm: Jvm,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The query was planned with offsets of the old topic, and the new one is longer."""
+    source, sink = topics.make(2), topics.make()
+    topics.send(source, range(100))
+    read_hundred(topics, number_flow(topics, source, sink, trigger), jvm, tmp_path, sink)
+    accepting = number_flow(topics, source, sink, trigger, of_source={"failOnDataLoss": False})
+    with monkeypatch.context() as without_cores:
+        without_cores.setattr(QueryRuntime, "_registered", lambda _: (0, 0))
+        with running(accepting, jvm, tmp_path) as driver:
+            driver.wait("planned", lambda _: driver.runtime._frame is not None)
+            topics.delete(source)
+            topics.make(2, source)
+            topics.send(source, range(100, 400))
+            monitor = driver.runtime._source
+            assert isinstance(monitor, watch.KafkaSourceMonitor)
+            monitor._refresh()  # instead of the next poll, which may come between the two
+            driver.wait_failure("DataLoss")
+            without_cores.undo()
+            topics.wait_received(sink, range(400))
+
+
+@pytest.mark.usefixtures("fast_polling")
+@pytest.mark.parametrize("accepts", [True, False], ids=["accepted", "refused"])
+def test_records_lost_while_the_query_runs(
+    accepts: bool, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Retention overtakes a query that lags."""
+    source, sink = topics.make(1), topics.make()
+    slow = {"maxOffsetsPerTrigger": "5"}
+    it = number_flow(
+        topics, source, sink, MICRO_BATCH,
+        of_source={"failOnDataLoss": not accepts, "options": slow},
+    )  # fmt: skip
+    with running(it, jvm, tmp_path, FAST_RECHECK) as driver:
+        topics.send(source, range(1000))
+        driver.wait("a commit", lambda report: report.committed)
+        topics.delete_before(source, {0: 990})
+        if not accepts:
+            failure = wait_refused(driver, "DataLoss").last_failure
+            assert failure is not None
+            assert "records were deleted before they were read" in failure.message
+            return
+        topics.wait_received(sink, range(990, 1000))
+        report = driver.wait_failure("DataLoss")
+        assert report.last_failure is not None
+        assert "records were gone from Kafka" in report.last_failure.message
+        assert not report.last_failure.permanent
+        assert report.query_restarts == 0
+        driver.wait_ready()
 
 
 @pytest.mark.usefixtures("fast_polling")

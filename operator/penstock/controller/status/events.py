@@ -16,7 +16,9 @@ from penstock.controller.observed.stream import ObservedStream
 # The API accepts 1024 bytes.
 _MAX_NOTE_CHARACTERS = 1000
 # The parts of a status whose changes cause events.
-_BEFORE = {"conditions", "restarts", "last_repair"}
+_BEFORE = {"conditions", "restarts", "last_repair", "last_failure"}
+# The driver's reason for records that Kafka deleted before they were read (data_loss.py).
+_DATA_LOSS = "DataLoss"
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ def stream_events(before: StreamStatus, after: StreamStatus) -> tuple[StreamEven
         found.append(_from_condition("Normal", after, "Ready"))
     if _is_new(before, after, "Warning"):
         found.append(_from_condition("Warning", after, "Warning"))
-    return (*found, *_repaired(before, after))
+    return (*found, *_repaired(before, after), *_lost(before, after))
 
 
 def checkpoint_found(claim: str) -> StreamEvent:
@@ -99,6 +101,16 @@ def _repaired(before: StreamStatus, after: StreamStatus) -> list[StreamEvent]:
         return []
     kind: Literal["Normal", "Warning"] = "Warning" if repair.cause is Cause.DAMAGE else "Normal"
     return [StreamEvent(kind, "CheckpointRepaired", f"{repair.cause}: {repair.message}")]
+
+
+def _lost(before: StreamStatus, after: StreamStatus) -> list[StreamEvent]:
+    """Records that the spec lets the stream do without: it goes on, so no condition says it."""
+    failure = after.last_failure
+    if failure is None or failure == before.last_failure:
+        return []
+    if failure.reason != _DATA_LOSS or failure.permanent:
+        return []
+    return [StreamEvent("Warning", "RecordsLost", failure.message)]
 
 
 def _count(status: StreamStatus, level: str) -> int:

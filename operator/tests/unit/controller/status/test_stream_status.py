@@ -15,6 +15,7 @@ from penstock.api.v1alpha1.status import (
     Cause,
     CommittedOffset,
     Cores,
+    LastFailure,
     LastRepair,
     StreamState,
     StreamStatus,
@@ -289,6 +290,23 @@ def test_a_repaired_checkpoint_gets_an_event_unless_a_crash_was_the_cause(
     later = plan_status(stored(after), RUNNING, pod(), LATER)
     assert later.status.last_repair == repair
     assert not stream_events(after.status, later.status)
+
+
+@pytest.mark.parametrize(
+    ("reason", "permanent", "events"),
+    [
+        ("DataLoss", False, ["RecordsLost"]),
+        ("DataLoss", True, []),  # a condition says it
+        ("BrokerUnreachable", False, []),
+    ],
+)
+def test_accepted_losses_get_an_event_each(reason: str, permanent: bool, events: list[str]) -> None:
+    failure = LastFailure(reason=reason, message="4 records", permanent=permanent, time=samples.T0)
+    before = plan_status(NEW, RUNNING, pod(), samples.T0)
+    after = plan_status(stored(before), RUNNING, pod(last_failure=failure), LATER)
+    assert [each.reason for each in stream_events(before.status, after.status)] == events
+    again = plan_status(stored(after), RUNNING, pod(last_failure=failure), LATER)
+    assert not stream_events(after.status, again.status)
 
 
 def test_the_same_event_has_the_same_name() -> None:

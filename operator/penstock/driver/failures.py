@@ -135,7 +135,7 @@ def _in_python(message: str) -> str:
     The line after the frames begins with the class; what follows it may quote a record.
     """
     lines = iter(message.splitlines())
-    if not any(line.startswith("Traceback (most recent call last):") for line in lines):
+    if not any(line.endswith("Traceback (most recent call last):") for line in lines):
         return ""
     place = None
     for line in lines:

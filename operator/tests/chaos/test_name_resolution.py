@@ -17,7 +17,7 @@ from testkit.driver.in_process_driver import running
 from testkit.fixtures import RecordFigure
 from testkit.kafka.topics import Topics
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_to_kafka, stream
-from testkit.wait import wait_for
+from testkit.wait import repeat_in_background, wait_for
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -59,9 +59,10 @@ def test_a_stream_goes_on_when_the_name_server_is_back(
         wait_for("an unknown name", lambda: why_unknown(jvm, BROKER) is not None)
         session = driver.runtime.session
         assert session is not None
-        session.sparkContext.cancelAllJobs()
-        topics.send(source, range(100, 200))
-        driver.wait_failure("BrokerUnreachable")
+        context = session.sparkContext
+        with repeat_in_background(context.cancelAllJobs, 0.02):  # a batch runs only now and then
+            topics.send(source, range(100, 200))
+            driver.wait_failure("BrokerUnreachable")
         jvm_hosts.set(BROKER)
         back = time.monotonic()
         received = topics.wait_received(sink, range(200))

@@ -83,7 +83,8 @@ class Sampler:
             measure()
         except Exception as error:  # a failed measurement must not stop the query
             self._close()
-            if what not in self._failing and self._jvm.exit_code is None:
+            ending = self._stopped.is_set() or self._jvm.exit_code is not None
+            if what not in self._failing and not ending:
                 cause = classify_exception(error).message
                 log_event(f"{what} could not be measured", logging.WARNING, cause=cause)
             self._failing.add(what)

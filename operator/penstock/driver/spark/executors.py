@@ -54,16 +54,17 @@ def without_stop_warnings(spark_context: Any, stops_session: bool = False) -> It
     Waits until the tasks have ended, unless the block stops the session and waits itself.
     """
     log4j = spark_context._jvm.org.apache.logging.log4j
-    configurator, level = log4j.core.config.Configurator, log4j.Level
-    for name in _LOGGERS_OF_ENDING_TASKS:
-        configurator.setLevel(name, level.OFF)
+    configurator = log4j.core.config.Configurator
+    levels = {n: log4j.LogManager.getLogger(n).getLevel() for n in _LOGGERS_OF_ENDING_TASKS}
+    for name in levels:
+        configurator.setLevel(name, log4j.Level.OFF)
     try:
         yield
         if not stops_session:
             wait_until_idle(spark_context)
     finally:
-        for name in _LOGGERS_OF_ENDING_TASKS:
-            configurator.setLevel(name, level.WARN)
+        for name, level in levels.items():
+            configurator.setLevel(name, level)
 
 
 def wait_until_idle(spark_context: Any, timeout: float = 8.0) -> None:

@@ -133,11 +133,21 @@ def test_a_failed_query_restarts_in_its_session(topics: Topics, jvm: Jvm, tmp_pa
         assert QueryState.RESTARTING in states
 
 
+@pytest.mark.parametrize(
+    ("to_int", "reason"),
+    [
+        ("CAST(CAST(value AS STRING) AS INT)", "CastInvalidInput"),
+        ("reflect('java.lang.Integer', 'parseInt', CAST(value AS STRING))", "NumberFormat"),
+    ],
+    ids=["spark", "java"],
+)
 def test_a_record_that_cannot_be_processed_is_not_shown(
-    topics: Topics, jvm: Jvm, tmp_path: Path
+    to_int: str, reason: str, topics: Topics, jvm: Jvm, jvm_log: Path, tmp_path: Path
 ) -> None:
+    """Neither in the status nor in the JVM's log."""
     source, sink = topics.make(), topics.make()
-    sql = "SELECT key, CAST(CAST(CAST(value AS STRING) AS INT) AS STRING) AS value FROM source"
+    sql = f"SELECT key, CAST({to_int} AS STRING) AS value FROM source"
+    logged_before = jvm_log.stat().st_size
     flow = stream(
         kafka_source(topics.bootstrap, topics=[source]),
         kafka_sink(topics.bootstrap, topic=sink),
@@ -151,10 +161,13 @@ def test_a_record_that_cannot_be_processed_is_not_shown(
         topics.send(source, range(4_111_222_333, 4_111_222_334))  # no INT
         report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
         assert report.last_failure is not None
-        assert report.last_failure.reason == "CastInvalidInput"
+        assert report.last_failure.reason == reason
         assert "4111" not in report.model_dump_json()
         assert report.last_failure.permanent
         driver.wait("released", lambda report: not driver.runtime.has_session)
+    logged = jvm_log.read_bytes()[logged_before:].decode()
+    assert '"rootCause"' in logged
+    assert "4111" not in logged
 
 
 def test_more_partitions_bring_more_cores(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:

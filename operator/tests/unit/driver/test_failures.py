@@ -168,7 +168,7 @@ def test_the_operation_is_named() -> None:
     assert "\n" not in failure.message
 
 
-TRACEBACK = """Traceback (most recent call last):
+TRACEBACK = """[PYTHON_EXCEPTION] Thrown by the worker: Traceback (most recent call last):
   File "/opt/spark/worker.py", line 1, in main
     process()
   File "/code/flags.py", line 12, in score

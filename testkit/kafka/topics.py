@@ -123,14 +123,14 @@ class Topics:
         """Waits until all these numbers are in the topic; returns what it then holds."""
         wanted = set(numbers)
 
-        def missing() -> set[int]:
+        def all_received() -> list[Counter[int]]:
             try:
-                return wanted - set(self.received(topic))
-            except KafkaException:  # a broker that has just started
-                return wanted
+                received = self.received(topic)
+            except KafkaException:  # a broker that has just started, or a leader that moves
+                return []
+            return [received] if wanted <= set(received) else []
 
-        wait_for(f"{len(wanted)} numbers in {topic}", lambda: not missing())
-        return self.received(topic)
+        return wait_for(f"{len(wanted)} numbers in {topic}", all_received)[0]
 
 
 def number_flow(

@@ -115,9 +115,11 @@ class ToxicProxy:
         connection = _Connection(writer, broker, self._swallows)
         self._connections.add(connection)
         try:
-            await asyncio.gather(
-                self._pass(connection, reader, broker), self._pass(connection, answers, writer)
-            )
+            with contextlib.suppress(asyncio.CancelledError):  # the end of the proxy
+                await asyncio.gather(
+                    self._pass(connection, reader, broker),
+                    self._pass(connection, answers, writer),
+                )
         finally:
             self._connections.discard(connection)
             writer.close()

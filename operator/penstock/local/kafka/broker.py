@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import socket
 import subprocess
 import time
@@ -20,6 +21,8 @@ _LOGGING = (
     "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
 )
 _STARTED = "Kafka Server started"
+# Linux gives clients those from 32768 (net.ipv4.ip_local_port_range), macOS those from 49152.
+_PORTS = range(20_000, 32_000)
 
 
 class BrokerError(RuntimeError):
@@ -132,9 +135,16 @@ class Broker:
 
 
 def free_ports(count: int) -> list[int]:
-    """Free loopback ports. All are bound at the same time, so they differ."""
+    """Free loopback ports. All are bound at the same time, so they differ.
+
+    They are below the ports that the kernel gives to clients. A client that keeps connecting to
+    one of those while its broker is away may get it as its own port, and connect to itself.
+    """
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for item in sockets:
-            item.bind(("127.0.0.1", 0))
+        sockets: list[socket.socket] = []
+        while len(sockets) < count:
+            item = stack.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                item.bind(("127.0.0.1", random.choice(_PORTS)))  # noqa: S311
+                sockets.append(item)
         return [item.getsockname()[1] for item in sockets]

@@ -77,15 +77,15 @@ def flow(
 
 @contextmanager
 def logged_in_full(jvm: Jvm, jvm_log: Path) -> Iterator[list[str]]:
-    """The JVM logs at INFO during the block; then the list holds what it logged."""
+    """Kafka's clients log at INFO during the block; then the list holds what the JVM logged."""
     log4j = jvm.gateway.jvm.org.apache.logging.log4j
     configurator, before = log4j.core.config.Configurator, jvm_log.stat().st_size
     logged: list[str] = []
-    configurator.setRootLevel(log4j.Level.INFO)
+    configurator.setLevel("org.apache.kafka", log4j.Level.INFO)
     try:
         yield logged
     finally:
-        configurator.setRootLevel(log4j.Level.WARN)
+        configurator.setLevel("org.apache.kafka", log4j.Level.WARN)
         logged.append(jvm_log.read_bytes()[before:].decode())
 
 

@@ -71,7 +71,12 @@ WIDE: tuple[dict[str, Any], ...] = (
         "trigger": {"continuous": {"checkpointInterval": "10 seconds"}},
         "outputMode": "append",
         "checkpoint": {
-            "volume": {"size": "2Gi", "storageClassName": "fast", "reclaimPolicy": "Delete"}
+            "volume": {
+                "size": "2Gi",
+                "storageClassName": "fast",
+                "reclaimPolicy": "Delete",
+                "adopt": True,
+            }
         },
         "driver": POD,
         "executor": {**POD, "cores": 2, "minInstances": 1, "maxInstances": 8},

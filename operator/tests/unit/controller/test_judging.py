@@ -1,0 +1,49 @@
+"""No tenant's text can stop the operator for another tenant."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from penstock.api.v1alpha1 import StreamSpec
+from penstock.controller import objects
+from penstock.controller.metrics import Metrics
+from penstock.controller.objects import Key
+from penstock.controller.reconciler import Reconciler
+from penstock.validation import problems
+from penstock.validation.texts.judge import judge_texts
+from penstock.validation.texts.verdict import TextVerdict
+from testkit.controller import samples
+from testkit.controller.fake_kubernetes_api import Clock, FakeKubernetesApi
+
+
+async def test_a_stream_is_reconciled_while_another_tenants_text_is_judged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The judge blocks until the other stream has its children: in the event loop, for ever."""
+    started, done = threading.Event(), threading.Event()
+
+    def judge(spec: StreamSpec) -> TextVerdict:
+        if "bomb" in str(spec.transform.sql):
+            started.set()
+            assert done.wait(30), "the event loop waits for the judge"
+        return judge_texts(spec)
+
+    monkeypatch.setattr(problems, "judge_texts", judge)
+    clock = Clock()
+    api = FakeKubernetesApi(clock)
+    api.put(samples.stream())
+    bomb = samples.stream(transform={"sql": "SELECT 'bomb' AS value FROM source"})
+    bomb["metadata"]["namespace"] = "theirs"
+    api.put(bomb)
+    reconciler = Reconciler(api, Metrics(), samples.SETTINGS, clock)
+    theirs = asyncio.create_task(reconciler.reconcile(Key("theirs", samples.NAME)))
+    await asyncio.to_thread(started.wait, 30)
+    await reconciler.reconcile(Key("default", samples.NAME))
+    assert api.has(objects.STATEFUL_SET, f"{samples.NAME}-driver")
+    assert not theirs.done()
+    done.set()
+    await theirs
+    assert api.has(objects.STATEFUL_SET, f"{samples.NAME}-driver", "theirs")

@@ -1,0 +1,54 @@
+"""What Kubernetes refuses a stream is said in the stream's status, in Kubernetes' words."""
+
+from __future__ import annotations
+
+import pytest
+
+from e2e.cluster_stream import KIND, Stream, small_stream
+from testkit.kubernetes.kubectl import Kube, Object
+from testkit.streams.streams import RATE_TO_CONSOLE
+
+pytestmark = pytest.mark.timeout(300)
+
+QUOTA: Object = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "no-more-pods"},
+    "spec": {"hard": {"pods": "0"}},
+}
+IMAGE = "localhost/penstock/nowhere:1"
+
+
+def test_the_status_names_an_unbound_claim_a_missing_image_and_a_quota(kube: Kube) -> None:
+    """None of the three streams starts a JVM, so they wait side by side."""
+    # Each with the edit, and the words of Kubernetes.
+    refused: dict[str, tuple[Object, str]] = {
+        "unbound": (
+            {"checkpoint": {"volume": {"storageClassName": "no-such-class"}}},
+            "unbound immediate PersistentVolumeClaims",
+        ),
+        "unpulled": ({"image": IMAGE}, IMAGE),
+        "beyond-quota": ({}, "exceeded quota: no-more-pods"),
+    }
+    for name, (edit, _) in refused.items():
+        if name == "beyond-quota":
+            wait_for_pods(kube, "unbound", "unpulled")
+            kube.apply(QUOTA)
+        kube.apply(small_stream(name, {**RATE_TO_CONSOLE, **edit}))
+    for name, (_, words) in refused.items():
+        stream = Stream(kube, name)
+        stream.wait_for(f"{words} in the status", lambda: words in said(stream), 90)  # noqa: B023
+        assert not stream.is_ready()
+        kube.delete(KIND, name, "--wait=false")
+
+
+def said(stream: Stream) -> str:
+    """The message of the condition Ready."""
+    return str(stream.condition("Ready").get("message"))
+
+
+def wait_for_pods(kube: Kube, *names: str) -> None:
+    """Waits until the drivers of these streams have their pods."""
+    for name in names:
+        stream = Stream(kube, name)
+        stream.wait_for("the driver's pod", lambda: kube.get("pod", stream.driver_pod), 60)  # noqa: B023

@@ -14,14 +14,15 @@ from testkit.cluster.traffic import Receiver
 from testkit.kubernetes.kubectl import Kube
 from testkit.wait import wait_for
 
-# A transient failure in plain SQL: a poisoned record fails for its first three seconds. (rand() is
-# no alternative: the continuous engine gives it a new seed in each epoch.)
+# A transient failure in plain SQL: a poisoned record fails for its first eight seconds. A loaded
+# machine needs some of them to read it. (rand() is no alternative: the continuous engine gives it a
+# new seed in each epoch.)
 POISON = "poison"
 SQL_THAT_POISON_FAILS = f"""
 SELECT key,
        CASE WHEN CAST(key AS STRING) = '{POISON}'
              AND CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)
-                 - unix_millis(timestamp) < 3000
+                 - unix_millis(timestamp) < 8000
             THEN raise_error('injected failure') ELSE value END AS value
 FROM source
 """

@@ -81,10 +81,14 @@ class Kubelet:
         with self._lock:
             name, pod = f"{self.made[-1]['metadata']['name']}0", self.made[-1]
             other = {"data": {"secret": base64.b64encode(b"guessed").decode()}}
-            self.secrets |= dict.fromkeys(_mounted_secrets(pod).values(), other)
+            mounted, real = _mounted_secrets(pod).values(), self.secrets
+            self.secrets = real | dict.fromkeys(mounted, other)
             self.pods[name] = {**pod, "metadata": {**pod["metadata"], "uid": "intruder"}}
             self._run(name)
-        return self._processes[name].wait(60)
+            self.secrets = real
+        code = self._processes[name].wait(60)
+        self._delete(name)
+        return code
 
     def close(self) -> None:
         for name in list(self.pods):

@@ -125,7 +125,8 @@ def test_records_flow_and_no_secret_is_shown(
     key = (secured.secrets / CLIENT / "tls.key").read_text().splitlines()[3]
     # Kafka's clients log their options at this level.
     assert "AdminClientConfig values" in log[0]
-    assert "ProducerConfig values" in log[0]
+    if trigger == CONTINUOUS:  # Spark keeps the producer, and uses it again for micro-batch
+        assert "ProducerConfig values" in log[0]
     for text in (logged.out, logged.err, *log, metrics, secret_flow.to_yaml(), *said, *kept):
         for secret in (PASSWORD, CLAIM, key):
             assert secret not in text

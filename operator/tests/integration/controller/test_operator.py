@@ -211,10 +211,13 @@ async def test_an_object_of_any_depth_stops_no_other(space: Namespace) -> None:
     async with space.operator():
         await space.kubectl("create", "--validate=false", "-f", "-", stdin=text)
         await start_stream(space)
-        stream = await space.kubectl(
-            "get", "cstream", "deep", "-ojsonpath={.status.conditions[?(@.type=='Stalled')]}"
-        )
-        assert "podTemplate cannot have more than 32 levels" in stream
+
+        async def refused() -> bool:
+            stalled = "-ojsonpath={.status.conditions[?(@.type=='Stalled')]}"
+            said = await space.kubectl("get", "cstream", "deep", stalled)
+            return "podTemplate cannot have more than 32 levels" in said
+
+        await wait_for_async("the deep object is refused", refused)
 
 
 @pytest.mark.parametrize(

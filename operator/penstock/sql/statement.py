@@ -64,6 +64,8 @@ def tokenize(text: SqlText, max_tokens: int = MAX_TOKENS) -> list[Token]:
     try:
         tokens = list(Spark().tokenize(text.text))
     except SqlglotError as error:
+        if isinstance(error.__cause__, MemoryError):  # sqlglot wraps whatever its tokenizer raises
+            raise error.__cause__ from error
         raise UnreadableText(_first_line(error)) from error
     if len(tokens) > max_tokens:
         raise TextTooLarge(

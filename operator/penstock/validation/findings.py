@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.sql.refusals import NOT_JUDGED
 from penstock.validation import metadata_rules
 from penstock.validation.loading import Defect, Document, Loaded
 from penstock.validation.pod_security import PodSecurity
@@ -115,9 +116,13 @@ def _problems(
         yield from (each for each in describe_error(error) if each.path not in said)
         return
     found = judge(stream.spec, local=local, allowed=allowed)
-    yield from found
-    if analyzer is not None and all(each.severity != "error" for each in found):
-        yield from analyzer(stream.spec)
+    if analyzer is None or any(each.severity == "error" for each in found):
+        yield from found
+        return
+    of_spark = list(analyzer(stream.spec))
+    if all(each.reason != NOT_JUDGED for each in of_spark):  # Spark has judged it now
+        found = [each for each in found if each.reason != NOT_JUDGED]
+    yield from [*found, *of_spark]
 
 
 def _of_file(file: str, defect: Defect, severity: Severity) -> Finding:

@@ -103,7 +103,7 @@ def _call(name: str) -> exp.Expr | None:
             (node,) = sqlglot.parse_one(
                 f"SELECT {name}({arguments}) FROM source", read="spark"
             ).expressions
-        except SqlglotError:
+        except (SqlglotError, ValueError, LookupError):  # sqlglot raises more than its own errors
             continue
         return node if isinstance(node, exp.Expr) else None
     return None

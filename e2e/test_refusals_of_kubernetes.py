@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from e2e.cluster_stream import KIND, Stream, small_stream
@@ -37,18 +39,23 @@ def test_the_status_names_an_unbound_claim_a_missing_image_and_a_quota(kube: Kub
         kube.apply(small_stream(name, {**RATE_TO_CONSOLE, **edit}))
     for name, (_, words) in refused.items():
         stream = Stream(kube, name)
-        stream.wait_for(f"{words} in the status", lambda: words in said(stream), 90)  # noqa: B023
+        wait_until_said(stream, words)
         assert not stream.is_ready()
         kube.delete(KIND, name, "--wait=false")
 
 
-def said(stream: Stream) -> str:
-    """The message of the condition Ready."""
-    return str(stream.condition("Ready").get("message"))
+def wait_until_said(stream: Stream, words: str) -> None:
+    """Waits until the message of the condition Ready has these words."""
+
+    def said() -> bool:
+        return words in str(stream.condition("Ready").get("message"))
+
+    stream.wait_for(f"{words} in the status", said, 90)
 
 
 def wait_for_pods(kube: Kube, *names: str) -> None:
     """Waits until the drivers of these streams have their pods."""
     for name in names:
         stream = Stream(kube, name)
-        stream.wait_for("the driver's pod", lambda: kube.get("pod", stream.driver_pod), 60)  # noqa: B023
+        look = functools.partial(kube.get, "pod", stream.driver_pod)
+        stream.wait_for("the driver's pod", look, 60)

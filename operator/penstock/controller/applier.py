@@ -6,14 +6,11 @@ the API server spells differently is applied once more, which changes nothing.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
 
 from penstock.contract import naming
 from penstock.controller import objects
@@ -204,12 +201,6 @@ class Applier:
         return _Failure(action, since, cause, now + delay, count)
 
 
-def content_hash(value: Any) -> str:
-    """A hash of a value as JSON."""
-    content = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(content.encode()).hexdigest()
-
-
 def _content(manifest: Manifest) -> str:
     """A hash of what a client can write of an object: without status and bookkeeping."""
     meta = {
@@ -217,7 +208,7 @@ def _content(manifest: Manifest) -> str:
         for name in ("labels", "annotations", "ownerReferences")
     }
     rest = {name: manifest[name] for name in manifest if name not in ("metadata", "status")}
-    return content_hash([meta, rest])
+    return objects.content_hash([meta, rest])
 
 
 def _other_managers(manifest: Manifest) -> list[str]:

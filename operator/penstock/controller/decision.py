@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -79,7 +80,8 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
         return _unapplied(stream, children, cause, now, retained)
     if previous:
         return _unapplied(stream, children, not_applied.previous_objects(previous), now)
-    foreign = _foreign_objects(desired, children)
+    wanted = _desired_objects(desired, children)
+    foreign = _foreign_objects(desired, wanted, children)
     if foreign:
         cause = not_applied.foreign_objects(stream.name, foreign)
         if f"{objects.STATEFUL_SET.kind} {naming.driver_name(stream.name)}" in foreign:
@@ -88,7 +90,7 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     if children.claim is None and _had_checkpoint(stream, children):
         return _unapplied(stream, children, not_applied.missing_checkpoint(stream.name), now)
     assessment = _assess_driver(stream, desired.spec_hash, children, now)
-    to_apply = (*retained, *_to_apply(desired, children))
+    to_apply = (*retained, *(each for each in wanted if _is_due(each, children)))
     to_delete = _to_delete(desired, children, applied=not to_apply)
     decision = _decide(stream, children, assessment, now, apply=to_apply, delete=to_delete)
     if children.claim is not None and not stream.has_status:
@@ -201,7 +203,9 @@ def _had_checkpoint(stream: ObservedStream, children: ObservedChildren) -> bool:
     return stream.status.epoch is not None or children.stateful_set is not None
 
 
-def _foreign_objects(desired: DesiredStream, children: ObservedChildren) -> list[str]:
+def _foreign_objects(
+    desired: DesiredStream, wanted: Iterable[Manifest], children: ObservedChildren
+) -> list[str]:
     """The objects of the stream's names that do not belong to it.
 
     Its own have its UID as an owner, or at least its label: a retained claim has no owner.
@@ -209,7 +213,7 @@ def _foreign_objects(desired: DesiredStream, children: ObservedChildren) -> list
     adopt = desired.stream.spec.checkpoint.volume.adopt
     found = [
         each
-        for each in _desired_objects(desired, children)
+        for each in wanted
         if (there := children.find(each)) is not None
         and not objects.is_owned_by(there, desired.uid)
         and objects.labels_of(there).get(naming.LABEL_STREAM) != desired.name
@@ -229,11 +233,6 @@ def _retained_claim(stream: ObservedStream, children: ObservedChildren) -> tuple
     if not objects.is_owned_by(claim, stream.uid) or objects.is_terminating(claim):
         return ()
     return (with_applied_hash(checkpoint_claim.without_owner(claim)),)
-
-
-def _to_apply(desired: DesiredStream, children: ObservedChildren) -> tuple[Manifest, ...]:
-    """The objects that differ from what is desired, each after those that it refers to."""
-    return tuple(each for each in _desired_objects(desired, children) if _is_due(each, children))
 
 
 def _desired_objects(desired: DesiredStream, children: ObservedChildren) -> tuple[Manifest, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -127,3 +129,9 @@ def is_terminating(manifest: Mapping[str, Any]) -> bool:
 
 def _texts(value: Any) -> Mapping[str, str]:
     return {key: each for key, each in mapping(value).items() if isinstance(each, str)}
+
+
+def content_hash(value: Any) -> str:
+    """A hash of a value as JSON."""
+    content = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(content.encode()).hexdigest()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from penstock.controller import objects
-from penstock.controller.applier import Applier, content_hash
+from penstock.controller.applier import Applier
 from penstock.controller.children.settings import Settings
 from penstock.controller.contest import Contest
 from penstock.controller.decision import Decision, failed, held, reconcile
@@ -132,9 +132,9 @@ class Reconciler:
             left = await self._write_status(key, stream, decision)
             if written is None:
                 written = _Written("", Contest(self._now))
-            elif written.content != content_hash(raw.get("status")):
+            elif written.content != objects.content_hash(raw.get("status")):
                 written.contest.undone()
-            self._statuses[key] = replace(written, content=content_hash(left.get("status")))
+            self._statuses[key] = replace(written, content=objects.content_hash(left.get("status")))
         if decision.status is not None:
             self._metrics.show(key, decision.status)
         return decision.requeue_after

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from penstock.api import group_version, quantities
 from penstock.controller.fields import at, text
-from penstock.controller.objects import Manifest, annotations_of
+from penstock.controller.objects import Manifest, annotations_of, content_hash
 
 # The hash of the manifest that was applied last. An object contains a manifest that has lost a
 # field; only the hash shows that it differs.
@@ -21,8 +19,7 @@ _QUANTITIES = frozenset({"requests", "limits", "sizeLimit"})
 
 def with_applied_hash(manifest: Manifest) -> Manifest:
     """The manifest with its own hash as an annotation."""
-    content = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
-    digest = hashlib.sha256(content.encode()).hexdigest()[:16]
+    digest = content_hash(manifest)[:16]
     meta = manifest["metadata"]
     annotations = {**(meta.get("annotations") or {}), ANNOTATION_APPLIED: digest}
     return {**manifest, "metadata": {**meta, "annotations": annotations}}

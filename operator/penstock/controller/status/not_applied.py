@@ -48,20 +48,19 @@ def foreign_objects(name: str, names: Sequence[str]) -> NotApplied:
     """Objects that this stream needs exist, and Penstock did not create them for it."""
     claim = f"PersistentVolumeClaim {naming.checkpoint_claim_name(name)}"
     adopt = f", or set {_ADOPT}: true to use it" if claim in names else ""
-    return NotApplied(
-        "ForeignObject",
-        f"{', '.join(names)}: exists and does not belong to this stream, so Penstock does not "
-        f"touch it. Delete or rename it{adopt}, or give the stream another name",
-        retried=False,
-    )
+    return _foreign(", ".join(names), f"{adopt}, or give the stream another name")
 
 
 def foreign_object(what: str, message: str) -> NotApplied:
     """An object appeared since it was observed to be absent, and others wrote it."""
+    return _foreign(what, f": {message}")
+
+
+def _foreign(what: str, more: str) -> NotApplied:
     return NotApplied(
         "ForeignObject",
         f"{what}: exists and does not belong to this stream, so Penstock does not touch it. "
-        f"Delete or rename it: {message}",
+        f"Delete or rename it{more}",
         retried=False,
     )
 

@@ -22,8 +22,13 @@ from functools import cache
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.sql.refusals import NOT_JUDGED, Refusal
-from penstock.validation.texts.verdict import TextVerdict, verdict_on
-from penstock.validation.texts.worker import MAX_CPU_SECONDS, MAX_DATA_BYTES, OUT_OF_MEMORY
+from penstock.validation.texts.verdict import TextVerdict
+from penstock.validation.texts.worker import (
+    MAX_CPU_SECONDS,
+    MAX_DATA_BYTES,
+    OUT_OF_MEMORY,
+    verdict_on,
+)
 
 _WORKERS = 2
 _MAX_VERDICTS = 4096

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.api.modes import Mode, mode_of
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.transforms import PythonTransform
 from penstock.sql.refusals import NOT_JUDGED, Refusal
+from penstock.validation.texts.verdict import TextVerdict
 
 _INLINE = "spec.transform.python.inline"
 # What makes Spark run Python for records (pyspark.sql.functions, DataFrame, GroupedData, catalog).
@@ -38,21 +39,13 @@ _REFUSED = (
 )
 
 
-@dataclass(frozen=True)
-class PythonVerdict:
-    """What was found in a stream's Python."""
-
-    refusals: tuple[Refusal, ...] = ()
-    warnings: tuple[Refusal, ...] = ()
-
-
-def judge_python(spec: StreamSpec) -> PythonVerdict:
+def judge_python(spec: StreamSpec) -> TextVerdict:
     """Judges the transform's Python text, without running it."""
     python = spec.transform.python
     if python is None:
-        return PythonVerdict()
+        return TextVerdict()
     if python.inline is None:
-        return PythonVerdict(warnings=tuple(_warn_unseen(spec, python)))
+        return TextVerdict(warnings=tuple(_warn_unseen(spec, python)))
     try:
         tree = ast.parse(python.inline)
         refusals = tuple(_judge_function(tree, python))
@@ -60,19 +53,19 @@ def judge_python(spec: StreamSpec) -> PythonVerdict:
     except (SyntaxError, ValueError) as error:  # ValueError: null bytes, integers of 5,000 digits
         return _unreadable(spec, error)
     except (RecursionError, MemoryError):  # CPython's parser raises MemoryError for deep text
-        return PythonVerdict(warnings=(_not_judged(f"{_INLINE} nests too deep"),))
-    return PythonVerdict(refusals, warnings)
+        return TextVerdict(warnings=(_not_judged(f"{_INLINE} nests too deep"),))
+    return TextVerdict(refusals, warnings)
 
 
-def _unreadable(spec: StreamSpec, error: SyntaxError | ValueError) -> PythonVerdict:
+def _unreadable(spec: StreamSpec, error: SyntaxError | ValueError) -> TextVerdict:
     line, column, words = 0, 0, str(error)
     if isinstance(error, SyntaxError):
         line, column, words = error.lineno or 0, error.offset or 1, error.msg
     place = f", line {line}, column {column}" if line else ""
     if spec.image is not None:  # an image of the user's own may have a newer Python
         why = f"{_INLINE}{place}: the Python of this program cannot read it ({words})"
-        return PythonVerdict(warnings=(replace(_not_judged(why), line=line, column=column),))
-    return PythonVerdict((Refusal("PythonFailed", f"{_INLINE}{place}: {words}", line, column),))
+        return TextVerdict(warnings=(replace(_not_judged(why), line=line, column=column),))
+    return TextVerdict((Refusal("PythonFailed", f"{_INLINE}{place}: {words}", line, column),))
 
 
 def _not_judged(why: str) -> Refusal:

@@ -17,8 +17,9 @@ import warnings
 from dataclasses import asdict
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.sql.refusals import NOT_JUDGED, Refusal
-from penstock.validation.texts.verdict import TextVerdict, verdict_on
+from penstock.sql.refusals import NOT_JUDGED, Refusal, judge_sql
+from penstock.validation.texts.python_text import judge_python
+from penstock.validation.texts.verdict import TextVerdict
 
 MAX_CPU_SECONDS = 2.0
 """For a request. The largest text within the bounds of `sql/statement.py` takes about half."""
@@ -28,6 +29,12 @@ OUT_OF_MEMORY = 3
 """The exit code after a MemoryError."""
 # A parser of sqlglot takes about ten calls for one level; Python 3.11 needs no C stack for them.
 _MAX_CALLS = 10_000
+
+
+def verdict_on(spec: StreamSpec) -> TextVerdict:
+    """Judges the SQL and the Python of a spec, in this process. Raises only MemoryError."""
+    sql, python = judge_sql(spec), judge_python(spec)
+    return TextVerdict((*sql.refusals, *python.refusals), (*sql.not_judged, *python.warnings))
 
 
 def main() -> None:

@@ -29,15 +29,6 @@ CONFLICT = ApiError(409, "Conflict", "the object has been modified")
 EDIT = {"driver": {"resources": {"limits": {"memory": "2Gi"}}}}
 
 
-@pytest.fixture
-def cluster() -> FakeCluster:
-    """A cluster with one running stream."""
-    cluster = FakeCluster()
-    cluster.apply()
-    cluster.settle()
-    return cluster
-
-
 def refuse(cluster: FakeCluster, kind: str, error: ApiError) -> list[Manifest]:
     """Lets the API server refuse a kind, and returns the requests that it refused."""
     refused: list[Manifest] = []

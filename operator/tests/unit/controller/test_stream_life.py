@@ -19,15 +19,6 @@ CLAIM = f"PersistentVolumeClaim {samples.NAME}-checkpoint"
 FAILURE = LastFailure(reason="TopicMissing", message="no topic", permanent=True, time=samples.T0)
 
 
-@pytest.fixture
-def cluster() -> FakeCluster:
-    """A cluster with one running stream."""
-    cluster = FakeCluster()
-    cluster.apply()
-    cluster.settle()
-    return cluster
-
-
 def volume(**fields: Any) -> dict[str, Any]:
     return {"checkpoint": {"volume": fields}}
 

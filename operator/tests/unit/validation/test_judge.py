@@ -12,7 +12,7 @@ import pytest
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.validation.texts.judge import Judge
-from penstock.validation.texts.verdict import verdict_on
+from penstock.validation.texts.worker import verdict_on
 from testkit.streams.streams import KAFKA_TO_KAFKA, changed
 
 GOOD = StreamSpec.model_validate(KAFKA_TO_KAFKA)

@@ -9,14 +9,15 @@ import pytest
 import yaml
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.validation.texts.python_text import PythonVerdict, judge_python
+from penstock.validation.texts.python_text import judge_python
+from penstock.validation.texts.verdict import TextVerdict
 from testkit.paths import CHECKOUT
 from testkit.streams.streams import KAFKA_TO_KAFKA
 
 GOOD = "def f(source):\n    return source.select('value')\n"
 
 
-def verdict(text: str, name: str = "f", **fields: Any) -> PythonVerdict:
+def verdict(text: str, name: str = "f", **fields: Any) -> TextVerdict:
     """The verdict on the text of a module; fields of the spec are by default continuous."""
     transform = {"python": {"function": f"m:{name}", "inline": text}}
     return judge_python(
@@ -106,8 +107,8 @@ def test_a_udf_is_a_warning_with_its_line(text: str) -> None:
 def test_native_expressions_are_no_warning() -> None:
     """The shipped example, and each that imports nothing but pyspark and Python's own modules."""
     example = yaml.safe_load(Path(CHECKOUT, "examples/python-transform.yaml").read_text())
-    assert judge_python(StreamSpec.model_validate(example["spec"])) == PythonVerdict()
-    assert verdict(f"import json\n{GOOD}") == PythonVerdict()
+    assert judge_python(StreamSpec.model_validate(example["spec"])) == TextVerdict()
+    assert verdict(f"import json\n{GOOD}") == TextVerdict()
 
 
 def test_a_module_of_somebody_else_may_bring_a_udf() -> None:

@@ -79,15 +79,6 @@ def test_a_driver_ignores_the_fields_of_a_newer_operator(text: str) -> None:
 
 
 @pytest.fixture
-def cluster() -> FakeCluster:
-    """A cluster with one running stream."""
-    cluster = FakeCluster()
-    cluster.apply()
-    cluster.settle()
-    return cluster
-
-
-@pytest.fixture
 def upgraded(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     """The same, with another version of the operator: its pod template differs."""
     monkeypatch.setattr(stateful_set, "_GRACE_SECONDS", 61)

@@ -15,10 +15,10 @@ from io import TextIOWrapper
 from penstock import __version__
 from penstock.local import arguments as run_arguments
 from penstock.validation import output
-from penstock.validation.files import STDIN, Missing, expand
 from penstock.validation.findings import Analyzer, Finding, Report, check
-from penstock.validation.loading import UnreadableFile, load, read_file
 from penstock.validation.pod_security import PodSecurity
+from penstock.validation.reading.files import STDIN, Missing, expand
+from penstock.validation.reading.loading import UnreadableFile, load, read_file
 
 # The exit code that shells report for a command that SIGINT ended.
 INTERRUPTED = 130

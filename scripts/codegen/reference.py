@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from penstock.api.kafka_options import COMMON_OPTIONS, SINK_OPTIONS, SOURCE_OPTIONS
 from penstock.api.modes import Execution, Mode
 from penstock.api.reserved_spark_conf import RESERVED_CONFS
 from penstock.api.v1alpha1 import StreamSpec
@@ -73,7 +74,12 @@ def reference() -> str:
     """docs/reference.md."""
     parts = [_GENERATED, _REFERENCE_HEAD]
     parts += _sections("spec", StreamSpec)
-    parts.append(_reserved_confs())
+    parts += [
+        _keys("`spec.sparkConf`", RESERVED_CONFS),
+        _keys("`options` of Kafka's source, sink and connection", COMMON_OPTIONS),
+        _keys("`spec.source.kafka.options` either", SOURCE_OPTIONS),
+        _keys("`spec.sink.kafka.options` either", SINK_OPTIONS),
+    ]
     parts += _sections("status", StreamStatus)
     return "\n".join(parts)
 
@@ -194,11 +200,11 @@ def _type(node: dict[str, Any], headings: Mapping[str, str]) -> str:
     return f"{kind} ({'..'.join(bounds)})" if len(bounds) == 2 else str(kind)
 
 
-def _reserved_confs() -> str:
-    rows = [f"| `{name}` | {instead} |" for name, instead in RESERVED_CONFS.items()]
+def _keys(field: str, names: Mapping[str, str]) -> str:
+    rows = [f"| `{name}` | {instead} |" for name, instead in names.items()]
     return "\n".join(
         [
-            "## Keys that `spec.sparkConf` cannot contain",
+            f"## Keys that {field} cannot contain",
             "",
             "| Key | What to use instead, or the reason |",
             "|---|---|",

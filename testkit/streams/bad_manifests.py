@@ -124,7 +124,7 @@ RING_1 = (
     ),
     Bad(
         {"kafka": {**SHARED, "options": {"kafka.bootstrap.servers": "x:1"}}}, "spec.kafka",
-        "kafka.bootstrap.servers cannot be set here",
+        ": use bootstrapServers",
     ),
     Bad(
         {"kafka": {**SHARED, "options": {"kafka.ssl.key.secret": "x"}}}, "spec.kafka",
@@ -146,19 +146,19 @@ RING_1 = (
     Bad({"source.kafka.options": {"assign": "{}"}}, "spec.source.kafka", "use assign"),
     Bad(
         {"source.kafka.options": {"startingOffsets": "{}"}}, "spec.source.kafka",
-        "startingOffsets cannot be set here: use startingOffsets",
+        ": use startingOffsets",
     ),
     Bad(
         {"source.kafka.options": {"failOnDataLoss": "false"}}, "spec.source.kafka",
-        "failOnDataLoss cannot be set here: use failOnDataLoss",
+        ": use failOnDataLoss",
     ),
     Bad(
         {"source.kafka.options": {"kafka.security.protocol": "SSL"}}, "spec.source.kafka",
-        "kafka.security.protocol cannot be set here: use tls and sasl",
+        ": use tls and sasl",
     ),
     Bad(
         {"sink.kafka.options": {"kafka.sasl.jaas.config": "x"}}, "spec.sink.kafka",
-        "kafka.sasl.jaas.config cannot be set here: use sasl, or secretOptions",
+        ": use sasl, or secretOptions",
     ),
     Bad(
         {"sink.kafka.options": {"kafka.x.client.secret": "x"}}, "spec.sink.kafka",
@@ -167,7 +167,7 @@ RING_1 = (
     Bad({"sink.kafka.options": {"topic": "x"}}, "spec.sink.kafka", "use topic"),
     Bad(
         {"sink.kafka.options": {"checkpointLocation": "/x"}}, "spec.sink.kafka",
-        "checkpointLocation cannot be set here: use spec.checkpoint",
+        ": use spec.checkpoint",
     ),
     Bad(
         {"sink.kafka.options": {"asyncProgressTrackingEnabled": "true"}}, "spec.sink.kafka",
@@ -337,7 +337,7 @@ RING_1 = (
     ),
     Bad(
         {"executor.javaOptions": ["-XX:+UseZGC", "-Xmx4g"]}, "spec.executor",
-        "javaOptions cannot set the heap (-Xmx, -Xms): use resources.limits.memory",
+        "javaOptions cannot set the heap (-Xmx, -Xms) or Spark's configuration (-Dspark): use res",
     ),
     Bad(
         {"checkpoint": {"volume": {"reclaimPolicy": "Recycle"}}},

@@ -15,8 +15,8 @@ class Rule:
     The API server checks `cel`; the models check `holds`, the same condition in Python. It is None
     for a rule about an update (`oldSelf`), which only the API server can check. Where the message
     must name what was found, `message_cel` is a CEL expression for it and `words` the same for the
-    models; the API server then uses `message` only if that expression fails, and the reference
-    shows it.
+    models; the API server then uses `message` only if that expression fails or is empty, and the
+    reference shows it.
     """
 
     cel: str
@@ -56,38 +56,53 @@ def exactly_one_of(what: str, **fields: str) -> Rule:
     )
 
 
-def not_among(field: str, names: Mapping[str, str], message: str | None = None) -> Rule:
+def not_among(
+    field: str, names: Mapping[str, str], message: str | None = None, *, any_case: bool = False
+) -> Rule:
     """A map must not hold some keys; `names` says for each what to do instead.
 
     `field` is `self` for a rule on the map itself. `message` is for the reference; by default it
-    lists the keys.
+    lists the keys. With `any_case`, for maps of Spark's options,
+    which ignore case, `k` and `K` are the same key.
     """
     attribute = to_snake(field)
+    as_key = str.lower if any_case else str
     at = "self" if field == "self" else f"self.{field}"
+    known = {as_key(name): name for name in names}
 
     def found(model: Any) -> str | None:
         options = model if field == "self" else getattr(model, attribute)
-        return next((name for name in names if name in options), None)
+        return next((each for each in options if as_key(each) in known), None)
 
     def sentence(name: str) -> str:
-        return f"{name} cannot be set here: {names[name]}"
+        return f"{name} cannot be set here: {names[known[as_key(name)]]}"
 
-    # Over our keys, because the number of theirs has no bound, and without a concatenation: the API
-    # server's estimate of the cost would exceed its budget.
-    chain = "".join(f"{cel_string(k)} in {at} ? {cel_string(sentence(k))} : " for k in names)
-    keys = ", ".join(cel_string(name) for name in names)
+    def words(model: Any) -> str:
+        name = found(model)
+        return "" if name is None else sentence(name)
+
+    # Short sentences, since the CRD has a hundred of them. Over our keys, because the number of
+    # theirs has no bound, and without a concatenation: the API server's estimate of the cost would
+    # exceed its budget.
+    chain = "".join(
+        f"{cel_string(name)} in {at} ? {cel_string(f'{name}: {instead}')} : "
+        for name, instead in names.items()
+    )
+    keys = ", ".join(cel_string(name) for name in known)
+    test = f"{at}.exists(k, k.lowerAscii() in [{keys}])"
     return Rule(
-        cel=("" if at == "self" else f"!has({at}) || ") + f"![{keys}].exists(k, k in {at})",
+        cel=("" if at == "self" else f"!has({at}) || ")
+        + ("!" + test if any_case else f"![{keys}].exists(k, k in {at})"),
         message=message or f"these keys cannot be set here: {', '.join(names)}",
         holds=lambda model: found(model) is None,
         message_cel=f"{chain}''",
-        words=lambda model: sentence(found(model) or ""),
+        words=words,
     )
 
 
 def cel_string(text: str) -> str:
-    """A CEL string literal."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    """A CEL string literal. In double quotes: YAML would double each single one."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def cel_has(path: str) -> str:

@@ -34,7 +34,7 @@ from penstock.controller.status.stream_state import (
     without_apply,
 )
 from penstock.controller.status.stream_status import failed_status, plan_status, status_manifest
-from penstock.validation.problems import Problem
+from penstock.validation.problem import Problem
 
 # Watches report every change. These requeues only guard against a missed one.
 _REQUEUE_SETTLED = timedelta(minutes=5)

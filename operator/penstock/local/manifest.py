@@ -8,8 +8,8 @@ from penstock.api.group_version import API_VERSION, KIND
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.local.errors import CommandError
 from penstock.validation.findings import check, check_document
-from penstock.validation.loading import UnreadableFile, load, read_file
 from penstock.validation.output import as_text
+from penstock.validation.reading.loading import UnreadableFile, load, read_file
 
 
 def load_stream(path: Path) -> tuple[ContinuousStream, list[str]]:

@@ -15,7 +15,7 @@ from penstock.driver.spark import query, session
 from penstock.driver.spark.transforms import apply_transform
 from penstock.sql.refusals import NOT_JUDGED
 from penstock.validation.findings import Analyzer
-from penstock.validation.problems import Problem, Severity
+from penstock.validation.problem import Problem, Severity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,6 +52,9 @@ def spark_analyzer() -> Iterator[Analyzer]:
         spark.sparkContext.setLogLevel("OFF")
 
         def analyze(spec: StreamSpec) -> list[Problem]:
+            wrong = _wrong_pattern(spark, spec.source)
+            if wrong is not None:
+                return [wrong]
             try:
                 source = _placeholder(spark, spec.source)
                 query.check(apply_transform(spark, source, spec, Path("configmaps")), spec)
@@ -71,6 +74,20 @@ def spark_analyzer() -> Iterator[Analyzer]:
         spark.stop()
     finally:
         jvm.end()
+
+
+def _wrong_pattern(spark: SparkSession, source: Source) -> Problem | None:
+    from pyspark.errors import IllegalArgumentException
+
+    pattern = None if source.kafka is None else source.kafka.topic_pattern
+    if pattern is None:
+        return None
+    try:
+        spark._jvm.java.util.regex.Pattern.compile(pattern)  # type: ignore[union-attr]
+    except IllegalArgumentException as error:  # PatternSyntaxException is one
+        why = " ".join(str(error).split())
+        return Problem("InvalidPattern", f"spec.source.kafka.topicPattern: Java says: {why}")
+    return None
 
 
 def _placeholder(spark: SparkSession, source: Source) -> DataFrame:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from penstock.api.modes import Mode, mode_of
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.api.v1alpha1.triggers import AsyncProgress, MicroBatchTrigger, Trigger
+from penstock.api.v1alpha1.triggers import Trigger
 
-_STATELESS = Trigger(micro_batch=MicroBatchTrigger(async_progress=AsyncProgress()))
+_STATELESS = Trigger.model_validate({"microBatch": {"asyncProgress": {}}})
 
 
 def may_keep_state(spec: StreamSpec) -> bool:

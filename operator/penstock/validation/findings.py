@@ -15,10 +15,11 @@ from pydantic import ValidationError
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.sql.refusals import NOT_JUDGED
-from penstock.validation import metadata_rules
-from penstock.validation.loading import Defect, Document, Loaded
 from penstock.validation.pod_security import PodSecurity
-from penstock.validation.problems import Problem, Severity, describe_error, judge
+from penstock.validation.problem import Problem, Severity
+from penstock.validation.problems import describe_error, judge
+from penstock.validation.reading.loading import Defect, Document, Loaded
+from penstock.validation.rules import metadata, nulls
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class Report:
 
 # What Spark's analyzer says about a spec.
 Analyzer = Callable[[StreamSpec], Iterable[Problem]]
+# The fields that it judges.
+_JUDGED_BY_SPARK = (("spec", "transform"), ("spec", "source"))
 
 
 def check(
@@ -106,9 +109,10 @@ def check_document(
 def _problems(
     content: dict[str, Any], analyzer: Analyzer | None, local: bool, allowed: PodSecurity
 ) -> Iterator[Problem]:
-    found = list(metadata_rules.find_problems(content))
+    found = list(metadata.find_problems(content))
     yield from found
     said = {each.path for each in found}
+    yield from nulls.find_problems(content.get("spec"), ("spec",))
     try:
         # Its metadata is judged already, and may have a generateName in place of a name.
         stream = ContinuousStream.model_validate({**content, "metadata": {"name": "judged"}})
@@ -120,9 +124,13 @@ def _problems(
         yield from found
         return
     of_spark = list(analyzer(stream.spec))
-    if all(each.reason != NOT_JUDGED for each in of_spark):  # Spark has judged it now
-        found = [each for each in found if each.reason != NOT_JUDGED]
+    if all(each.reason != NOT_JUDGED for each in of_spark):  # Spark has judged them now
+        found = [each for each in found if not _is_left_to_spark(each)]
     yield from [*found, *of_spark]
+
+
+def _is_left_to_spark(problem: Problem) -> bool:
+    return problem.reason == NOT_JUDGED and problem.field[:2] in _JUDGED_BY_SPARK
 
 
 def _of_file(file: str, defect: Defect, severity: Severity) -> Finding:

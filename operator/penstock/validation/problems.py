@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import Literal
-
 from pydantic import ValidationError
 
 from penstock.api.v1alpha1 import StreamSpec
@@ -14,50 +10,11 @@ from penstock.sql.refusals import NOT_JUDGED, Refusal
 from penstock.validation import messages, pod_security
 from penstock.validation.plain_credentials import find_plain_credentials
 from penstock.validation.pod_security import PodSecurity, Violation
+from penstock.validation.problem import Problem, Severity
+from penstock.validation.rules import kafka, pod_templates
 from penstock.validation.texts.judge import judge_texts
 
-Severity = Literal["error", "warning", "notice"]
-"""`error`: it cannot run. `warning`: it runs, but probably not as intended. `notice`: nothing is
-known against it, but only Spark or the cluster can judge it (reason NotJudged)."""
-
-FieldPath = tuple[str | int, ...]
 _MOST_ERRORS = 50
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Something that keeps a stream from running, or that its owner should know."""
-
-    reason: str
-    message: str
-    severity: Severity = "error"
-    path: FieldPath | None = None
-    """The field, from the resource's root: ("spec", "transform", "functions", 0, "expression").
-    None: the one that the message begins with, if it begins with one."""
-    text_line: int = 0
-    """The place in the field's text, such as its SQL, from 1; 0 for the whole field."""
-    text_column: int = 0
-
-    def __str__(self) -> str:
-        return self.message
-
-    @property
-    def field(self) -> FieldPath:
-        """The path of the field; empty if none is known."""
-        if self.path is not None:
-            return self.path
-        found = _PATH.match(self.message)
-        return () if found is None else _steps(found[0])
-
-
-_PATH = re.compile(r"(spec|metadata)((\.\w+)|(\[\d+\]))*")
-
-
-def _steps(path: str) -> FieldPath:
-    return tuple(
-        int(each[1:-1]) if each.startswith("[") else each.removeprefix(".")
-        for each in re.findall(r"\.?\w+|\[\d+\]", path)
-    )
 
 
 def describe_error(error: ValidationError) -> list[Problem]:
@@ -81,6 +38,7 @@ def judge(
     """
     verdict = judge_texts(spec)
     found = [_of_text(each, "error") for each in verdict.refusals]
+    found += [*kafka.find_problems(spec), *pod_templates.find_problems(spec)]
     if not local:
         found += [
             *_check_memory_sink(spec),
@@ -123,10 +81,12 @@ def _check_memory_sink(spec: StreamSpec) -> list[Problem]:
 
 
 def _check_size(spec: StreamSpec) -> list[Problem]:
-    """Checks a source whose partitions the spec states; only Kafka itself knows its own."""
-    if spec.source.kafka is not None:
-        return []
-    sized = size(stated_partitions(spec.source, spec.spark_conf), spec)
+    """Checks what the spec states: all partitions, or the fewest that Kafka's topics can have."""
+    if spec.source.kafka is None:
+        partitions = stated_partitions(spec.source, spec.spark_conf)
+    else:
+        partitions = kafka.least_partitions(spec.source.kafka)
+    sized = size(partitions, spec)
     return [] if isinstance(sized, Size) else [Problem("TooFewExecutorsAllowed", str(sized))]
 
 

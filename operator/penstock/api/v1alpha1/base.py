@@ -27,10 +27,12 @@ _LONGEST_DURATION = 64
 _LONGEST_QUANTITY = 32
 
 
-def _checked_by(check: Callable[[str], object]) -> AfterValidator:
-    def checked(text: str) -> str:
-        check(text)
-        return text
+def checked_by(check: Callable[[Any], object]) -> AfterValidator:
+    """A check that raises ValueError."""
+
+    def checked(value: Any) -> Any:
+        check(value)
+        return value
 
     return AfterValidator(checked)
 
@@ -51,7 +53,8 @@ DURATION_RULE = Rule(
 )
 Duration = Annotated[
     str,
-    _checked_by(quantities.milliseconds),
+    StringConstraints(max_length=_LONGEST_DURATION),
+    checked_by(quantities.milliseconds),
     WithJsonSchema(
         {
             "type": "string",
@@ -72,7 +75,7 @@ def _quantity(rule: Rule, check: Callable[[str], object]) -> Any:
     return (
         BeforeValidator(_integer_as_text),
         StringConstraints(max_length=_LONGEST_QUANTITY),
-        _checked_by(check),
+        checked_by(check),
         WithJsonSchema(schema),
     )
 
@@ -125,16 +128,40 @@ DataKey = Annotated[
     matching(r"^[-._a-zA-Z0-9]{1,253}$", "takes at most 253 letters, digits, '-', '_' and '.'"),
 ]
 Option = Annotated[str, StringConstraints(max_length=4096)]
-Options = Annotated[dict[str, Option], Field(max_length=128)]
+
+
+def _without_nulls(entries: Any) -> Any:
+    if not isinstance(entries, dict):
+        return entries
+    return {name: value for name, value in entries.items() if value is not None}
+
+
+# A map drops what is null, as a SpecObject does. Behind the map's bounds, which pydantic would
+# otherwise take for those of a string.
+WITHOUT_NULLS = BeforeValidator(_without_nulls)
+Options = Annotated[dict[str, Option], Field(max_length=128), WITHOUT_NULLS]
 
 
 class SpecObject(BaseModel):
-    """One object of the spec: immutable, no unknown fields, its rules checked on construction."""
+    """One object of the spec: immutable, its rules checked on construction.
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
-    )
+    As strict as the API server: no unknown fields, no other spelling of a field than its own, no
+    value of another type. And no stricter: it drops a field that is null, before it looks for what
+    is required ("Defaulting and Nullable" in Kubernetes' documentation of CRDs).
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
     rules: ClassVar[tuple[Rule, ...]] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict) or None not in fields.values():
+            return fields
+        known = {each.alias for each in cls.model_fields.values()}
+        return {
+            name: value for name, value in fields.items() if value is not None or name not in known
+        }
 
     @model_validator(mode="after")
     def _rules_hold(self) -> SpecObject:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from penstock.api.rules import Rule, cel_has, cel_string, cel_text
-from penstock.api.v1alpha1.base import ByteQuantity, SpecObject
+from penstock.api.v1alpha1.base import ByteQuantity, SpecObject, matching
 
 VOLUME_SIZE = "1Gi"
 
@@ -49,9 +49,18 @@ class CheckpointVolume(SpecObject):
         f"never shrinks. Default: {VOLUME_SIZE}.",
         examples=[VOLUME_SIZE],
     )
-    storage_class_name: str | None = Field(
+    storage_class_name: (
+        Annotated[
+            str,
+            matching(
+                r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",
+                "takes a-z, 0-9, '-' and '.', and begins and ends with a letter or a digit",
+                max_length=253,
+            ),
+        ]
+        | None
+    ) = Field(
         None,
-        max_length=253,
         description="Its storage class, which cannot be changed later. Default: the cluster's "
         "default class.",
     )

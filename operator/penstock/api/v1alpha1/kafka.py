@@ -11,45 +11,45 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, TypeVar
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, WithJsonSchema
 
-from penstock.api.rules import Rule, cel_string, not_among
+from penstock.api.kafka_options import (
+    CLIENT_PREFIX,
+    COMMON_OPTIONS,
+    CONSUMER_OPTIONS,
+    JAAS_OPTION,
+    PRODUCER_OPTIONS,
+    SECRET_CLIENT_OPTIONS,
+    allowed_options,
+)
+from penstock.api.rules import Rule, cel_string
 from penstock.api.v1alpha1.base import (
+    WITHOUT_NULLS,
     ClassName,
     KeyRef,
     ObjectName,
     Options,
     SpecObject,
+    checked_by,
     matching,
 )
 
 Topic = Annotated[
     str,
-    matching(r"^[a-zA-Z0-9._-]{1,249}$", "takes at most 249 letters, digits, '.', '_' and '-'"),
+    matching(
+        # Anything but "." and "..", which are folders for the broker.
+        r"^[a-zA-Z0-9._-]*([a-zA-Z0-9_-]|\.\.\.)[a-zA-Z0-9._-]*$",
+        "takes at most 249 letters, digits, '.', '_' and '-', and is not . or ..",
+        max_length=249,
+    ),
 ]
 
-# The prefix of Kafka's own options among Spark's ("Kafka Specific Configurations" in the Structured
-# Streaming + Kafka Integration Guide).
-CLIENT_PREFIX = "kafka."
-JAAS_OPTION = "kafka.sasl.jaas.config"
 # The mechanisms whose login modules take a user name and a password.
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
-# Options that have a field, and options whose values would be credentials in plain text.
-COMMON_OPTIONS = {
-    "kafka.bootstrap.servers": "use bootstrapServers",
-    "kafka.security.protocol": "use tls and sasl",
-    "kafka.sasl.mechanism": "use sasl.mechanism",
-    JAAS_OPTION: "use sasl, or secretOptions",
-    "kafka.ssl.truststore.password": "use tls.caSecret, or secretOptions",
-    "kafka.ssl.keystore.password": "use tls.clientSecret, or secretOptions",
-    "kafka.ssl.keystore.key": "use tls.clientSecret, or secretOptions",
-    "kafka.ssl.key.password": "use tls.clientSecret, or secretOptions",
-    "checkpointLocation": "use spec.checkpoint",
-}
-
 MAX_OPTIONS = 128
 MAX_SECRET_OPTIONS = 32
+SecretOptions = Annotated[dict[str, KeyRef], Field(max_length=MAX_SECRET_OPTIONS), WITHOUT_NULLS]
 
 # Keys whose values are credentials, in the Kafka client's naming (sasl.jaas.config,
 # ssl.*.password, ssl.keystore.key, sasl.oauthbearer.client.credentials.client.secret...).
@@ -66,7 +66,7 @@ def _credentials(options: Mapping[str, str]) -> list[str]:
     return [
         name
         for name in options
-        if name not in COMMON_OPTIONS and re.search(_CREDENTIAL, name.lower())
+        if name.lower() not in COMMON_OPTIONS and re.search(_CREDENTIAL, name.lower())
     ]
 
 
@@ -259,23 +259,55 @@ def options_field(what: str, example: dict[str, str]) -> object:
     )
 
 
-def client_rules(**more: str) -> tuple[Rule, ...]:
-    """What holds of every connection; `more` are options that have a field here."""
+def client_rules(owned: Mapping[str, str]) -> tuple[Rule, ...]:
+    """What holds of every connection; `owned` are the options that cannot be set, and why."""
     return (
-        not_among("options", {**COMMON_OPTIONS, **more}),
+        allowed_options(owned),
         NO_PLAIN_CREDENTIALS,
         NO_OPTION_TWICE,
         ONE_AUTHENTICATION,
+        SECRET_CLIENT_OPTIONS,
     )
+
+
+_HOST_AND_PORT = r"([A-Za-z0-9._%-]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}"
+_SERVERS = rf"^\s*{_HOST_AND_PORT}(\s*,\s*{_HOST_AND_PORT})*\s*,?\s*$"
+NOT_SERVERS = (
+    "not a list of brokers: write host:port, separated by commas, for example kafka.kafka:9092"
+)
+SERVERS_RULE = Rule(cel=f"self.matches({cel_string(_SERVERS)})", message=NOT_SERVERS)
+
+
+def _check_servers(servers: str) -> None:
+    ports = re.findall(r":([0-9]{1,5})\s*(?:,|$)", servers)
+    # One after another: a single expression over all of them would backtrack.
+    parts = servers.strip().removesuffix(",").split(",")
+    if not all(re.fullmatch(rf"\s*{_HOST_AND_PORT}\s*", each) for each in parts):
+        raise ValueError(NOT_SERVERS)
+    if not all(1 <= int(port) <= 65535 for port in ports):
+        raise ValueError("a port is a number from 1 to 65535")
+
+
+Servers = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=4096),
+    checked_by(_check_servers),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 4096,
+            "x-kubernetes-validations": [SERVERS_RULE.as_schema()],
+        }
+    ),
+]
 
 
 class KafkaConnection(SpecObject):
     """A connection to Kafka that source and sink share."""
 
-    rules = (*client_rules(), CLIENT_OPTIONS_ONLY)
-    bootstrap_servers: str = Field(
-        min_length=1,
-        max_length=4096,
+    rules = (*client_rules({**CONSUMER_OPTIONS, **PRODUCER_OPTIONS}), CLIENT_OPTIONS_ONLY)
+    bootstrap_servers: Servers = Field(
         description="The brokers to connect to first, as host:port separated by commas.",
         examples=["kafka.kafka:9092"],
     )
@@ -290,7 +322,7 @@ class KafkaConnection(SpecObject):
         description="Further options of Kafka's clients, with the prefix kafka., as in Spark.",
         examples=[{"kafka.client.dns.lookup": "use_all_dns_ips"}],
     )
-    secret_options: Annotated[dict[str, KeyRef], Field(max_length=MAX_SECRET_OPTIONS)] = Field(
+    secret_options: SecretOptions = Field(
         {},
         description="Options whose values are in Secrets, such as kafka.sasl.jaas.config. The "
         "values are read in the pods only: they are in no ConfigMap, log or status.",
@@ -304,10 +336,8 @@ class KafkaClient(KafkaConnection):
     spec.kafka is filled in.
     """
 
-    bootstrap_servers: str = Field(
+    bootstrap_servers: Servers = Field(
         "",
-        min_length=1,
-        max_length=4096,
         description="The brokers to connect to first, as host:port separated by commas. With it, "
         "nothing of spec.kafka applies here. Default: the connection of spec.kafka.",
         examples=["kafka.kafka:9092"],
@@ -319,7 +349,7 @@ class KafkaClient(KafkaConnection):
         None,
         description="Authentication to these brokers by SASL. Needs bootstrapServers beside it.",
     )
-    secret_options: Annotated[dict[str, KeyRef], Field(max_length=MAX_SECRET_OPTIONS)] = Field(
+    secret_options: SecretOptions = Field(
         {},
         description="Options whose values are in Secrets. The values are read in the pods only: "
         "they are in no ConfigMap, log or status.",

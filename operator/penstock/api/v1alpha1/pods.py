@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -115,12 +116,15 @@ def _heap_is_enough(default_memory: str, default_overhead: str) -> Rule:
     )
 
 
+# Spark splits the options at spaces, so one entry can hold several. It refuses -Dspark in those of
+# executors (SparkConf.validateSettings), and would read them as its configuration in the driver.
+_NOT_JAVA_OPTIONS = r"(^|\s)-(Xm[sx]|XX:(Max|Initial)(HeapSize|RAMPercentage)|Dspark)"
 HEAP_IS_DERIVED = Rule(
-    cel="!has(self.javaOptions) || "
-    "!self.javaOptions.exists(o, o.startsWith('-Xmx') || o.startsWith('-Xms'))",
-    message="javaOptions cannot set the heap (-Xmx, -Xms): use resources.limits.memory and "
-    "memoryOverhead",
-    holds=lambda it: not any(each.startswith(("-Xmx", "-Xms")) for each in it.java_options),
+    cel=f"!has(self.javaOptions) || !self.javaOptions.exists(o, o.matches("
+    f"{cel_string(_NOT_JAVA_OPTIONS)}))",
+    message="javaOptions cannot set the heap (-Xmx, -Xms) or Spark's configuration (-Dspark): use "
+    "resources.limits.memory with memoryOverhead, or sparkConf",
+    holds=lambda it: not any(re.search(_NOT_JAVA_OPTIONS, each) for each in it.java_options),
 )
 
 ONE_MEMORY = Rule(

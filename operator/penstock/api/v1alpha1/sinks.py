@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from penstock.api.kafka_options import SINK_OPTIONS, WRITER_OPTIONS
 from penstock.api.rules import exactly_one_of, not_among
 from penstock.api.v1alpha1.base import Options, SpecObject
 from penstock.api.v1alpha1.kafka import (
@@ -14,23 +15,13 @@ from penstock.api.v1alpha1.kafka import (
     options_field,
 )
 
-# Options of Spark's writer that have a field.
-_ASYNC = {
-    "asyncProgressTrackingEnabled": "use spec.trigger.microBatch.asyncProgress",
-    "asyncProgressTrackingCheckpointIntervalMs": "use spec.trigger.microBatch.asyncProgress",
-}
-
 
 class KafkaSink(KafkaClient):
     """Writes the row's column `value` to Kafka, and `key`, `headers` and `partition` if present."""
 
     rules = (
         OWN_BROKERS_FOR_OWN_CREDENTIALS,
-        *client_rules(
-            topic="use topic",
-            includeHeaders="it has no effect: the row's column headers is always written",
-            **_ASYNC,
-        ),
+        *client_rules(SINK_OPTIONS),
     )
     topic: Topic | None = Field(
         None, description="The topic to write to. Default: the row's column `topic`."
@@ -61,7 +52,7 @@ class MemorySink(SpecObject):
 class CustomSink(SpecObject):
     """Any data source on the class path that Spark can write to."""
 
-    rules = (not_among("options", {"checkpointLocation": "use spec.checkpoint", **_ASYNC}),)
+    rules = (not_among("options", WRITER_OPTIONS, any_case=True),)
     format: str = Field(
         min_length=1,
         max_length=253,

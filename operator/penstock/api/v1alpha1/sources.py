@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, TypeAdapter, field_validator, model_validator
 
+from penstock.api.kafka_options import SOURCE_OPTIONS, check_source_values
 from penstock.api.rules import Rule, exactly_one_of, not_among
-from penstock.api.v1alpha1.base import Duration, Options, SpecObject
+from penstock.api.v1alpha1.base import WITHOUT_NULLS, Duration, Options, SpecObject, checked_by
 from penstock.api.v1alpha1.kafka import (
     OWN_BROKERS_FOR_OWN_CREDENTIALS,
     KafkaClient,
@@ -15,6 +17,16 @@ from penstock.api.v1alpha1.kafka import (
     client_rules,
     options_field,
 )
+
+
+def _check_offset(offset: int) -> None:
+    if offset >= 2**63:
+        raise ValueError("an offset is less than 2^63")
+
+
+# Its bound is not in the schema: the API server compares with a float, which 2^63 - 1 is not.
+Offset = Annotated[int, Field(ge=-2), checked_by(_check_offset)]
+_TOPIC: TypeAdapter[str] = TypeAdapter(Topic)
 
 
 class KafkaSource(KafkaClient):
@@ -33,15 +45,16 @@ class KafkaSource(KafkaClient):
             holds=lambda it: not (it.starting_offsets_by_partition and it.starting_offsets),
         ),
         OWN_BROKERS_FOR_OWN_CREDENTIALS,
-        *client_rules(
-            subscribe="use topics",
-            subscribePattern="use topicPattern",
-            assign="use assign",
-            startingOffsets="use startingOffsets or startingOffsetsByPartition",
-            failOnDataLoss="use failOnDataLoss",
-            includeHeaders="use includeHeaders",
-        ),
+        *client_rules(SOURCE_OPTIONS),
     )
+
+    @field_validator("starting_offsets_by_partition", "assign")
+    @classmethod
+    def _by_topic(cls, topics: dict[str, Any] | None) -> dict[str, Any] | None:
+        # Not in the schema, which has no pattern for keys.
+        for topic in topics or ():
+            _TOPIC.validate_python(topic)
+        return topics
 
     @field_validator("starting_offsets_by_partition")
     @classmethod
@@ -49,9 +62,41 @@ class KafkaSource(KafkaClient):
         # Not in CEL: a map of maps exceeds the API server's cost budget.
         for topic, partitions in offsets.items():
             for partition in partitions:
-                if not partition.isdecimal():
+                if not re.fullmatch("[0-9]{1,9}", partition):
                     raise ValueError(f"{topic}: {partition!r} is not a partition's number")
         return offsets
+
+    @field_validator("options")
+    @classmethod
+    def _values_that_spark_reads(cls, options: dict[str, str]) -> dict[str, str]:
+        check_source_values(options)
+        return options
+
+    @model_validator(mode="after")
+    def _starts_at_what_it_reads(self) -> KafkaSource:
+        """Spark refuses to start unless the offsets name exactly the partitions that it reads."""
+        offsets = self.starting_offsets_by_partition
+        read = self.assign if self.assign is not None else self.topics
+        if not offsets or read is None:
+            return self
+        for topic in {**offsets, **dict.fromkeys(read)}:
+            if topic not in offsets:
+                raise ValueError(
+                    f"startingOffsetsByPartition names no partition of {topic}, which is read: it "
+                    "must name every partition, -2 for the earliest or -1 for the latest offset"
+                )
+            if topic not in read:
+                raise ValueError(
+                    f"startingOffsetsByPartition names {topic}, which is not read: remove it, or "
+                    "read the topic"
+                )
+        for topic, partitions in (self.assign or {}).items():
+            if {int(each) for each in offsets[topic]} != set(partitions):
+                raise ValueError(
+                    f"startingOffsetsByPartition and assign name different partitions of {topic}: "
+                    "name the same in both"
+                )
+        return self
 
     topics: Annotated[list[Topic], Field(min_length=1, max_length=256)] | None = Field(
         None, description="The topics to read.", examples=[["payments"]]
@@ -64,8 +109,15 @@ class KafkaSource(KafkaClient):
     )
     assign: (
         Annotated[
-            dict[str, Annotated[list[int], Field(min_length=1, max_length=4096)]],
+            dict[
+                str,
+                Annotated[
+                    list[Annotated[int, Field(ge=0, le=2**31 - 1)]],
+                    Field(min_length=1, max_length=4096),
+                ],
+            ],
             Field(min_length=1, max_length=256),
+            WITHOUT_NULLS,
         ]
         | None
     ) = Field(
@@ -81,15 +133,17 @@ class KafkaSource(KafkaClient):
             "record. Default: latest."
         ),
     )
-    starting_offsets_by_partition: Annotated[dict[str, dict[str, int]], Field(max_length=256)] = (
-        Field(
-            {},
-            description=(
-                "Where the first start begins to read, by topic and partition: an offset, -2 for "
-                "the earliest or -1 for the latest. Every partition must be named."
-            ),
-            examples=[{"payments": {"0": 23, "1": -2}}],
-        )
+    starting_offsets_by_partition: Annotated[
+        dict[str, Annotated[dict[str, Offset], WITHOUT_NULLS]],
+        Field(max_length=256),
+        WITHOUT_NULLS,
+    ] = Field(
+        {},
+        description=(
+            "Where the first start begins to read, by topic and partition: an offset, -2 for "
+            "the earliest or -1 for the latest. Every partition must be named."
+        ),
+        examples=[{"payments": {"0": 23, "1": -2}}],
     )
     fail_on_data_loss: bool = Field(
         True,
@@ -132,7 +186,7 @@ class SocketSource(SpecObject):
 class CustomSource(SpecObject):
     """Any data source on the class path, or one written in Python."""
 
-    rules = (not_among("options", {"checkpointLocation": "use spec.checkpoint"}),)
+    rules = (not_among("options", {"checkpointLocation": "use spec.checkpoint"}, any_case=True),)
     format: str = Field(
         min_length=1,
         max_length=253,

@@ -3,17 +3,17 @@
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 
 from penstock.api.group_version import API_VERSION, KIND, MAX_NAME
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.base import SpecObject
 
 
-class Metadata(BaseModel):
+class Metadata(SpecObject):
     """The part of an object's metadata that Penstock reads."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore")
 
     name: Annotated[
         str,

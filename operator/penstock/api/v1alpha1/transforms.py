@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from penstock.api.rules import Rule
 from penstock.api.v1alpha1.base import ClassName, Duration, Identifier, KeyRef, SpecObject, matching
 
 _BY_NAME = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+
+
+def _twice(names: list[str]) -> str | None:
+    """The first name that stands there before, in any case of letters."""
+    return next(
+        (name for n, name in enumerate(names) if name.lower() in map(str.lower, names[:n])), None
+    )
 
 
 class FunctionParameter(SpecObject):
@@ -39,6 +46,15 @@ class SqlFunction(SpecObject):
         description="The Spark SQL type of the result.",
         examples=["BOOLEAN"],
     )
+
+    @field_validator("parameters")
+    @classmethod
+    def _one_parameter_a_name(cls, parameters: list[FunctionParameter]) -> list[FunctionParameter]:
+        found = _twice([each.name for each in parameters])
+        if found is not None:
+            raise ValueError(f"two parameters are named {found}: rename one")
+        return parameters
+
     expression: str = Field(
         min_length=1,
         max_length=16384,
@@ -126,6 +142,19 @@ class Transform(SpecObject):
             holds=lambda it: [it.sql, it.python, it.java].count(None) >= 2,
         ),
     )
+
+    @model_validator(mode="after")
+    def _one_function_a_name(self) -> Transform:
+        """Spark ignores the case of names, and would keep the last one without a word."""
+        names = [each.name for each in self.functions]
+        names += [each.name for each in self.java_functions]
+        found = _twice(names)
+        if found is not None:
+            raise ValueError(
+                f"two functions are named {found}: rename one. Spark ignores the case of letters"
+            )
+        return self
+
     sql: str | None = Field(
         None,
         min_length=1,

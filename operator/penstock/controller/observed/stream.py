@@ -17,7 +17,7 @@ from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.settings import Settings
 from penstock.controller.objects import Manifest
 from penstock.validation import problems
-from penstock.validation.problems import Problem
+from penstock.validation.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from penstock.api.v1alpha1.status import Condition, StreamStatus
 from penstock.controller.observed.stream import ObservedStream
 from penstock.controller.status.not_applied import CHANGED_BY_OTHERS, NotApplied
 from penstock.controller.status.stream_state import Assessment
-from penstock.validation.problems import Problem
+from penstock.validation.problem import Problem
 
 # The API accepts 32768 bytes in a condition's message, which is more than anyone reads.
 _MAX_MESSAGE_CHARACTERS = 4096

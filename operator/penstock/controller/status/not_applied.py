@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from penstock.contract import naming
-from penstock.validation.problems import Problem
+from penstock.validation.problem import Problem
 
 CHANGED_BY_OTHERS = "ChangedByOthers"
 _ADOPT = "spec.checkpoint.volume.adopt"

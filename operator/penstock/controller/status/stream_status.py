@@ -14,7 +14,7 @@ from penstock.controller.observed.stream import ObservedStream
 from penstock.controller.status import effective, restarts
 from penstock.controller.status.conditions import build_conditions, failed_conditions
 from penstock.controller.status.stream_state import Assessment
-from penstock.validation.problems import Problem
+from penstock.validation.problem import Problem
 
 _NUMBERS = ("epoch", "lag", "committed_offsets", "committed_offsets_omitted")
 # A change of numbers alone is written at most this often. Prometheus has them sooner.

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from penstock.api.kafka_options import CLIENT_PREFIX
 from penstock.api.v1alpha1 import KafkaSource
-from penstock.api.v1alpha1.kafka import CLIENT_PREFIX, KafkaClient
+from penstock.api.v1alpha1.kafka import KafkaClient
 from penstock.driver.failure_rules import KAFKA_AUTHORIZATION, TOPIC_MISSING
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.java_exceptions import classify_exception

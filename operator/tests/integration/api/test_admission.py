@@ -72,8 +72,8 @@ def test_a_conf_that_penstock_sets_is_refused_at_apply(kube: Kube, conf: str) ->
     with pytest.raises(KubectlError) as refused:
         kube.apply(manifest("bad", spec))
     message = str(refused.value)
-    assert f"{conf} cannot be set here: {RESERVED_CONFS[conf]}" in message
-    assert sum(f"{each} cannot" in message for each in RESERVED_CONFS) == 1
+    assert f"{conf}: {RESERVED_CONFS[conf]}" in message
+    assert sum(f" {each}: " in message for each in RESERVED_CONFS) == 1
 
 
 @pytest.mark.parametrize("name", ["x" * 46, "a.b"])

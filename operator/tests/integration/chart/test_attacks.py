@@ -96,7 +96,7 @@ REFUSED_SPECS = [
     ),
     # Another stream's pods, and the secret of Spark's RPC.
     ({"sparkConf": {"spark.kubernetes.executor.podNamePrefix": "other"}}, "podNamePrefix"),
-    ({"sparkConf": {"spark.authenticate": "false"}}, "spark.authenticate cannot be set here"),
+    ({"sparkConf": {"spark.authenticate": "false"}}, "Spark's RPC is always authenticated"),
     ({"sparkConf": {"spark.kubernetes.namespace": "other"}}, "use metadata.namespace"),
     # Another Secret than by name, and paths.
     (
@@ -148,7 +148,7 @@ def test_labels_of_another_stream_in_a_template_have_no_effect() -> None:
     stolen = {
         "labels": {naming.LABEL_STREAM: "other", naming.LABEL_COMPONENT: "executor"},
         "annotations": {naming.ANNOTATION_SPEC_HASH: "other"},
-        "ownerReferences": [{"uid": "other"}],
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "other"}],
     }
     observed = samples.observed(driver={"podTemplate": {"metadata": stolen}})
     assert observed.desired is not None

@@ -19,7 +19,14 @@ HEADERS = changed(
     "transform",
     {"sql": "SELECT headers[0].value AS value FROM source"},
 )
+PATTERN = changed(KAFKA_TO_KAFKA, "source.kafka.topics", ...)
 CASES = {
+    # Only Java can tell what is right with a comment or a class in it.
+    "pattern": (changed(PATTERN, "source.kafka.topicPattern", r"(?x)a # b"), None),
+    "no-pattern": (
+        changed(PATTERN, "source.kafka.topicPattern", r"\p{NoSuchClass}"),
+        "Unknown character property name {NoSuchClass}",
+    ),
     "good": (KAFKA_TO_KAFKA, None),
     "headers": (HEADERS, None),
     "no-column": (

@@ -81,7 +81,7 @@ def test_a_duration_is_refused_by_cel_and_the_models_alike(text: str) -> None:
 
 
 def _matches(cel: str, text: str) -> bool:
-    found = re.fullmatch(r"self\.matches\('(.*)'\)", cel)
+    found = re.fullmatch(r'self\.matches\("(.*)"\)', cel)
     assert found is not None
     return re.search(found[1].replace("\\\\", "\\"), text) is not None
 
@@ -93,9 +93,35 @@ def _long_enough(rule: Rule, text: str) -> bool:
     )
     assert found is not None
     assert _matches(found[1], text)
-    for old, new in re.findall(r"\.replace\('(.*?)', '(.*?)'\)", found[2]):
+    for old, new in re.findall(r'\.replace\("(.*?)", "(.*?)"\)', found[2]):
         text = text.replace(old, new)
     return bool(durationpy.from_str(text) >= durationpy.from_str(found[3]))
+
+
+# Structural schemas know no other keyword; the API server refuses a CRD with one.
+STRUCTURAL = {
+    "type", "description", "example", "properties", "required", "items", "additionalProperties",
+    "enum", "format", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems",
+    "maxItems", "minProperties", "maxProperties",
+}  # fmt: skip
+
+
+def test_the_schema_has_only_keywords_that_the_api_server_knows() -> None:
+    """pydantic writes others too, such as propertyNames."""
+    used = {each for _, node in nodes(schema()) for each in node}
+    assert {each for each in used - STRUCTURAL if not each.startswith("x-kubernetes-")} == set()
+
+
+def test_a_bound_is_that_of_its_type() -> None:
+    """pydantic gives a map behind a validator the bounds of a string, and its rules cost more."""
+    bounds = {"maxLength": "string", "maxItems": "array", "maxProperties": "object"}
+    wrong = [
+        (path, name)
+        for path, node in nodes(schema())
+        for name, kind in bounds.items()
+        if name in node and node.get("type", kind) != kind
+    ]
+    assert wrong == []
 
 
 def test_nothing_is_defaulted() -> None:

@@ -60,7 +60,8 @@ def test_wrong_types_are_described_without_terms_of_pydantic() -> None:
     assert {path: refusals(changed(GOOD, path, value)) for path, value in values.items()} == {
         "executor.cores": ["spec.executor.cores: should be an integer (not 'two')"],
         "sink.kafka.topic": [
-            "spec.sink.kafka.topic: takes at most 249 letters, digits, '.', '_' and '-' (not 'a/b')"
+            "spec.sink.kafka.topic: takes at most 249 letters, digits, '.', '_' and '-', and is "
+            "not . or .. (not 'a/b')"
         ],
         "source.kafka.includeHeaders": [
             "spec.source.kafka.includeHeaders: should be true or false (not 'maybe')"

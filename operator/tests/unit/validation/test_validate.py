@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,11 @@ import pytest
 import yaml
 
 from penstock.cli import main
+from penstock.validation.findings import Analyzer, check
+from penstock.validation.problem import Problem
+from penstock.validation.reading.loading import Document, load
+from penstock.validation.reading.yaml_tree import compose
+from penstock.validation.rules import pod_templates
 from testkit.streams.streams import KAFKA_TO_KAFKA, changed, manifest
 
 GOOD = manifest("good", KAFKA_TO_KAFKA)
@@ -118,3 +124,148 @@ def test_spark_option_without_spark_says_what_to_install(
         "install penstock[driver] (in a checkout: pip install '.[driver]')"
         in capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kind": "ContinousStream"}, "kind: there is no ContinousStream in penstock.dev: write"),
+        ({"kind": None}, "kind: this field is required: write ContinuousStream"),
+        ({"apiVersion": None}, "apiVersion: this field is required: write penstock.dev/v1alpha1"),
+        ({"apiVersion": "penstok.dev/v1alpha1"}, "did you mean penstock.dev/v1alpha1?"),
+        ({"apiVersion": "v1alpha1"}, "did you mean penstock.dev/v1alpha1?"),
+        ({"apiVersion": None, "kind": None}, "apiVersion: this field is required"),
+        ({"apiVersion": "penstock.dev/v1"}, "should be 'penstock.dev/v1alpha1'"),
+    ],
+    ids=str,
+)
+def test_a_near_miss_is_an_error(
+    changes: dict[str, Any], said: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not another resource that is skipped."""
+    miss = {name: value for name, value in {**GOOD, **changes}.items() if value is not None}
+    assert main(["validate", write(file, GOOD, miss)]) == 1
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n---\n", "~", "a: b", "- a", "hello"])
+def test_no_stream_is_no_success(text: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(text)
+    assert main(["validate", str(file)]) == 1
+    assert "no stream found" in capsys.readouterr().out
+
+
+def test_a_list_is_unwrapped(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the places of its items."""
+    listed = {"apiVersion": "v1", "kind": "List", "items": [GOOD, BAD]}
+    assert main(["validate", write(file, listed)]) == 1
+    found, last = capsys.readouterr().out.splitlines()
+    lines = file.read_text().splitlines()
+    (line,) = [number for number, each in enumerate(lines, 1) if "SELECT DISTINCT" in each]
+    column = lines[line - 1].index("sql:") + 1
+    assert found.startswith(f"{file}:{line}:{column}: error: bad: ")
+    assert last == "1 stream valid, 1 invalid"
+
+
+def test_folders_patterns_and_files_are_read_once_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without what is hidden, and with files that are no YAML beside them."""
+    for name in ("a.yaml", "b/c.yml", "b/d/e.json", "b/f.txt", ".git/g.yaml"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(GOOD))
+    (tmp_path / "broken.yaml").write_text("a: [\n")
+    pattern = str(tmp_path / "*.yaml")
+    assert main(["validate", str(tmp_path), str(tmp_path / "a.yaml"), pattern]) == 1
+    found, last = capsys.readouterr().out.splitlines()
+    assert found.startswith(f"{tmp_path}/broken.yaml:2:1: error: not YAML: ")
+    assert last == "3 streams valid, 1 document not read"
+
+
+def test_standard_input_is_a_file(tmp_path: Path) -> None:
+    """`helm template … | penstock validate -`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock.cli", "validate", "-"],
+        input=yaml.safe_dump_all([GOOD, BAD]), capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stdout.startswith("<stdin>:")
+    assert done.stdout.endswith("1 stream valid, 1 invalid\n")
+
+
+def test_as_sarif(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What code scanners need: a rule, a level, a place."""
+    assert main(["validate", "--format", "sarif", write(file, BAD, SLOW)]) == 1
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert [each["level"] for each in run["results"]] == ["error", "warning"]
+    assert {each["ruleId"] for each in run["results"]} == {
+        each["id"] for each in run["tool"]["driver"]["rules"]
+    }
+    place = run["results"][0]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == str(file)
+    assert place["region"]["startLine"] > 1
+
+
+@pytest.mark.parametrize("style", ["|", "|2", ">-"])
+def test_a_place_in_a_block_of_sql_is_a_place_in_the_file(style: str, file: Path) -> None:
+    """The third line of the text, in its column."""
+    file.write_text(f"a: b\ntransform:\n    sql: {style}\n      SELECT\n\n        x\n")
+    tree = compose(file.read_text())
+    assert tree is not None
+    document = Document({}, tree.place, file.read_text())
+    assert document.locate(("transform", "sql")) == (3, 5)
+    assert document.locate(("transform", "sql"), 3, 3) == (6, 9)
+    assert document.locate(("transform", "nothing", 0)) == (2, 1)
+
+
+def test_a_sink_that_feeds_its_source_is_a_warning(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The query may filter out what it has written."""
+    loop = manifest("loop", changed(KAFKA_TO_KAFKA, "sink.kafka.topic", "payments"))
+    assert main(["validate", write(file, loop)]) == 0
+    assert "warning: loop: spec.sink.kafka.topic: the source reads payments" in (
+        capsys.readouterr().out
+    )
+
+
+def test_what_spark_judges_needs_no_notice_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark judges texts and patterns, but no pod templates."""
+    monkeypatch.setattr(pod_templates, "_models", lambda: None)
+    spec = changed(KAFKA_TO_KAFKA, "driver.podTemplate", {"spec": {}})
+    spec = changed(changed(spec, "source.kafka.topics", ...), "source.kafka.topicPattern", "(?x)a")
+    spec = changed(spec, "transform", {"sql": "SELECT IDENTIFIER('value') FROM source"})
+    loaded = load(json.dumps(manifest("it", spec)).encode())
+
+    def not_judged(analyzer: Analyzer | None) -> list[str]:
+        found = check("it", loaded, analyzer).findings
+        return sorted(
+            each.message.split(":")[0].split(",")[0] for each in found if each.reason == "NotJudged"
+        )
+
+    template = "spec.driver.podTemplate"
+    assert not_judged(None) == [template, "spec.source.kafka.topicPattern", "spec.transform.sql"]
+    assert not_judged(lambda _: []) == [template]
+    assert len(not_judged(lambda _: [Problem("NotJudged", "no class", "notice")])) == 4
+
+
+def test_a_null_is_a_warning(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The API server drops it; who writes `microBatch:` probably means `microBatch: {}`."""
+    it = manifest("it", changed(KAFKA_TO_KAFKA, "trigger", {"microBatch": None}))
+    assert main(["validate", write(file, it)]) == 1
+    said = capsys.readouterr().out
+    assert "warning: it: spec.trigger.microBatch: null is as good as no field" in said
+    assert "error: it: spec.trigger: " in said
+
+
+def test_without_the_client_of_kubernetes_a_template_is_not_judged(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A notice, in an installation without penstock[operator]."""
+    monkeypatch.setattr(pod_templates, "_models", lambda: None)
+    template = {"spec": {"nodeSelektor": {"disk": "ssd"}}}
+    it = manifest("it", changed(KAFKA_TO_KAFKA, "driver.podTemplate", template))
+    assert main(["validate", "--format", "json", write(file, it)]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (found["severity"], found["reason"]) == ("notice", "NotJudged")

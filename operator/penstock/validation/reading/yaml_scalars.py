@@ -1,7 +1,7 @@
 """The value of a YAML scalar as kubectl and the API server read it (sigs.k8s.io/yaml, YAML 1.1).
 
 PyYAML reads some of them otherwise: dates as dates, `1:30` as 90, `y` as a string. The rules are
-those of goyaml.v2/resolve.go; unit/validation/test_yaml.py compares them with kubectl.
+those of goyaml.v2/resolve.go; integration/validation/test_verdicts.py compares them with kubectl.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import base64
 import binascii
 import math
 import re
+import struct
+from decimal import Decimal
 
 Scalar = str | int | float | bool | None
 
@@ -41,7 +43,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def resolve(text: str, tag: str | None, plain: bool) -> Scalar:
-    """The value of a scalar; ValueError if its tag contradicts it or JSON has no such number."""
+    """What a scalar is for Go; ValueError if its tag contradicts it or JSON has no such number."""
     if tag == BINARY:
         return _binary(text)
     expected = _TYPES.get(tag or "")
@@ -57,13 +59,34 @@ def resolve(text: str, tag: str | None, plain: bool) -> Scalar:
     return value
 
 
-def key(value: Scalar) -> str:
-    """A key of a map, which kubectl turns into a string; ValueError if it cannot."""
-    if value is None:
+def value(scalar: Scalar) -> Scalar:
+    """A scalar as a value in JSON, which Go writes without a fraction where there is none."""
+    if isinstance(scalar, float) and scalar.is_integer() and abs(scalar) < _LONGEST_PLAIN_FLOAT:
+        return int(scalar)
+    return scalar
+
+
+def key(scalar: Scalar) -> str:
+    """A scalar as a key of a map, which kubectl turns into a string; ValueError if it cannot."""
+    if scalar is None:
         raise ValueError("a key cannot be null: put it in quotes")
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value if isinstance(value, str) else f"{value:g}" if value != int(value) else str(value)
+    if isinstance(scalar, bool):
+        return "true" if scalar else "false"
+    if isinstance(scalar, int) and scalar >= 2**63:
+        raise ValueError("a key cannot be so large a number: put it in quotes")
+    return _shortest(scalar) if isinstance(scalar, float) else str(scalar)
+
+
+def _shortest(number: float) -> str:
+    """As Go's FormatFloat(number, 'g', -1, 32)."""
+    exact = struct.pack("f", number)
+    (single,) = struct.unpack("f", exact)
+    if math.isinf(single):
+        return ".inf" if single > 0 else "-.inf"
+    texts = (f"{single:.{digits}e}" for digits in range(17))
+    text = next(each for each in texts if struct.pack("f", float(each)) == exact)
+    plain = -4 <= int(text.partition("e")[2]) < 6
+    return f"{Decimal(text):f}" if plain else text
 
 
 def _plain(text: str) -> Scalar:
@@ -78,15 +101,11 @@ def _plain(text: str) -> Scalar:
         value = int(found[1] + found[group], _BASES[group - 2])
         if value in _EXACT_INTEGERS:
             return value
-    return _whole(float(digits)) if _FLOAT.fullmatch(digits) and _finite(digits) else text
+    return float(digits) if _FLOAT.fullmatch(digits) and _finite(digits) else text
 
 
 def _finite(digits: str) -> bool:
     return math.isfinite(float(digits))
-
-
-def _whole(value: float) -> int | float:
-    return int(value) if value.is_integer() and abs(value) < _LONGEST_PLAIN_FLOAT else value
 
 
 def _binary(text: str) -> str:

@@ -16,15 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from penstock.api.group_version import API_VERSION, GROUP, KIND
-from penstock.validation.yaml_tree import MAX_VALUES, InvalidYaml, Place, compose
+from penstock.validation.reading.yaml_tree import MAX_VALUES, InvalidYaml, Place, compose
 
 MAX_FILE_BYTES = 8 * 2**20
+MAX_FILE_VALUES = MAX_VALUES + 10_000
+MAX_DOCUMENTS = 2_000
 MAX_DOCUMENT_BYTES = 3 * 2**20 // 2  # etcd's --max-request-bytes
 # Above this size a document of another kind is skipped by its first lines, such as a CRD.
 _LONG = 256 * 2**10
 _SEPARATOR = "---"
 _LEAST_RATIO = 0.75
 _HEAD = re.compile(r"^(apiVersion|kind): *([\w./]+) *$", re.MULTILINE)
+_FIRST_LINE_OF_BLOCK = re.compile(r"(?: *\r?\n)*( *)")
+_BOUNDARY = re.compile(r"^---", re.MULTILINE)
 _PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab]..)\\u(d[c-f]..)", re.IGNORECASE)
 
 
@@ -38,8 +42,10 @@ class Document:
 
     content: dict[str, Any]
     place: Place
-    lines: tuple[str, ...] = field(default=(), repr=False)
-    """The lines of the file, for the places inside of texts."""
+    text: str = field(default="", repr=False)
+    """The document as it is written, for the places inside of texts."""
+    first_line: int = 1
+    """The line of its file where the text begins."""
 
     @property
     def line(self) -> int:
@@ -69,10 +75,8 @@ class Document:
             place = inside
         if text_line < 1 or place.style not in ("|", ">"):
             return place.line, place.column
-        line = place.text_line + text_line - 1
-        if line > len(self.lines):
-            return place.line, place.column
-        return line, _indentation(self.lines, place.text_line) + max(text_column, 1)
+        indentation = _indentation(self.text, place.text_line - self.first_line)
+        return place.text_line + text_line - 1, indentation + max(text_column, 1)
 
 
 @dataclass(frozen=True)
@@ -114,9 +118,10 @@ def load(data: bytes) -> Loaded:
         )
         return Loaded(defects=(Defect("TooLarge", limit, 1, 1),))
     text, warnings = _decode(data)
-    reader = _Reader(tuple(text.split("\n")))
+    reader = _Reader()
     for first_line, chunk in _documents(text):
-        reader.read(first_line, chunk)
+        if not reader.read(first_line, chunk):
+            break
     return Loaded(
         tuple(reader.streams),
         tuple(reader.defects),
@@ -148,14 +153,12 @@ def _documents(text: str) -> Iterator[tuple[int, str]]:
     if text.lstrip().startswith("{"):
         yield from _json_documents(text)
         return
-    first = 1
-    lines: list[str] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.startswith(_SEPARATOR):
-            yield first, "\n".join(lines)
-            first, lines = number, []
-        lines.append(line)
-    yield first, "\n".join(lines)
+    start, line = 0, 1
+    for boundary in _BOUNDARY.finditer(text):
+        yield line, text[start : boundary.start()]
+        line += text.count("\n", start, boundary.start())
+        start = boundary.start()
+    yield line, text[start:]
 
 
 def _json_documents(text: str) -> Iterator[tuple[int, str]]:
@@ -186,49 +189,61 @@ def _character(pair: re.Match[str]) -> str:
 class _Reader:
     """Collects what the documents of one file hold."""
 
-    def __init__(self, lines: tuple[str, ...]) -> None:
-        self._lines = lines
-        self._values_left = MAX_VALUES * 2
+    def __init__(self) -> None:
+        self._values_left = MAX_FILE_VALUES
+        self._documents_left = MAX_DOCUMENTS
         self.streams: list[Document] = []
         self.defects: list[Defect] = []
         self.warnings: list[Defect] = []
         self.skipped = 0
 
-    def read(self, first_line: int, chunk: str) -> None:
+    def read(self, first_line: int, chunk: str) -> bool:
+        """Reads one document; False if the file holds more than is taken."""
+        if self._values_left <= 0 or self._documents_left <= 0:
+            said = "what follows was not read, since the file holds too much: split it"
+            self._add_defect("TooLarge", said, first_line, 1)
+            return False
+        self._values_left -= 1
         if chunk.startswith(_SEPARATOR):
             head, _, rest = chunk.partition("\n")
             after = head[len(_SEPARATOR) :].strip()
             if after and not after.startswith("#"):
-                self._add_defect(
-                    "InvalidYaml", "kubectl takes nothing but a comment after ---", first_line, 4
-                )
-                return
+                said = "kubectl takes nothing but a comment after ---"
+                self._add_defect("InvalidYaml", said, first_line, 4)
+                return True
             first_line, chunk = first_line + 1, rest
-        if len(chunk) > _LONG:
-            if _is_other_by_its_head(chunk):
-                self.skipped += 1
-                return
-            if len(chunk) > MAX_DOCUMENT_BYTES:
-                self._add_defect(
-                    "TooLarge", "larger than 1.5 MiB, the most that etcd stores", first_line, 1
-                )
-                return
+        if chunk and not chunk.isspace():
+            self._documents_left -= 1
+            self._read(first_line, chunk)
+        return True
+
+    def _read(self, first_line: int, chunk: str) -> None:
+        if len(chunk) > _LONG and _is_other_by_its_head(chunk):
+            self.skipped += 1
+            return
+        if len(chunk) > MAX_DOCUMENT_BYTES:
+            said = "larger than 1.5 MiB, the most that etcd stores"
+            self._add_defect("TooLarge", said, first_line, 1)
+            return
         try:
-            tree = compose(chunk, first_line, min(MAX_VALUES, self._values_left))
+            tree = compose(chunk, first_line)
         except InvalidYaml as error:
+            self._values_left -= len(chunk) // 10  # it may have been read to its end
             self._add_defect("InvalidYaml", error.reason, error.line, error.column)
             return
-        if tree is not None:
-            self._values_left = max(self._values_left - tree.size, 0)
-            streams_before = len(self.streams)
-            self._sort(tree.content, tree.place)
-            if len(self.streams) > streams_before:
-                self.warnings += [
-                    Defect("IgnoredTag", each.reason, each.line, each.column)
-                    for each in tree.warnings
-                ]
+        if tree is None:
+            return
+        self._values_left -= tree.size
+        streams_before = len(self.streams)
+        self._sort(tree.content, tree.place, chunk, first_line)
+        if len(self.streams) > streams_before:
+            self.warnings += [
+                Defect("IgnoredTag", each.reason, each.line, each.column) for each in tree.warnings
+            ]
 
-    def _sort(self, content: Any, place: Place, in_list: bool = False) -> None:
+    def _sort(
+        self, content: Any, place: Place, text: str, first_line: int, in_list: bool = False
+    ) -> None:
         """One document or item of a list: a stream, a near miss, or something else."""
         if not isinstance(content, dict):
             self.skipped += 1 if content is not None else 0
@@ -245,14 +260,14 @@ class _Reader:
                 return
             inside = place.inside["items"].inside
             for number, item in enumerate(items):
-                self._sort(item, inside[number], in_list=True)
+                self._sort(item, inside[number], text, first_line, in_list=True)
             return
         near = near_miss(content)
         if near is not None:
             at = place.inside.get(near.partition(":")[0], place)
             self._add_defect("NearMiss", near, at.line, at.column)
         elif content.get("kind") == KIND and _group(content) == GROUP:
-            self.streams.append(Document(content, place, self._lines))
+            self.streams.append(Document(content, place, text, first_line))
         else:
             self.skipped += 1
 
@@ -260,12 +275,13 @@ class _Reader:
         self.defects.append(Defect(reason, message, line, column))
 
 
-def _indentation(lines: Sequence[str], first: int) -> int:
-    """How far a block is indented whose text begins in this line, from 1."""
-    for line in lines[first - 1 :]:
-        if line.strip():
-            return len(line) - len(line.lstrip(" "))
-    return 0
+def _indentation(text: str, lines_before: int) -> int:
+    """How far a block is indented that begins after so many lines."""
+    at = 0
+    for _ in range(lines_before):
+        at = text.find("\n", at) + 1
+    first = _FIRST_LINE_OF_BLOCK.match(text, at)
+    return 0 if first is None else len(first[1])
 
 
 def near_miss(content: dict[str, Any]) -> str | None:

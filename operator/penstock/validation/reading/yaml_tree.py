@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from penstock.validation import yaml_scalars
+from penstock.validation.reading import yaml_scalars
 
 # A spec that uses every field has depth 8 and fewer than 300 values.
 MAX_DEPTH = 64
@@ -20,6 +20,7 @@ MAX_VALUES = 50_000
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one without C takes ten times as long
 _MERGE = "<<"
+_MOST_WARNINGS = 20
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,10 @@ class _Composer:
             value = yaml_scalars.resolve(event.value, _tag(event), is_plain)
         except ValueError as error:
             raise self._error(str(error), event) from error
-        node = _Node("scalar", event.start_mark, value, {}, style=event.style or "")
+        around = self._open[-1] if self._open else None
+        is_key = around is not None and around.kind == "map" and around.pending is None
+        content = value if is_key else yaml_scalars.value(value)
+        node = _Node("scalar", event.start_mark, content, {}, style=event.style or "")
         node.is_merge_key = is_plain and event.value == _MERGE and event.tag is None
         if event.anchor is not None:
             self._anchors[event.anchor] = node
@@ -216,6 +220,8 @@ class _Composer:
             parent.merged.update(each)
 
     def _check_tag(self, event: yaml.NodeEvent) -> None:
+        if len(self._warnings) >= _MOST_WARNINGS:
+            return
         tag = event.tag  # type: ignore[attr-defined]
         if tag not in (None, "!") and not str(tag).startswith("tag:yaml.org,2002:"):
             self._warnings.append(self._error(f"kubectl ignores the tag {_short(tag)}", event))

@@ -1,0 +1,134 @@
+"""Options of Spark's Kafka source and sink that a stream cannot set, and what to do instead.
+
+Sources: KafkaSourceProvider of Spark 4.2 (validateGeneralOptions, validateStreamOptions,
+kafkaParamsForProducer), which refuses the last two groups, and the Structured Streaming + Kafka
+Integration Guide. Spark ignores the case of its options.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from penstock.api.quantities import NOT_A_DURATION
+from penstock.api.rules import Rule, cel_string, not_among
+
+# The prefix of Kafka's own options among Spark's.
+CLIENT_PREFIX = "kafka."
+JAAS_OPTION = "kafka.sasl.jaas.config"
+
+# Options that have a field, and options whose values would be credentials in plain text.
+COMMON_OPTIONS = {
+    "kafka.bootstrap.servers": "use bootstrapServers",
+    "kafka.security.protocol": "use tls and sasl",
+    "kafka.sasl.mechanism": "use sasl.mechanism",
+    JAAS_OPTION: "use sasl, or secretOptions",
+    "kafka.ssl.truststore.password": "use tls.caSecret, or secretOptions",
+    "kafka.ssl.keystore.password": "use tls.clientSecret, or secretOptions",
+    "kafka.ssl.keystore.key": "use tls.clientSecret, or secretOptions",
+    "kafka.ssl.key.password": "use tls.clientSecret, or secretOptions",
+}
+# The checkpoint holds the offsets, so Spark commits none to Kafka and starts where it says.
+CONSUMER_OPTIONS = {
+    "kafka.auto.offset.reset": "use startingOffsets",
+    "kafka.enable.auto.commit": "offsets are in the checkpoint",
+    "kafka.interceptor.classes": "Spark refuses it",
+    "kafka.key.deserializer": "keys are bytes; use CAST",
+    "kafka.value.deserializer": "values are bytes; use CAST",
+}
+PRODUCER_OPTIONS = {
+    "kafka.key.serializer": "keys are written as they are; use CAST",
+    "kafka.value.serializer": "values are written as they are; use CAST",
+}
+SOURCE_OPTIONS = {
+    "subscribe": "use topics",
+    "subscribePattern": "use topicPattern",
+    "assign": "use assign",
+    "startingOffsets": "use startingOffsets or startingOffsetsByPartition",
+    **dict.fromkeys(
+        ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"), "a stream has no end"
+    ),
+    "failOnDataLoss": "use failOnDataLoss",
+    "includeHeaders": "use includeHeaders",
+    "checkpointLocation": "use spec.checkpoint",
+    **CONSUMER_OPTIONS,
+}
+_ASYNC_PROGRESS = "use spec.trigger.microBatch.asyncProgress"
+# Options of Spark's writer that have a field, for every sink.
+WRITER_OPTIONS = {
+    "checkpointLocation": "use spec.checkpoint",
+    "asyncProgressTrackingEnabled": _ASYNC_PROGRESS,
+    "asyncProgressTrackingCheckpointIntervalMs": _ASYNC_PROGRESS,
+}
+SINK_OPTIONS = {
+    "topic": "use topic",
+    "includeHeaders": "it has no effect: the row's column headers is always written",
+    **WRITER_OPTIONS,
+    **PRODUCER_OPTIONS,
+}
+
+# Of those above, the options of clients whose values are no credentials.
+_OWNED_PATTERN = (
+    r"^kafka\.(bootstrap\.servers|security\.protocol|sasl\.mechanism|auto\.offset\.reset|"
+    r"enable\.auto\.commit|interceptor\.classes|(key|value)\.(de)?serializer)$"
+)
+SECRET_CLIENT_OPTIONS = Rule(
+    cel="!has(self.secretOptions) || self.secretOptions.all(k, k.startsWith("
+    f"{cel_string(CLIENT_PREFIX)}) && !k.matches({cel_string(_OWNED_PATTERN)}))",
+    message="secretOptions takes options with the prefix kafka. that have no field of their own",
+    holds=lambda it: not _not_secret(it.secret_options),
+    words=lambda it: (
+        "secretOptions takes options with the prefix kafka. that have no field of their own: "
+        f"remove {', '.join(_not_secret(it.secret_options))}"
+    ),
+)
+
+
+def _not_secret(options: Iterable[str]) -> list[str]:
+    return [
+        name
+        for name in options
+        if not name.startswith(CLIENT_PREFIX) or re.search(_OWNED_PATTERN, name) is not None
+    ]
+
+
+def allowed_options(owned: Mapping[str, str]) -> Rule:
+    """No option that Penstock or Spark refuses; `owned` are those of the source or the sink."""
+    return not_among(
+        "options",
+        {**COMMON_OPTIONS, **owned},
+        "options holds a key that cannot be set there: docs/reference.md lists them",
+        any_case=True,
+    )
+
+
+# Numbers of Spark's source, with the smallest that Spark takes and its type's largest.
+_INT, _LONG = 2**31 - 1, 2**63 - 1
+_NUMBERS = {
+    "minpartitions": (1, _INT),
+    "maxrecordsperpartition": (1, _LONG),
+    "maxoffsetspertrigger": (0, _LONG),
+    "minoffsetspertrigger": (0, _LONG),
+    "fetchoffset.numretries": (0, _INT),
+    "fetchoffset.retryintervalms": (0, _LONG),
+    "kafkaconsumer.polltimeoutms": (0, _LONG),
+    "startingtimestamp": (0, _LONG),
+}
+_WORDS = {"startingoffsetsbytimestampstrategy": ("error", "latest")}
+# JavaUtils.timeStringAs of Spark.
+_SPARK_TIME = re.compile(r" *-?[0-9]+ *(us|ms|s|m|min|h|d)? *", re.IGNORECASE)
+
+
+def check_source_values(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Raises ValueError for a value that Spark's source cannot read."""
+    for name, value in options.items():
+        key = name.lower()
+        if key in _NUMBERS:
+            least, most = _NUMBERS[key]
+            if not re.fullmatch(r"[-+]?[0-9]{1,19}", value) or not least <= int(value) <= most:
+                raise ValueError(f"{name} takes an integer of {least} or more")
+        elif key in _WORDS and value.lower() not in _WORDS[key]:
+            raise ValueError(f"{name} takes one of: {', '.join(_WORDS[key])}")
+        elif key == "maxtriggerdelay" and not _SPARK_TIME.fullmatch(value):
+            raise ValueError(f"{name} is {NOT_A_DURATION}")
+    return options

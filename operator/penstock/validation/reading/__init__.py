@@ -1,0 +1,1 @@
+"""Files and standard input as documents, within bounds. Imports nothing of the rules."""

@@ -1,0 +1,164 @@
+"""Finds misspelled fields, wrong types and missing names in pod templates.
+
+The CRD keeps a template as it is, and the API server drops what it does not know from a pod. So
+nothing else would say that a `nodeSelektor` selects nothing. The models of the Kubernetes client
+know every field; the operator has the client, `penstock validate` may not have it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from penstock.api.v1alpha1 import StreamSpec
+from penstock.sql.refusals import NOT_JUDGED
+from penstock.validation.problem import FieldPath, Problem, dotted
+
+_TYPES: dict[str, Any] = {
+    "str": str,
+    "int": int,
+    "bool": bool,
+    "float": (int, float),
+    "datetime": str,
+}
+_WORDS = {
+    "str": "a string: put it in quotes", "int": "an integer", "bool": "true or false",
+    "float": "a number", "datetime": "a time",
+}  # fmt: skip
+# Quantities, which the client declares as strings, and Kubernetes takes as numbers as well.
+_QUANTITIES = {"limits", "requests", "sizeLimit", "divisor", "overhead", "capacity"}
+_LIST = re.compile(r"(?:List|list)\[(.*)\]")
+_MAP = re.compile(r"(?:Dict|dict)[\[(]str, (.*)[\])]")
+_REASON = "InvalidPodTemplate"
+# Penstock adds what a template leaves out of these.
+_OPTIONAL = {("V1PodSpec", "containers")}
+
+
+def find_problems(spec: StreamSpec) -> Iterator[Problem]:
+    """Problems of the driver's and the executors' templates."""
+    for name, template in (
+        ("driver", spec.driver.pod_template),
+        ("executor", spec.executor.pod_template),
+    ):
+        path: FieldPath = ("spec", name, "podTemplate")
+        if not template:
+            continue
+        if _models() is None:
+            yield Problem(
+                NOT_JUDGED,
+                f"spec.{name}.podTemplate: its fields were not checked, which needs "
+                "penstock[operator]",
+                "notice",
+                path,
+            )
+        else:
+            yield from _object(template, "V1PodTemplateSpec", path)
+            yield from _containers(template, name, path)
+
+
+def _containers(template: Mapping[str, Any], name: str, path: FieldPath) -> Iterator[Problem]:
+    spec = template.get("spec")
+    for field in ("containers", "initContainers"):
+        containers = spec.get(field) if isinstance(spec, dict) else None
+        for number, each in enumerate(containers if isinstance(containers, list) else ()):
+            if (
+                isinstance(each, dict)
+                and each.get("name") not in (None, name)
+                and not each.get("image")
+            ):
+                yield _error(
+                    (*path, "spec", field, number),
+                    f"this container is not the {name}'s, which is named {name}, so it needs an "
+                    "image",
+                )
+
+
+def _value(value: Any, declared: str, path: FieldPath) -> Iterator[Problem]:
+    if value is None or declared == "object":
+        return
+    if found := _LIST.fullmatch(declared):
+        if isinstance(value, list):
+            for number, each in enumerate(value):
+                yield from _value(each, found[1], (*path, number))
+        else:
+            yield _error(path, "should be a list")
+    elif found := _MAP.fullmatch(declared):
+        if isinstance(value, dict):
+            for key, each in value.items():
+                yield from _value(each, found[1], (*path, key))
+        else:
+            yield _error(path, "should be an object")
+    elif declared in _TYPES:
+        if not _is(value, declared, path):
+            yield _error(path, f"should be {_WORDS[declared]}")
+    elif not isinstance(value, dict):
+        yield _error(path, "should be an object")
+    else:
+        yield from _object(value, declared, path)
+
+
+def _is(value: Any, declared: str, path: FieldPath) -> bool:
+    if isinstance(value, bool):
+        return declared == "bool"
+    is_quantity = declared == "str" and bool(_QUANTITIES & set(path[-2:]))
+    return isinstance(value, _TYPES[declared]) or (is_quantity and isinstance(value, int | float))
+
+
+def _object(value: Mapping[str, Any], model: str, path: FieldPath) -> Iterator[Problem]:
+    fields = _fields(model)
+    for name, each in value.items():
+        if name in fields:
+            yield from _value(each, fields[name], (*path, name))
+            continue
+        near = difflib.get_close_matches(name[:64], fields, n=1, cutoff=0.7)
+        if near:
+            said = f"Kubernetes has no such field: did you mean {near[0]}?"
+            yield _error((*path, name), said)
+        else:
+            yield _problem(
+                (*path, name),
+                "Kubernetes has no such field as far as this version of Penstock knows",
+                "warning",
+            )
+    for name in _required(model):
+        if value.get(name) is None:
+            yield _error(path, f"{name} is required")
+
+
+def _error(path: FieldPath, text: str) -> Problem:
+    return _problem(path, text, "error")
+
+
+def _problem(path: FieldPath, text: str, severity: Any) -> Problem:
+    return Problem(_REASON, f"{dotted(path)}: {text}", severity, path)
+
+
+@cache
+def _models() -> Any:
+    """The module with the models; None where the Kubernetes client is not installed."""
+    try:
+        from kubernetes.client import models
+    except ImportError:
+        return None
+    return models
+
+
+@cache
+def _fields(model: str) -> dict[str, str]:
+    """The declared types of a model's fields, by their names in JSON."""
+    found = getattr(_models(), model)
+    return {json: found.openapi_types[name] for name, json in found.attribute_map.items()}
+
+
+@cache
+def _required(model: str) -> tuple[str, ...]:
+    """The fields without which the client builds no such object."""
+    found = getattr(_models(), model)
+    return tuple(
+        found.attribute_map[name]
+        for name, field in found.model_fields.items()
+        if field.is_required() and (model, name) not in _OPTIONAL
+    )

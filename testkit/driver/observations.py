@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from penstock.driver.engine import Engine
 from penstock.driver.failures import Failure
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.state import Observation, State
 from penstock.driver.supervision.supervisor import Action, decide
 
 POLICY = RestartPolicy(interval=1.0)
+CONTINUOUS = RestartPolicy(interval=1.0, engine=Engine.CONTINUOUS)
+REAL_TIME = RestartPolicy(interval=300.0, engine=Engine.REAL_TIME)
 PASSING = Failure("TaskFailed", "an executor was lost")
 PERMANENT = Failure("UnsupportedOperation", "Aggregate", permanent=True)
 RECOVERABLE = Failure("TopicMissing", "in", permanent=True, recoverable=True)
@@ -24,17 +27,36 @@ UP = Observation(
 )
 
 
-def action(state: State, observation: Observation) -> Action:
+# What is done before a query starts.
+CHECKED = State(checkpoint_checked_at=100.0, query_checked=True)
+
+
+def action(state: State, observation: Observation, policy: RestartPolicy = POLICY) -> Action:
     """The action that the supervisor decides on."""
-    return decide(state, observation, POLICY, 0.5)[1]
+    return decide(state, observation, policy, 0.5)[1]
 
 
-def after(state: State, observation: Observation) -> State:
+def after(state: State, observation: Observation, policy: RestartPolicy = POLICY) -> State:
     """The state after the decision."""
-    return decide(state, observation, POLICY, 0.5)[0]
+    return decide(state, observation, policy, 0.5)[0]
 
 
-def running(epoch: int | None = None, now: float = 100.0) -> tuple[State, Observation]:
+def running(
+    epoch: int | None = None,
+    now: float = 100.0,
+    policy: RestartPolicy = POLICY,
+    first: State = CHECKED,
+) -> tuple[State, Observation]:
     """State and observation of a query that has just started at this epoch."""
-    state = after(State(query_checked=True), replace(UP, now=now, epoch=epoch))
+    ready = replace(first, checkpoint_checked_at=now, query_checked=True)
+    state = after(ready, replace(UP, now=now, epoch=epoch), policy)
     return state, replace(UP, now=now, has_query=True, epoch=epoch)
+
+
+def committing(
+    epoch: int, policy: RestartPolicy = POLICY, first: State = CHECKED
+) -> tuple[State, Observation]:
+    """The same of a query that has committed this epoch, one second after its start."""
+    state, observation = running(epoch - 1, policy=policy, first=first)
+    observation = replace(observation, now=101.0, epoch=epoch, planned_epoch=epoch, active_tasks=4)
+    return after(state, observation, policy), observation

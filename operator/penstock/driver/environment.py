@@ -11,6 +11,7 @@ from penstock.contract import naming
 
 # The folder of the first generation. A reset of the stream will start the next one and keep this.
 FIRST_GENERATION = "generation-0"
+_API_SERVER = "https://kubernetes.default.svc"
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class PodEnvironment:
     checkpoint: Path = Path(naming.CHECKPOINT_DIR) / FIRST_GENERATION
     class_path: str = ""
     termination_log: Path | None = Path("/dev/termination-log")
-    api_server: str = "https://kubernetes.default.svc"
+    api_server: str = _API_SERVER
     secrets: Path = Path(naming.SECRETS_DIR)
     python: Path = Path(naming.PYTHON_DIR)
 
@@ -65,4 +66,14 @@ def pod_environment(
         pod_ip=environment[naming.ENV_POD_IP],
         namespace=stream.metadata.namespace,
         spec_hash=environment.get(naming.ENV_SPEC_HASH, ""),
+        api_server=_api_server(environment),
     )
+
+
+def _api_server(environment: Mapping[str, str]) -> str:
+    """The API server by its address, which every pod is given: it needs no name server."""
+    host = environment.get("KUBERNETES_SERVICE_HOST")
+    if not host:
+        return _API_SERVER
+    port = environment.get("KUBERNETES_SERVICE_PORT", "443")
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 # Spark reports only that a task has failed.
 TASK_FAILED = "TaskFailed"
 TOPIC_MISSING = "TopicMissing"
+API_SERVER_UNREACHABLE = "ApiServerUnreachable"
 BROKER_UNREACHABLE = "BrokerUnreachable"
 KAFKA_AUTHORIZATION = "KafkaAuthorization"
 
@@ -209,5 +210,7 @@ GENERAL: tuple[Rule, ...] = (
     # Code of the user, or a function of Spark, that refuses a value.
     Rule("java.lang.RuntimeException", is_record_error=True, in_task=True),
     Rule("java.lang.IllegalArgumentException", "OptionInvalid", permanent=True, in_task=False),
+    # Spark's own client of the API server: for executors, while the session starts.
+    Rule("io.fabric8.kubernetes.client.KubernetesClientException", API_SERVER_UNREACHABLE),
     Rule("org.apache.spark.SparkException", TASK_FAILED),
 )

@@ -20,6 +20,9 @@ from pathlib import PurePath
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.driver.failure_rules import GENERAL, SPECIFIC, Rule
 
+# Found by the driver itself: a query that it has stopped still runs.
+QUERY_NOT_STOPPED = "QueryNotStopped"
+
 _MAX_MESSAGE_CHARACTERS = 600
 
 
@@ -47,9 +50,11 @@ class Failure:
     permanent: bool = False
     recoverable: bool = False
     """Permanent, but its cause may go away without a new spec, so it is rechecked now and then."""
+    asked_for: bool = False
+    """The spec asks the stream to stop for it: failOnDataLoss, restart.maxAttempts."""
     maybe_poison: bool = False
-    """Transient, but permanent if it repeats without progress: the transform cannot process a
-    record, and every restart reads that record again."""
+    """Transient, but not for ever: the transform cannot process a record, and every restart reads
+    that record again."""
 
     def to_status(self, time: datetime) -> LastFailure:
         """The failure as the status reports it."""

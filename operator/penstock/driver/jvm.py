@@ -13,6 +13,7 @@ import importlib.util
 import os
 import re
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -134,6 +135,8 @@ class Jvm:
         self._start_timeout = start_timeout
         self._info = info
         self._gateway: Any = None
+        self._address: tuple[int, str] | None = None
+        """The gateway's port and secret, once it is connected."""
         self._why_killed: Failure | None = None
 
     @classmethod
@@ -211,6 +214,23 @@ class Jvm:
             return self.exit_code is not None
         return self.wait_for_exit(5.0) is not None
 
+    def answers(self, timeout: float) -> bool:
+        """Whether the JVM answers within `timeout` seconds; True until `gateway` is connected.
+
+        The kernel accepts connections for a frozen process, so this waits for Py4J's answer to the
+        handshake of a new connection. That needs a thread of the JVM and none of Py4J's locks.
+        """
+        if self._address is None:
+            return True
+        port, secret = self._address
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout) as connection:
+                connection.settimeout(timeout)
+                connection.sendall(f"A\n{secret}\ne\n".encode())
+                return connection.recv(1) != b""
+        except OSError:
+            return False
+
     def end(self, timeout: float = 5.0) -> None:
         """Ends the JVM by closing its stdin; kills it if it still runs after `timeout` seconds."""
         if self._process.stdin is not None:
@@ -234,7 +254,9 @@ class Jvm:
         # pyspark's documented way to connect to a JVM that it has not started.
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = secret
-        return launch_gateway()  # type: ignore[no-untyped-call]
+        gateway = launch_gateway()  # type: ignore[no-untyped-call]
+        self._address = port, secret
+        return gateway
 
     def _await_info(self) -> tuple[int, str]:
         deadline = time.monotonic() + self._start_timeout

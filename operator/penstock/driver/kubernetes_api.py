@@ -7,7 +7,6 @@ would delay each recovery.
 from __future__ import annotations
 
 import json
-import os
 import ssl
 import urllib.error
 import urllib.parse
@@ -35,15 +34,18 @@ class Api:
         base = f"{url}/api/v1/namespaces/{urllib.parse.quote(namespace)}"
         self._pods, self._secrets = f"{base}/pods", f"{base}/secrets"
         self._token = token
-        self._context = context
+        # Without the proxy of the environment: urllib cannot exempt a cluster's network (no_proxy
+        # has no CIDRs), and the API server of the pod's own cluster needs none.
+        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+        if context is not None:
+            handlers.append(urllib.request.HTTPSHandler(context=context))
+        self._opener = urllib.request.build_opener(*handlers)
 
     @classmethod
-    def in_cluster(cls, namespace: str) -> Api:
-        """The API server as a pod reaches it."""
-        host = os.environ["KUBERNETES_SERVICE_HOST"]
-        port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    def in_cluster(cls, url: str, namespace: str) -> Api:
+        """The API server at `url` as a pod reaches it."""
         return cls(
-            f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+            url,
             namespace,
             # Read for each call: the kubelet renews it.
             token=lambda: (_SERVICE_ACCOUNT / "token").read_text().strip(),
@@ -100,7 +102,5 @@ class Api:
             headers["Authorization"] = f"Bearer {self._token()}"
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url, data, headers, method=method)  # noqa: S310
-        with urllib.request.urlopen(  # noqa: S310
-            request, timeout=_TIMEOUT_SECONDS, context=self._context
-        ) as response:
+        with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
             return json.load(response)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
-import signal
 import threading
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,16 +35,15 @@ from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.publisher import ReportPublisher
 from penstock.driver.reporting.report import write_termination_message
 from penstock.driver.reporting.sampler import Sampler
+from penstock.driver.shutdown import Shutdown
 from penstock.driver.spark.dependencies import submit_arguments
 from penstock.driver.spark.session import SCRATCH
-from penstock.driver.supervision import hang_guard
-from penstock.driver.supervision.failure_count import FailureCount
+from penstock.driver.supervision.durable_state import DurableStateFile
+from penstock.driver.supervision.hang_guard import HangGuard
 from penstock.driver.supervision.loop import DriverMustExit, Loop
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.runtime import QueryRuntime
 
-# Within the kubelet's default grace period of 30 s.
-_STOP_SECONDS = 25.0
 # For the loop to return after its JVM was killed.
 _EXIT_SECONDS = 10.0
 
@@ -115,38 +115,49 @@ def run(
     except DriverError as error:
         return _exit_with(environment, error.failure)
     jvm = _launch(stream, environment, [lock_descriptor])
-    _stop_on_signals(stop, jvm)
+    shutdown = Shutdown(stop, jvm)
     try:
         publish, flush = _publisher(environment, on_report)
         api = (
-            Api.in_cluster(environment.namespace)
+            Api.in_cluster(environment.api_server, environment.namespace)
             if isinstance(environment, PodEnvironment)
             else None
         )
         runtime = QueryRuntime(stream, environment, jvm, api)
         policy = RestartPolicy.from_spec(stream.spec)
-        hang_guard.watch(health, lambda failure: _end_hung(environment, jvm, failure))
+        guard = HangGuard().watch(
+            health, jvm.answers, lambda failure: _end_hung(environment, jvm, failure)
+        )
         sampler = Sampler(runtime, jvm, stream.spec, environment.secrets, metrics)
-        failure_count = (
-            FailureCount(environment.checkpoint, environment.spec_hash)
-            if policy.max_attempts
-            else None
-        )
         loop = Loop(
-            runtime, jvm, policy, environment.spec_hash, health, metrics, publish, failure_count
+            runtime,
+            jvm,
+            policy,
+            environment.spec_hash,
+            health,
+            metrics,
+            publish,
+            DurableStateFile(environment.checkpoint, _spec_hash(stream, environment)),
+            before_stop=sampler.stop,
         )
+        shutdown.may_end_at_once = lambda: not loop.stopping and not runtime.has_query
         with side_tasks(jvm) if side_tasks else nullcontext():
             loop.run(stop)
-        sampler.stop()
         flush()
+        guard.set()
         jvm.end()
     except DriverMustExit as end:
+        if shutdown.ended_at_once:
+            return 0
         return _exit_with(environment, end.failure, jvm)
     except Exception as error:
+        if shutdown.ended_at_once:
+            return 0
         # The exception's text may contain a trace of the JVM, and with it a record.
         log_event("the driver failed", level=40, at=traceback.format_tb(error.__traceback__))
         return _exit_with(environment, classify_exception(error), jvm)
     finally:
+        shutdown.close()
         lock.release(lock_descriptor)
     return 0
 
@@ -159,6 +170,13 @@ def _serve_pages(environment: Environment, health: Health, metrics: Metrics) -> 
     elif environment.http_port is not None:
         pages = {**probe_pages(health), **metrics_page(metrics)}
         serve(environment.http_port, pages, environment.address)
+
+
+def _spec_hash(stream: ContinuousStream, environment: Environment) -> str:
+    """Tells one spec from another. The operator computes it for a pod."""
+    if isinstance(environment, PodEnvironment):
+        return environment.spec_hash
+    return hashlib.sha256(stream.spec.model_dump_json().encode()).hexdigest()
 
 
 def _launch(stream: ContinuousStream, environment: Environment, inherits: Sequence[int]) -> Jvm:
@@ -182,41 +200,15 @@ def _launch(stream: ContinuousStream, environment: Environment, inherits: Sequen
     )
 
 
-def _stop_on_signals(stop: threading.Event, jvm: Jvm) -> None:
-    """Stops on SIGTERM and SIGINT. Kills the process if the stop takes too long.
-
-    The checkpoint survives that, and the kubelet would do the same after its grace period. A second
-    Ctrl-C has the same effect at once.
-    """
-    requested = threading.Event()
-
-    def kill_process() -> None:
-        log_event("the stop took too long; the process is killed", level=40)
-        jvm.kill()
-        os._exit(1)
-
-    def on_signal(number: int, frame: object) -> None:
-        if requested.is_set():
-            if number == signal.SIGINT:
-                kill_process()
-        else:
-            requested.set()
-            stop.set()
-            timer = threading.Timer(_STOP_SECONDS, kill_process)
-            timer.daemon = True
-            timer.start()
-
-    signal.signal(signal.SIGTERM, on_signal)
-    signal.signal(signal.SIGINT, on_signal)
-
-
 def _publisher(
     environment: Environment, on_report: Callable[[DriverReport], None] | None
 ) -> tuple[Callable[[DriverReport], None], Callable[[], None]]:
     notify = on_report or (lambda report: None)
     if not isinstance(environment, PodEnvironment):
         return notify, lambda: None
-    publisher = ReportPublisher(Api.in_cluster(environment.namespace), environment.pod_name)
+    publisher = ReportPublisher(
+        Api.in_cluster(environment.api_server, environment.namespace), environment.pod_name
+    )
 
     def publish(report: DriverReport) -> None:
         publisher.publish(report)
@@ -235,6 +227,8 @@ def _end_hung(environment: Environment, jvm: Jvm, failure: Failure) -> None:
 
 
 def _exit_with(environment: Environment, failure: Failure, jvm: Jvm | None = None) -> int:
+    # A process that exits is restarted, so no exit is for ever.
+    failure = replace(failure, permanent=False)
     log_event("the driver exits", level=40, reason=failure.reason, cause=failure.message)
     write_termination_message(environment.termination_log, failure.to_status(datetime.now(UTC)))
     if jvm is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from penstock.api.v1alpha1.status import LastFailure, StreamState
 from penstock.contract import naming
@@ -178,16 +178,10 @@ def _started(pod: DriverPod, report: DriverReport, children: ObservedChildren) -
             return _stalled(failure)
         case QueryState.RESTARTING:
             cause = failure.message if failure else report.message
-            # A failed query has to commit again. One that was left running has committed.
-            what = (
-                "The query waits for its source and continues without a restart"
-                if report.committed
-                else "The query failed and is restarted from its checkpoint"
-            )
             return Assessment(
                 StreamState.RESTARTING,
                 failure.reason if failure else "QueryRestarting",
-                f"{what}: {cause}",
+                f"{_how_it_restarts(report)}: {cause}",
             )
         case QueryState.STOPPING:
             return Assessment(StreamState.RESTARTING, "DriverStopping", "The driver is stopping")
@@ -200,6 +194,16 @@ def _started(pod: DriverPod, report: DriverReport, children: ObservedChildren) -
             return _running(pod, report)
         case QueryState.COMPLETED:
             return _completed(pod)
+
+
+def _how_it_restarts(report: DriverReport) -> str:
+    """What the driver does about the failure. A query that was left running has committed."""
+    if report.committed:
+        return "The query is left running for now, and continues without a restart if it can"
+    if report.next_retry_time is not None:
+        at = report.next_retry_time.astimezone(UTC)
+        return f"The query failed, and is started again from its checkpoint at {at:%H:%M:%S} UTC"
+    return "The query failed and is restarted from its checkpoint"
 
 
 def _running(pod: DriverPod, report: DriverReport) -> Assessment:

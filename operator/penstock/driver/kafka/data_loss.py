@@ -145,7 +145,13 @@ def offsets_after_loss(
 def error(losses: list[Loss]) -> DriverError:
     """The permanent failure under failOnDataLoss: the user has to accept the loss."""
     return DriverError(
-        Failure(REASON, f"Unread records are gone from Kafka. {_list(losses)}. {_ADVICE}", True)
+        Failure(
+            REASON,
+            f"Unread records are gone from Kafka. {_list(losses)}. {_ADVICE}",
+            permanent=True,
+            recoverable=True,  # another cluster may have answered under the same name
+            asked_for=True,
+        )
     )
 
 

@@ -58,6 +58,10 @@ class SourceMonitor(Protocol):
     def outage(self) -> Failure | None:
         """Why the source does not answer. A query resumes by itself when it answers again."""
 
+    @property
+    def answered_at(self) -> float | None:
+        """When the source last answered, on the monotonic clock; None if nothing is asked."""
+
     def poll(self) -> None:
         """Asks the source now; raises the source's own exceptions."""
 
@@ -79,6 +83,7 @@ class FixedSourceMonitor:
     earliest_offsets: Offsets | None = None
     failure: Failure | None = None
     outage: Failure | None = None
+    answered_at: float | None = None
 
     def __init__(self, partitions: int) -> None:
         self._stated = partitions
@@ -121,6 +126,7 @@ class KafkaSourceMonitor:
         self._earliest_offsets: Offsets | None = None
         self._failure: Failure | None = None
         self._outage: Failure | None = None
+        self._answered_at: float | None = None
         self._thread: threading.Thread | None = None
 
     @property
@@ -155,12 +161,18 @@ class KafkaSourceMonitor:
         """Why the last poll failed, for any other reason than a missing topic."""
         return self._outage
 
+    @property
+    def answered_at(self) -> float | None:
+        """When the last poll succeeded, on the monotonic clock."""
+        return self._answered_at
+
     def poll(self) -> None:
         """Asks for the partitions now. The first call starts the polling thread."""
         _ = self._jvm.gateway  # waits until the JVM has started
         partitions = self._call(lambda admin: partitions_of(admin, self._source))
         with self._lock:
             self._partitions, self._failure, self._outage = partitions, None, None
+            self._answered_at = time.monotonic()
         if self._thread is None:
             self._thread = threading.Thread(target=self._keep_polling, name="monitor", daemon=True)
             self._thread.start()
@@ -218,6 +230,7 @@ class KafkaSourceMonitor:
     def _take(self, partitions: Partitions, snapshot: KafkaSnapshot) -> None:
         self._partitions = partitions
         self._newest_offsets, self._earliest_offsets = snapshot.newest, snapshot.earliest
+        self._answered_at = time.monotonic()
 
     def _failed(self, failure: Failure, *, repeated: bool) -> None:
         with self._lock:

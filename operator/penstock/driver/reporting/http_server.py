@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -23,10 +24,32 @@ class Health:
     iteration_timeout: float = 60.0
     """Seconds that one iteration may take: more while Spark starts."""
     ready: bool = False
+    jvm_answers: bool = True
+    """Whether the JVM answered when it was last asked; written by the hang guard."""
+
+    def is_ready(self) -> bool:
+        """Whether the query runs, and the driver's JVM with it."""
+        return self.ready and self.jvm_answers and self.is_alive()
 
     def is_alive(self) -> bool:
         """Whether the loop is running, not blocked."""
         return time.monotonic() - self.last_iteration_at <= self.iteration_timeout
+
+
+class _Server(ThreadingHTTPServer):
+    """Listens on IPv4 and IPv6 unless it is given an address of one of them."""
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        host = address[0]
+        if ":" in host or (not host and socket.has_dualstack_ipv6()):
+            self.address_family = socket.AF_INET6
+        super().__init__(address, handler)
+
+    def server_bind(self) -> None:
+        """Binds; an IPv6 socket also takes IPv4."""
+        if self.address_family == socket.AF_INET6 and socket.has_dualstack_ipv6():
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
 
 
 # A page by its path: status, content type and body.
@@ -37,7 +60,7 @@ def probe_pages(health: Health) -> Pages:
     """What the kubelet asks for."""
     return {
         "/livez": lambda: _verdict(health.is_alive()),
-        "/readyz": lambda: _verdict(health.ready and health.is_alive()),
+        "/readyz": lambda: _verdict(health.is_ready()),
     }
 
 
@@ -65,7 +88,7 @@ def serve(port: int, pages: Pages, address: str = "") -> ThreadingHTTPServer:
         def log_message(self, format: str, *args: object) -> None:
             """Logs nothing: probes come every few seconds."""
 
-    server = ThreadingHTTPServer((address, port), Handler)
+    server = _Server((address, port), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
     return server

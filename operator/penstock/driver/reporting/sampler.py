@@ -79,12 +79,14 @@ class Sampler:
         self._close()
 
     def _try(self, what: str, measure: Callable[[], None]) -> None:
+        session = self._runtime.session
         try:
             measure()
         except Exception as error:  # a failed measurement must not stop the query
             self._close()
-            ending = self._stopped.is_set() or self._jvm.exit_code is not None
-            if what not in self._failing and not ending:
+            if self._stopped.is_set() or self._runtime.session is not session:
+                return  # what was measured has been stopped meanwhile
+            if what not in self._failing and self._jvm.exit_code is None:
                 cause = classify_exception(error).message
                 log_event(f"{what} could not be measured", logging.WARNING, cause=cause)
             self._failing.add(what)

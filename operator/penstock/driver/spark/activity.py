@@ -18,8 +18,9 @@ class Activity:
     idle: bool = False
     """The query has looked for new records and found none. A micro-batch engine commits nothing
     while this lasts."""
-    batch_running: bool = False
-    """A batch runs. It may take as long as it needs to catch up."""
+    work: tuple[int, ...] | None = None
+    """Completed tasks and rows of the running stages: it changes while a batch works. None in
+    continuous mode, whose sign of life is the commit."""
     confirmed_running: bool = False
     """The query works although it has not committed: every partition has a running task (real-time
     mode, whose first commit may take minutes), or it is idle (micro-batch)."""
@@ -38,16 +39,35 @@ def observe_activity(
     Uses StreamExecution.noNewData, which processAllAvailable waits for; the query's status would
     have to be compared as text.
     """
-    tracker = spark_context._jsc.sc().statusTracker()
     if engine is Engine.CONTINUOUS:
-        return Activity(active_tasks=_active_tasks(tracker))
+        tracker = spark_context._jsc.sc().statusTracker()
+        stages = (tracker.getStageInfo(number) for number in tracker.getActiveStageIds())
+        return Activity(
+            active_tasks=sum(int(each.get().numActiveTasks()) for each in stages if each.nonEmpty())
+        )
+    work, active = _work(spark_context)
     if engine is Engine.REAL_TIME:
-        return Activity(confirmed_running=0 < partitions <= _active_tasks(tracker))
+        return Activity(work=work, confirmed_running=0 < partitions <= active)
     idle = bool(query._jsq.streamingQuery().noNewData())
-    busy = len(tracker.getActiveJobIds()) > 0
-    return Activity(idle=idle, batch_running=busy, confirmed_running=idle)
+    return Activity(idle=idle, work=work, confirmed_running=idle)
 
 
-def _active_tasks(tracker: Any) -> int:
-    stages = (tracker.getStageInfo(number) for number in tracker.getActiveStageIds())
-    return sum(int(stage.get().numActiveTasks()) for stage in stages if not stage.isEmpty())
+def _work(spark_context: Any) -> tuple[tuple[int, ...], int]:
+    """What the running stages have done, and their running tasks.
+
+    Rows arrive with the executors' heartbeats (AppStatusListener.onExecutorMetricsUpdate), so a
+    task that runs for minutes shows that it works, and one that is stuck that it does not.
+    """
+    stages = spark_context._jsc.sc().statusStore().activeStages()
+    work: list[int] = []
+    active = 0
+    for stage in (stages.apply(i) for i in range(stages.length())):
+        active += int(stage.numActiveTasks())
+        work += [
+            int(stage.stageId()),
+            int(stage.attemptId()),
+            int(stage.numCompleteTasks()),
+            int(stage.inputRecords()) + int(stage.shuffleReadRecords()),
+            int(stage.outputRecords()) + int(stage.shuffleWriteRecords()),
+        ]
+    return tuple(work), active

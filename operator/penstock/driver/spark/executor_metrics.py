@@ -1,6 +1,6 @@
 """Spark's own metrics of its executors, which it also has without its web interface.
 
-Peaks arrive with the executors' heartbeats, every ten seconds (spark.executor.heartbeatInterval).
+Peaks arrive with the executors' heartbeats, every two seconds (spark.executor.heartbeatInterval).
 """
 
 from __future__ import annotations

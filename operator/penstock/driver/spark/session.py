@@ -24,6 +24,7 @@ from penstock.contract.sizing import (
     executor_cpu,
     executor_memory,
 )
+from penstock.driver.engine import Engine, engine_of
 from penstock.driver.environment import Environment, LocalEnvironment, PodEnvironment
 from penstock.driver.jvm import COMMON_OPTIONS
 from penstock.driver.spark.dependencies import resolved_jars
@@ -52,16 +53,35 @@ _DEFAULTS = {
     "spark.network.crypto.cipher": "AES/GCM/NoPadding",
     "spark.network.crypto.authEngineVersion": "2",
     "spark.network.crypto.saslFallback": "false",
+    # The rows of running tasks come with it: without them a long task looks like a stuck one.
+    "spark.executor.heartbeatInterval": "2s",
+}
+
+# The user's sparkConf overrides these too. They find an executor that is frozen, or cut off from
+# the network, within ten to twelve seconds. Spark's own values take two to three minutes, and ten
+# until the executor itself gives up. What both sides do with them is in HeartbeatReceiver and
+# Executor.reportHeartBeat. A pause of the garbage collector is shorter.
+_DEFAULTS_ON_KUBERNETES = {
+    # The driver: five heartbeats are missing, looked for every two seconds.
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "10s",
+    "spark.network.timeoutInterval": "2s",
+    # The executor: it exits after five heartbeats without an answer within the interval. Otherwise
+    # it writes on, and all of that comes again (12,946 records in 60 s, measured).
+    "spark.executor.heartbeat.maxFailures": "5",
 }
 
 # The user's sparkConf cannot override these.
 _FORCED = {
-    # With the default of 4, the scheduler retries a lost task, and a continuous reader refuses the
-    # retry (ContinuousTaskRetryException). That hides the cause and takes longer (measured).
-    "spark.task.maxFailures": "1",
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
     "spark.ui.enabled": "false",
+}
+
+_FORCED_IN_CONTINUOUS_MODE = {
+    # With the default of 4, the scheduler retries a lost task, and a continuous reader refuses the
+    # retry (ContinuousTaskRetryException). That hides the cause and takes longer (measured). In the
+    # other modes the retry is what saves the batch.
+    "spark.task.maxFailures": "1",
 }
 
 _FORCED_ON_KUBERNETES = {
@@ -108,7 +128,10 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     # The shuffle of an aggregate would have 200 tasks per batch otherwise. Later starts use the
     # value that the first start wrote into the checkpoint.
     shuffle = {"spark.sql.shuffle.partitions": str(size.cores)}
-    conf = {**_DEFAULTS, **shuffle, **spec.spark_conf, **_FORCED}
+    in_pods = {} if isinstance(environment, LocalEnvironment) else _DEFAULTS_ON_KUBERNETES
+    conf = {**_DEFAULTS, **in_pods, **shuffle, **spec.spark_conf, **_FORCED}
+    if engine_of(spec) is Engine.CONTINUOUS:
+        conf |= _FORCED_IN_CONTINUOUS_MODE
     parallelism = default_parallelism(spec.source, spec.spark_conf)
     if parallelism is not None:
         conf["spark.default.parallelism"] = str(parallelism)
@@ -269,6 +292,9 @@ def start(gateway: Any, conf: dict[str, str]) -> SparkSession:
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
+    # One that ended by itself, or whose start failed halfway: pyspark would refuse another one.
+    if SparkContext._active_spark_context is not None:
+        SparkContext._active_spark_context.stop()
     for name in _REDUNDANT_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     settings = SparkConf(loadDefaults=False).setAll(

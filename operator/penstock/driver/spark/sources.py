@@ -26,10 +26,10 @@ def source_options(
 ) -> tuple[str, dict[str, str]]:
     """The source's format and options.
 
-    `starting` replaces the spec's startingOffsets; `partitions` are those that exist now.
+    `starting` replaces the spec's startingOffsets; `partitions`, if given, are all that is read.
     """
     if source.kafka is not None:
-        read = _subscription(source.kafka, engine, partitions)
+        read = _subscription(source.kafka, partitions)
         return "kafka", {**_kafka(source.kafka, secrets, engine, starting), **read}
     if source.rate is not None:
         options = {
@@ -66,15 +66,15 @@ def _kafka(
 
 
 def _subscription(
-    kafka: KafkaSource, engine: Engine, partitions: Mapping[str, Sequence[int]] | None
+    kafka: KafkaSource, partitions: Mapping[str, Sequence[int]] | None
 ) -> dict[str, str]:
-    """The option that names what is read. The continuous engine gets partitions, not topics.
+    """The option that names what is read: the given partitions, if there are any.
 
-    So it does not see new partitions. It would plan itself again in the middle of its run, over
-    offsets that it has not committed, and would never overwrite them (repair.py): a crash within
-    the next epoch could lose records.
+    The continuous engine gets partitions, not topics, so it does not see new partitions. It would
+    plan itself again in the middle of its run, over offsets that it has not committed, and would
+    never overwrite them (repair.py): a crash within the next epoch could lose records.
     """
-    if engine is Engine.CONTINUOUS and partitions is not None:
+    if partitions is not None:
         assigned = {topic: list(numbers) for topic, numbers in partitions.items()}
         return {"assign": json.dumps(assigned, sort_keys=True)}
     if kafka.topics is not None:

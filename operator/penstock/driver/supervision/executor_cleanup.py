@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import concurrent.futures
 import time
+import urllib.error
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPException
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver import kubernetes_api, rpc_secret
 from penstock.driver.environment import Environment, PodEnvironment
+from penstock.driver.failure_rules import API_SERVER_UNREACHABLE
+from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kubernetes_api import Api
 from penstock.driver.logs import log_event
 from penstock.driver.spark import session
@@ -40,19 +46,57 @@ class ClusterPreparation:
         if self._api is None or not isinstance(self._environment, PodEnvironment):
             return
         pod_name, name = self._environment.pod_name, self._stream.metadata.name
-        uid = self._api.uid(pod_name)
-        secret = rpc_secret.prepare(session.RPC_SECRET_FILE, self._api, name, pod_name, uid)
+        with api_errors():
+            uid = self._api.uid(pod_name)
+            secret = rpc_secret.prepare(session.RPC_SECRET_FILE, self._api, name, pod_name, uid)
+            removed = remove_executors(self._api, name)
         session.write_executor_template(pod_name, uid, self._stream, secret)
-        removed = remove_executors(self._api, name)
         if removed:
             log_event("executors of an earlier driver process were removed", pods=removed)
+
+
+@contextmanager
+def api_errors() -> Iterator[None]:
+    """Turns an error of the Kubernetes API into a transient failure that says what is waited for.
+
+    The driver tries again by itself: an exit would only add the kubelet's delay.
+    """
+    try:
+        yield
+    except urllib.error.HTTPError as error:
+        with error:
+            raise DriverError(
+                Failure(
+                    "ApiServerRefused",
+                    f"The Kubernetes API server answered {error.code} {error.reason} when the "
+                    "driver asked for its executors' pods. The driver tries again; if it lasts, "
+                    "check the rights of the driver's ServiceAccount (docs/rbac.md).",
+                )
+            ) from error
+    except ExecutorsNotGoneError as error:
+        raise DriverError(
+            Failure("ExecutorsNotGone", f"{error}. The driver tries again. Check their nodes.")
+        ) from error
+    except (urllib.error.URLError, TimeoutError, ConnectionError, HTTPException) as error:
+        raise DriverError(_UNREACHABLE) from error
+
+
+_UNREACHABLE = Failure(
+    API_SERVER_UNREACHABLE,
+    "The Kubernetes API server does not answer. The driver waits for it: without it there are no "
+    "executors.",
+)
+
+
+class ExecutorsNotGoneError(TimeoutError):
+    """The executors of an earlier driver process still exist."""
 
 
 def remove_executors(api: Api, stream: str, timeout: float = 40.0) -> list[str]:
     """Deletes the executors of an earlier driver process and waits until they are gone.
 
     Nothing else would delete them: their owner is this pod, which outlives its containers. A new
-    executor takes the name of an old one. Raises TimeoutError after `timeout` seconds.
+    executor takes the name of an old one. Raises ExecutorsNotGoneError after `timeout` seconds.
     """
     removed = api.executors(stream)
     for pod in removed:
@@ -60,6 +104,8 @@ def remove_executors(api: Api, stream: str, timeout: float = 40.0) -> list[str]:
     deadline = time.monotonic() + timeout
     while removed and api.executors(stream):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"executor pods still exist after {timeout:.0f} s")
+            raise ExecutorsNotGoneError(
+                f"Executor pods of an earlier driver process still exist after {timeout:.0f} s"
+            )
         time.sleep(0.2)
     return removed

@@ -15,18 +15,26 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.logs import log_event
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
-from penstock.driver.supervision.failure_count import FailureCount
+from penstock.driver.supervision.durable_state import DurableState, DurableStateFile
 from penstock.driver.supervision.report_builder import ReportBuilder
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.runtime import QueryRuntime
 from penstock.driver.supervision.state import Observation, State
-from penstock.driver.supervision.supervisor import Action, decide, describe, first_state, is_ready
+from penstock.driver.supervision.supervisor import (
+    Action,
+    decide,
+    describe,
+    durable_state,
+    first_state,
+    is_ready,
+)
 
 _INTERVAL_SECONDS = 0.25
 # A stop right after a commit leaves almost nothing to replay. A stop does not wait for a commit
 # that may take longer than this: the kubelet's grace period is 30 s.
 _MAX_COMMIT_WAIT_SECONDS = 10.0
 _COMMIT_SECONDS = 1.0
+_STORE_AGAIN_SECONDS = 10.0
 # Steps that may take longer than RestartPolicy.step_timeout, in seconds. The first DISCOVER waits
 # for the JVM, which may have to fetch dependencies.
 _STEP_TIMEOUTS = {Action.START_SESSION: 240.0, Action.DISCOVER: 300.0, Action.START_QUERY: 120.0}
@@ -52,7 +60,8 @@ class Loop:
         health: Health,
         metrics: Metrics,
         publish: Callable[[DriverReport], None],
-        failure_count: FailureCount | None = None,
+        durable: DurableStateFile | None = None,
+        before_stop: Callable[[], None] = lambda: None,
     ) -> None:
         self._runtime = runtime
         self._jvm = jvm
@@ -61,16 +70,19 @@ class Loop:
         self._health = health
         self._metrics = metrics
         self._publish = publish
-        self._failure_count = failure_count
-        self._state = (
-            State() if failure_count is None else first_state(failure_count.read(), policy)
-        )
+        self._durable = durable
+        self._stored: DurableState | None = None
+        self._store_at = 0.0
+        self._before_stop = before_stop
+        self.stopping = False
+        """The query and the session are being stopped."""
+        self._state = State() if durable is None else first_state(durable.read(), policy)
         self._observation = Observation(now=time.monotonic())
 
     def run(self, stop: threading.Event) -> None:
         """Returns after a clean stop; raises DriverMustExit if the process must exit."""
         failure: Failure | None = None
-        self._store_failure_count()
+        self._store(durable_state(self._state, self._policy))
         if self._state.failure is not None:
             self._reports.record_failure(self._state.failure)
         while not stop.is_set():
@@ -78,13 +90,23 @@ class Loop:
             failure = self._iterate(failure)
             if failure is None:
                 stop.wait(_INTERVAL_SECONDS)
+        self.stopping = True
+        self._before_stop()
         self._stop()
-        if self._failure_count is not None:
-            self._failure_count.reset()
+        self._store(replace(durable_state(self._state, self._policy), attempts=0))
 
-    def _store_failure_count(self) -> None:
-        if self._failure_count is not None:
-            self._failure_count.write(self._state.attempts)
+    def _store(self, state: DurableState) -> None:
+        """Stores what a later process must know. A full disk stops nothing: it is tried again."""
+        if self._durable is None or state == self._stored or time.monotonic() < self._store_at:
+            return
+        try:
+            self._durable.write(state)
+        except OSError as error:
+            if self._store_at == 0.0:
+                log_event("the supervisor's state was not stored", 30, error=str(error))
+            self._store_at = time.monotonic() + _STORE_AGAIN_SECONDS
+        else:
+            self._stored, self._store_at = state, 0.0
 
     def _iterate(self, failure: Failure | None) -> Failure | None:
         """One iteration; returns the failure of its action, for the next iteration."""
@@ -100,12 +122,11 @@ class Loop:
         before = self._state
         jitter = random.random()  # noqa: S311
         self._state, action = decide(before, observation, self._policy, jitter)
-        if self._state.attempts != before.attempts:
-            self._store_failure_count()
+        self._store(durable_state(self._state, self._policy))
         self._reports.record_transition(before, self._state, action)
         for repair in self._runtime.take_repair_plans():
             self._reports.record_repair(repair)
-        self._health.ready = is_ready(self._state, observation, self._policy)
+        self._health.ready = is_ready(self._state, observation)
         self._report(*describe(self._state, observation, self._policy), observation)
         if action is Action.WAIT:
             return None
@@ -140,6 +161,8 @@ class Loop:
         match action:
             case Action.DISCOVER:
                 runtime.discover_partitions()
+            case Action.CHECK_CHECKPOINT:
+                runtime.check_checkpoint()
             case Action.START_SESSION:
                 runtime.start_session()
             case Action.CHECK_QUERY:

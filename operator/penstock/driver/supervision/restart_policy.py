@@ -15,20 +15,27 @@ class RestartPolicy:
 
     interval: float
     """The trigger's interval: how often a commit is due."""
-    continuous: bool = False
-    """The continuous engine: every epoch commits, and every partition always has a task."""
+    engine: Engine = Engine.MICRO_BATCH
     max_attempts: int | None = None
-    """Failures in a row before a transient failure becomes permanent; None: no limit."""
+    """Failures in a row after which the user wants no more; None: no limit."""
     backoff_base: float = 1.0
-    backoff_cap: float = 60.0
+    backoff_cap: float = 20.0
+    waiting_cap: float = 10.0
+    """The cap while no session runs: an attempt then costs a question to Kafka or to the API server
+    and no executors, so what comes back is noticed soon."""
     stable_after: float = 60.0
     """Time without a failure after which the back-off starts again at its base."""
     recheck_interval: float = 30.0
-    """Time between checks whether the cause of a permanent failure is gone."""
+    """Time until a failure that a retry alone does not repair is looked at again."""
+    recheck_cap: float = 300.0
+    """The same after several attempts that needed executors."""
     max_stalls: int = 3
-    """Stalls in a row before the process exits."""
+    """After each so many stalls without a commit the process exits."""
     max_poison_failures: int = 10
-    """Failures over a record in a row, without a commit between, before they are permanent."""
+    """Failures over a record in a row, without a commit between, before the stream gives up, or
+    slows down if its spec has proved itself."""
+    min_patience: float = 60.0
+    """How long a batch engine, and a query that starts, may show no progress at least."""
     step_timeout: float = 60.0
     """How long one step may take before the driver counts as hung."""
 
@@ -37,31 +44,65 @@ class RestartPolicy:
         """The policy of a spec."""
         return cls(
             interval=trigger_interval_ms(spec) / 1000,
-            continuous=engine_of(spec) is Engine.CONTINUOUS,
+            engine=engine_of(spec),
             max_attempts=spec.restart.max_attempts,
             stable_after=milliseconds(spec.restart.stable_after) / 1000,
         )
 
     @property
-    def commit_timeout(self) -> float:
-        """How long a query with all its cores may go without a commit."""
-        return max(60.0, 10 * self.interval)
+    def continuous(self) -> bool:
+        """The continuous engine: every epoch commits, and every partition always has a task."""
+        return self.engine is Engine.CONTINUOUS
+
+    @property
+    def one_task_for_each_partition(self) -> bool:
+        """Whether each partition has a task, and needs a core, all the time."""
+        return self.engine is not Engine.MICRO_BATCH
+
+    @property
+    def late_after(self) -> float:
+        """How long a query may show no progress and still be ready.
+
+        A real-time batch ends on time, and shows nothing before: its rows are counted at its end
+        (measured, Spark 4.2).
+        """
+        if self.engine is Engine.REAL_TIME:
+            return self.interval + 15.0
+        return 3 * self.interval + (5.0 if self.continuous else 15.0)
+
+    @property
+    def stall_after(self) -> float:
+        """How long a query that has committed may show no progress.
+
+        In continuous mode everything that flows meanwhile comes twice. A stuck batch writes no
+        more than its batch, so a batch engine gets a minute for a record, a state store or a sink
+        that takes long.
+        """
+        if self.engine is Engine.REAL_TIME:
+            return self.interval + self.min_patience
+        committed = 5 * self.interval + 10
+        return committed if self.continuous else max(self.min_patience, committed)
+
+    @property
+    def start_after(self) -> float:
+        """How long a query may take to its first commit after a start.
+
+        Executors load classes and compile code, and every client connects: 3 s on an idle machine,
+        and ten times that on a busy one (measured).
+        """
+        return max(self.min_patience, self.stall_after)
 
     @property
     def cores_timeout(self) -> float:
         """How long a running query that lacks cores may go without a commit."""
-        return max(300.0, self.commit_timeout)
+        return max(300.0, self.stall_after)
 
-    @property
-    def stuck_commits_timeout(self) -> float:
-        """How long offsets may be written without a commit."""
-        return max(15.0, 3 * self.interval)
+    def backoff(self, attempts: int, jitter: float, *, waiting: bool = False) -> float:
+        """Exponential back-off with full jitter; `jitter` is in [0, 1). `waiting`: no session."""
+        cap = min(self.backoff_cap, self.waiting_cap) if waiting else self.backoff_cap
+        return jitter * min(cap, self.backoff_base * 2.0 ** min(max(attempts - 1, 0), 30))
 
-    @property
-    def missing_tasks_timeout(self) -> float:
-        """How long a partition may go without a task; Spark plans tasks between epochs only."""
-        return max(30.0, 3 * self.interval)
-
-    def backoff(self, attempts: int, jitter: float) -> float:
-        """Exponential back-off with full jitter; `jitter` is in [0, 1)."""
-        return jitter * min(self.backoff_cap, self.backoff_base * 2.0 ** min(attempts - 1, 30))
+    def recheck_delay(self, rechecks: int) -> float:
+        """The time until the next whole attempt after `rechecks` of them in a row."""
+        grown = self.recheck_interval * 2.0 ** min(max(rechecks - 1, 0), 30)
+        return min(grown, max(self.recheck_cap, self.recheck_interval))

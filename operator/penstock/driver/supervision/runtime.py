@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.contract.sizing import Size, TooFewExecutorsAllowed, size
+from penstock.contract.sizing import Size
 from penstock.driver import kubernetes_api
 from penstock.driver.checkpoint import start_position
 from penstock.driver.checkpoint.folder import CheckpointFolder
@@ -15,7 +15,7 @@ from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.engine import Engine, engine_of
 from penstock.driver.environment import Environment, LocalEnvironment
-from penstock.driver.failures import DriverError, Failure, classify
+from penstock.driver.failures import QUERY_NOT_STOPPED, DriverError, Failure, classify
 from penstock.driver.java_exceptions import read_chain
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import data_loss
@@ -29,11 +29,15 @@ from penstock.driver.spark import activity, batch_metrics, executors, query, ses
 from penstock.driver.spark.activity import Activity
 from penstock.driver.spark.batch_metrics import BatchMetrics
 from penstock.driver.supervision.executor_cleanup import ClusterPreparation
+from penstock.driver.supervision.partitions import ChosenPartitions, choose
 from penstock.driver.supervision.state import Observation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+# How often the executors of a running query are counted.
+_REGISTERED_SECONDS = 1.0
 
 
 class QueryRuntime:
@@ -47,6 +51,7 @@ class QueryRuntime:
         api: kubernetes_api.Api | None = None,
     ) -> None:
         self._stream = stream
+        self._engine = engine_of(stream.spec)
         self._environment = environment
         self._jvm = jvm
         self._checkpoint = CheckpointFolder(environment.checkpoint)
@@ -57,10 +62,15 @@ class QueryRuntime:
         self._losses = RunningLosses()
         self._earliest: Offsets | None = None
         """The poll that was last searched for losses."""
-        self._query_partitions: Mapping[str, Sequence[int]] | None = None
-        """The partitions that a continuous query was planned with."""
+        self._starting: str | None = None
+        """Spark's startingOffsets for the next start, if they are not the spec's."""
+        self._planned: Mapping[str, Sequence[int]] | None = None
+        """The partitions that the query was planned with."""
+        self._planned_count = 0
         self._session: SparkSession | None = None
         self._size: Size | None = None
+        self._executors_ready = 0
+        self._registered_at = 0.0
         self._frame: DataFrame | None = None
         self._query: StreamingQuery | None = None
         self._completed = False
@@ -74,14 +84,15 @@ class QueryRuntime:
         Raises TooFewExecutorsAllowed if the partitions need more executors than the spec allows.
         """
         failure = self._find_failure()
-        desired = self._desired_size()
+        chosen = self._partitions()
+        desired = None if chosen is None else chosen.size
         executors_ready, cores = self._registered()
         seen = self._activity()
         source, has_query = self._source, self._query is not None
         return Observation(
             now=time.monotonic(),
             failure=failure,
-            partitions=self._partition_count,
+            partitions=None if desired is None else desired.partitions,
             desired_cores=desired.cores if desired else 0,
             requested_cores=self._size.cores if self._size else 0,
             registered_executors=executors_ready,
@@ -92,11 +103,13 @@ class QueryRuntime:
             planned_epoch=self.progress.planned_epoch(),
             active_tasks=seen.active_tasks,
             idle=seen.idle,
-            batch_running=seen.batch_running,
+            work=seen.work,
             confirmed_running=seen.confirmed_running,
             completed=self._completed,
             source_outage=source.outage if source is not None and has_query else None,
+            source_answered_at=None if source is None else source.answered_at,
             partitions_added=self._are_partitions_added(),
+            warning=None if chosen is None else chosen.warning,
         )
 
     @property
@@ -162,22 +175,26 @@ class QueryRuntime:
         repairs, self._repair_plans = self._repair_plans, []
         return repairs
 
-    @property
-    def _partition_count(self) -> int | None:
-        return None if self._source is None else self._source.partition_count
+    def _partitions(self) -> ChosenPartitions | None:
+        """The partitions to read, and the size for them; None before the source's first answer.
 
-    def _desired_size(self) -> Size | None:
-        partitions = self._partition_count
-        if partitions is None:
+        Raises TooFewExecutorsAllowed if the spec forbids the executors that they need.
+        """
+        source = self._source
+        if source is None or source.partition_count is None:
             return None
-        desired = size(partitions, self._stream.spec)
-        if isinstance(desired, TooFewExecutorsAllowed):
-            raise DriverError(Failure("TooFewExecutorsAllowed", str(desired), permanent=True))
-        return desired
+        read: Mapping[str, Collection[int]] | None = (
+            self._planned if self._query is not None else self.progress.committed_offsets()
+        )
+        return choose(
+            self._stream.spec, source.partition_count, source.partitions_by_topic, read or {}
+        )
 
     def _find_failure(self) -> Failure | None:
         """Why the session or the query has ended by itself."""
         if self._session is not None and executors.is_stopped(self._session.sparkContext):
+            # pyspark would refuse another context as long as it does not know that this one ended.
+            self._session.stop()
             self._query = self._frame = self._session = self._size = None
             return Failure("SessionStopped", "Spark stopped the application by itself.")
         if self._query is None:
@@ -200,22 +217,25 @@ class QueryRuntime:
             return 0, 0
         if isinstance(self._environment, LocalEnvironment):
             return self._size.executors, self._size.cores
-        ready = executors.registered(self._session.sparkContext)
-        return ready, ready * self._size.cores_per_executor
+        # Two calls into the JVM for each executor, so not at each look while all is well.
+        now = time.monotonic()
+        if self._query is None or now - self._registered_at >= _REGISTERED_SECONDS:
+            self._executors_ready = executors.registered(self._session.sparkContext)
+            self._registered_at = now
+        return self._executors_ready, self._executors_ready * self._size.cores_per_executor
 
     def _activity(self) -> Activity:
         if self._query is None or self._session is None:
             return activity.NONE
         context = self._session.sparkContext
-        return activity.observe_activity(
-            self._query, context, engine_of(self._stream.spec), self._partition_count or 0
-        )
+        return activity.observe_activity(self._query, context, self._engine, self._planned_count)
 
     def _are_partitions_added(self) -> bool:
         """Whether a continuous query does not read the source's current partitions."""
-        if self._source is None or self._query is None or self._query_partitions is None:
+        if self._query is None or self._engine is not Engine.CONTINUOUS:
             return False
-        return self._source.partitions_by_topic not in (None, self._query_partitions)
+        now = self._partitions()
+        return now is not None and now.by_topic not in (None, self._planned)
 
     # Act.
 
@@ -231,16 +251,19 @@ class QueryRuntime:
 
     def start_session(self) -> None:
         """Starts Spark with the desired executors, after those of an earlier process are gone."""
-        desired = self._desired_size()
-        assert desired is not None
+        wanted = self._partitions()
+        assert wanted is not None
         self._cluster.finish()
-        conf = session.spark_conf(self._stream, self._environment, desired)
+        conf = session.spark_conf(self._stream, self._environment, wanted.size)
         self._session = session.start(self._jvm.gateway, conf)
-        self._size = desired
+        self._size = wanted.size
 
-    def check_query(self) -> None:
-        """Repairs the checkpoint and plans the query; raises if Spark refuses the query."""
-        assert self._session is not None
+    def check_checkpoint(self) -> None:
+        """Repairs the checkpoint, looks for lost records and for the sink's topic. Needs no Spark.
+
+        Only while no query runs, and before each start of one.
+        """
+        assert self._query is None
         assert self._source is not None
         spec, folder, source = self._stream.spec, self._checkpoint, self._source
         self._sink.check_before_start()
@@ -256,23 +279,32 @@ class QueryRuntime:
             )
         self._warning = start_position.check_for_data_loss(spec, folder, source, repair)
         self._losses = RunningLosses(source.earliest_offsets)
-        starting = start_position.first_starting_offsets(spec, folder, source, repair)
-        partitions = source.partitions_by_topic
-        frame = query.plan(self._session, spec, self._environment, starting, partitions)
-        self._query_partitions = partitions if engine_of(spec) is Engine.CONTINUOUS else None
+        self._starting = start_position.first_starting_offsets(spec, folder, source, repair)
+
+    def check_query(self) -> None:
+        """Plans the query; raises if Spark refuses it."""
+        assert self._session is not None
+        spec, wanted = self._stream.spec, self._partitions()
+        assert wanted is not None
+        # The continuous engine must not find new partitions by itself (sources.py), and another
+        # engine must not find those that there are no cores for.
+        fixed = self._engine is Engine.CONTINUOUS or wanted.left_out > 0
+        partitions = wanted.by_topic if fixed else None
+        frame = query.plan(self._session, spec, self._environment, self._starting, partitions)
+        self._planned, self._planned_count = wanted.by_topic, wanted.size.partitions
         query.check(frame, spec)
         self._frame = frame
 
     def request_executors(self) -> None:
         """Asks for more executors. A local session stops instead and starts with more cores."""
-        desired = self._desired_size()
-        assert desired is not None
+        wanted = self._partitions()
+        assert wanted is not None
         assert self._session is not None
         if isinstance(self._environment, LocalEnvironment):
             self.stop_session()
             return
-        executors.request(self._session.sparkContext, desired.executors)
-        self._size = desired
+        executors.request(self._session.sparkContext, wanted.size.executors)
+        self._size = wanted.size
 
     def start_query(self) -> None:
         """Starts the query that `check_query` has planned."""
@@ -286,15 +318,10 @@ class QueryRuntime:
         )
 
     def stop_query(self) -> None:
-        """Stops the query if one runs. Stops the session too if the query does not end."""
+        """Stops the query if one runs. Raises QueryNotStopped if it does not end."""
         running, self._query, self._frame = self._query, None, None
-        if running is None:
-            return
-        try:
-            running.stop()
-        except Exception:
-            self.stop_session()
-            raise
+        if running is not None:
+            _stop(running)
 
     def wait_for_commit(self, seconds: float) -> None:
         """Waits for the query's next commit: records written after it are written again later.
@@ -320,7 +347,7 @@ class QueryRuntime:
         with executors.without_stop_warnings(up.sparkContext, stops_session=True):
             try:
                 if running is not None:
-                    running.stop()
+                    _stop(running)
                     executors.wait_until_idle(up.sparkContext)
             finally:
                 up.stop()
@@ -329,3 +356,23 @@ class QueryRuntime:
         """Discards the known partitions, so that the next start discovers them again."""
         if self._source is not None:
             self._source.reset()
+
+
+def _stop(running: StreamingQuery) -> None:
+    """Stops a query; raises a failure that must end the process if it does not stop in time.
+
+    Its thread may be stuck in a slow write of the checkpoint. It would end that write after the
+    next repair, and the next query would take the file for its own.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        running.stop()
+    except Py4JJavaError as error:
+        raise DriverError(
+            Failure(
+                QUERY_NOT_STOPPED,
+                "The query did not stop in time (spark.sql.streaming.stopTimeout). The process "
+                "restarts, so that nothing of it writes to the checkpoint any more.",
+            )
+        ) from error

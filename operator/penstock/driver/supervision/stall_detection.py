@@ -1,7 +1,10 @@
 """Detects a query that is stuck although Spark throws no exception. Pure functions.
 
-The supervisor restarts the query for each failure found here. After `max_stalls` stalls in a row
-without a commit between them it exits the process.
+The sign of progress is a commit in continuous mode. In the batch modes it is also a completed task,
+rows that tasks have read or written, and new offsets; that a job is active is no sign. The
+supervisor restarts the query for each failure found here. Patience doubles with each restart that
+leads to no commit, and follows the slowest progress that was seen, so that a slow query ends up
+with the time that it needs.
 """
 
 from __future__ import annotations
@@ -25,18 +28,61 @@ DETECTED = STALLS | {EXECUTOR_LOST, CORES_LOST}
 _MAX_UNCOMMITTED_EPOCHS = 3
 # Epochs that take this many times the interval are reported.
 _SLOW_FACTOR = 3.0
+# A query is late, and stalled, after this many times its slowest progress.
+_LATE_FACTOR = 2.0
+_STALL_FACTOR = 3.0
+# Patience grows no further: a cause that has gone must be noticed some day.
+_MAX_DOUBLINGS = 5
+# The source is asked every ten seconds and may take ten to answer. A stall waits this long for an
+# answer, because no restart helps while the source is away.
+_ANSWER_SECONDS = 20.0
+# A query that does not resume although its source has been away for this long is restarted.
+_OUTAGE_SECONDS = 300.0
 
 
-def executor_lost(state: State, observation: Observation) -> Failure | None:
+def late_after(state: State, policy: RestartPolicy) -> float:
+    """Seconds without progress after which the query is not ready."""
+    return max(policy.late_after, _LATE_FACTOR * state.slowest)
+
+
+def stall_after(state: State, policy: RestartPolicy) -> float:
+    """Seconds without progress after which the query is restarted."""
+    base = policy.stall_after if state.committed else policy.start_after
+    doublings = min(state.stalls, _MAX_DOUBLINGS)
+    return float(max(base, _STALL_FACTOR * state.slowest) * 2**doublings)
+
+
+def is_patience_for(state: State, policy: RestartPolicy) -> bool:
+    """Whether the slowest progress gives the query more patience than its interval does."""
+    return _STALL_FACTOR * state.slowest > policy.stall_after
+
+
+def needed_cores(state: State, observation: Observation, policy: RestartPolicy) -> int:
+    """The cores without which the running query cannot progress.
+
+    A task of the continuous engine and of real-time mode keeps its core, so each partition needs
+    one. A micro-batch only takes longer with fewer.
+    """
+    if policy.one_task_for_each_partition:
+        return min(observation.desired_cores, state.query_partitions)
+    return min(observation.desired_cores, 1)
+
+
+def executor_lost(state: State, observation: Observation, policy: RestartPolicy) -> Failure | None:
     """A deleted executor pod takes its tasks with it, and Spark does not fail the query.
 
     "Exited for a reason unrelated to the task" does not count against spark.task.maxFailures: the
     other partitions continue, no epoch commits, and the query fails with
     ContinuousTaskRetryException only when a replacement retries the lost task. 40 s of traffic
     were then written twice (measured on Kubernetes, Spark 4.2). An immediate stop limits the
-    duplicates to one epoch.
+    duplicates to one epoch. While there are cores to spare, Spark retries at once and fails the
+    query itself if the executor had a task. The batch engines retry lost tasks without harm.
     """
-    if observation.registered_cores >= state.previous_cores:
+    if (
+        not policy.continuous
+        or observation.registered_cores >= state.previous_cores
+        or observation.registered_cores >= state.query_partitions
+    ):
         return None
     return Failure(
         EXECUTOR_LOST,
@@ -51,22 +97,53 @@ def cores_lost(state: State, observation: Observation, policy: RestartPolicy) ->
         return None
     return Failure(
         CORES_LOST,
-        f"No epoch was committed within {policy.cores_timeout:.0f} s with "
+        f"No progress within {policy.cores_timeout:.0f} s with "
         f"{observation.registered_cores} of {observation.desired_cores} cores. Spark restarts with "
         "new executors.",
     )
 
 
-def stall(state: State, observation: Observation, policy: RestartPolicy) -> Failure | None:
-    """The reason why a query with all its cores does not commit."""
-    return (
-        _commits_stuck(state, observation, policy)
-        or _tasks_missing(state, observation, policy)
-        or _no_progress(state, observation, policy)
+def late(state: State, observation: Observation, policy: RestartPolicy) -> Failure | None:
+    """Why a query that has committed is not ready: it makes no progress, and may yet do so."""
+    since = observation.now - state.last_progress_at
+    if not state.committed or since <= late_after(state, policy):
+        return None
+    return Failure(
+        NO_PROGRESS,
+        f"No progress for {late_after(state, policy):.0f} s. If this lasts for "
+        f"{stall_after(state, policy):.0f} s in all, the query restarts from its checkpoint.",
     )
 
 
-def _commits_stuck(state: State, observation: Observation, policy: RestartPolicy) -> Failure | None:
+def stall(state: State, observation: Observation, policy: RestartPolicy) -> Failure | None:
+    """The reason why a query with the cores that it needs makes no progress."""
+    if observation.source_outage is not None:
+        away = observation.now - state.last_progress_at > max(
+            _OUTAGE_SECONDS, stall_after(state, policy)
+        )
+        return observation.source_outage if away else None
+    since = max(state.last_progress_at, state.cores_complete_at, state.source_answers_since)
+    waited, patience = observation.now - since, stall_after(state, policy)
+    if waited <= patience or (
+        waited <= patience + _ANSWER_SECONDS
+        and observation.source_answered_at is not None
+        and observation.source_answered_at < since + late_after(state, policy)
+    ):
+        return None
+    return (
+        _tasks_missing(state, observation, patience)
+        or _commits_stuck(observation, policy, patience)
+        or Failure(
+            NO_PROGRESS,
+            f"No progress within {patience:.0f} s although all cores are there. The query restarts "
+            "from its checkpoint.",
+        )
+    )
+
+
+def _commits_stuck(
+    observation: Observation, policy: RestartPolicy, patience: float
+) -> Failure | None:
     """The continuous engine's coordinator swallows a failed commit and keeps planning epochs.
 
     (A leftover checksum file causes it: measured, Spark 4.2. "ERROR Inbox: Ignoring error".)
@@ -74,38 +151,24 @@ def _commits_stuck(state: State, observation: Observation, policy: RestartPolicy
     if not policy.continuous or observation.planned_epoch is None:
         return None
     ahead = observation.planned_epoch - (-1 if observation.epoch is None else observation.epoch)
-    if (
-        ahead < _MAX_UNCOMMITTED_EPOCHS
-        or observation.now - state.last_progress_at <= policy.stuck_commits_timeout
-    ):
+    if ahead < _MAX_UNCOMMITTED_EPOCHS:
         return None
     return Failure(
         COMMITS_STUCK,
         f"Offsets of {ahead} epochs were written, and none was committed for "
-        f"{policy.stuck_commits_timeout:.0f} s. The query restarts from its checkpoint.",
+        f"{patience:.0f} s. The query restarts from its checkpoint.",
     )
 
 
-def _tasks_missing(state: State, observation: Observation, policy: RestartPolicy) -> Failure | None:
+def _tasks_missing(state: State, observation: Observation, patience: float) -> Failure | None:
     """Spark reports no error for a partition without a task, and no epoch ends any more."""
     since = max(state.tasks_complete_at, state.cores_complete_at)
-    if observation.active_tasks is None or observation.now - since <= policy.missing_tasks_timeout:
+    if observation.active_tasks is None or observation.now - since <= patience:
         return None
     return Failure(
         TASKS_MISSING,
-        f"{observation.active_tasks} tasks run for {observation.partitions} partitions although "
+        f"{observation.active_tasks} tasks run for {state.query_partitions} partitions although "
         "all cores are there. The query restarts from its checkpoint.",
-    )
-
-
-def _no_progress(state: State, observation: Observation, policy: RestartPolicy) -> Failure | None:
-    since = max(state.last_progress_at, state.cores_complete_at)
-    if observation.now - since <= policy.commit_timeout:
-        return None
-    return Failure(
-        NO_PROGRESS,
-        f"No epoch was committed within {policy.commit_timeout:.0f} s although all cores are "
-        "there. The query restarts from its checkpoint.",
     )
 
 

@@ -34,15 +34,22 @@ class Observation:
     active_tasks: int | None = None
     """Running tasks, in a mode where each partition always has one; else None."""
     idle: bool = False
-    batch_running: bool = False
+    """The query has looked for new records and found none."""
+    work: tuple[int, ...] | None = None
+    """Completed tasks and rows of the running stages: it changes while the query works. None in
+    continuous mode, where every epoch commits."""
     confirmed_running: bool = False
     """Activity between commits: see activity.Activity."""
     completed: bool = False
     """An availableNow query has ended with its work done."""
     source_outage: Failure | None = None
     """Why the source does not answer. The query keeps running, and Spark reports nothing."""
+    source_answered_at: float | None = None
+    """When the source last answered; None if nothing is asked."""
     partitions_added: bool = False
     """The source has partitions that the running query does not read."""
+    warning: Failure | None = None
+    """What the running query does without, and what to do about it."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +60,14 @@ class State:
     """The last failure, kept after the query has recovered."""
     failed_permanently: bool = False
     """The last failure is permanent: nothing runs until the spec changes or the cause is gone."""
-    recheck_at: float | None = None
-    """When to check whether the cause of a permanent failure is gone; None: never."""
     retry_at: float | None = None
-    """When the back-off ends."""
+    """When the next attempt begins; None with `failed_permanently`: never."""
+    proved: bool = False
+    """The spec has committed an epoch, in this process or an earlier one."""
     attempts: int = 0
     """Failures in a row: since the query was last healthy for `stable_after`."""
+    rechecks: int = 0
+    """Attempts with executors since the last commit that ended in a permanent failure."""
     stalls: int = 0
     """Stalls in a row: since the last commit."""
     poison_failures: int = 0
@@ -67,22 +76,37 @@ class State:
     """Starts of the query after a failure."""
     restart_pending: bool = False
     """A failure has happened since the query was last started."""
+    checkpoint_checked_at: float | None = None
+    """When the checkpoint was last repaired and checked for the next start; None: not yet."""
     query_checked: bool = False
+    started: bool = False
+    """This process has started a query."""
     committed: bool = False
     """The running query has committed an epoch, or its activity has shown that it works."""
     completed: bool = False
     epoch: int | None = None
     """The newest commit that was observed."""
     last_progress_at: float = 0.0
-    """When the query last committed, was idle, ran a batch, or was started."""
+    """When the query last showed progress, was idle, or was started."""
+    slowest: float = 0.0
+    """The longest time between two signs of progress; commits make it fade."""
     commit_interval: float = 0.0
     """Smoothed time between commits; 0 while it is unknown."""
+    planned_epoch: int | None = None
+    work: tuple[int, ...] | None = None
+    """The work and the offsets at the last sign of progress."""
     cores_complete_at: float = 0.0
     """When the query last lacked cores, or was started: all cores have been there since."""
     tasks_complete_at: float = 0.0
     """When each partition last had a task, or the query was started."""
+    source_answers_since: float = 0.0
+    """When the source was last away."""
     healthy_since: float | None = None
-    source_outage: bool = False
-    """The source does not answer the running query."""
+    interruption: str | None = None
+    """The reason why the running query makes no progress now: it is left running."""
+    warning: str | None = None
+    """The reason of the warning that was last reported."""
+    query_partitions: int = 0
+    """The partitions that the running query was started with."""
     previous_cores: int = 0
     """The cores of the running query at the previous observation."""

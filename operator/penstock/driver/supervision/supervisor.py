@@ -6,18 +6,25 @@ observing or acting becomes the failure of the next observation, so all failures
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from enum import Enum, auto
 
 from penstock.contract.driver_report import QueryState
 from penstock.driver.failure_rules import TASK_FAILED
-from penstock.driver.failures import Failure
+from penstock.driver.failures import QUERY_NOT_STOPPED, Failure
 from penstock.driver.supervision import stall_detection
+from penstock.driver.supervision.durable_state import DurableState
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.state import Observation, State
 
 # The weight of a new value in the smoothed commit interval.
 _SMOOTHING_WEIGHT = 0.3
+# How much of the slowest progress is left after a commit: an exception is soon forgotten.
+_FADING = 0.9
+# A check of the checkpoint is repeated if the query does not start within this time. The steps in
+# between take two minutes at most.
+_CHECK_SECONDS = 180.0
 _SLOW_EPOCHS = (
     "Epochs take more than three times the checkpoint interval because the sink or the transform "
     "is too slow, so a failure replays more records. Give the executors more resources, or use a "
@@ -31,6 +38,8 @@ class Action(Enum):
     WAIT = auto()
     DISCOVER = auto()
     """Ask the source for its partitions."""
+    CHECK_CHECKPOINT = auto()
+    """Repair the checkpoint and look for lost records, before anything is started."""
     START_SESSION = auto()
     """Start Spark, and with it the executors."""
     CHECK_QUERY = auto()
@@ -45,14 +54,37 @@ class Action(Enum):
     """Exit; the kubelet starts a new process."""
 
 
-def first_state(attempts: int, policy: RestartPolicy) -> State:
-    """The state of a new process after `attempts` failures in a row of earlier processes."""
-    fresh = State(attempts=attempts)
-    if policy.max_attempts is None or attempts < policy.max_attempts:
+def first_state(known: DurableState, policy: RestartPolicy) -> State:
+    """The state of a new process, which has exited once more than `known` says."""
+    fresh = State(
+        proved=known.proved,
+        attempts=known.attempts,
+        poison_failures=known.poison_failures,
+        stalls=known.stalls,
+        slowest=known.slowest,
+    )
+    if policy.max_attempts is None or known.attempts < policy.max_attempts:
         return fresh
     exited = Failure("DriverRestarted", "The driver process keeps exiting.")
     return replace(
-        fresh, failed_permanently=True, failure=_with_limits(exited, 0, attempts, policy)
+        fresh,
+        failed_permanently=True,
+        failure=_after_max_attempts(exited, known.attempts, policy),
+    )
+
+
+def durable_state(state: State, policy: RestartPolicy) -> DurableState:
+    """What a later process must know, as if this one crashed now: that is one more attempt.
+
+    The slowest progress is rounded up to a power of two, so that it is rarely written.
+    """
+    matters = stall_detection.is_patience_for(state, policy)
+    return DurableState(
+        proved=state.proved,
+        attempts=state.attempts + 1,
+        poison_failures=state.poison_failures,
+        stalls=state.stalls,
+        slowest=2.0 ** math.ceil(math.log2(state.slowest)) if matters else 0.0,
     )
 
 
@@ -60,16 +92,19 @@ def decide(
     state: State, observation: Observation, policy: RestartPolicy, jitter: float
 ) -> tuple[State, Action]:
     """The next state and action; `jitter` in [0, 1) randomizes the back-off."""
+    ended = observation.failure is not None or observation.completed
+    if state.started and (observation.has_query or ended):
+        state = _with_commits(state, observation, policy)
     if observation.failure is not None:
         failure = _or_lost_executor(observation.failure, observation)
-        return _on_failure(state, failure, observation.now, policy, jitter)
+        return _on_failure(state, failure, observation, policy, jitter)
     if observation.completed:
         done = replace(state, completed=True, failed_permanently=False, retry_at=None)
         return done, Action.WAIT if state.completed else Action.STOP_SESSION
-    if state.failed_permanently:
-        return _after_permanent_failure(state, observation, policy)
     if state.retry_at is not None and observation.now < state.retry_at:
         return state, Action.WAIT
+    if state.failed_permanently:
+        return _after_permanent_failure(state, observation)
     state = replace(state, retry_at=None)
     if observation.has_query:
         return _while_running(state, observation, policy, jitter)
@@ -88,72 +123,101 @@ def _or_lost_executor(failure: Failure, observation: Observation) -> Failure:
 
 
 def _on_failure(
-    state: State, failure: Failure, now: float, policy: RestartPolicy, jitter: float
+    state: State, failure: Failure, observation: Observation, policy: RestartPolicy, jitter: float
 ) -> tuple[State, Action]:
-    if state.failed_permanently and state.recheck_at is None:  # later failures change nothing
+    """Decides when to try again: soon, after a recheck delay, or never.
+
+    A spec that has committed an epoch can run, so whatever fails later may come back by itself. It
+    is tried again for ever, unless the spec itself asks for an end.
+    """
+    if state.failed_permanently and state.retry_at is None:  # later failures change nothing
         return state, Action.STOP_SESSION
-    poison_failures = state.poison_failures + int(failure.maybe_poison)
-    attempts = state.attempts + int(not failure.permanent)
-    failure = _with_limits(failure, poison_failures, attempts, policy)
+    now, had_executors = observation.now, observation.has_session
     failed = replace(
         state,
-        failure=failure,
         restart_pending=True,
+        checkpoint_checked_at=None,
         query_checked=False,
         committed=False,
-        source_outage=False,
+        interruption=None,
+        warning=None,
         healthy_since=None,
-        poison_failures=poison_failures,
-        attempts=attempts,
+        poison_failures=state.poison_failures + int(failure.maybe_poison),
+        attempts=state.attempts + int(not failure.recoverable),
+        stalls=state.stalls + int(failure.reason in stall_detection.STALLS),
+        failed_permanently=False,
+        retry_at=None,
     )
-    if failure.permanent:
-        recheck_at = now + policy.recheck_interval if failure.recoverable else None
-        failed = replace(failed, failed_permanently=True, recheck_at=recheck_at, retry_at=None)
-        return failed, Action.STOP_SESSION
-    stalls = state.stalls + 1 if failure.reason in stall_detection.STALLS else 0
-    if stalls >= policy.max_stalls:
-        return replace(failed, stalls=stalls), Action.EXIT_PROCESS
-    waiting = replace(failed, stalls=stalls, retry_at=now + policy.backoff(attempts, jitter))
-    needs_new_session = failure.reason == stall_detection.CORES_LOST
-    return waiting, Action.STOP_SESSION if needs_new_session else Action.STOP_QUERY
-
-
-def _with_limits(
-    failure: Failure, poison_failures: int, attempts: int, policy: RestartPolicy
-) -> Failure:
-    """The failure, which becomes permanent when it has happened too often."""
-    if failure.permanent:
-        return failure
-    if policy.max_attempts is not None and attempts >= policy.max_attempts:
-        return replace(
-            failure,
-            permanent=True,
-            recoverable=False,
-            message=f"{failure.message} (This was failure {attempts} in a row, and "
-            f"restart.maxAttempts is {policy.max_attempts}. Fix the cause, then delete the "
-            "driver pod to start again.)",
+    if _attempts_are_used_up(failed, failure, policy):
+        final = _after_max_attempts(failure, failed.attempts, policy)
+        return replace(failed, failure=final, failed_permanently=True), Action.STOP_SESSION
+    if failure.reason == QUERY_NOT_STOPPED:
+        return replace(failed, failure=failure), Action.EXIT_PROCESS
+    poisoned = failure.maybe_poison and failed.poison_failures >= policy.max_poison_failures
+    if failure.permanent or poisoned:
+        rechecks = state.rechecks + int(had_executors)
+        delay = policy.recheck_delay(rechecks) if had_executors else policy.recheck_interval
+        delay = max(delay, policy.recheck_cap) if poisoned else delay
+        ends = failure.asked_for or not state.proved
+        again = failure.recoverable or not ends
+        failed = replace(
+            failed,
+            failure=replace(failure, permanent=ends),
+            failed_permanently=ends,
+            rechecks=rechecks,
+            retry_at=now + delay if again else None,
         )
-    return replace(
-        failure, permanent=failure.maybe_poison and poison_failures >= policy.max_poison_failures
+        return failed, Action.STOP_SESSION
+    failed = replace(failed, failure=failure)
+    if failure.reason in stall_detection.STALLS and failed.stalls % policy.max_stalls == 0:
+        return failed, Action.EXIT_PROCESS
+    delay = policy.backoff(failed.attempts, jitter, waiting=not had_executors)
+    needs_new_session = failure.reason == stall_detection.CORES_LOST
+    action = Action.STOP_SESSION if needs_new_session else Action.STOP_QUERY
+    return replace(failed, retry_at=now + delay), action
+
+
+def _attempts_are_used_up(state: State, failure: Failure, policy: RestartPolicy) -> bool:
+    return (
+        policy.max_attempts is not None
+        and state.attempts >= policy.max_attempts
+        and not failure.recoverable
+        and (state.proved or not failure.permanent)
     )
 
 
-def _after_permanent_failure(
-    state: State, observation: Observation, policy: RestartPolicy
-) -> tuple[State, Action]:
-    if state.recheck_at is None:
+def _after_max_attempts(failure: Failure, attempts: int, policy: RestartPolicy) -> Failure:
+    return replace(
+        failure,
+        permanent=True,
+        recoverable=False,
+        asked_for=True,
+        message=f"{failure.message} (This was failure {attempts} in a row, and "
+        f"restart.maxAttempts is {policy.max_attempts}. Fix the cause, then delete the "
+        "driver pod to start again.)",
+    )
+
+
+def _after_permanent_failure(state: State, observation: Observation) -> tuple[State, Action]:
+    """Looks again, once it is time for it, by the steps that need no executors."""
+    if observation.has_query:
+        return state, Action.STOP_SESSION
+    if state.retry_at is None:
         return state, Action.WAIT
-    if observation.partitions is not None:
-        return replace(state, failed_permanently=False, recheck_at=None), Action.WAIT
-    if observation.now < state.recheck_at:
-        return state, Action.WAIT
-    return replace(state, recheck_at=observation.now + policy.recheck_interval), Action.DISCOVER
+    if observation.partitions is None:
+        return state, Action.DISCOVER
+    if state.checkpoint_checked_at is None:
+        return replace(state, checkpoint_checked_at=observation.now), Action.CHECK_CHECKPOINT
+    return replace(state, failed_permanently=False, retry_at=None), Action.WAIT
 
 
 def _towards_start(state: State, observation: Observation) -> tuple[State, Action]:
     """The next step on the way to a running query."""
     if observation.partitions is None:
-        return state, Action.DISCOVER
+        return replace(state, checkpoint_checked_at=None), Action.DISCOVER
+    if state.checkpoint_checked_at is None:
+        checked = replace(state, checkpoint_checked_at=observation.now, query_checked=False)
+        return checked, Action.CHECK_CHECKPOINT
     if not observation.has_session:
         return replace(state, query_checked=False), Action.START_SESSION
     if observation.requested_cores < observation.desired_cores:
@@ -162,17 +226,26 @@ def _towards_start(state: State, observation: Observation) -> tuple[State, Actio
         return replace(state, query_checked=True), Action.CHECK_QUERY
     if observation.registered_cores < observation.desired_cores:
         return state, Action.WAIT
+    if observation.now - state.checkpoint_checked_at > _CHECK_SECONDS:
+        # While the cores were awaited, records may have been deleted, or a topic recreated.
+        return replace(state, checkpoint_checked_at=None), Action.WAIT
     started = replace(
         state,
         restart_pending=False,
         restarts=state.restarts + int(state.restart_pending),
+        checkpoint_checked_at=None,
+        started=True,
         committed=False,
         epoch=observation.epoch,
         last_progress_at=observation.now,
         commit_interval=0.0,
+        planned_epoch=observation.planned_epoch,
+        work=None,
         cores_complete_at=observation.now,
         tasks_complete_at=observation.now,
+        source_answers_since=observation.now,
         healthy_since=None,
+        query_partitions=observation.partitions,
         previous_cores=observation.registered_cores,
     )
     return started, Action.START_QUERY
@@ -181,33 +254,46 @@ def _towards_start(state: State, observation: Observation) -> tuple[State, Actio
 def _while_running(
     state: State, observation: Observation, policy: RestartPolicy, jitter: float
 ) -> tuple[State, Action]:
-    state = _with_activity(_with_commits(state, observation, policy), observation, policy)
-    failure = stall_detection.executor_lost(state, observation)
+    state = _with_activity(state, observation, policy)
+    failure = stall_detection.executor_lost(state, observation, policy)
     if failure is not None:
-        return _on_failure(state, failure, observation.now, policy, jitter)
+        return _on_failure(state, failure, observation, policy, jitter)
     state = replace(state, previous_cores=observation.registered_cores)
-    state = _with_source_outage(state, observation)
+    state = _with_interruption(state, observation, policy)
     if observation.requested_cores < observation.desired_cores:
         return state, Action.REQUEST_EXECUTORS
-    if observation.registered_cores < observation.desired_cores:
+    if observation.registered_cores < stall_detection.needed_cores(state, observation, policy):
         state = replace(state, cores_complete_at=observation.now)
         failure = stall_detection.cores_lost(state, observation, policy)
-    elif observation.partitions_added:
-        return replace(state, query_checked=False, committed=False), Action.STOP_QUERY
+    elif observation.partitions_added and observation.registered_cores >= observation.desired_cores:
+        stopped = replace(state, checkpoint_checked_at=None, query_checked=False, committed=False)
+        return stopped, Action.STOP_QUERY
     else:
         failure = stall_detection.stall(state, observation, policy)
     if failure is not None:
-        failure = observation.source_outage or failure
-        return _on_failure(state, failure, observation.now, policy, jitter)
+        return _on_failure(state, failure, observation, policy, jitter)
     return state, Action.WAIT
 
 
-def _with_source_outage(state: State, observation: Observation) -> State:
-    """Reports an outage once. It does not stop the query, which continues when it is over."""
-    outage = observation.source_outage
-    if (outage is not None) == state.source_outage:
-        return state
-    return replace(state, source_outage=outage is not None, failure=outage or state.failure)
+def _with_interruption(state: State, observation: Observation, policy: RestartPolicy) -> State:
+    """Reports once that the source is away, or that the query makes no progress.
+
+    The query is left running: it may continue by itself.
+    """
+    found = observation.source_outage or stall_detection.late(state, observation, policy)
+    if observation.source_outage is not None:
+        state = replace(state, source_answers_since=observation.now)
+    reason = None if found is None else found.reason
+    if reason != state.interruption:
+        state = replace(state, interruption=reason, failure=found or state.failure)
+    warning = observation.warning
+    if (None if warning is None else warning.reason) != state.warning:
+        state = replace(
+            state,
+            warning=None if warning is None else warning.reason,
+            failure=warning or state.failure,
+        )
+    return state
 
 
 def _with_commits(state: State, observation: Observation, policy: RestartPolicy) -> State:
@@ -217,13 +303,15 @@ def _with_commits(state: State, observation: Observation, policy: RestartPolicy)
     if policy.continuous and state.committed and state.epoch is not None:
         latest = (observation.now - state.last_progress_at) / (observation.epoch - state.epoch)
         interval = latest if interval == 0 else interval + _SMOOTHING_WEIGHT * (latest - interval)
+    state = _progressed(replace(state, slowest=_FADING * state.slowest), observation)
     return replace(
         state,
         epoch=observation.epoch,
         committed=True,
-        last_progress_at=observation.now,
+        proved=True,
         commit_interval=interval,
         stalls=0,
+        rechecks=0,
         poison_failures=0,
         healthy_since=observation.now if state.healthy_since is None else state.healthy_since,
     )
@@ -232,12 +320,10 @@ def _with_commits(state: State, observation: Observation, policy: RestartPolicy)
 def _with_activity(state: State, observation: Observation, policy: RestartPolicy) -> State:
     """Evidence between commits that the query works."""
     if observation.confirmed_running and not state.committed:
-        state = replace(state, committed=True, stalls=0, healthy_since=observation.now)
-    if observation.idle or observation.batch_running:
-        state = replace(state, last_progress_at=observation.now)
-    if observation.active_tasks is None or observation.active_tasks >= (
-        observation.partitions or 0
-    ):
+        state = replace(state, committed=True, healthy_since=observation.now)
+    if not policy.continuous:
+        state = _with_work(state, observation)
+    if observation.active_tasks is None or observation.active_tasks >= state.query_partitions:
         state = replace(state, tasks_complete_at=observation.now)
     if (
         state.healthy_since is not None
@@ -245,6 +331,29 @@ def _with_activity(state: State, observation: Observation, policy: RestartPolicy
     ):
         state = replace(state, attempts=0)
     return state
+
+
+def _with_work(state: State, observation: Observation) -> State:
+    """Progress of a batch engine between commits: tasks, rows, offsets, or nothing to do."""
+    planned = observation.planned_epoch
+    if observation.work != state.work or planned != state.planned_epoch:
+        return _progressed(
+            replace(
+                state,
+                work=observation.work,
+                planned_epoch=planned,
+            ),
+            observation,
+        )
+    if observation.idle:
+        return replace(state, last_progress_at=observation.now)
+    return state
+
+
+def _progressed(state: State, observation: Observation) -> State:
+    """Notes a sign of progress, and how long it took to come."""
+    waited = observation.now - state.last_progress_at
+    return replace(state, last_progress_at=observation.now, slowest=max(state.slowest, waited))
 
 
 def describe(
@@ -255,29 +364,44 @@ def describe(
         return QueryState.FAILED, state.failure.message
     if state.completed:
         return QueryState.COMPLETED, ""
-    cores = f"{observation.registered_cores} of {observation.desired_cores} cores"
-    if (
-        observation.has_session
-        and observation.registered_cores < observation.desired_cores
-        and state.retry_at is None
-    ):
-        return QueryState.WAITING_FOR_CORES, cores
-    if observation.has_query and observation.source_outage is not None:
-        return QueryState.RESTARTING, f"waiting for the source: {observation.source_outage.reason}"
+    if _waits_for_cores(state, observation, policy):
+        return QueryState.WAITING_FOR_CORES, _cores(observation)
+    if observation.has_query and state.interruption is not None:
+        return QueryState.RESTARTING, f"the query runs on, but: {state.interruption}"
     if observation.has_query and state.committed:
-        slow = stall_detection.is_slow(state, policy)
-        return QueryState.RUNNING, _SLOW_EPOCHS if slow else ""
+        return QueryState.RUNNING, _running_message(state, observation, policy)
     if state.failure is not None and (state.restart_pending or state.restarts):
         return QueryState.RESTARTING, f"after {state.failure.reason}"
     return QueryState.STARTING, ""
 
 
-def is_ready(state: State, observation: Observation, policy: RestartPolicy) -> bool:
-    """Whether the query runs and commits regularly, or has completed."""
+def _waits_for_cores(state: State, observation: Observation, policy: RestartPolicy) -> bool:
+    """Whether cores are missing, unless a micro-batch runs with those that are there."""
+    wanted = observation.desired_cores
+    if observation.has_query and not policy.one_task_for_each_partition:
+        wanted = stall_detection.needed_cores(state, observation, policy)
+    return (
+        observation.has_session and observation.registered_cores < wanted and state.retry_at is None
+    )
+
+
+def _cores(observation: Observation) -> str:
+    return f"{observation.registered_cores} of {observation.desired_cores} cores"
+
+
+def _running_message(state: State, observation: Observation, policy: RestartPolicy) -> str:
+    if observation.warning is not None:
+        return observation.warning.message
+    if observation.registered_cores < observation.desired_cores:
+        return f"The query runs with {_cores(observation)}."
+    return _SLOW_EPOCHS if stall_detection.is_slow(state, policy) else ""
+
+
+def is_ready(state: State, observation: Observation) -> bool:
+    """Whether the query runs and makes progress, or has completed."""
     return state.completed or (
         observation.has_query
         and state.committed
         and not state.failed_permanently
-        and observation.source_outage is None
-        and observation.now - state.last_progress_at <= policy.commit_timeout
+        and state.interruption is None
     )

@@ -11,9 +11,10 @@ import pytest
 from penstock.contract.driver_report import QueryState
 from penstock.driver.checkpoint import lock
 from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.engine import engine_of
 from penstock.driver.failures import DriverError
 from penstock.driver.jvm import Jvm
-from penstock.driver.supervision.failure_count import FailureCount
+from penstock.driver.supervision.durable_state import DurableState, DurableStateFile
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.checkpoints import checkpoint, read, write
 from testkit.driver.in_process_driver import running
@@ -33,10 +34,11 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 def test_penstocks_own_files_on_a_full_volume(disk: SmallDisk, tmp_path: Path) -> None:
     """Each says what is wrong, and none is left in part."""
     path = disk.path / "generation-0"
-    folder, counted = CheckpointFolder(path), FailureCount(path, "spec")
+    folder, stored = CheckpointFolder(path), DurableStateFile(path, "spec")
     lock.release(lock.acquire(path, 0))
     folder.save_first_offsets({"in": {0: 5}})
-    counted.write(1)
+    known = DurableState(proved=True, attempts=2)
+    stored.write(known)
     disk.fill()
     for act in (
         lambda: folder.repair(stream().spec),
@@ -47,8 +49,10 @@ def test_penstocks_own_files_on_a_full_volume(disk: SmallDisk, tmp_path: Path) -
             act()
         failure = raised.value.failure
         assert (failure.reason, failure.recoverable) == ("CheckpointFull", True)
-    counted.write(2)  # logged: a driver that ends here would only start again
-    assert (folder.first_offsets(), folder.topic_ids(), counted.read()) == ({"in": {0: 5}}, {}, 2)
+    with pytest.raises(OSError, match="No space"):  # the loop logs it and goes on
+        stored.write(DurableState(proved=True, attempts=3))
+    assert (folder.first_offsets(), folder.topic_ids()) == ({"in": {0: 5}}, {})
+    assert stored.read() == known
     # The lock of an earlier start needs no space.
     lock.release(lock.acquire(path, 0))
     disk.free()
@@ -84,9 +88,7 @@ def test_a_volume_that_fills_up_under_a_query(
     """The query cannot commit; the stream says why, and continues when there is space again."""
     source, sink = topics.make(), topics.make()
     flow = number_flow(topics, source, sink, trigger)
-    policy = RestartPolicy(
-        1.0, backoff_base=0.1, recheck_interval=0.5, continuous=trigger is CONTINUOUS
-    )
+    policy = RestartPolicy(1.0, engine_of(flow.spec), backoff_base=0.1, recheck_interval=0.5)
     path = disk.path / "generation-0"
     with running(flow, jvm, path, policy) as driver:
         topics.send(source, range(20))
@@ -95,7 +97,7 @@ def test_a_volume_that_fills_up_under_a_query(
         disk.fill()
         topics.send(source, range(20, 40))
         report = driver.wait_failure("CheckpointFull")
-        assert report.state is QueryState.FAILED
+        assert report.state is QueryState.RESTARTING  # the spec has proved itself
         disk.free()
         topics.send(source, range(40, 60))
         received = topics.wait_received(sink, range(60))

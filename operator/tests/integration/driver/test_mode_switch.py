@@ -169,7 +169,7 @@ def test_an_idle_micro_batch_query_is_ready(topics: Topics, jvm: Jvm, tmp_path: 
     with running(idle, jvm, tmp_path) as driver:
         again = driver.wait_ready()
         assert (again.state, again.epoch) == (QueryState.RUNNING, epoch)
-        assert driver.runtime.observe().batch_running is False
+        assert driver.runtime.observe().idle
 
 
 def test_available_now_completes_and_stops_the_session(

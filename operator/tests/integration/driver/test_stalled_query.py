@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from penstock.api.v1alpha1.status import LastFailure
+from penstock.contract.driver_report import QueryState
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import Jvm
-from penstock.driver.supervision.stall_detection import COMMITS_STUCK
+from penstock.driver.supervision.restart_policy import RestartPolicy
+from penstock.driver.supervision.stall_detection import COMMITS_STUCK, NO_PROGRESS
 from testkit.driver.driver_process import driver
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow
-from testkit.streams.streams import RATE, stream
+from testkit.streams.streams import MICRO_BATCH, RATE, stream
+from testkit.wait import wait_for
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -44,13 +48,45 @@ def test_a_swallowed_commit_failure_restarts_the_query(
     assert json.dumps(COMMITS_STUCK) in report.model_dump_json()
 
 
-# A driver with a step timeout of five seconds.
+def test_one_stuck_task_is_found_although_its_job_runs(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """The other partition goes on. A task that never ends is no progress."""
+    source, sink = topics.make(2), topics.make()
+    sleeps = "CASE WHEN CAST(value AS STRING) = '-1' THEN java_method('java.lang.Thread', 'sleep', "
+    flow = number_flow(
+        topics, source, sink, MICRO_BATCH,
+        transform={"sql": f"SELECT value, {sleeps} 1000000L) END AS key FROM source"},
+    )  # fmt: skip
+    policy = replace(RestartPolicy.from_spec(flow.spec), min_patience=5.0, backoff_base=0.1)
+    with running(flow, jvm, tmp_path, policy) as it:
+        it.wait_ready()
+        topics.send(source, range(20), partition=0)
+        topics.wait_received(sink, range(20))
+        assert it.last.query_restarts == 0
+        topics.send(source, range(-1, 0), partition=1)
+        report = it.wait_failure(NO_PROGRESS)
+        assert not it.health.ready
+        it.wait("a restart", lambda report: report.query_restarts >= 1)
+    assert report.state is QueryState.RESTARTING
+
+
+def test_a_session_that_stopped_by_itself_is_replaced(jvm: Jvm, tmp_path: Path) -> None:
+    """pyspark refuses a second context as long as it does not know that the first has ended."""
+    with running(stream(RATE), jvm, tmp_path) as it:
+        it.wait_ready()
+        assert it.runtime.session is not None
+        it.runtime.session.sparkContext._jsc.sc().stop()
+        it.wait_failure("SessionStopped")
+        it.wait("again", lambda report: report.query_restarts == 1 and report.committed)
+
+
+# A driver whose JVM may be silent for three seconds instead of fifteen.
 SHORT_TIMEOUT = """
 import sys
-from dataclasses import replace
 from penstock.driver import main
-from_spec = main.RestartPolicy.from_spec
-main.RestartPolicy.from_spec = lambda spec: replace(from_spec(spec), step_timeout=5.0)
+HangGuard = main.HangGuard
+main.HangGuard = lambda: HangGuard(ask_interval=0.2, answer_timeout=1.0, frozen_after=3.0)
 sys.exit(main.main())
 """
 
@@ -60,6 +96,7 @@ def test_a_jvm_that_does_not_answer_is_killed(class_path: str, tmp_path: Path) -
     with driver(stream(RATE), tmp_path, class_path, "-c", SHORT_TIMEOUT) as process:
         process.wait_ready()
         os.kill(process.jvm, signal.SIGSTOP)
+        wait_for("not ready", lambda: process.probe("/readyz") == 503)
         assert process.process.wait(60) == 1
     failure = LastFailure.model_validate_json(process.termination_log.read_text())
     assert failure.reason == "DriverHung"

@@ -14,10 +14,11 @@ import pytest
 
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.driver.failures import DriverError
 from penstock.driver.kubernetes_api import Api
 from penstock.driver.reporting.publisher import ReportPublisher
 from penstock.driver.reporting.report import as_annotation
-from penstock.driver.supervision.executor_cleanup import remove_executors
+from penstock.driver.supervision.executor_cleanup import api_errors, remove_executors
 
 
 class FakeApi:
@@ -102,6 +103,34 @@ def test_only_the_executors_of_the_stream_are_removed(api: FakeApi) -> None:
     api.add("others-exec-1", "executor", stream="others")
     assert remove_executors(api.client(), "numbers") == ["numbers-exec-1", "numbers-exec-2"]
     assert set(api.pods) == {"numbers-driver-0", "others-exec-1"}
+
+
+def test_the_proxy_of_the_environment_is_not_used(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is for what is outside: no list of exceptions can name the cluster's own network."""
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    api.add("numbers-exec-1", "executor")
+    assert api.client().executors("numbers") == ["numbers-exec-1"]
+
+
+def test_an_api_server_that_is_away_is_waited_for(api: FakeApi) -> None:
+    """By a transient failure that says so. An exit would only add the kubelet's delay."""
+    client = api.client()
+    api.server.server_close()
+    with pytest.raises(DriverError) as raised, api_errors():
+        client.executors("numbers")
+    failure = raised.value.failure
+    assert (failure.reason, failure.permanent) == ("ApiServerUnreachable", False)
+
+
+def test_a_refusal_of_the_api_server_is_not_its_absence(api: FakeApi) -> None:
+    api.failures = 1
+    with pytest.raises(DriverError) as raised, api_errors():
+        api.client().annotate("numbers-driver-0", "a", "b")
+    assert raised.value.failure.reason == "ApiServerRefused"
+    assert "503" in raised.value.failure.message
 
 
 def test_deleting_a_missing_pod_is_no_error(api: FakeApi) -> None:

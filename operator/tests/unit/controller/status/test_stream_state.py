@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -158,8 +159,20 @@ def test_an_exit_without_a_termination_message_is_explained(
 def test_a_query_that_waits_for_its_source_is_not_called_restarted() -> None:
     left_running = report(QueryState.RESTARTING, last_failure=BROKER, committed=True)
     failed = report(QueryState.RESTARTING, last_failure=BROKER, committed=False)
-    assert "waits for its source" in assess(pod(left_running)).message
+    assert "is left running" in assess(pod(left_running)).message
     assert "restarted from its checkpoint" in assess(pod(failed)).message
+
+
+def test_a_stream_that_waits_for_its_next_attempt_is_not_stalled() -> None:
+    """A spec that has committed is tried again for ever. The message says when."""
+    at = datetime(2026, 11, 21, 23, 5, 30, tzinfo=UTC)
+    waiting = report(
+        QueryState.RESTARTING, last_failure=BROKER, committed=False, next_retry_time=at
+    )
+    assessment = assess(pod(waiting))
+    assert (assessment.ready, assessment.stalled) == (False, False)
+    assert assessment.reason == BROKER.reason
+    assert "at 23:05:30 UTC" in assessment.message
 
 
 def event(uid: str, note: str, **more: Any) -> ClusterEvent:

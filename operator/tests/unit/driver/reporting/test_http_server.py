@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import time
 from collections.abc import Iterator
 
@@ -49,6 +50,22 @@ def test_ready_only_when_set_and_alive(served: Served) -> None:
     assert get(connection, "/readyz")[0] == 200
     health.last_iteration_at = time.monotonic() - health.iteration_timeout - 1
     assert get(connection, "/readyz")[0] == 503
+
+
+def test_not_ready_while_the_jvm_does_not_answer(served: Served) -> None:
+    """The loop waits for the JVM then, and cannot say so itself."""
+    health, _, connection = served
+    health.ready, health.jvm_answers = True, False
+    assert get(connection, "/readyz")[0] == 503
+    assert get(connection, "/livez")[0] == 200
+
+
+@pytest.mark.parametrize("client", ["127.0.0.1", "::1"])
+def test_the_probes_of_an_ipv6_pod_are_answered(served: Served, client: str) -> None:
+    if client == "::1" and not socket.has_dualstack_ipv6():  # pragma: no cover
+        client = "127.0.0.1"  # a machine without IPv6 serves IPv4 as before
+    connection = http.client.HTTPConnection(client, served[2].port)
+    assert get(connection, "/livez")[0] == 200
 
 
 def test_metrics(served: Served) -> None:

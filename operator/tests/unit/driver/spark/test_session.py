@@ -1,13 +1,14 @@
 """Spark's configuration as a table, for the settings whose effect only a cluster would show."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.contract.sizing import Size
 from penstock.driver.environment import LocalEnvironment, PodEnvironment
 from penstock.driver.spark.session import executor_template, spark_conf
-from testkit.streams.streams import stream
+from testkit.streams.streams import MICRO_BATCH, kafka_sink, kafka_source, stream
 
 POD = PodEnvironment("numbers-driver-0", "10.1.2.3", "payments", "hash")
 LAPTOP = LocalEnvironment(Path("/checkpoints/numbers"))
@@ -19,6 +20,11 @@ SIZE = Size(partitions=5, executors=3, cores_per_executor=2)
     [
         # The scheduler does not retry a lost task, which would hide the cause.
         ("spark.task.maxFailures", "1"),
+        # A frozen executor is found within twelve seconds, and one that is cut off gives up.
+        ("spark.executor.heartbeatInterval", "2s"),
+        ("spark.storage.blockManagerHeartbeatTimeoutMs", "10s"),
+        ("spark.network.timeoutInterval", "2s"),
+        ("spark.executor.heartbeat.maxFailures", "5"),
         # Executors connect to the pod's own address, on ports that a network policy can name.
         ("spark.driver.host", "10.1.2.3"),
         ("spark.driver.port", "7078"),
@@ -108,11 +114,21 @@ def test_a_laptop_has_a_slot_for_each_partition_on_loopback() -> None:
     assert conf["spark.driver.host"] == "127.0.0.1"
     assert conf["spark.task.maxFailures"] == "1"
     assert not any(name.startswith("spark.kubernetes.") for name in conf)
+    # The executor is the driver: no pause of the machine is the loss of one of them.
+    assert "spark.storage.blockManagerHeartbeatTimeoutMs" not in conf
+
+
+@pytest.mark.parametrize("trigger", [MICRO_BATCH, {"realTime": {"batchDuration": "5s"}}])
+def test_spark_retries_the_tasks_of_a_batch(trigger: dict[str, Any]) -> None:
+    """One lost pod costs its tasks, and not the batch."""
+    batches = stream(kafka_source(), kafka_sink(), trigger=trigger)
+    assert "spark.task.maxFailures" not in spark_conf(batches, POD, SIZE)
 
 
 def test_the_users_conf_overrides_defaults() -> None:
-    conf = spark_conf(stream(sparkConf={"spark.locality.wait": "1s"}), POD, SIZE)
-    assert conf["spark.locality.wait"] == "1s"
+    own = {"spark.locality.wait": "1s", "spark.executor.heartbeat.maxFailures": "60"}
+    conf = spark_conf(stream(sparkConf=own), POD, SIZE)
+    assert own.items() <= conf.items()
 
 
 def test_an_aggregate_has_a_task_for_each_core() -> None:

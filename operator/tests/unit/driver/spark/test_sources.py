@@ -165,11 +165,11 @@ def test_assign_is_json_in_spark() -> None:
     assert json.loads(given["assign"]) == {"in": [0]}
 
 
-def test_the_continuous_engine_gets_its_partitions() -> None:
-    """It would plan itself again when it saw more, and could lose records in a crash after that."""
+def test_a_query_reads_the_partitions_that_it_is_given() -> None:
+    """The continuous engine would plan itself again when it saw more, and could lose records."""
     source, there = stream(kafka_source()).spec.source, {"in": [0, 1]}
-    continuous = source_options(source, Path(), Engine.CONTINUOUS, None, there)[1]
-    assert json.loads(continuous["assign"]) == there
-    assert "subscribe" not in continuous
-    for engine in (Engine.MICRO_BATCH, Engine.REAL_TIME):
-        assert source_options(source, Path(), engine, None, there)[1]["subscribe"] == "in"
+    for engine in Engine:
+        given = source_options(source, Path(), engine, None, there)[1]
+        assert json.loads(given["assign"]) == there
+        assert "subscribe" not in given
+        assert source_options(source, Path(), engine)[1]["subscribe"] == "in"

@@ -8,12 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.contract.driver_report import QueryState
+from penstock.driver.engine import Engine
+from penstock.driver.failures import QUERY_NOT_STOPPED, Failure
+from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.state import Observation, State
 from penstock.driver.supervision.supervisor import Action, decide, describe, is_ready
 from testkit.driver.observations import MAYBE_POISON, PASSING, PERMANENT, RECOVERABLE
 
-FAILURES = st.sampled_from([None, None, None, PASSING, PERMANENT, RECOVERABLE, MAYBE_POISON])
+AWAY = Failure("BrokerUnreachable", "no answer")
+ASKED_FOR = replace(RECOVERABLE, reason="DataLoss", asked_for=True)
+NOT_STOPPED = Failure(QUERY_NOT_STOPPED, "")
+FAILURES = st.sampled_from(
+    [*[None] * 5, PASSING, PERMANENT, RECOVERABLE, MAYBE_POISON, ASKED_FOR, NOT_STOPPED]
+)
 
 
 @st.composite
@@ -33,13 +41,18 @@ def observations(draw: st.DrawFn) -> Observation:
         epoch=draw(st.none() | st.integers(0, 9)),
         planned_epoch=draw(st.none() | st.integers(0, 13)),
         active_tasks=draw(st.none() | st.integers(0, 4)),
+        work=draw(st.none() | st.tuples(st.integers(0, 1))),
+        idle=draw(st.booleans()),
+        confirmed_running=draw(st.booleans()),
+        source_outage=draw(st.none() | st.just(AWAY)),
+        source_answered_at=draw(st.none() | st.floats(0, 500)),
     )
 
 
 POLICIES = st.builds(
     RestartPolicy,
     interval=st.sampled_from([0.0, 1.0, 600.0]),
-    continuous=st.booleans(),
+    engine=st.sampled_from(Engine),
     max_attempts=st.none() | st.integers(1, 5),
 )
 
@@ -56,8 +69,16 @@ def test_invariants_over_random_histories(
         before, (state, what) = state, decide(state, observation, policy, jitter)
         if what is Action.STOP_SESSION:
             assert state.failed_permanently or state.retry_at is not None
+        _check_proof(before, state, observation, policy)
+        if what in (Action.CHECK_CHECKPOINT, Action.START_QUERY):
+            assert not observation.has_query
+        if what is Action.START_QUERY:
+            assert before.checkpoint_checked_at is not None
+            assert state.checkpoint_checked_at is None
         if observation.failure is not None and observation.failure.permanent:
             assert what is Action.STOP_SESSION
+        if observation.failure is NOT_STOPPED and not state.failed_permanently:
+            assert what is Action.EXIT_PROCESS
         if what is Action.START_QUERY:
             assert observation.registered_cores >= observation.desired_cores > 0
             assert not observation.has_query
@@ -66,12 +87,31 @@ def test_invariants_over_random_histories(
         else:
             assert state.restarts == before.restarts
         if before.failed_permanently and observation.failure is None:
-            assert what in (Action.WAIT, Action.DISCOVER)
+            steps = {Action.WAIT, Action.DISCOVER, Action.CHECK_CHECKPOINT}
+            assert what in steps or (what is Action.STOP_SESSION and observation.has_query)
         if state.retry_at is not None:
-            assert state.retry_at <= now + policy.backoff_cap
-        if policy.max_attempts is not None and state.attempts >= policy.max_attempts:
-            assert state.failed_permanently
-        if is_ready(state, observation, policy):
+            assert state.retry_at <= now + policy.recheck_cap
+        if is_ready(state, observation):
             assert state.committed
+            silent = now - state.last_progress_at
+            assert silent <= stall_detection.late_after(state, policy)
             assert describe(state, observation, policy)[0] is not QueryState.FAILED
         describe(state, observation, policy)
+
+
+def _check_proof(
+    before: State, after: State, observation: Observation, policy: RestartPolicy
+) -> None:
+    """A proof is never lost, and a proved spec ends only where the spec itself asks for it."""
+    assert after.proved or not before.proved
+    assert after.slowest >= 0
+    if after.proved and after.failed_permanently:
+        assert before.failed_permanently or (after.failure is not None and after.failure.asked_for)
+    failure = observation.failure
+    if failure is not None and after.proved and not failure.asked_for and not policy.max_attempts:
+        assert (
+            after.retry_at is not None
+            or observation.failure is NOT_STOPPED
+            or (before.failed_permanently)
+        )
+    assert stall_detection.late_after(after, policy) <= stall_detection.stall_after(after, policy)

@@ -8,6 +8,8 @@ import pytest
 
 from penstock.contract.driver_report import QueryState
 from penstock.driver.failures import Failure
+from penstock.driver.supervision import stall_detection
+from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.stall_detection import (
     COMMITS_STUCK,
     EXECUTOR_LOST,
@@ -17,106 +19,270 @@ from penstock.driver.supervision.stall_detection import (
 )
 from penstock.driver.supervision.state import Observation, State
 from penstock.driver.supervision.supervisor import Action, decide, describe, is_ready
-from testkit.driver.observations import PASSING, POLICY, UP, action, after, running
+from testkit.driver.observations import (
+    CHECKED,
+    CONTINUOUS,
+    PASSING,
+    POLICY,
+    REAL_TIME,
+    UP,
+    action,
+    after,
+    committing,
+    running,
+)
+
+AWAY = Failure("BrokerUnreachable", "no answer")
 
 
-def test_a_query_that_lacks_cores_is_not_stalled() -> None:
-    state, observation = running(epoch=3)
-    late = replace(
-        observation, now=100.0 + POLICY.commit_timeout + 1, desired_cores=6, requested_cores=6
-    )
-    assert action(state, late) is Action.WAIT
-    # The commit timeout starts when the cores are there.
-    state = after(state, late)
-    assert action(state, replace(late, registered_cores=6, now=late.now + 1)) is Action.WAIT
+@pytest.mark.parametrize("policy", [CONTINUOUS, POLICY])
+def test_a_query_without_progress_is_first_not_ready_and_then_restarted(
+    policy: RestartPolicy,
+) -> None:
+    """Within three intervals and five, each with a few seconds: what flows meanwhile comes twice.
 
-
-def test_a_query_that_lacks_cores_for_long_restarts_the_session() -> None:
-    """A new session requests new executors, whatever the reason was."""
-    state, observation = running(epoch=3)
-    state = after(state, replace(observation, epoch=4))
-    short = replace(observation, epoch=4, desired_cores=6, requested_cores=6)
-    assert is_ready(after(state, short), short, POLICY)
-    late = replace(short, now=100.0 + POLICY.commit_timeout + 1)
-    assert not is_ready(after(state, late), late, POLICY)
-    state, what = decide(state, replace(short, now=401.0), POLICY, 0.5)
-    assert what is Action.STOP_SESSION
-    assert not state.failed_permanently
-    assert state.retry_at is not None
-
-
-def test_a_query_that_does_not_commit_is_restarted() -> None:
-    state, observation = running(epoch=3)
-    stalls = replace(observation, now=100.0 + POLICY.commit_timeout + 1)
-    state, what = decide(state, stalls, POLICY, 0.5)
-    assert what is Action.STOP_QUERY
+    A stuck batch writes its batch only, so a batch engine gets a minute.
+    """
+    state, observation = committing(3, policy)
+    assert is_ready(state, observation)
+    late = replace(observation, now=101.0 + policy.late_after + 0.5)
+    state, what = decide(state, late, policy, 0.5)
+    assert what is Action.WAIT
+    assert not is_ready(state, late)
+    assert describe(state, late, policy)[0] is QueryState.RESTARTING
     assert state.failure is not None
     assert state.failure.reason == NO_PROGRESS
-    assert state.retry_at is not None
+    stalled = replace(observation, now=101.0 + policy.stall_after + 0.5)
+    stopped, what = decide(state, stalled, policy, 0.5)
+    assert what is Action.STOP_QUERY
+    assert stopped.failure is not None
+    assert (stopped.failure.reason, stopped.stalls) == (NO_PROGRESS, 1)
+    # A commit in time makes it ready again.
+    back = replace(late, epoch=4)
+    state = after(state, back, policy)
+    assert is_ready(state, back)
+    assert describe(state, back, policy)[0] is QueryState.RUNNING
+
+
+def test_the_bounds_follow_the_interval() -> None:
+    each = replace(CONTINUOUS, interval=10.0)
+    assert (each.late_after, each.stall_after) == (35.0, 60.0)
+    assert (CONTINUOUS.late_after, CONTINUOUS.stall_after) == (8.0, 15.0)
+    # A real-time batch ends on time.
+    assert (REAL_TIME.late_after, REAL_TIME.stall_after) == (315.0, 360.0)
+
+
+def test_patience_doubles_with_each_fruitless_restart() -> None:
+    """So a query whose first epoch takes longer than the patience commits at last."""
+    needs, first, begun = 200.0, CHECKED, 0
+    for _ in range(10):
+        state, observation = running(policy=CONTINUOUS, first=first)
+        begun += 1
+        patience = stall_detection.stall_after(state, CONTINUOUS)
+        assert patience == 60.0 * 2 ** (begun - 1)
+        if patience >= needs:
+            break
+        stalled = replace(observation, now=100.0 + patience + 1)
+        first, what = decide(state, stalled, CONTINUOUS, 0.5)
+        assert what is (Action.EXIT_PROCESS if begun == 3 else Action.STOP_QUERY)
+    assert begun == 3
+    # The next epochs take as long, and are given the time.
+    committed = replace(observation, now=100.0 + needs, epoch=0)
+    state, what = decide(state, committed, CONTINUOUS, 0.5)
+    assert what is Action.WAIT
+    assert state.stalls == 0
+    late = replace(committed, now=100.0 + 2 * needs)
+    assert action(state, late, CONTINUOUS) is Action.WAIT
+    assert is_ready(after(state, late, CONTINUOUS), late)
+
+
+def test_slow_epochs_are_soon_forgotten() -> None:
+    state, observation = running(policy=CONTINUOUS)
+    for n in range(40):
+        observation = replace(observation, now=140.0 + n, epoch=n)
+        state = after(state, observation, CONTINUOUS)
+    assert stall_detection.stall_after(state, CONTINUOUS) == CONTINUOUS.stall_after
+
+
+def test_patience_has_a_limit() -> None:
+    """A query that is stuck for a cause that goes must be restarted some day."""
+    state = replace(running(policy=CONTINUOUS)[0], stalls=1000)
+    assert stall_detection.stall_after(state, CONTINUOUS) == 32 * CONTINUOUS.start_after
 
 
 @pytest.mark.parametrize("reason", sorted(STALLS))
 def test_repeated_stalls_exit_the_process(reason: str) -> None:
-    state = replace(State(), stalls=POLICY.max_stalls - 1)
-    assert action(state, replace(UP, failure=Failure(reason, ""))) is Action.EXIT_PROCESS
+    """Also those that an earlier process has counted."""
+    for stalls, what in (
+        (2, Action.EXIT_PROCESS),
+        (3, Action.STOP_QUERY),
+        (5, Action.EXIT_PROCESS),
+    ):
+        state = replace(State(), stalls=stalls)
+        assert action(state, replace(UP, failure=Failure(reason, ""))) is what
 
 
-def continuous(epoch: int) -> tuple[State, Observation]:
-    """A continuous query that has committed once since its start."""
-    state, observation = running(epoch=epoch)
-    observation = replace(
-        observation, epoch=epoch + 1, planned_epoch=epoch + 1, active_tasks=4, now=101.0
-    )
-    return decided(state, observation)[0], observation
+def test_offsets_without_commits_are_named() -> None:
+    state, observation = committing(4, CONTINUOUS)
+    late = replace(observation, now=101.0 + CONTINUOUS.stall_after + 1)
+    assert reason(state, replace(late, planned_epoch=6)) == NO_PROGRESS
+    assert reason(state, replace(late, planned_epoch=7)) == COMMITS_STUCK
 
 
-def decided(state: State, observation: Observation) -> tuple[State, Action]:
-    return decide(state, observation, replace(POLICY, continuous=True), 0.5)
-
-
-def test_offsets_without_commits_restart_the_query() -> None:
-    """After a shorter timeout than without offsets, and only with several uncommitted epochs."""
-    state, observation = continuous(3)
-    late = replace(observation, now=101.0 + POLICY.stuck_commits_timeout + 1)
-    assert decided(state, replace(late, planned_epoch=6))[1] is Action.WAIT
-    state, what = decided(state, replace(late, planned_epoch=7))
-    assert what is Action.STOP_QUERY
-    assert state.failure is not None
-    assert state.failure.reason == COMMITS_STUCK
-    # Asynchronous tracking writes offsets and commits independently of the batches.
-    state, observation = running(epoch=3)
-    assert action(state, replace(observation, now=late.now, planned_epoch=9)) is Action.WAIT
-
-
-def test_a_partition_without_a_task_restarts_the_query() -> None:
-    state, observation = continuous(3)
+def test_a_partition_without_a_task_is_named() -> None:
+    state, observation = committing(4, CONTINUOUS)
     starving = replace(observation, active_tasks=3, now=102.0)
-    state, what = decided(state, starving)
-    assert what is Action.WAIT
-    late = replace(starving, now=101.0 + POLICY.missing_tasks_timeout + 1)
-    assert decided(state, replace(late, active_tasks=4))[1] is Action.WAIT
-    state, what = decided(state, late)
+    assert action(state, starving, CONTINUOUS) is Action.WAIT
+    late = replace(starving, now=101.0 + CONTINUOUS.stall_after + 1)
+    assert reason(state, replace(late, active_tasks=4)) == NO_PROGRESS
+    assert reason(state, late) == TASKS_MISSING
+
+
+def reason(state: State, observation: Observation) -> str:
+    """The reason for which the query is stopped."""
+    stopped, what = decide(state, observation, CONTINUOUS, 0.5)
     assert what is Action.STOP_QUERY
-    assert state.failure is not None
-    assert state.failure.reason == TASKS_MISSING
-    assert "3 tasks run for 4 partitions" in state.failure.message
+    assert stopped.failure is not None
+    return stopped.failure.reason
 
 
 def test_slow_epochs_are_reported_without_a_restart() -> None:
-    state, observation = continuous(3)
-    policy = replace(POLICY, continuous=True)
+    state, observation = committing(4, CONTINUOUS)
     for n in range(1, 12):
         observation = replace(observation, epoch=4 + n, planned_epoch=4 + n, now=101.0 + 5 * n)
-        state, what = decided(state, observation)
+        state, what = decide(state, observation, CONTINUOUS, 0.5)
         assert what is Action.WAIT
-    behind = describe(state, observation, policy)
+        assert is_ready(state, observation)
+    behind = describe(state, observation, CONTINUOUS)
     assert behind[0] is QueryState.RUNNING
     assert "checkpoint interval" in behind[1]
     for n in range(1, 12):
         observation = replace(observation, epoch=15 + n, planned_epoch=15 + n, now=156.0 + n)
-        state, what = decided(state, observation)
-    in_time = describe(state, observation, policy)
-    assert in_time == (QueryState.RUNNING, "")
+        state = after(state, observation, CONTINUOUS)
+    assert describe(state, observation, CONTINUOUS) == (QueryState.RUNNING, "")
+
+
+# Batch engines.
+
+
+def test_a_batch_that_works_is_not_stalled_however_long_it_takes() -> None:
+    """Completed tasks and rows are its progress; an idle query has nothing to do."""
+    state, observation = committing(3)
+    for n in range(1, 10):
+        now = 101.0 + n * (POLICY.late_after - 1)
+        observation = replace(observation, now=now, work=(7, 0, 0, n, 0))
+        state, what = decide(state, observation, POLICY, 0.5)
+        assert what is Action.WAIT
+        assert is_ready(state, observation)
+    idle = replace(observation, now=observation.now + 10_000, idle=True)
+    assert action(state, idle) is Action.WAIT
+    assert is_ready(after(state, idle), idle)
+
+
+def test_a_running_job_is_no_progress() -> None:
+    """One stuck task: its stage is active, and nothing of it changes."""
+    state, observation = committing(3)
+    stuck = replace(observation, work=(7, 0, 1, 500, 500))
+    state = after(state, replace(stuck, now=102.0))
+    for now in (130.0, 160.0, 102.0 + POLICY.stall_after):
+        state, what = decide(state, replace(stuck, now=now), POLICY, 0.5)
+        assert what is Action.WAIT
+    state, what = decide(state, replace(stuck, now=103.0 + POLICY.stall_after), POLICY, 0.5)
+    assert what is Action.STOP_QUERY
+
+
+def test_a_real_time_batch_that_does_not_end_is_stalled() -> None:
+    """It ends on time, with records or without. Its rows are not seen before."""
+    state, observation = running(epoch=3, policy=REAL_TIME)
+    batch = replace(observation, confirmed_running=True, work=(7, 0, 0, 0, 0))
+    state = after(state, batch, REAL_TIME)
+    in_time = replace(batch, now=100.0 + REAL_TIME.interval)
+    assert is_ready(after(state, in_time, REAL_TIME), in_time)
+    overdue = replace(batch, now=100.0 + REAL_TIME.late_after + 1)
+    assert not is_ready(after(state, overdue, REAL_TIME), overdue)
+    stuck = replace(batch, now=100.0 + REAL_TIME.stall_after + 1)
+    assert action(state, stuck, REAL_TIME) is Action.STOP_QUERY
+    next_batch = replace(overdue, work=(8, 0, 0, 0, 0))
+    assert is_ready(after(state, next_batch, REAL_TIME), next_batch)
+
+
+# The source is away.
+
+
+def test_a_source_outage_is_reported_and_waited_for() -> None:
+    """Spark resumes by itself when the source is back, and reports nothing."""
+    state, observation = committing(0, CONTINUOUS)
+    gone = replace(observation, now=102.0, source_outage=AWAY)
+    state, what = decide(state, gone, CONTINUOUS, 0.5)
+    assert what is Action.WAIT
+    assert state.failure is AWAY
+    assert describe(state, gone, CONTINUOUS) == (
+        QueryState.RESTARTING,
+        "the query runs on, but: BrokerUnreachable",
+    )
+    assert not is_ready(state, gone)
+    # A restart would not help, so the patience starts when the source is back.
+    long = replace(gone, now=300.0)
+    state, what = decide(state, long, CONTINUOUS, 0.5)
+    assert what is Action.WAIT
+    back = replace(gone, now=301.0, source_outage=None, source_answered_at=301.0, epoch=1)
+    assert action(state, replace(back, epoch=0), CONTINUOUS) is Action.WAIT
+    state = after(state, back, CONTINUOUS)
+    assert describe(state, back, CONTINUOUS)[0] is QueryState.RUNNING
+    assert is_ready(state, back)
+    assert state.restarts == 0
+
+
+def test_a_stall_during_a_long_source_outage_reports_the_outage() -> None:
+    state, observation = committing(0, CONTINUOUS)
+    state, what = decide(
+        state, replace(observation, now=500.0, source_outage=AWAY), CONTINUOUS, 0.5
+    )
+    assert what is Action.STOP_QUERY
+    assert state.failure == AWAY
+
+
+def test_a_stall_waits_for_the_answer_of_the_source() -> None:
+    """A broker that was killed just now is found within twenty seconds, and nothing comes twice."""
+    state, observation = committing(0, CONTINUOUS)
+    late = replace(observation, now=101.0 + CONTINUOUS.stall_after + 1, source_answered_at=101.5)
+    assert action(state, late, CONTINUOUS) is Action.WAIT
+    answered = replace(late, source_answered_at=late.now - 2)
+    assert action(state, answered, CONTINUOUS) is Action.STOP_QUERY
+    silent = replace(late, now=late.now + 21)
+    assert action(state, silent, CONTINUOUS) is Action.STOP_QUERY
+
+
+# Cores.
+
+
+def test_a_query_that_lacks_cores_is_not_stalled() -> None:
+    state, observation = committing(3, CONTINUOUS)
+    few = replace(observation, now=150.0, registered_cores=2)
+    state = replace(state, previous_cores=2)
+    assert action(state, few, CONTINUOUS) is Action.WAIT
+    # The patience starts when the cores are there.
+    state = after(state, few, CONTINUOUS)
+    assert action(state, replace(few, registered_cores=4, now=151.0), CONTINUOUS) is Action.WAIT
+    state, what = decide(state, replace(few, now=402.0), CONTINUOUS, 0.5)
+    assert what is Action.STOP_SESSION  # a new session requests new executors
+    assert not state.failed_permanently
+    assert state.retry_at is not None
+
+
+def test_a_query_that_waits_for_more_cores_than_it_runs_on_may_stall() -> None:
+    """The executors of new partitions are awaited while the old ones are read."""
+    state, observation = committing(3, CONTINUOUS)
+    growing = replace(
+        observation, now=102.0, partitions=6, partitions_added=True, desired_cores=6,
+        requested_cores=6,
+    )  # fmt: skip
+    state, what = decide(state, growing, CONTINUOUS, 0.5)
+    assert what is Action.WAIT
+    assert describe(state, growing, CONTINUOUS) == (QueryState.WAITING_FOR_CORES, "4 of 6 cores")
+    assert is_ready(state, growing)
+    stuck = replace(growing, now=101.0 + CONTINUOUS.stall_after + 1)
+    assert action(state, stuck, CONTINUOUS) is Action.STOP_QUERY
 
 
 def test_a_failed_task_with_missing_cores_is_a_lost_executor() -> None:
@@ -128,32 +294,41 @@ def test_a_failed_task_with_missing_cores_is_a_lost_executor() -> None:
     assert lost.reason == EXECUTOR_LOST
 
 
-def test_a_lost_executor_stops_the_query_at_once() -> None:
+def test_a_lost_executor_stops_a_continuous_query_at_once() -> None:
     """Spark itself would let the other partitions run, and replay all of their records later."""
-    state, observation = running(epoch=3)
-    state, what = decide(state, replace(observation, registered_cores=2), POLICY, 0.5)
+    state, observation = running(epoch=3, policy=CONTINUOUS)
+    state, what = decide(state, replace(observation, registered_cores=2), CONTINUOUS, 0.5)
     assert what is Action.STOP_QUERY
     assert state.failure is not None
     assert state.failure.reason == EXECUTOR_LOST
     assert not state.failure.permanent
     # It restarts only when all cores are back.
+    state = replace(state, checkpoint_checked_at=200.0, query_checked=True)
     later = replace(UP, now=200.0, registered_cores=2)
-    state = after(state, later)
-    assert action(state, later) is Action.WAIT
-    assert action(state, replace(later, registered_cores=4)) is Action.START_QUERY
+    state = after(state, later, CONTINUOUS)
+    assert action(state, later, CONTINUOUS) is Action.WAIT
+    assert action(state, replace(later, registered_cores=4), CONTINUOUS) is Action.START_QUERY
 
 
-def test_a_lost_executor_of_a_grown_query_stops_it_too() -> None:
-    state, observation = running(epoch=3)
-    grown = replace(observation, desired_cores=6, requested_cores=6, registered_cores=6)
-    state = after(state, grown)
-    assert action(state, replace(grown, registered_cores=4)) is Action.STOP_QUERY
+def test_a_lost_executor_does_not_stop_a_batch_query() -> None:
+    """Spark runs its tasks again, on the cores that are left. A continuous query has no retry."""
+    state, observation = committing(3)
+    fewer = replace(observation, now=102.0, registered_cores=2, work=(1, 0, 0, 5, 5))
+    state, what = decide(state, fewer, POLICY, 0.5)
+    assert what is Action.WAIT
+    assert describe(state, fewer, POLICY) == (
+        QueryState.RUNNING,
+        "The query runs with 2 of 4 cores.",
+    )
+    assert is_ready(state, fewer)
+    none = replace(fewer, now=102.0, registered_cores=0)
+    assert describe(state, none, POLICY)[0] is QueryState.WAITING_FOR_CORES
 
 
-def test_a_query_without_records_to_commit_is_not_stalled() -> None:
-    """A micro-batch query without new records, and one in a long batch."""
-    state, observation = running(epoch=3)
-    late = replace(observation, now=100.0 + 10 * POLICY.commit_timeout)
-    assert action(state, replace(late, idle=True)) is Action.WAIT
-    assert action(state, replace(late, batch_running=True)) is Action.WAIT
-    assert action(state, late) is Action.STOP_QUERY
+def test_the_loss_of_a_surplus_executor_stops_nothing() -> None:
+    """minInstances asks for more cores than there are partitions."""
+    state, observation = committing(3, CONTINUOUS)
+    surplus = replace(observation, desired_cores=6, requested_cores=6, registered_cores=6)
+    state = after(state, surplus, CONTINUOUS)
+    assert action(state, replace(surplus, registered_cores=4), CONTINUOUS) is Action.WAIT
+    assert action(state, replace(surplus, registered_cores=3), CONTINUOUS) is Action.STOP_QUERY

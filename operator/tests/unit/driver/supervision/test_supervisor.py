@@ -5,13 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from penstock.contract.driver_report import QueryState
-from penstock.driver.failures import Failure
-from penstock.driver.supervision.failure_count import FailureCount
+from penstock.driver.failures import QUERY_NOT_STOPPED, Failure
+from penstock.driver.supervision.durable_state import DurableState, DurableStateFile
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.state import Observation, State
-from penstock.driver.supervision.supervisor import Action, decide, describe, first_state, is_ready
+from penstock.driver.supervision.supervisor import (
+    Action,
+    decide,
+    describe,
+    durable_state,
+    first_state,
+    is_ready,
+)
 from testkit.driver.observations import (
+    CHECKED,
     MAYBE_POISON,
     PASSING,
     PERMANENT,
@@ -20,6 +30,7 @@ from testkit.driver.observations import (
     UP,
     action,
     after,
+    committing,
     running,
 )
 from testkit.streams.streams import MICRO_BATCH, stream
@@ -28,15 +39,27 @@ from testkit.streams.streams import MICRO_BATCH, stream
 def test_the_steps_to_a_running_query() -> None:
     nothing = Observation(now=100.0)
     assert action(State(), nothing) is Action.DISCOVER
-    assert action(State(), replace(nothing, partitions=4)) is Action.START_SESSION
-    assert action(State(), replace(UP, registered_cores=0)) is Action.CHECK_QUERY
-    assert action(State(query_checked=True), replace(UP, registered_cores=3)) is Action.WAIT
-    assert action(State(query_checked=True), UP) is Action.START_QUERY
+    found = replace(nothing, partitions=4)
+    assert action(State(), found) is Action.CHECK_CHECKPOINT
+    # Only then executors: a checkpoint that is refused must not cost any.
+    state = after(State(), found)
+    assert action(state, found) is Action.START_SESSION
+    assert action(state, replace(UP, registered_cores=0)) is Action.CHECK_QUERY
+    assert action(CHECKED, replace(UP, registered_cores=3)) is Action.WAIT
+    assert action(CHECKED, UP) is Action.START_QUERY
+
+
+def test_the_checkpoint_is_checked_before_each_start() -> None:
+    """Also when the cores came late: records may have been deleted meanwhile."""
+    state, _ = running()
+    assert action(state, replace(UP, now=101.0)) is Action.CHECK_CHECKPOINT
+    state = after(CHECKED, replace(UP, now=400.0))
+    assert action(state, replace(UP, now=400.0)) is Action.CHECK_CHECKPOINT
 
 
 def test_a_query_is_never_started_with_missing_cores() -> None:
     """With one core for two partitions Spark would silently not read one of them."""
-    state, observation = State(query_checked=True), replace(UP, registered_cores=1)
+    state, observation = CHECKED, replace(UP, registered_cores=1)
     assert action(state, observation) is Action.WAIT
     assert describe(state, observation, POLICY) == (QueryState.WAITING_FOR_CORES, "1 of 4 cores")
 
@@ -46,7 +69,6 @@ def test_more_partitions_request_executors_first() -> None:
     assert action(state, replace(observation, desired_cores=6)) is Action.REQUEST_EXECUTORS
     short = replace(observation, desired_cores=6, requested_cores=6)
     assert action(state, short) is Action.WAIT
-    assert describe(state, short, POLICY) == (QueryState.WAITING_FOR_CORES, "4 of 6 cores")
 
 
 def test_max_attempts_makes_a_failure_permanent() -> None:
@@ -65,22 +87,37 @@ def test_max_attempts_makes_a_failure_permanent() -> None:
 def test_max_attempts_counts_across_processes(tmp_path: Path) -> None:
     """The supervisor's memory ends with its process."""
     policy = replace(POLICY, max_attempts=3)
-    kept = FailureCount(tmp_path, "hash")
-    assert first_state(kept.read(), policy) == State()
-    kept.write(0)  # this process crashes
-    state = first_state(kept.read(), policy)
+    file = DurableStateFile(tmp_path, "hash")
+    assert first_state(file.read(), policy) == State()
+    file.write(durable_state(State(), policy))  # this process crashes
+    state = first_state(file.read(), policy)
     assert (state.attempts, state.failed_permanently) == (1, False)
-    kept.write(2)  # the next one crashes after two failures
-    state = first_state(kept.read(), policy)
+    file.write(durable_state(replace(state, attempts=2), policy))  # so does the next one
+    state = first_state(file.read(), policy)
     assert state.failed_permanently
     assert describe(state, Observation(now=0.0), policy)[0] is QueryState.FAILED
-    assert action(state, Observation(now=0.0)) is Action.WAIT
-    # A new spec starts at zero, and so does a start after a clean stop.
-    assert FailureCount(tmp_path, "another").read() == 0
-    kept.reset()
-    assert kept.read() == 0
-    (tmp_path / "penstock" / "attempts.json").write_text("{")
-    assert kept.read() == 0
+    assert action(state, Observation(now=1e9), policy) is Action.WAIT
+
+
+def test_a_later_process_knows_what_this_one_has_learned(tmp_path: Path) -> None:
+    """A spec that has proved itself stays so, and a slow query or a poison record is remembered."""
+    file = DurableStateFile(tmp_path, "hash")
+    state = State(proved=True, poison_failures=4, stalls=2, slowest=100.0)
+    file.write(durable_state(state, POLICY))
+    known = first_state(file.read(), POLICY)
+    assert known == replace(state, attempts=1, slowest=128.0)
+    # A query that is not slow needs no memory, and no write for each epoch.
+    assert durable_state(replace(state, slowest=1.5), POLICY).slowest == 0.0
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "null", '{"spec": "hash"}', "\0"])
+def test_a_broken_memory_is_forgotten(text: str, tmp_path: Path) -> None:
+    file = DurableStateFile(tmp_path, "hash")
+    file.write(DurableState(proved=True))
+    assert DurableStateFile(tmp_path, "another spec").read() == DurableState()
+    assert file.read() == DurableState(proved=True)
+    (tmp_path / "penstock" / "supervisor.json").write_text(text)
+    assert file.read() == DurableState()
 
 
 def test_the_policy_comes_from_the_spec() -> None:
@@ -93,13 +130,12 @@ def test_the_policy_comes_from_the_spec() -> None:
 
 def test_ready_means_committed_by_this_query() -> None:
     state, observation = running(epoch=3)
-    assert not is_ready(state, observation, POLICY)
+    assert not is_ready(state, observation)
     assert describe(state, observation, POLICY)[0] is QueryState.STARTING
     committed = replace(observation, epoch=4, now=101.0)
     state = after(state, committed)
-    assert is_ready(state, committed, POLICY)
+    assert is_ready(state, committed)
     assert describe(state, committed, POLICY)[0] is QueryState.RUNNING
-    assert not is_ready(state, replace(committed, now=101.0 + POLICY.commit_timeout + 1), POLICY)
 
 
 def test_a_failed_query_is_not_ready_until_it_commits_again() -> None:
@@ -110,15 +146,15 @@ def test_a_failed_query_is_not_ready_until_it_commits_again() -> None:
     assert state.retry_at == 100.5
     assert describe(state, UP, POLICY) == (QueryState.RESTARTING, "after TaskFailed")
     assert action(state, replace(UP, now=100.4)) is Action.WAIT
-    state, what = decide(state, replace(UP, now=100.6, epoch=4), POLICY, 0.5)
-    assert what is Action.CHECK_QUERY
-    state, what = decide(state, replace(UP, now=100.7, epoch=4), POLICY, 0.5)
-    assert what is Action.START_QUERY
+    steps = [Action.CHECK_CHECKPOINT, Action.CHECK_QUERY, Action.START_QUERY]
+    for n, step in enumerate(steps):
+        state, what = decide(state, replace(UP, now=100.6 + n / 10, epoch=4), POLICY, 0.5)
+        assert what is step
     assert state.restarts == 1
     again = replace(UP, now=100.8, epoch=4, has_query=True)
-    assert not is_ready(after(state, again), again, POLICY)
+    assert not is_ready(after(state, again), again)
     again = replace(again, epoch=5)
-    assert is_ready(after(state, again), again, POLICY)
+    assert is_ready(after(state, again), again)
 
 
 def test_a_permanent_failure_stops_the_session_and_is_not_retried() -> None:
@@ -129,18 +165,104 @@ def test_a_permanent_failure_stops_the_session_and_is_not_retried() -> None:
     assert state.restarts == 0
 
 
-def test_a_recoverable_failure_is_rechecked() -> None:
+def test_a_recoverable_failure_is_rechecked_without_executors() -> None:
     state, _ = decide(State(), Observation(now=100.0, failure=RECOVERABLE), POLICY, 0.5)
     assert action(state, Observation(now=101.0)) is Action.WAIT
     later = Observation(now=101.0 + POLICY.recheck_interval)
     state, what = decide(state, later, POLICY, 0.5)
     assert what is Action.DISCOVER
-    state = after(state, replace(later, partitions=4))
+    assert describe(state, later, POLICY)[0] is QueryState.FAILED
+    later = replace(later, partitions=4)
+    state, what = decide(state, later, POLICY, 0.5)
+    assert what is Action.CHECK_CHECKPOINT
+    again, what = decide(state, replace(later, failure=RECOVERABLE), POLICY, 0.5)
+    assert what is Action.STOP_SESSION
+    assert again.retry_at == later.now + POLICY.recheck_interval
+    state = after(state, later)
     assert not state.failed_permanently
-    assert action(state, replace(later, partitions=4)) is Action.START_SESSION
+    assert action(state, later) is Action.START_SESSION
 
 
-def test_a_poison_record_becomes_a_permanent_failure() -> None:
+def failed_again(state: State, failure: Failure) -> tuple[float, Action]:
+    """How long the supervisor waits after this failure, and its action."""
+    failed, what = decide(state, replace(UP, failure=failure, has_query=True), POLICY, 0.5)
+    assert failed.retry_at is not None
+    return failed.retry_at - UP.now, what
+
+
+@pytest.mark.parametrize("failure", [PERMANENT, RECOVERABLE])
+def test_a_proved_spec_is_tried_again_for_ever(failure: Failure) -> None:
+    """What ran once can run again: after a name server's outage, or with a right given back."""
+    state, observation = committing(3)
+    assert state.proved
+    delays = []
+    for _ in range(7):
+        at = observation.now
+        state, what = decide(state, replace(observation, failure=failure), POLICY, 0.5)
+        assert what is Action.STOP_SESSION  # the executors are released meanwhile
+        assert state.failure is not None
+        assert not state.failure.permanent
+        assert describe(state, Observation(now=at), POLICY) == (
+            QueryState.RESTARTING,
+            f"after {failure.reason}",
+        )
+        assert state.retry_at is not None
+        delays.append(state.retry_at - at)
+        waiting = Observation(now=state.retry_at - 1)
+        assert action(state, waiting) is Action.WAIT
+        assert not is_ready(state, waiting)
+        # A whole attempt: the cause may be anywhere.
+        observation = Observation(now=state.retry_at + 1)
+        for step in (Action.DISCOVER, Action.CHECK_CHECKPOINT, Action.START_SESSION):
+            state, what = decide(state, observation, POLICY, 0.5)
+            assert what is step
+            observation = replace(observation, partitions=4)
+        observation = replace(UP, now=observation.now + 1)
+    assert delays == [30.0, 60.0, 120.0, 240.0, 300.0, 300.0, 300.0]
+
+
+def test_what_is_found_without_executors_is_looked_at_more_often() -> None:
+    state, _ = committing(3)
+    state = after(state, replace(UP, failure=PERMANENT))
+    for _ in range(5):
+        seen = Observation(now=1000.0, failure=PERMANENT)
+        state, _ = decide(state, seen, POLICY, 0.5)
+        assert state.retry_at == 1030.0
+
+
+def test_a_commit_ends_the_growth_of_the_delay() -> None:
+    state, _ = committing(3, first=replace(CHECKED, rechecks=5))
+    assert state.rechecks == 0
+    assert failed_again(state, PERMANENT) == (30.0, Action.STOP_SESSION)
+
+
+def test_a_commit_at_the_moment_of_the_failure_proves_the_spec() -> None:
+    state, observation = running(epoch=3)
+    state = after(state, replace(observation, epoch=4, failure=PERMANENT, has_query=False))
+    assert state.proved
+    assert state.retry_at is not None
+
+
+def test_commits_of_an_earlier_spec_prove_nothing() -> None:
+    state = after(State(), replace(UP, epoch=57, failure=PERMANENT))
+    assert not state.proved
+    assert state.retry_at is None
+
+
+def test_what_the_spec_asks_for_stays_final() -> None:
+    """restart.maxAttempts, and failOnDataLoss, which is only looked at again."""
+    state, _ = committing(3)
+    policy = replace(POLICY, max_attempts=1)
+    ended = after(state, replace(UP, failure=PASSING), policy)
+    assert describe(ended, UP, policy)[0] is QueryState.FAILED
+    assert ended.retry_at is None
+    loss = replace(RECOVERABLE, reason="DataLoss", asked_for=True)
+    ended = after(state, replace(UP, failure=loss))
+    assert describe(ended, UP, POLICY)[0] is QueryState.FAILED
+    assert ended.retry_at is not None
+
+
+def test_a_poison_record_ends_a_stream_that_has_never_committed() -> None:
     state, observation, actions = State(), replace(UP, failure=MAYBE_POISON), []
     for _ in range(POLICY.max_poison_failures):
         state, what = decide(state, observation, POLICY, 0.5)
@@ -148,6 +270,29 @@ def test_a_poison_record_becomes_a_permanent_failure() -> None:
     assert actions == [Action.STOP_QUERY] * (POLICY.max_poison_failures - 1) + [Action.STOP_SESSION]
     assert state.failure is not None
     assert state.failure.permanent
+
+
+def test_a_poison_record_slows_down_a_proved_spec() -> None:
+    """The record may be deleted, and each attempt writes the records before it again."""
+    state, _ = committing(3)
+    last = replace(state, poison_failures=POLICY.max_poison_failures - 1)
+    assert failed_again(state, MAYBE_POISON)[1] is Action.STOP_QUERY
+    assert failed_again(last, MAYBE_POISON) == (POLICY.recheck_cap, Action.STOP_SESSION)
+
+
+def test_a_query_that_does_not_stop_ends_the_process() -> None:
+    """Its thread could write to the checkpoint after the next repair."""
+    state, observation = committing(3)
+    stuck = replace(observation, failure=Failure(QUERY_NOT_STOPPED, ""))
+    assert action(state, stuck) is Action.EXIT_PROCESS
+
+
+def test_an_attempt_that_costs_no_executors_is_repeated_soon() -> None:
+    """Brokers, name servers and the API server are back unannounced."""
+    many = State(attempts=50)
+    for seen, cap in ((Observation(now=0.0), POLICY.waiting_cap), (UP, POLICY.backoff_cap)):
+        state, _ = decide(many, replace(seen, now=0.0, failure=PASSING), POLICY, 0.999)
+        assert state.retry_at == 0.999 * cap
 
 
 def test_a_commit_resets_the_poison_failures() -> None:
@@ -169,11 +314,11 @@ def test_the_back_off_has_a_cap_and_resets_after_a_healthy_time() -> None:
 
 def test_an_idle_query_is_ready() -> None:
     state, observation = running(epoch=3)
-    batch_running = replace(observation, batch_running=True)
-    assert not is_ready(after(state, batch_running), batch_running, POLICY)
+    works = replace(observation, work=(7, 0, 1, 5, 5))
+    assert not is_ready(after(state, works), works)
     idle = replace(observation, idle=True, confirmed_running=True)
     state = after(state, idle)
-    assert is_ready(state, idle, POLICY)
+    assert is_ready(state, idle)
     assert describe(state, idle, POLICY)[0] is QueryState.RUNNING
 
 
@@ -184,40 +329,8 @@ def test_a_completed_query_stops_its_session_once() -> None:
     assert what is Action.STOP_SESSION
     gone = Observation(now=500.0, completed=True)
     assert action(state, gone) is Action.WAIT
-    assert is_ready(state, gone, POLICY)
+    assert is_ready(state, gone)
     assert describe(state, gone, POLICY) == (QueryState.COMPLETED, "")
-
-
-def test_a_source_outage_is_reported_and_waited_for() -> None:
-    """Spark resumes by itself when the source is back, and reports nothing."""
-    source_outage = Failure("BrokerUnreachable", "no answer")
-    state, observation = running()
-    state = after(state, replace(observation, epoch=0))
-    gone = replace(observation, now=101.0, epoch=0, source_outage=source_outage)
-    state, what = decide(state, gone, POLICY, 0.5)
-    assert what is Action.WAIT
-    assert state.failure is source_outage
-    assert describe(state, gone, POLICY) == (
-        QueryState.RESTARTING,
-        "waiting for the source: BrokerUnreachable",
-    )
-    assert not is_ready(state, gone, POLICY)
-    back = replace(gone, now=102.0, source_outage=None)
-    state = after(state, back)
-    assert describe(state, back, POLICY)[0] is QueryState.RUNNING
-    assert is_ready(state, back, POLICY)
-    assert state.restarts == 0
-
-
-def test_a_stall_during_a_source_outage_reports_the_outage() -> None:
-    state, observation = running()
-    source_outage = Failure("BrokerUnreachable", "no answer")
-    late = replace(
-        observation, now=observation.now + POLICY.commit_timeout + 1, source_outage=source_outage
-    )
-    state, what = decide(state, late, POLICY, 0.5)
-    assert what is Action.STOP_QUERY
-    assert state.failure == source_outage
 
 
 def test_added_partitions_restart_the_query_when_the_cores_are_there() -> None:
@@ -230,8 +343,7 @@ def test_added_partitions_restart_the_query_when_the_cores_are_there() -> None:
     state, what = decide(state, replace(asked, registered_cores=5), POLICY, 0.5)
     assert what is Action.STOP_QUERY
     stopped = replace(asked, registered_cores=5, has_query=False, partitions_added=False)
-    state, what = decide(state, stopped, POLICY, 0.5)
-    assert what is Action.CHECK_QUERY
-    state, what = decide(state, stopped, POLICY, 0.5)
-    assert what is Action.START_QUERY
+    for step in (Action.CHECK_CHECKPOINT, Action.CHECK_QUERY, Action.START_QUERY):
+        state, what = decide(state, stopped, POLICY, 0.5)
+        assert what is step
     assert (state.restarts, state.attempts, state.retry_at) == (0, 0, None)

@@ -1,0 +1,66 @@
+"""Chooses the partitions to read, and the executors for them. Pure.
+
+A source may get more partitions than `executor.maxInstances` has cores for. That stops nothing that
+runs: the limit is about executors, and the partitions of before still have theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.api.v1alpha1 import StreamSpec
+from penstock.contract.sizing import Size, size
+from penstock.driver.engine import Engine, engine_of
+from penstock.driver.failures import DriverError, Failure
+
+TOO_FEW_EXECUTORS_ALLOWED = "TooFewExecutorsAllowed"
+
+
+@dataclass(frozen=True)
+class ChosenPartitions:
+    """What the stream reads of its source, and the executors for it."""
+
+    by_topic: Mapping[str, Sequence[int]] | None
+    """Partition numbers by topic; None if the source has no topics."""
+    size: Size
+    left_out: int = 0
+    """Partitions that are not read, because no core is allowed for them."""
+    warning: Failure | None = None
+    """There are more partitions than cores are allowed."""
+
+
+def choose(
+    spec: StreamSpec,
+    count: int,
+    by_topic: Mapping[str, Sequence[int]] | None,
+    read: Mapping[str, Collection[int]],
+) -> ChosenPartitions:
+    """The partitions to read, of `count` that exist; `read` are those that the stream has read.
+
+    Raises TooFewExecutorsAllowed if not even these have the cores that they need.
+    """
+    wanted = size(count, spec)
+    if isinstance(wanted, Size):
+        return ChosenPartitions(by_topic, wanted)
+    if engine_of(spec) is Engine.MICRO_BATCH:
+        # Its tasks take turns, so fewer cores only make it slower.
+        fewer = Size(count, wanted.max_executors, spec.executor.cores)
+        slower = f"The query runs with {fewer.cores} cores for {count} partitions: {wanted}."
+        return ChosenPartitions(by_topic, fewer, warning=Failure(TOO_FEW_EXECUTORS_ALLOWED, slower))
+    known = {
+        topic: both
+        for topic, numbers in (by_topic or {}).items()
+        if (both := [each for each in numbers if each in read.get(topic, ())])
+    }
+    reading = sum(map(len, known.values()))
+    fewer_partitions = size(reading, spec)
+    if not known or not isinstance(fewer_partitions, Size):
+        raise DriverError(Failure(TOO_FEW_EXECUTORS_ALLOWED, str(wanted), permanent=True))
+    waiting = (
+        f"The query reads {reading} of {count} partitions. The other {count - reading} wait for "
+        f"cores, and are then read from their first record: {wanted}."
+    )
+    return ChosenPartitions(
+        known, fewer_partitions, count - reading, Failure(TOO_FEW_EXECUTORS_ALLOWED, waiting)
+    )

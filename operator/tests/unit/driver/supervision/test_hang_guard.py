@@ -1,0 +1,57 @@
+"""A frozen JVM and a blocked loop are noticed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from penstock.driver.failures import Failure
+from penstock.driver.reporting.http_server import Health
+from penstock.driver.supervision.hang_guard import HangGuard
+
+QUICK = HangGuard(ask_interval=0.001, answer_timeout=0.001, frozen_after=0.01)
+
+
+def found(health: Health, answers: Callable[[float], bool]) -> Failure:
+    """What the guard finds."""
+    failures: list[Failure] = []
+    hangs = threading.Event()
+
+    def on_hang(failure: Failure) -> None:
+        failures.append(failure)
+        hangs.set()
+
+    stopped = QUICK.watch(health, answers, on_hang)
+    assert hangs.wait(30)
+    stopped.set()
+    return failures[0]
+
+
+def test_a_jvm_without_an_answer_is_not_ready_and_then_hung() -> None:
+    health = Health(ready=True)
+    assert "has not answered" in found(health, lambda timeout: False).message
+    assert not health.is_ready()
+
+
+def test_a_blocked_loop_is_hung_although_the_jvm_answers() -> None:
+    health = Health(last_iteration_at=time.monotonic() - 1000)
+    assert "took longer than 60 s" in found(health, lambda timeout: True).message
+
+
+def test_a_short_silence_is_none() -> None:
+    """A pause of the garbage collector. The driver is ready again afterwards."""
+    health, answers = Health(ready=True), iter([False, True])
+    asked = threading.Event()
+
+    def answer(timeout: float) -> bool:
+        found = next(answers, True)
+        if found:
+            asked.set()
+        return found
+
+    hangs: list[Failure] = []
+    stopped = HangGuard(0.001, 0.001, 1000.0).watch(health, answer, hangs.append)
+    assert asked.wait(30)
+    stopped.set()
+    assert hangs == []

@@ -69,6 +69,7 @@ class ProgressReader:
         self.offset_range: OffsetRange | None = None
         """The records of that commit; None where they are unknown."""
         self._listed: dict[str, tuple[int, list[int]]] = {}
+        self._offsets: tuple[int, Offsets] | None = None
 
     def committed_epoch(self) -> int | None:
         """The newest committed epoch, or batch."""
@@ -83,11 +84,16 @@ class ProgressReader:
         epoch = self.committed_epoch()
         if epoch is None:
             return None
-        try:
-            return kafka_offsets((self._path / "offsets" / str(epoch)).read_bytes())
-        # Purged in the meantime, not repaired yet, or of another source than Kafka.
-        except (FileNotFoundError, ValueError, AttributeError):
-            return None
+        if self._offsets is None or self._offsets[0] != epoch:
+            try:
+                content = (self._path / "offsets" / str(epoch)).read_bytes()
+            except FileNotFoundError:  # purged in the meantime, or not repaired yet
+                return None
+            found = _offsets(content)
+            if found is None:
+                return None
+            self._offsets = epoch, found
+        return self._offsets[1]
 
     def new_commits(self) -> list[tuple[Commit, OffsetRange | None]]:
         """Commits since the last call, oldest first. The first call returns only the newest."""

@@ -21,11 +21,11 @@ class DurableState:
     """The part of the supervisor's state that outlives its process."""
 
     proved: bool = False
-    """The spec has committed an epoch: it can run."""
+    """The spec has committed records: it can run."""
     attempts: int = 0
     """Failures in a row."""
     poison_failures: int = 0
-    """Failures since the last commit that one record may have caused."""
+    """Failures that one record may have caused, since records were last committed."""
     stalls: int = 0
     """Stalls since the last commit."""
     slowest: float = 0.0

@@ -100,6 +100,7 @@ class QueryRuntime:
             has_session=self.has_session,
             has_query=has_query,
             epoch=self.progress.committed_epoch(),
+            offsets=self.progress.committed_offsets(),
             planned_epoch=self.progress.planned_epoch(),
             active_tasks=seen.active_tasks,
             idle=seen.idle,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.driver.failures import Failure
+from penstock.driver.kafka.offsets import Offsets
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Observation:
     """A query runs."""
     epoch: int | None = None
     """The newest epoch, or batch, with a commit in the checkpoint."""
+    offsets: Offsets | None = None
+    """Kafka's offsets at that commit; None for another source."""
     planned_epoch: int | None = None
     """The newest epoch, or batch, with offsets in the checkpoint."""
     active_tasks: int | None = None
@@ -63,15 +66,16 @@ class State:
     retry_at: float | None = None
     """When the next attempt begins; None with `failed_permanently`: never."""
     proved: bool = False
-    """The spec has committed an epoch, in this process or an earlier one."""
+    """The spec has committed records, in this process or an earlier one."""
     attempts: int = 0
     """Failures in a row: since the query was last healthy for `stable_after`."""
     rechecks: int = 0
-    """Attempts with executors since the last commit that ended in a permanent failure."""
+    """Attempts with executors since records were last committed that ended in a permanent
+    failure."""
     stalls: int = 0
     """Stalls in a row: since the last commit."""
     poison_failures: int = 0
-    """Failures since the last commit that one record may have caused."""
+    """Failures that one record may have caused, since records were last committed."""
     restarts: int = 0
     """Starts of the query after a failure."""
     restart_pending: bool = False
@@ -86,6 +90,8 @@ class State:
     completed: bool = False
     epoch: int | None = None
     """The newest commit that was observed."""
+    offsets: Offsets | None = None
+    """Kafka's offsets at that commit."""
     last_progress_at: float = 0.0
     """When the query last showed progress, was idle, or was started."""
     slowest: float = 0.0

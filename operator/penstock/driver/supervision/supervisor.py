@@ -237,6 +237,7 @@ def _towards_start(state: State, observation: Observation) -> tuple[State, Actio
         started=True,
         committed=False,
         epoch=observation.epoch,
+        offsets=observation.offsets,
         last_progress_at=observation.now,
         commit_interval=0.0,
         planned_epoch=observation.planned_epoch,
@@ -303,18 +304,29 @@ def _with_commits(state: State, observation: Observation, policy: RestartPolicy)
     if policy.continuous and state.committed and state.epoch is not None:
         latest = (observation.now - state.last_progress_at) / (observation.epoch - state.epoch)
         interval = latest if interval == 0 else interval + _SMOOTHING_WEIGHT * (latest - interval)
+    if _committed_records(state, observation, policy):
+        state = replace(state, proved=True, rechecks=0, poison_failures=0)
     state = _progressed(replace(state, slowest=_FADING * state.slowest), observation)
     return replace(
         state,
         epoch=observation.epoch,
+        offsets=observation.offsets,
         committed=True,
-        proved=True,
         commit_interval=interval,
         stalls=0,
-        rechecks=0,
-        poison_failures=0,
         healthy_since=observation.now if state.healthy_since is None else state.healthy_since,
     )
+
+
+def _committed_records(state: State, observation: Observation, policy: RestartPolicy) -> bool:
+    """Whether a new commit holds records. A micro-batch of a Kafka source is never empty.
+
+    The other engines also commit epochs without records, for example while a client does not know
+    yet that it may not read the topic (measured, Spark 4.2). Such a commit proves nothing.
+    """
+    if not policy.one_task_for_each_partition or observation.offsets is None:
+        return True
+    return state.offsets is not None and state.offsets != observation.offsets
 
 
 def _with_activity(state: State, observation: Observation, policy: RestartPolicy) -> State:

@@ -22,10 +22,12 @@ from penstock.driver.supervision.supervisor import (
 )
 from testkit.driver.observations import (
     CHECKED,
+    CONTINUOUS,
     MAYBE_POISON,
     PASSING,
     PERMANENT,
     POLICY,
+    REAL_TIME,
     RECOVERABLE,
     UP,
     action,
@@ -247,6 +249,21 @@ def test_commits_of_an_earlier_spec_prove_nothing() -> None:
     state = after(State(), replace(UP, epoch=57, failure=PERMANENT))
     assert not state.proved
     assert state.retry_at is None
+
+
+@pytest.mark.parametrize("policy", [CONTINUOUS, REAL_TIME], ids=["continuous", "real-time"])
+def test_only_commits_with_records_prove_a_spec(policy: RestartPolicy) -> None:
+    """A client that may not read the topic yet commits empty epochs, before it says so."""
+    state, observation = running(policy=policy)
+    remembered = replace(state, poison_failures=4, rechecks=4)
+    state = remembered
+    for epoch in range(3):
+        observation = replace(observation, epoch=epoch, offsets={"in": {0: 7}})
+        state = after(state, observation, policy)
+    assert state.committed
+    assert (state.proved, state.poison_failures, state.rechecks) == (False, 4, 4)
+    state = after(state, replace(observation, epoch=3, offsets={"in": {0: 8}}), policy)
+    assert (state.proved, state.poison_failures, state.rechecks) == (True, 0, 0)
 
 
 def test_what_the_spec_asks_for_stays_final() -> None:

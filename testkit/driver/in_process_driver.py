@@ -86,6 +86,11 @@ class InProcessDriver:
             raise self.error
 
 
+def impatient(stream: ContinuousStream) -> RestartPolicy:
+    """The policy of a stream, with short delays: a cause that has gone is noticed at once."""
+    return replace(RestartPolicy.from_spec(stream.spec), backoff_base=0.1, recheck_interval=0.3)
+
+
 @contextlib.contextmanager
 def running(
     stream: ContinuousStream,

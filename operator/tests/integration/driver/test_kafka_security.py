@@ -16,8 +16,7 @@ from penstock.contract.driver_report import QueryState
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.reporting.report import as_annotation
-from penstock.driver.supervision.restart_policy import RestartPolicy
-from testkit.driver.in_process_driver import running
+from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.secure_broker import (
     CA,
     CLAIM,
@@ -144,7 +143,7 @@ def test_a_wrong_password_is_reported_and_not_shown(
     secured.grant(source, AclOperation.READ)
     secured.grant(sink, AclOperation.WRITE)
     wrong = flow(secured.sasl, source, sink, SASL, CONTINUOUS)
-    with running(wrong, jvm, environment, RestartPolicy(1.0, recheck_interval=0.3)) as driver:
+    with running(wrong, jvm, environment, impatient(wrong)) as driver:
         report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
         assert report.last_failure is not None
         assert report.last_failure.reason == "SecretMissing"
@@ -191,7 +190,7 @@ def test_a_missing_right_is_reported_and_the_stream_waits_for_it(
             secured.grant(each, operation)
     it = flow(secured.sasl, source, sink, SASL, trigger)
     environment = LocalEnvironment(tmp_path, secrets=secured.secrets)
-    with running(it, jvm, environment, RestartPolicy(1.0, recheck_interval=0.3)) as driver:
+    with running(it, jvm, environment, impatient(it)) as driver:
         report = driver.wait("refused", lambda report: report.state is QueryState.FAILED)
         assert report.last_failure is not None
         assert report.last_failure.reason == "KafkaAuthorization"

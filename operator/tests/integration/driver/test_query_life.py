@@ -11,7 +11,7 @@ import pytest
 from penstock.contract.driver_report import QueryState
 from penstock.driver.jvm import Jvm
 from penstock.driver.supervision.restart_policy import RestartPolicy
-from testkit.driver.in_process_driver import running
+from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import RATE, kafka_sink, kafka_source, stream
 
@@ -70,7 +70,7 @@ def test_a_missing_topic_is_waited_for(topics: Topics, jvm: Jvm, tmp_path: Path)
         kafka_source(topics.bootstrap, topics=[missing], startingOffsets="earliest"),
         kafka_sink(topics.bootstrap, topic=sink),
     )
-    with running(flow, jvm, tmp_path, RestartPolicy(1.0, recheck_interval=0.5)) as driver:
+    with running(flow, jvm, tmp_path, impatient(flow)) as driver:
         failed = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
         assert failed.last_failure is not None
         assert failed.last_failure.reason == "TopicMissing"

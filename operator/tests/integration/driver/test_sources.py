@@ -12,8 +12,7 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import QueryState
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
-from penstock.driver.supervision.restart_policy import RestartPolicy
-from testkit.driver.in_process_driver import running
+from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics
 from testkit.streams.streams import kafka_sink, stream
 
@@ -33,7 +32,7 @@ def test_topics_by_pattern(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
     """No topic matches at first; the partitions of all matching topics are counted together."""
     prefix, sink = topics.make(), topics.make()
     flow = reading(topics, {"topicPattern": f"{prefix}-.*", "startingOffsets": "earliest"}, sink)
-    with running(flow, jvm, tmp_path, RestartPolicy(1.0, recheck_interval=0.5)) as driver:
+    with running(flow, jvm, tmp_path, impatient(flow)) as driver:
         report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
         assert report.last_failure is not None
         assert report.last_failure.reason == "TopicMissing"
@@ -90,7 +89,7 @@ def test_python_of_a_config_map(topics: Topics, jvm: Jvm, tmp_path: Path) -> Non
     flow = reading(topics, what, sink, transform={"python": python})
     environment = LocalEnvironment(tmp_path / "checkpoint", python=tmp_path)
     topics.send(source, range(10))
-    with running(flow, jvm, environment, RestartPolicy(1.0, recheck_interval=0.3)) as driver:
+    with running(flow, jvm, environment, impatient(flow)) as driver:
         report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
         assert report.last_failure is not None
         assert report.last_failure.reason == "ConfigMapMissing"

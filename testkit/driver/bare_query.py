@@ -26,7 +26,7 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.spark import executors, query, session
 from testkit.driver.checkpoints import names, read
-from testkit.kafka.topics import Topics
+from testkit.kafka.topics import Topics, total
 from testkit.streams.streams import MICRO_BATCH, kafka_source, stream
 from testkit.wait import wait_for
 
@@ -158,11 +158,6 @@ def written(spark: SparkSession, folder: Path) -> Counter[int]:
 def newest(files: Files) -> int:
     """The number of the newest commit."""
     return max(int(path.removeprefix("commits/")) for path in names(files) if "commits/" in path)
-
-
-def total(offsets: Offsets | None) -> int:
-    """The number of records before these offsets."""
-    return sum(n for of in (offsets or {}).values() for n in of.values())
 
 
 def _has_committed(folder: CheckpointFolder, _: Topics, __: str, records: int) -> bool:

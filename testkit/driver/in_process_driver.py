@@ -10,6 +10,7 @@ from pathlib import Path
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes_api import Api
@@ -18,6 +19,7 @@ from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.supervision.loop import Loop
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.runtime import QueryRuntime
+from testkit.kafka.topics import total
 from testkit.wait import PATIENCE_SECONDS, wait_for
 
 
@@ -35,6 +37,7 @@ class InProcessDriver:
         self.reports: list[DriverReport] = []
         self.health, self.metrics = Health(), Metrics()
         self.runtime = QueryRuntime(stream, environment, jvm, api)
+        self._progress = CheckpointFolder(environment.checkpoint).progress
         self.stop = threading.Event()
         self.error: BaseException | None = None
         self._loop = Loop(
@@ -79,6 +82,13 @@ class InProcessDriver:
     def wait_ready(self) -> DriverReport:
         """Waits until the query has committed an epoch."""
         return self.wait("ready", lambda _: self.health.ready)
+
+    def wait_committed(self, records: int) -> DriverReport:
+        """Waits until this many records of the source are committed."""
+        return self.wait(
+            f"{records} records committed",
+            lambda _: total(self._progress.committed_offsets()) == records,
+        )
 
     def raise_error(self) -> None:
         """Raises the exception that ended the loop, if one did."""

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.driver.kafka.offsets import Offsets
 from testkit.kafka.deliveries import CommitLog, Copy
 from testkit.streams.streams import CONTINUOUS, kafka_to_kafka, stream
 from testkit.wait import wait_for
@@ -131,6 +132,11 @@ class Topics:
             return [received] if wanted <= set(received) else []
 
         return wait_for(f"{len(wanted)} numbers in {topic}", all_received)[0]
+
+
+def total(offsets: Offsets | None) -> int:
+    """The number of records before these offsets."""
+    return sum(n for of in (offsets or {}).values() for n in of.values())
 
 
 def number_flow(

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 from penstock.driver.checkpoint.files import checksum_path
 from penstock.driver.failures import DriverError
-from testkit.driver.bare_query import bare, parquet_flow, total, written
-from testkit.kafka.topics import Topics
+from testkit.driver.bare_query import bare, parquet_flow, written
+from testkit.kafka.topics import Topics, total
 from testkit.streams.streams import MICRO_BATCH, RATE, stream
 
 pytestmark = pytest.mark.timeout(300)

@@ -31,12 +31,11 @@ from testkit.driver.bare_query import (
     newest,
     parquet_flow,
     short_batches,
-    total,
     written,
 )
 from testkit.driver.checkpoint_damage import ENGINES, TABLE, Damage, Engine, Refused, Repaired
 from testkit.driver.checkpoints import names, read, write
-from testkit.kafka.topics import Topics, number_flow
+from testkit.kafka.topics import Topics, number_flow, total
 from testkit.streams.streams import MICRO_BATCH, REAL_TIME
 
 LOGS = ("commits", "offsets")

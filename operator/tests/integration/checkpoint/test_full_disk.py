@@ -11,13 +11,11 @@ import pytest
 from penstock.contract.driver_report import QueryState
 from penstock.driver.checkpoint import lock
 from penstock.driver.checkpoint.folder import CheckpointFolder
-from penstock.driver.engine import engine_of
 from penstock.driver.failures import DriverError
 from penstock.driver.jvm import Jvm
 from penstock.driver.supervision.durable_state import DurableState, DurableStateFile
-from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.checkpoints import checkpoint, read, write
-from testkit.driver.in_process_driver import running
+from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.small_disk import SmallDisk, small_disk
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
@@ -88,12 +86,12 @@ def test_a_volume_that_fills_up_under_a_query(
     """The query cannot commit; the stream says why, and continues when there is space again."""
     source, sink = topics.make(), topics.make()
     flow = number_flow(topics, source, sink, trigger)
-    policy = RestartPolicy(1.0, engine_of(flow.spec), backoff_base=0.1, recheck_interval=0.5)
+    policy = impatient(flow)
     path = disk.path / "generation-0"
     with running(flow, jvm, path, policy) as driver:
         topics.send(source, range(20))
         topics.wait_received(sink, range(20))
-        driver.wait_ready()
+        driver.wait_committed(20)
         disk.fill()
         topics.send(source, range(20, 40))
         report = driver.wait_failure("CheckpointFull")

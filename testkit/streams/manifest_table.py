@@ -58,7 +58,11 @@ ACCEPTED: list[Row] = [
     *_rows(f"{_KAFKA}.options", {}, {"kafka.fetch.min.bytes": "5"}, {"minPartitions": "4"}),
     *_rows(f"{_KAFKA}.options", {"maxOffsetsPerTrigger": "100"}, {"kafka.group.id": "g"}),
     *_rows(f"{_KAFKA}.options", {"MINPARTITIONS": "4"}, {"maxTriggerDelay": "15m"}),
-    *_rows(f"{_KAFKA}.options", {"startingTimestamp": "1000"}, {"groupIdPrefix": "g"}),
+    *_rows(f"{_KAFKA}.options", {"startingTimestamp": " 1000 "}, {"groupIdPrefix": "g"}),
+    *_rows(f"{_KAFKA}.options", {"maxTriggerDelay": " 5MS "}, {"minPartitions": "+1"}),
+    *_rows(f"{_KAFKA}.options", {"startingOffsetsByTimestamp": '{"a": {"0": 1}}'}),
+    *_rows(f"{_KAFKA}.options", {"startingOffsetsByTimestampStrategy": "LATEST"}),
+    *_rows(f"{_KAFKA}.options", {"maxOffsetsPerTrigger": "9223372036854775807"}),
     *_rows(f"{_KAFKA}.secretOptions", {"kafka.ssl.key.password": REF}, {"kafka.x": REF}),
     *[
         ((f"{_KAFKA}.topics", ...), (f"{_KAFKA}.topicPattern", pattern))
@@ -219,6 +223,13 @@ REFUSED_LATER: list[Row] = [
     *_rows(f"{_KAFKA}.bootstrapServers", "k:0", "k:70000"),
     *_rows(f"{_KAFKA}.options", {"minPartitions": "0"}, {"maxOffsetsPerTrigger": "many"}),
     *_rows(f"{_KAFKA}.options", {"maxTriggerDelay": "soon"}, {"minPartitions": "1.5"}),
+    *_rows(f"{_KAFKA}.options", {"maxTriggerDelay": "15 m"}, {"minPartitions": "2147483648"}),
+    *_rows(f"{_KAFKA}.options", {"maxTriggerDelay": "1h30m"}, {"maxTriggerDelay": ""}),
+    *_rows(f"{_KAFKA}.options", {"startingOffsetsByTimestamp": '{"a": {"0": "1"}}'}),
+    *_rows(f"{_KAFKA}.options", {"startingOffsetsByTimestamp": "5"}, {"startingTimestamp": "x"}),
+    *_rows(f"{_KAFKA}.options", {"startingOffsetsByTimestampStrategy": "earliest"}),
+    *_rows(f"{_KAFKA}.options", {"maxRecordsPerPartition": "0"}, {"minPartitions": " 1"}),
+    *_rows(f"{_KAFKA}.options", {"fetchOffset.numRetries": "x"}, {"minOffsetsPerTrigger": "1L"}),
     *_rows(f"{_KAFKA}.startingOffsetsByPartition", {"b": {"0": 1}}, {"a": {"-1": 1}}),
     *_rows(f"{_KAFKA}.startingOffsetsByPartition", {"a": {"0": 1}, "b": {"0": 1}}, {"a": {"x": 1}}),
     ((f"{_KAFKA}.topics", ...), (f"{_KAFKA}.assign", {"a/b": [0]})),
@@ -302,6 +313,9 @@ ACCEPTED_TEXTS: dict[str, str] = {
     "octal 8": TEXT + "  executor: {cores: 08}\n",
     "binary": TEXT + "  queryName: !!binary YWJj\n",
     "empty values of Helm": TEXT + "  executor:\n",
+    "JSON after JSON": json.dumps(manifest("a", GOOD)) + json.dumps(manifest("b", GOOD)),
+    "JSON after a separator": json.dumps(manifest("b", GOOD)) + f"\n---\n{TEXT}",
+    "a null document": f"{TEXT}---\nnull\n",
 }
 # kubectl keeps one of the values without a word, of the second row a random one. Who wrote both
 # cannot have meant that, so `penstock validate` refuses them.
@@ -331,6 +345,10 @@ REFUSED_TEXTS: dict[str, str] = {
     "a directive": f"%YAML 1.2\n---\n{TEXT}",
     "an empty text": "",
     "a text": "hello",
+    "a text behind a stream": f"{TEXT}---\nhello\n",
+    "a list behind a stream": f"{TEXT}---\n- a\n",
+    "an object without a kind behind a stream": f"{TEXT}---\na: b\n",
+    "garbage behind JSON": json.dumps(manifest("a", GOOD)) + " x",
     "a list": "- a\n",
     "wrong indentation": TEXT.replace("  sink:", " sink:"),
 }  # fmt: skip

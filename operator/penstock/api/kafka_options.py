@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Annotated
 
-from penstock.api.quantities import NOT_A_DURATION
+from pydantic import Field, TypeAdapter, ValidationError
+
 from penstock.api.rules import Rule, cel_string, not_among
 
 # The prefix of Kafka's own options among Spark's.
@@ -102,7 +104,7 @@ def allowed_options(owned: Mapping[str, str]) -> Rule:
     )
 
 
-# Numbers of Spark's source, with the smallest that Spark takes and its type's largest.
+# Numbers of Spark's source, with the smallest with which it can read and its type's largest.
 _INT, _LONG = 2**31 - 1, 2**63 - 1
 _NUMBERS = {
     "minpartitions": (1, _INT),
@@ -115,8 +117,20 @@ _NUMBERS = {
     "startingtimestamp": (0, _LONG),
 }
 _WORDS = {"startingoffsetsbytimestampstrategy": ("error", "latest")}
-# JavaUtils.timeStringAs of Spark.
-_SPARK_TIME = re.compile(r" *-?[0-9]+ *(us|ms|s|m|min|h|d)? *", re.IGNORECASE)
+# JavaUtils.timeStringAs of Spark, which trims the text.
+_SPARK_TIME = re.compile(r"\s*-?[0-9]+(us|ms|s|m|min|h|d)?\s*", re.IGNORECASE)
+_INTEGER = re.compile(r"[-+]?\d{1,19}")
+_TIMESTAMPS: TypeAdapter[dict[str, dict[str, int]]] = TypeAdapter(
+    dict[str, dict[Annotated[str, Field(pattern="^[0-9]{1,9}$")], Annotated[int, Field(le=_LONG)]]]
+)
+
+
+def _are_timestamps(value: str) -> bool:
+    try:
+        _TIMESTAMPS.validate_json(value, strict=True)
+    except ValidationError:
+        return False
+    return True
 
 
 def check_source_values(options: Mapping[str, str]) -> Mapping[str, str]:
@@ -125,10 +139,14 @@ def check_source_values(options: Mapping[str, str]) -> Mapping[str, str]:
         key = name.lower()
         if key in _NUMBERS:
             least, most = _NUMBERS[key]
-            if not re.fullmatch(r"[-+]?[0-9]{1,19}", value) or not least <= int(value) <= most:
+            text = value.strip() if key == "startingtimestamp" else value
+            if not _INTEGER.fullmatch(text) or not least <= int(text) <= most:
                 raise ValueError(f"{name} takes an integer of {least} or more")
         elif key in _WORDS and value.lower() not in _WORDS[key]:
             raise ValueError(f"{name} takes one of: {', '.join(_WORDS[key])}")
         elif key == "maxtriggerdelay" and not _SPARK_TIME.fullmatch(value):
-            raise ValueError(f"{name} is {NOT_A_DURATION}")
+            raise ValueError(f"{name} takes a number and a unit without a space, such as 15m")
+        elif key == "startingoffsetsbytimestamp" and not _are_timestamps(value):
+            example = '{"payments": {"0": 1767225600000}}'
+            raise ValueError(f"{name} takes milliseconds in JSON, such as {example}")
     return options

@@ -6,6 +6,7 @@ checks, except rules about updates. Ring 3 is Spark's own analyzer on this machi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +16,18 @@ from pydantic import ValidationError
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.sql.refusals import NOT_JUDGED
+from penstock.sql.statement import MAX_TOKENS
 from penstock.validation.pod_security import PodSecurity
 from penstock.validation.problem import Problem, Severity
 from penstock.validation.problems import describe_error, judge
 from penstock.validation.reading.loading import Defect, Document, Loaded
 from penstock.validation.rules import metadata, nulls
+
+# What is parsed of a file's texts, so that many of them cannot take minutes: about 2 s of a
+# processor, twice the largest query. A short text takes as long as this many words more.
+_MOST_WORDS = 2 * MAX_TOKENS
+_WORDS_A_TEXT = 15
+_WORD = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True)
@@ -82,9 +90,14 @@ def check(
         *(_of_file(file, each, "error") for each in loaded.defects),
         *(_of_file(file, each, "warning") for each in loaded.warnings),
     ]
-    invalid = 0
+    invalid, words = 0, 0
     for document in loaded.streams:
-        found = list(check_document(file, document, analyzer, allowed=allowed))
+        words += _words(document)
+        found = list(
+            check_document(
+                file, document, analyzer, allowed=allowed, with_texts=words <= _MOST_WORDS
+            )
+        )
         invalid += any(each.severity == "error" for each in found)
         findings += found
     findings.sort(key=lambda each: (each.line, each.column))
@@ -99,15 +112,22 @@ def check_document(
     *,
     local: bool = False,
     allowed: PodSecurity = PodSecurity.RESTRICTED,
+    with_texts: bool = True,
 ) -> Iterator[Finding]:
     """The findings about one stream; with `local`, only those that matter to `penstock run`."""
-    for each in _problems(document.content, analyzer, local, allowed):
+
+    def judged(spec: StreamSpec) -> list[Problem]:
+        return judge(spec, local=local, allowed=allowed, with_texts=with_texts)
+
+    for each in _problems(document.content, judged, analyzer):
         line, column = document.locate(each.field, each.text_line, each.text_column)
         yield Finding(file, line, column, document.name, each.severity, each.reason, each.message)
 
 
 def _problems(
-    content: dict[str, Any], analyzer: Analyzer | None, local: bool, allowed: PodSecurity
+    content: dict[str, Any],
+    judged: Callable[[StreamSpec], list[Problem]],
+    analyzer: Analyzer | None,
 ) -> Iterator[Problem]:
     found = list(metadata.find_problems(content))
     yield from found
@@ -119,7 +139,7 @@ def _problems(
     except ValidationError as error:
         yield from (each for each in describe_error(error) if each.path not in said)
         return
-    found = judge(stream.spec, local=local, allowed=allowed)
+    found = judged(stream.spec)
     if analyzer is None or any(each.severity == "error" for each in found):
         yield from found
         return
@@ -127,6 +147,21 @@ def _problems(
     if all(each.reason != NOT_JUDGED for each in of_spark):  # Spark has judged them now
         found = [each for each in found if not _is_left_to_spark(each)]
     yield from [*found, *of_spark]
+
+
+def _words(document: Document) -> int:
+    """How many words and signs are in a stream's texts."""
+    spec = document.content.get("spec")
+    if not isinstance(spec, dict):
+        return 0
+    pending, words = [spec.get("transform"), spec.get("source")], 0
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str):
+            words += len(_WORD.findall(value))
+        elif isinstance(value, dict | list):
+            pending += value.values() if isinstance(value, dict) else value
+    return words + _WORDS_A_TEXT
 
 
 def _is_left_to_spark(problem: Problem) -> bool:

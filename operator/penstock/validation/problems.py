@@ -13,8 +13,18 @@ from penstock.validation.pod_security import PodSecurity, Violation
 from penstock.validation.problem import Problem, Severity
 from penstock.validation.rules import kafka, pod_templates
 from penstock.validation.texts.judge import judge_texts
+from penstock.validation.texts.verdict import TextVerdict
 
 _MOST_ERRORS = 50
+_TEXTS_TOO_LONG = TextVerdict(
+    warnings=(
+        Refusal(
+            NOT_JUDGED,
+            "spec.transform: the texts of this file are too long together: put the stream into a "
+            "file of its own",
+        ),
+    )
+)
 
 
 def describe_error(error: ValidationError) -> list[Problem]:
@@ -30,13 +40,18 @@ def describe_error(error: ValidationError) -> list[Problem]:
 
 
 def judge(
-    spec: StreamSpec, *, local: bool = False, allowed: PodSecurity = PodSecurity.RESTRICTED
+    spec: StreamSpec,
+    *,
+    local: bool = False,
+    allowed: PodSecurity = PodSecurity.RESTRICTED,
+    with_texts: bool = True,
 ) -> list[Problem]:
     """All that is known about a valid spec; with `local`, about running it on one machine.
 
-    `allowed` is the Pod Security Standard that pods in the cluster must meet.
+    `allowed` is the Pod Security Standard that pods in the cluster must meet. Without `with_texts`,
+    the spec's texts are said to be not judged.
     """
-    verdict = judge_texts(spec)
+    verdict = judge_texts(spec) if with_texts else _TEXTS_TOO_LONG
     found = [_of_text(each, "error") for each in verdict.refusals]
     found += [*kafka.find_problems(spec), *pod_templates.find_problems(spec)]
     if not local:

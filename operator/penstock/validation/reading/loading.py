@@ -29,6 +29,7 @@ _LEAST_RATIO = 0.75
 _HEAD = re.compile(r"^(apiVersion|kind): *([\w./]+) *$", re.MULTILINE)
 _FIRST_LINE_OF_BLOCK = re.compile(r"(?: *\r?\n)*( *)")
 _BOUNDARY = re.compile(r"^---", re.MULTILINE)
+_SPACE = re.compile(r"\s*")
 _PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab]..)\\u(d[c-f]..)", re.IGNORECASE)
 
 
@@ -122,11 +123,13 @@ def load(data: bytes) -> Loaded:
     for first_line, chunk in _documents(text):
         if not reader.read(first_line, chunk):
             break
+    # A folder may hold files that are not for kubectl, but a file with a stream is.
+    strangers = reader.strangers if reader.streams else []
     return Loaded(
         tuple(reader.streams),
-        tuple(reader.defects),
+        (*reader.defects, *strangers),
         (*warnings, *reader.warnings),
-        reader.skipped,
+        reader.skipped + len(reader.strangers) - len(strangers),
     )
 
 
@@ -149,32 +152,35 @@ def _decode(data: bytes) -> tuple[str, tuple[Defect, ...]]:
 
 
 def _documents(text: str) -> Iterator[tuple[int, str]]:
-    """The documents of a file with their first lines, from 1. A separator begins its document."""
-    if text.lstrip().startswith("{"):
-        yield from _json_documents(text)
-        return
-    start, line = 0, 1
-    for boundary in _BOUNDARY.finditer(text):
-        yield line, text[start : boundary.start()]
-        line += text.count("\n", start, boundary.start())
-        start = boundary.start()
-    yield line, text[start:]
+    """The documents of a file with their first lines, from 1. A separator begins its document.
 
-
-def _json_documents(text: str) -> Iterator[tuple[int, str]]:
-    """The values of a JSON stream, which kubectl takes without separators; or the text as it is."""
-    starts, at, decoder = [], 0, json.JSONDecoder(parse_int=str, parse_float=str)
-    try:
-        while (start := len(text) - len(text[at:].lstrip())) < len(text):
-            starts.append(start)
+    As kubectl: values of JSON need no separator, and YAML may follow them.
+    """
+    at, line, decoder = 0, 1, json.JSONDecoder(parse_int=str, parse_float=str)
+    while True:
+        start = _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches anywhere
+        line += text.count("\n", at, start)
+        at = start
+        if not text.startswith("{", start):
+            break
+        try:
             _, at = decoder.raw_decode(text, start)
-    except (ValueError, RecursionError):
-        starts = [0]
-    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
-        # The document keeps the column of its first line.
-        begin = text.rfind("\n", 0, start) + 1
-        document = " " * (start - begin) + text[start:end]
-        yield text.count("\n", 0, begin) + 1, _PAIR.sub(_character, document)
+        except (ValueError, RecursionError):
+            break
+        yield line, _PAIR.sub(_character, _in_its_column(text, start, at))
+        line += text.count("\n", start, at)
+    rest = _in_its_column(text, at, len(text))
+    begin = 0
+    for boundary in _BOUNDARY.finditer(rest):
+        yield line, rest[begin : boundary.start()]
+        line += rest.count("\n", begin, boundary.start())
+        begin = boundary.start()
+    yield line, rest[begin:]
+
+
+def _in_its_column(text: str, start: int, end: int) -> str:
+    """A part of the text, with spaces in place of what stands before it in its line."""
+    return " " * (start - text.rfind("\n", 0, start) - 1) + text[start:end]
 
 
 def _character(pair: re.Match[str]) -> str:
@@ -195,6 +201,8 @@ class _Reader:
         self.streams: list[Document] = []
         self.defects: list[Defect] = []
         self.warnings: list[Defect] = []
+        self.strangers: list[Defect] = []
+        """What is no resource at all."""
         self.skipped = 0
 
     def read(self, first_line: int, chunk: str) -> bool:
@@ -246,7 +254,8 @@ class _Reader:
     ) -> None:
         """One document or item of a list: a stream, a near miss, or something else."""
         if not isinstance(content, dict):
-            self.skipped += 1 if content is not None else 0
+            if content is not None:
+                self._add_stranger(place)
             return
         items = content.get("items")
         if isinstance(items, list) and str(content.get("kind")).endswith("List"):
@@ -268,8 +277,14 @@ class _Reader:
             self._add_defect("NearMiss", near, at.line, at.column)
         elif content.get("kind") == KIND and _group(content) == GROUP:
             self.streams.append(Document(content, place, text, first_line))
-        else:
+        elif content.get("apiVersion") and content.get("kind"):
             self.skipped += 1
+        else:
+            self._add_stranger(place)
+
+    def _add_stranger(self, place: Place) -> None:
+        said = "kubectl refuses what has no apiVersion and kind: remove it, or write both"
+        self.strangers.append(Defect("NotAResource", said, place.line, place.column))
 
     def _add_defect(self, reason: str, message: str, line: int, column: int) -> None:
         self.defects.append(Defect(reason, message, line, column))

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,8 @@ from penstock.validation.output import as_github, as_json, as_sarif, as_text, su
 from penstock.validation.reading.loading import load
 from testkit.streams.every_field import WIDE
 from testkit.streams.manifest_table import TEXT
-from testkit.streams.streams import manifest
+from testkit.streams.streams import KAFKA_TO_KAFKA, changed, manifest
+from testkit.streams.texts import TEXTS
 
 _EXAMPLES = int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "150"))
 _fuzz = settings(
@@ -64,8 +68,40 @@ HOSTILE: dict[str, bytes] = {
 }
 
 
+# Seconds of a processor, which do not depend on what else runs.
+_SECONDS = 2
+
+
 def _bounded() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+    most = _SECONDS * len(HOSTILE)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _bounded_growth() -> Iterator[None]:
+    """Files may need what `_MEMORY` leaves beside Python and the models."""
+    before, most = resource.getrlimit(resource.RLIMIT_DATA)
+    pages = int(Path("/proc/self/statm").read_text().split()[5])
+    growth = _MEMORY - 80 * 2**20
+    resource.setrlimit(resource.RLIMIT_DATA, (pages * resource.getpagesize() + growth, most))
+    yield
+    resource.setrlimit(resource.RLIMIT_DATA, (before, most))
+
+
+def _too_slow(*_: object) -> None:
+    raise AssertionError(f"more than {_SECONDS} s of a processor")
+
+
+@contextmanager
+def _bounded_time() -> Iterator[None]:
+    before = signal.signal(signal.SIGVTALRM, _too_slow)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def test_hostile_files_end_with_a_finding_within_bounds(tmp_path: Path) -> None:
@@ -89,7 +125,8 @@ def test_hostile_files_end_with_a_finding_within_bounds(tmp_path: Path) -> None:
 
 def _everything(data: bytes) -> None:
     """Whatever the command line does with a file: it must not raise."""
-    report = check("any", load(data))
+    with _bounded_time():
+        report = check("any", load(data))
     for each in report.findings:
         assert each.line >= 1
         assert each.column >= 1
@@ -98,6 +135,9 @@ def _everything(data: bytes) -> None:
     assert summary(report)
     json.loads(as_json(report))
     json.loads(as_sarif(report))
+
+
+_STREAM = manifest("a", KAFKA_TO_KAFKA)
 
 
 @_fuzz
@@ -155,6 +195,24 @@ def test_any_structure(document: dict[str, Any]) -> None:
     _everything(json.dumps(document).encode())
     listed = {"apiVersion": "v1", "kind": "List", "items": [document, document]}
     _everything(yaml.safe_dump(listed, allow_unicode=True).encode(errors="surrogatepass"))
+
+
+@settings(_fuzz, max_examples=_EXAMPLES // 5)
+@given(st.lists(TEXTS, min_size=1, max_size=3))
+def test_any_sql_in_a_file(texts: list[str]) -> None:
+    """The parser runs in a process that the kernel bounds: 2 s and 192 MiB (test_judge.py)."""
+    documents = [changed(_STREAM, "spec.transform", {"sql": text}) for text in texts]
+    _everything("\n".join(map(json.dumps, documents)).encode())
+
+
+def test_the_texts_of_a_file_are_judged_up_to_a_bound() -> None:
+    """Each is short enough, and all together would take a minute."""
+    slow = [f"SELECT {'offset + ' * 3000}{n} AS value FROM source" for n in range(40)]
+    documents = [changed(_STREAM, "spec.transform", {"sql": text}) for text in slow]
+    report = check("any", load("\n".join(map(json.dumps, documents)).encode()))
+    said = [each.message for each in report.findings if each.reason == "NotJudged"]
+    assert len(said) == len(slow) - 6
+    assert "put the stream into a file of its own" in said[0]
 
 
 @pytest.mark.parametrize("name", ["missing.yaml", "a\x00b", "folder", "x" * 5000])

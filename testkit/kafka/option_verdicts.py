@@ -1,0 +1,84 @@
+"""What Spark's Kafka source and sink say about options, as JSON on the standard output.
+
+Runs as a process of its own, and needs no broker: Spark judges options when it builds the stream
+and the writer. The standard input is a JSON list of [end, options], with "source" or "sink" as end.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from typing import Any
+
+from penstock.driver.jvm import Jvm
+from penstock.driver.spark import session
+from testkit.kafka.jars import connector_jars
+
+_CONF = {
+    "spark.app.name": "options",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.master": "local[1]",
+    "spark.ui.enabled": "false",
+}
+_BROKER = {"kafka.bootstrap.servers": "127.0.0.1:1"}
+
+
+def main() -> None:
+    """Writes a list with the refusals in the order of the questions, null for none."""
+    questions = json.load(sys.stdin)
+    jvm = Jvm.launch(512, f"{connector_jars()}/*", "127.0.0.1", ["-XX:TieredStopAtLevel=1"])
+    try:
+        spark = session.start(jvm.gateway, _CONF)
+        spark.sparkContext.setLogLevel("OFF")
+        with tempfile.TemporaryDirectory() as folder:
+            verdicts = [_refusal(spark._jvm, end, options, folder) for end, options in questions]
+        spark.stop()
+    finally:
+        jvm.end()
+    sys.stdout.write(json.dumps(verdicts))
+
+
+def _refusal(jvm: Any, end: str, options: dict[str, str], folder: str) -> str | None:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        (_read if end == "source" else _write)(jvm, options, folder)
+    except (PySparkException, Py4JJavaError) as error:
+        return " ".join(str(error).split())[:300]
+    return None
+
+
+def _read(jvm: Any, options: dict[str, str], folder: str) -> None:
+    given = _java_map(jvm, {**_BROKER, "subscribe": "a", **options})
+    ignoring_case = jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap(given)
+    table = jvm.org.apache.spark.sql.kafka010.KafkaSourceProvider().getTable(ignoring_case)
+    table.newScanBuilder(ignoring_case).build().toMicroBatchStream(folder).stop()
+
+
+def _write(jvm: Any, options: dict[str, str], folder: str) -> None:
+    del folder
+    given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(
+        _java_map(jvm, {**_BROKER, **options})
+    )
+    sql = jvm.org.apache.spark.sql
+    ignoring_case = _companion(sql.catalyst.util, "CaseInsensitiveMap").apply(given)
+    _companion(sql.kafka010, "KafkaSourceProvider").kafkaParamsForProducer(ignoring_case)
+
+
+def _companion(package: Any, name: str) -> Any:
+    """The object of a class in Scala."""
+    return getattr(getattr(package, f"{name}$"), "MODULE$")
+
+
+def _java_map(jvm: Any, options: dict[str, str]) -> Any:
+    found = jvm.java.util.HashMap()
+    for name, value in options.items():
+        found.put(name, value)
+    return found
+
+
+if __name__ == "__main__":
+    main()

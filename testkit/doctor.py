@@ -70,7 +70,7 @@ def _java() -> Finding:
 
 
 def _other_tools() -> Finding:
-    return _installed("other tools", (*system_packages.BASE_IMAGES, "openssl"))
+    return _installed("other tools", (*system_packages.BASE_IMAGES, "openssl", "cc"))
 
 
 def _installed(what: str, commands: Sequence[str]) -> Finding:

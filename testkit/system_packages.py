@@ -38,6 +38,7 @@ NEEDS = {
         Need("iptables", "iptables", "the nodes' network"),
         Need("mmdebstrap", "mmdebstrap", "makes base images when no registry is reachable"),
         Need("ip", "iproute2", "inspects the nodes' network"),
+        Need("cc", "gcc", "builds the clock that a test sets"),
     )
 }
 

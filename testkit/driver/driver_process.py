@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.jvm import ENV_JAVA_OPTIONS
+from testkit import system_packages
 from testkit.driver.class_archive import java_options
 from testkit.kafka.broker import free_ports
 from testkit.kafka.topics import Topics
@@ -27,10 +29,35 @@ EXPECTED_WARNINGS = ("Disabling AQE", "Batch completion log latest batch id")
 _WARNINGS = ('"WARN"', '"WARNING"', '"ERROR"', '"FATAL"')
 
 
+class WallClock:
+    """The wall clock of a driver and its JVM. Files still get the machine's time."""
+
+    def __init__(self, folder: Path) -> None:
+        system_packages.require("cc")
+        library, self._ahead = folder / "wall_clock.so", folder / "wall_clock"
+        source = Path(__file__).with_name("wall_clock.c")
+        compile_ = ["cc", "-O1", "-fPIC", "-shared", "-nostdlib", str(source), "-o", str(library)]
+        subprocess.run(compile_, check=True, timeout=60)
+        self.environment = {"LD_PRELOAD": str(library), "WALL_CLOCK_AHEAD": str(self._ahead)}
+        self.set_ahead(0)
+
+    def set_ahead(self, seconds: int) -> None:
+        """Makes it jump to this many seconds ahead of the machine's clock."""
+        with self._ahead.open("r+b" if self._ahead.exists() else "wb", buffering=0) as file:
+            file.write(struct.pack("@l", seconds))
+
+
 class Process:
     """`python3 -m penstock.driver` with one stream and one checkpoint."""
 
-    def __init__(self, it: ContinuousStream, folder: Path, class_path: str, *program: str) -> None:
+    def __init__(
+        self,
+        it: ContinuousStream,
+        folder: Path,
+        class_path: str,
+        *program: str,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         (self.port,) = free_ports(1)
         self.termination_log = folder / "termination-log"
         self.log = folder / f"driver-{time.monotonic_ns()}.log"
@@ -42,8 +69,8 @@ class Process:
         ]  # fmt: skip
         with self.log.open("wb") as log:
             options = " ".join(java_options(class_path))
-            environment = {**os.environ, ENV_JAVA_OPTIONS: options}
-            self.process = subprocess.Popen(command, stderr=log, env=environment)
+            env = {**os.environ, ENV_JAVA_OPTIONS: options, **(environment or {})}
+            self.process = subprocess.Popen(command, stderr=log, env=env)
 
     def probe(self, path: str) -> int:
         """The status code of a GET; 0 without an answer."""
@@ -137,9 +164,15 @@ def _is_running(pid: int) -> bool:
 
 
 @contextmanager
-def driver(it: ContinuousStream, folder: Path, class_path: str, *program: str) -> Iterator[Process]:
+def driver(
+    it: ContinuousStream,
+    folder: Path,
+    class_path: str,
+    *program: str,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Process]:
     """A driver process during the block; `program` are Python's arguments that start it."""
-    process = Process(it, folder, class_path, *program)
+    process = Process(it, folder, class_path, *program, environment=environment)
     try:
         yield process
     finally:
@@ -148,13 +181,16 @@ def driver(it: ContinuousStream, folder: Path, class_path: str, *program: str) -
 
 
 @contextmanager
-def traffic(topics: Topics, topic: str) -> Iterator[list[int]]:
-    """Sends about two hundred numbers a second during the block; yields the count in a list."""
+def traffic(topics: Topics, topic: str, every: float = 0.05) -> Iterator[list[int]]:
+    """Sends ten numbers at a time during the block; yields the count in a list.
+
+    `every`: the pause in seconds, by default for about two hundred numbers a second.
+    """
     sent = [0]
 
     def send() -> None:
         topics.send(topic, range(sent[0], sent[0] + 10))
         sent[0] += 10
 
-    with repeat_in_background(send, 0.05):
+    with repeat_in_background(send, every):
         yield sent

@@ -16,7 +16,7 @@ from testkit.fixtures import RecordFigure
 from testkit.kafka.broker import Broker, running_broker
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
-from testkit.streams.streams import CONTINUOUS, MICRO_BATCH
+from testkit.streams.streams import ASYNC, CONTINUOUS, MICRO_BATCH, REAL_TIME
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -33,6 +33,8 @@ def own_broker() -> Iterator[Broker]:
     [
         pytest.param(CONTINUOUS, Broker.kill, 60, id="continuous-killed"),
         pytest.param(MICRO_BATCH, Broker.stop, 30, id="micro-batch-stopped"),
+        pytest.param(ASYNC, Broker.kill, 0, id="async-killed"),
+        pytest.param(REAL_TIME, Broker.kill, 0, id="real-time-killed"),
     ],
 )
 def test_a_broker_outage(

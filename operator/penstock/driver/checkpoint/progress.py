@@ -16,8 +16,8 @@ from penstock.driver.kafka.offsets import Offsets
 
 # More than a loop finds at once. A long catch-up does not need a measurement for each commit.
 _MAX_COMMITS = 50
-# Longer than a tick of the kernel's clock that stamps files, which is 10 ms at most.
-_TICK_NANOSECONDS = 50_000_000
+# Longer than a tick of the clock that stamps files, which is 10 ms at most.
+_TICK_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,18 @@ class OffsetRange:
         ]
 
 
+@dataclass(frozen=True)
+class _Listing:
+    """What a log held when its folder had this time."""
+
+    changed: int
+    numbers: list[int]
+    first_seen: float
+    """When the folder was first seen with this time, on the monotonic clock."""
+    is_final: bool
+    """Every later change gives the folder another time."""
+
+
 class ProgressReader:
     """Reads the commits and offsets of one checkpoint. Not for use by two threads."""
 
@@ -68,7 +80,7 @@ class ProgressReader:
         """The newest commit that `new_commits` has returned."""
         self.offset_range: OffsetRange | None = None
         """The records of that commit; None where they are unknown."""
-        self._listed: dict[str, tuple[int, list[int]]] = {}
+        self._listed: dict[str, _Listing] = {}
         self._offsets: tuple[int, Offsets] | None = None
 
     def committed_epoch(self) -> int | None:
@@ -104,19 +116,23 @@ class ProgressReader:
         return [each for n in new if (each := self._advance(n)) is not None]
 
     def _numbers(self, log: str) -> list[int]:
-        """The numbers in a log. The folder is listed only if its time has changed."""
+        """The numbers in a log. The folder is listed only if its time has changed.
+
+        Two changes within one tick have the same time, so a listing counts from a tick later on. A
+        file server and a clock that jumps have other times than this process: only the monotonic
+        clock can tell.
+        """
         try:
-            changed = (self._path / log).stat().st_mtime_ns
+            changed, now = (self._path / log).stat().st_mtime_ns, time.monotonic()
             known = self._listed.get(log)
-            if known is not None and known[0] == changed:
-                return known[1]
+            if known is not None and known.changed == changed and known.is_final:
+                return known.numbers
             with os.scandir(self._path / log) as entries:
                 found = [int(entry.name) for entry in entries if entry.name.isdecimal()]
         except FileNotFoundError:
             return []
-        # Two changes within one tick of the kernel's clock have the same time.
-        if time.time_ns() - changed > _TICK_NANOSECONDS:
-            self._listed[log] = changed, found
+        first_seen = known.first_seen if known is not None and known.changed == changed else now
+        self._listed[log] = _Listing(changed, found, first_seen, now - first_seen > _TICK_SECONDS)
         return found
 
     def _advance(self, epoch: int) -> tuple[Commit, OffsetRange | None] | None:

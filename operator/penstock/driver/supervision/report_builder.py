@@ -19,6 +19,9 @@ from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.state import Observation, State
 from penstock.driver.supervision.supervisor import Action
 
+# Times are reported in whole seconds.
+_ROUNDING = timedelta(seconds=2)
+
 
 class ReportBuilder:
     """Remembers what reports contain beyond the current observation."""
@@ -63,12 +66,15 @@ class ReportBuilder:
                 self._metrics.count_stall_action(after.failure.reason, action.name.lower())
         if after.restarts > before.restarts and after.failure is not None:
             self._metrics.count_restart(after.failure.reason)
-        if after.retry_at != before.retry_at:
-            self._next_retry_time = None
-            if after.retry_at is not None:
-                self._next_retry_time = _now() + timedelta(
-                    seconds=after.retry_at - time.monotonic()
-                )
+        self._next_retry_time = self._on_wall_clock(after.retry_at)
+
+    def _on_wall_clock(self, retry_at: float | None) -> datetime | None:
+        """The time of the next attempt. It changes with the attempt, or with the clock."""
+        if retry_at is None:
+            return None
+        due = _now() + timedelta(seconds=round(retry_at - time.monotonic()))
+        known = self._next_retry_time
+        return known if known is not None and abs(due - known) <= _ROUNDING else due
 
     def record_repair(self, repair: RepairPlan) -> None:
         """Remembers and counts a repair of the checkpoint."""

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 # How often the executors of a running query are counted.
 _REGISTERED_SECONDS = 1.0
+# The wall clock is known this exactly.
+_READ_SECONDS = 0.5
 
 
 class QueryRuntime:
@@ -111,6 +113,7 @@ class QueryRuntime:
             source_answered_at=None if source is None else source.answered_at,
             partitions_added=self._are_partitions_added(),
             warning=None if chosen is None else chosen.warning,
+            wall_clock=_wall_clock(),
         )
 
     @property
@@ -357,6 +360,14 @@ class QueryRuntime:
         """Discards the known partitions, so that the next start discovers them again."""
         if self._source is not None:
             self._source.reset()
+
+
+def _wall_clock() -> float:
+    """The wall clock's lead over the monotonic clock, in seconds."""
+    while True:
+        before, wall, after = time.monotonic(), time.time(), time.monotonic()
+        if after - before < _READ_SECONDS:  # else this process was suspended in between
+            return wall - before
 
 
 def _stop(running: StreamingQuery) -> None:

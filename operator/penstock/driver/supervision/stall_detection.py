@@ -18,10 +18,11 @@ NO_PROGRESS = "NoProgress"
 COMMITS_STUCK = "CommitsStuck"
 TASKS_MISSING = "TasksMissing"
 CORES_LOST = "CoresLost"
+CLOCK_SET_BACK = "ClockSetBack"
 # These count towards the exit of the process: a new JVM may help where a new session does not.
 STALLS = frozenset({NO_PROGRESS, COMMITS_STUCK, TASKS_MISSING})
 # All failures that are found by observation rather than by an exception.
-DETECTED = STALLS | {EXECUTOR_LOST, CORES_LOST}
+DETECTED = STALLS | {EXECUTOR_LOST, CORES_LOST, CLOCK_SET_BACK}
 
 # One epoch ahead is normal: its offsets are written when every partition has reached the end of
 # the epoch, its commit when every writer has flushed it.
@@ -36,6 +37,8 @@ _MAX_DOUBLINGS = 5
 # The source is asked every ten seconds and may take ten to answer. A stall waits this long for an
 # answer, because no restart helps while the source is away.
 _ANSWER_SECONDS = 20.0
+# What a clock is set back delays what is timed by it. This much is no reason for a restart.
+_MAX_SET_BACK_SECONDS = 5.0
 # A query that does not resume although its source has been away for this long is restarted.
 _OUTAGE_SECONDS = 300.0
 
@@ -100,6 +103,22 @@ def cores_lost(state: State, observation: Observation, policy: RestartPolicy) ->
         f"No progress within {policy.cores_timeout:.0f} s with "
         f"{observation.registered_cores} of {observation.desired_cores} cores. Spark restarts with "
         "new executors.",
+    )
+
+
+def clock_set_back(state: State, observation: Observation) -> Failure | None:
+    """The wall clock has gone back, and Spark waits until it shows the former time again.
+
+    Triggers of all engines are timed by it (SystemClock.waitTillTime), and so is the time until a
+    client of Kafka asks for metadata again. A query whose trigger waits looks idle.
+    """
+    seconds = state.wall_clock - observation.wall_clock
+    if seconds <= _MAX_SET_BACK_SECONDS:
+        return None
+    return Failure(
+        CLOCK_SET_BACK,
+        f"The node's clock was set back by {seconds:.0f} s, and Spark would wait for as long. It "
+        "restarts with new executors.",
     )
 
 

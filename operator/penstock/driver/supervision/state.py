@@ -53,6 +53,8 @@ class Observation:
     """The source has partitions that the running query does not read."""
     warning: Failure | None = None
     """What the running query does without, and what to do about it."""
+    wall_clock: float = 0.0
+    """The wall clock's lead over the monotonic clock: it changes when somebody sets the clock."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,8 @@ class State:
     """The reason why the running query makes no progress now: it is left running."""
     warning: str | None = None
     """The reason of the warning that was last reported."""
+    wall_clock: float = 0.0
+    """The wall clock's lead when it was last seen."""
     query_partitions: int = 0
     """The partitions that the running query was started with."""
     previous_cores: int = 0

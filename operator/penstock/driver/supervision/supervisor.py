@@ -25,6 +25,8 @@ _FADING = 0.9
 # A check of the checkpoint is repeated if the query does not start within this time. The steps in
 # between take two minutes at most.
 _CHECK_SECONDS = 180.0
+# What a new query in the same executors may not repair.
+_NEED_NEW_SESSION = frozenset({stall_detection.CORES_LOST, stall_detection.CLOCK_SET_BACK})
 _SLOW_EPOCHS = (
     "Epochs take more than three times the checkpoint interval because the sink or the transform "
     "is too slow, so a failure replays more records. Give the executors more resources, or use a "
@@ -172,7 +174,7 @@ def _on_failure(
     if failure.reason in stall_detection.STALLS and failed.stalls % policy.max_stalls == 0:
         return failed, Action.EXIT_PROCESS
     delay = policy.backoff(failed.attempts, jitter, waiting=not had_executors)
-    needs_new_session = failure.reason == stall_detection.CORES_LOST
+    needs_new_session = failure.reason in _NEED_NEW_SESSION
     action = Action.STOP_SESSION if needs_new_session else Action.STOP_QUERY
     return replace(failed, retry_at=now + delay), action
 
@@ -246,6 +248,7 @@ def _towards_start(state: State, observation: Observation) -> tuple[State, Actio
         tasks_complete_at=observation.now,
         source_answers_since=observation.now,
         healthy_since=None,
+        wall_clock=observation.wall_clock,
         query_partitions=observation.partitions,
         previous_cores=observation.registered_cores,
     )
@@ -256,10 +259,14 @@ def _while_running(
     state: State, observation: Observation, policy: RestartPolicy, jitter: float
 ) -> tuple[State, Action]:
     state = _with_activity(state, observation, policy)
-    failure = stall_detection.executor_lost(state, observation, policy)
+    failure = stall_detection.clock_set_back(state, observation) or stall_detection.executor_lost(
+        state, observation, policy
+    )
     if failure is not None:
         return _on_failure(state, failure, observation, policy, jitter)
-    state = replace(state, previous_cores=observation.registered_cores)
+    state = replace(
+        state, previous_cores=observation.registered_cores, wall_clock=observation.wall_clock
+    )
     state = _with_interruption(state, observation, policy)
     if observation.requested_cores < observation.desired_cores:
         return state, Action.REQUEST_EXECUTORS

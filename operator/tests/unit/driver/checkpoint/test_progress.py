@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ def test_an_unchanged_folder_is_not_listed_again(
 ) -> None:
     """A stop looks for the next commit every few milliseconds."""
     reader, listed, scandir = ProgressReader(tmp_path), list[Path](), os.scandir
+    now = 100.0
 
     def counted(path: Path) -> Any:
         listed.append(path)
@@ -62,12 +64,25 @@ def test_an_unchanged_folder_is_not_listed_again(
 
     write(tmp_path, 3, 30, 100.0, 100.5)
     monkeypatch.setattr(os, "scandir", counted)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     # A change in the same tick of the clock would not show in the folder's time.
     assert [reader.committed_epoch(), reader.committed_epoch(), len(listed)] == [3, 3, 2]
-    os.utime(tmp_path / "commits", (100.0, 100.0))
+    now += 0.1
     assert [reader.committed_epoch(), reader.committed_epoch(), len(listed)] == [3, 3, 3]
     write(tmp_path, 4, 40, 101.0, 101.5)
     assert reader.committed_epoch() == 4
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_the_clock_that_stamps_files_need_not_be_that_of_the_driver(
+    hours: int, tmp_path: Path
+) -> None:
+    """A file server has its own, and a clock may be set. A commit in the same tick is seen."""
+    reader, at = ProgressReader(tmp_path), time.time() + hours * 3600
+    for epoch in (3, 4):
+        write(tmp_path, epoch, 30, at, at)
+        os.utime(tmp_path / "commits", (at, at))
+        assert reader.committed_epoch() == epoch
 
 
 def test_a_source_other_than_kafka_has_no_offset_range(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from penstock.driver.failures import Failure
 from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.stall_detection import (
+    CLOCK_SET_BACK,
     COMMITS_STUCK,
     EXECUTOR_LOST,
     NO_PROGRESS,
@@ -332,3 +333,31 @@ def test_the_loss_of_a_surplus_executor_stops_nothing() -> None:
     state = after(state, surplus, CONTINUOUS)
     assert action(state, replace(surplus, registered_cores=4), CONTINUOUS) is Action.WAIT
     assert action(state, replace(surplus, registered_cores=3), CONTINUOUS) is Action.STOP_QUERY
+
+
+@pytest.mark.parametrize("policy", [CONTINUOUS, POLICY, REAL_TIME])
+def test_a_clock_that_was_set_back_restarts_the_session(policy: RestartPolicy) -> None:
+    """Spark waits until the clock shows the former time; a query that waits looks idle."""
+    state, observation = committing(3, policy)
+    back = replace(observation, now=101.25, idle=True, wall_clock=-3600.0)
+    stopped, what = decide(state, back, policy, 0.5)
+    assert what is Action.STOP_SESSION
+    assert stopped.failure is not None
+    assert (stopped.failure.reason, stopped.stalls) == (CLOCK_SET_BACK, 0)
+    assert "3600 s" in stopped.failure.message
+    # The next query starts on the clock as it is now.
+    ready = replace(stopped, retry_at=None, checkpoint_checked_at=110.0, query_checked=True)
+    start = replace(UP, now=110.0, epoch=3, wall_clock=-3600.0)
+    started, what = decide(ready, start, policy, 0.5)
+    assert what is Action.START_QUERY
+    runs = replace(start, now=110.25, has_query=True)
+    assert decide(started, runs, policy, 0.5)[1] is Action.WAIT
+
+
+@pytest.mark.parametrize("seconds", [3600.0, -0.5, -4.5])
+def test_a_clock_that_is_set_ahead_or_back_a_little_restarts_nothing(seconds: float) -> None:
+    state, observation = committing(3, CONTINUOUS)
+    for step in range(1, 4):  # small steps are not added up
+        seen = replace(observation, now=101.0 + step / 4, wall_clock=step * seconds)
+        state, what = decide(state, seen, CONTINUOUS, 0.5)
+        assert what is Action.WAIT

@@ -1,0 +1,128 @@
+"""Topics whose offsets have gaps: nothing is lost, and no gap is taken for a loss or for lag."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from penstock.driver.jvm import Jvm
+from testkit.driver.in_process_driver import running
+from testkit.kafka.deliveries import commits_of
+from testkit.kafka.topics import Topics, number_flow
+from testkit.streams.streams import CONTINUOUS, MICRO_BATCH
+from testkit.wait import wait_for
+
+pytestmark = pytest.mark.timeout(180)
+
+MODES = [pytest.param(CONTINUOUS, id="continuous"), pytest.param(MICRO_BATCH, id="micro-batch")]
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.ms": "50",
+    "min.cleanable.dirty.ratio": "0.001",
+}
+READ_COMMITTED = {
+    "startingOffsets": "earliest",
+    "options": {"kafka.isolation.level": "read_committed"},
+}
+
+
+@pytest.mark.parametrize("trigger", MODES)
+def test_a_transactional_topic(
+    trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Markers and aborted records take offsets and are no records.
+
+    The continuous engine commits the offset after the last record, so the marker at the end of the
+    last transaction stays as a lag of one.
+    """
+    source, sink = topics.make(1), topics.make(1)
+    flow = number_flow(topics, source, sink, trigger, READ_COMMITTED)
+    transactions(topics, source, range(100))
+    end = int(trigger is CONTINUOUS)
+    with commits_of(tmp_path) as commits:
+        with running(flow, jvm, tmp_path) as driver:
+            driver.wait_ready()
+            topics.wait_received(sink, range(100))
+            driver.wait("no lag", lambda report: report.committed and report.lag == end)
+        transactions(topics, source, range(100, 200))
+        with running(flow, jvm, tmp_path) as driver:
+            received = topics.wait_received(sink, range(200))
+            assert driver.wait_ready().last_failure is None
+    assert set(received) == set(range(200))  # no aborted record
+    assert topics.replays_of_committed(commits, source, sink) == []
+
+
+def transactions(topics: Topics, topic: str, numbers: range) -> None:
+    """Sends numbers in transactions of twenty, each after one that is aborted."""
+    producer = Producer({"bootstrap.servers": topics.bootstrap, "transactional.id": topic})
+    producer.init_transactions(30)
+    for start in range(numbers.start, numbers.stop, 20):
+        for aborted in (True, False):
+            producer.begin_transaction()
+            for number in range(start, start + 20):
+                text = str(number + 1_000_000 * aborted).encode()
+                producer.produce(topic, text, text)
+            assert producer.flush(30) == 0
+            if aborted:
+                producer.abort_transaction(30)
+            else:
+                producer.commit_transaction(30)
+
+
+@pytest.mark.parametrize("trigger", MODES)
+def test_a_compacted_topic(
+    trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Compaction leaves gaps, also right after the committed offset."""
+    source, sink = topics.make(1, config=COMPACTED), topics.make(1)
+    clean_often(topics)
+    flow = number_flow(topics, source, sink, trigger)
+    for numbers in (range(200), range(200, 400)):
+        last_of_each_key(topics, source, numbers)
+        with running(flow, jvm, tmp_path) as driver:
+            driver.wait_ready()
+            wait_for_what_is_left(topics, source, sink)
+            driver.wait("no lag", lambda report: report.committed and report.lag == 0)
+            assert driver.last.last_failure is None
+
+
+def wait_for_what_is_left(topics: Topics, source: str, sink: str) -> None:
+    """Waits until all that is in the source is in the sink; the broker goes on to compact."""
+    wait_for("the rest", lambda: set(topics.received(source)) <= set(topics.received(sink)))
+
+
+def last_of_each_key(topics: Topics, topic: str, numbers: range) -> None:
+    """Sends numbers under ten keys, and waits until most of them are compacted away."""
+    producer = Producer({"bootstrap.servers": topics.bootstrap})
+
+    def send(number: int) -> None:
+        producer.produce(topic, str(number).encode(), str(number % 10).encode())
+        assert producer.flush(30) == 0
+
+    for number in numbers[:-1]:
+        send(number)
+    time.sleep(0.1)  # the segment's age; the next record starts a new one
+    send(numbers[-1])
+    wait_for("compaction", lambda: len(topics.received(topic)) < 100)
+
+
+def clean_often(topics: Topics) -> None:
+    """The broker looks for work of its cleaner ten times a second."""
+    entry = ConfigEntry(
+        "log.cleaner.backoff.ms", "100", incremental_operation=AlterConfigOpType.SET
+    )
+    broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": topics.bootstrap})
+    for future in admin.incremental_alter_configs([broker]).values():
+        future.result(30)

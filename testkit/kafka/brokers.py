@@ -1,0 +1,90 @@
+"""Brokers for faults: two nodes of one cluster, and one behind a proxy."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from testkit.kafka.broker import Broker, free_ports
+from testkit.kafka.jars import kafka_jars
+from testkit.kafka.toxic_proxy import ToxicProxy
+
+
+class Node(Broker):
+    """One broker of a cluster. The first is also the only controller, so it must not end."""
+
+    def __init__(self, folder: Path, number: int, controller: Node | None = None) -> None:
+        self._number = number
+        self._controller = controller
+        super().__init__(folder, kafka_jars())
+
+    def _settings(self) -> str:
+        # The controller notices within three seconds, instead of nine, that a broker has gone.
+        own = [f"node.id={self._number}", "broker.session.timeout.ms=3000"]
+        if self._controller is not None:
+            port = self._controller._controller_port
+            own += [
+                "process.roles=broker",
+                f"listeners=INTERNAL://{self.bootstrap}",
+                f"controller.quorum.voters=1@127.0.0.1:{port}",
+            ]
+        return super()._settings() + "\n".join([*own, ""])
+
+
+@contextlib.contextmanager
+def two_brokers() -> Iterator[tuple[Node, Node]]:
+    """Two brokers of one cluster; the second can be ended and started again."""
+    with tempfile.TemporaryDirectory(prefix="penstock-kafka-") as folder:
+        first = Node(Path(folder) / "1", 1)
+        second = Node(Path(folder) / "2", 2, first)
+        try:
+            for node in (first, second):
+                node.start_process()
+            for node in (first, second):
+                node.wait_until_ready()
+            yield first, second
+        finally:
+            second.kill()
+            first.kill()
+
+
+class ProxiedBroker(Broker):
+    """A broker with one more listener, which clients reach through a proxy only."""
+
+    def __init__(self, folder: Path, proxy: ToxicProxy) -> None:
+        (self.proxied_port,) = free_ports(1)
+        self._proxy = proxy
+        super().__init__(folder, kafka_jars())
+
+    @property
+    def proxied(self) -> str:
+        """The address of the proxy, for a client's bootstrap.servers."""
+        return f"127.0.0.1:{self._proxy.port}"
+
+    def _settings(self) -> str:
+        more = {
+            "listener.security.protocol.map": "PROXIED:PLAINTEXT",
+            "listeners": f"PROXIED://127.0.0.1:{self.proxied_port}",
+            "advertised.listeners": f"PROXIED://{self.proxied}",
+        }
+        lines = []
+        for line in super()._settings().splitlines():
+            name = line.partition("=")[0]
+            lines.append(f"{line},{more[name]}" if name in more else line)
+        return "\n".join([*lines, ""])
+
+
+@contextlib.contextmanager
+def proxied_broker() -> Iterator[tuple[ProxiedBroker, ToxicProxy]]:
+    """A broker, and the proxy before its second listener."""
+    with tempfile.TemporaryDirectory(prefix="penstock-kafka-") as folder:
+        proxy = ToxicProxy()
+        broker = ProxiedBroker(Path(folder), proxy)
+        with proxy.to(broker.proxied_port):
+            try:
+                broker.start()
+                yield broker, proxy
+            finally:
+                broker.kill()

@@ -6,6 +6,8 @@ SHELL := /bin/bash
 BIN := .venv/bin
 PYTHON := $(BIN)/python
 STAMP := .venv/.installed
+# Processes that share the tests of a run. Each has its own JVM and broker, so more need more memory.
+WORKERS ?= 2
 
 .PHONY: help demo test check prepare static unit integration chaos e2e generate format cluster-up cluster-down clean
 
@@ -17,7 +19,7 @@ demo: prepare ## Run a stream on a real cluster, kill its driver, watch the reco
 
 test: $(STAMP) ## Run everything that CI runs: static checks and all tests
 	$(MAKE) --jobs=2 static prepare
-	$(PYTHON) -m pytest --junitxml=.cache/results.xml
+	$(PYTHON) -m pytest -n $(WORKERS) --junitxml=.cache/results.xml
 
 check: static unit ## Run the static checks and the unit tests, for every change
 
@@ -30,7 +32,7 @@ static: $(STAMP)
 	$(PYTHON) -m scripts.check_words
 
 unit: $(STAMP) ## Run operator/tests/unit: no Spark, no broker, no cluster; a minute
-	$(PYTHON) -m pytest -q operator/tests/unit
+	$(PYTHON) -m pytest -q -n $(WORKERS) operator/tests/unit
 
 prepare: $(STAMP) ## Build the tools, jars and images of the tests, if they are missing
 	@echo "==> Building what the tests need. The first time takes half an hour on two cores."

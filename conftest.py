@@ -1,11 +1,14 @@
-"""Every run of the whole suite proves what the documents claim."""
+"""What every run of tests does, whichever part of the suite it runs."""
 
 import pytest
 
 from testkit.paths import CHECKOUT
-from testkit.proofs import Proofs
+from testkit.plugins.figures import Figures
+from testkit.plugins.proofs import Proofs
+from testkit.plugins.workers import Workers
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the check of the tests that docs/ names."""
-    config.pluginmanager.register(Proofs(CHECKOUT / "docs"))
+    """Registers the plugins of the testkit."""
+    for plugin in (Proofs(CHECKOUT / "docs"), Figures(), Workers()):
+        config.pluginmanager.register(plugin)

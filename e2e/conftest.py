@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.install import Installation, install
-from testkit.fixtures import record_figure as record_figure
 from testkit.kubernetes.kubectl import Kube
 
 

@@ -7,8 +7,8 @@ import pytest
 from e2e.cluster_stream import KIND, Stopwatch, Stream, small_stream
 from e2e.install import Installation
 from testkit.cluster.traffic import Receiver, Sender, create_topics
-from testkit.fixtures import RecordFigure
 from testkit.kubernetes.kubectl import Kube, Object
+from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import kafka_to_kafka
 
 pytestmark = pytest.mark.timeout(900)

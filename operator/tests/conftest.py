@@ -10,7 +10,6 @@ import pytest
 
 from penstock.driver.jvm import Jvm
 from testkit.driver.hosts_file import HostsFile
-from testkit.fixtures import record_figure as record_figure
 from testkit.kafka.broker import Broker, running_broker
 from testkit.kafka.jars import connector_jars
 from testkit.kafka.topics import Topics, number_flow

@@ -12,10 +12,10 @@ import pytest
 from penstock.contract.driver_report import QueryState
 from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import running
-from testkit.fixtures import RecordFigure
 from testkit.kafka.broker import Broker, running_broker
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
+from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import ASYNC, CONTINUOUS, MICRO_BATCH, REAL_TIME
 
 pytestmark = pytest.mark.timeout(300)

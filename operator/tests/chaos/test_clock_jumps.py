@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from testkit.driver.driver_process import WallClock, driver, traffic
-from testkit.fixtures import RecordFigure
+from testkit.plugins.figures import RecordFigure
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import CONTINUOUS, REAL_TIME

@@ -22,9 +22,9 @@ from penstock.driver.checkpoint.files import kafka_offsets
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.kafka.offsets import Offsets
 from testkit.driver.driver_process import Process, driver, traffic
-from testkit.fixtures import RecordFigure
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
+from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import EACH_MODE, MICRO_BATCH
 
 KILLS = int(os.environ.get("PENSTOCK_KILLS", "3"))

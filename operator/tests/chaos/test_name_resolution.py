@@ -14,8 +14,8 @@ from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
 from testkit.driver.hosts_file import HostsFile
 from testkit.driver.in_process_driver import running
-from testkit.fixtures import RecordFigure
 from testkit.kafka.topics import Topics
+from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_to_kafka, stream
 from testkit.wait import repeat_in_background, wait_for
 

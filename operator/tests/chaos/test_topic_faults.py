@@ -20,9 +20,9 @@ from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.runtime import QueryRuntime
 from testkit.driver.driver_process import traffic
 from testkit.driver.in_process_driver import InProcessDriver, running
-from testkit.fixtures import RecordFigure
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
+from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, REAL_TIME
 
 pytestmark = pytest.mark.timeout(240)

@@ -25,8 +25,8 @@ from penstock.driver.kafka.offsets import Offsets
 from testkit.driver.bare_query import SHORT_EPOCHS, Run, bare, newest, short_batches
 from testkit.driver.checkpoint_writes import Write, cut, listings, watching, writes
 from testkit.driver.checkpoints import apply_plan, names, write
-from testkit.fixtures import RecordFigure
 from testkit.kafka.topics import Topics, number_flow
+from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import ASYNC, MICRO_BATCH, REAL_TIME
 
 pytestmark = pytest.mark.timeout(240)

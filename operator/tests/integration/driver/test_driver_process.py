@@ -15,9 +15,9 @@ from penstock.api.v1alpha1.status import LastFailure
 from penstock.driver.checkpoint import lock
 from penstock.driver.failures import DriverError
 from testkit.driver.driver_process import driver, traffic
-from testkit.fixtures import RecordFigure
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
+from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import stream
 from testkit.wait import wait_for
 

@@ -18,8 +18,8 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes_api import Api
 from testkit.driver.fake_kubelet import Kubelet
 from testkit.driver.in_process_driver import running
-from testkit.fixtures import RecordFigure
 from testkit.kafka.topics import Topics, number_flow
+from testkit.plugins.figures import RecordFigure
 from testkit.wait import wait_for
 
 pytestmark = pytest.mark.timeout(300)

@@ -12,8 +12,8 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.reporting.sampler import Sampler
 from testkit.driver.in_process_driver import running
 from testkit.driver.metric_samples import numbers
-from testkit.fixtures import RecordFigure
 from testkit.kafka.topics import Topics, number_flow
+from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH
 from testkit.wait import wait_for
 

@@ -17,9 +17,9 @@ from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import Jvm
 from testkit.driver.driver_process import driver, traffic
 from testkit.driver.in_process_driver import running
-from testkit.fixtures import RecordFigure
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
+from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import (
     ASYNC,
     AVAILABLE_NOW,

@@ -11,9 +11,9 @@ import pytest
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark import session
 from testkit.driver.driver_process import driver, traffic
-from testkit.fixtures import RecordFigure
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
+from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import EACH_MODE
 
 pytestmark = pytest.mark.timeout(240)

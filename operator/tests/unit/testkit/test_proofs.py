@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from testkit.paths import CHECKOUT
-from testkit.proofs import Named, named_tests, unproven
+from testkit.plugins.proofs import Named, named_tests, unproven
 
 FOUND = ["a/test_one.py::test_x[1]", "a/test_one.py::test_x[2]", "e2e/test_two.py::test_y"]
 PASSED = dict.fromkeys(FOUND, "passed")
@@ -48,6 +48,9 @@ def test_a_named_test_must_have_passed(
         ("`test_skipped`", ["-k", "good"], 0, "1 passed, 1 deselected"),
         ("`test_removed`", ["-k", "good"], 1, "test_removed: there is no such test"),
         ("`test_removed`", ["tests/test_it.py"], 0, "1 passed, 1 skipped"),
+        ("`test_good`", ["-n", "1"], 0, "1 passed, 1 skipped"),
+        ("`test_skipped`", ["-n", "1"], 1, "test_it.py::test_skipped: skipped"),
+        ("`test_skipped`", ["-n", "1", "-k", "good"], 0, "1 passed"),
     ],
 )
 def test_a_session_fails_for_an_unproven_claim(
@@ -57,7 +60,7 @@ def test_a_session_fails_for_an_unproven_claim(
     (tmp_path / "claims.md").write_text(claim)
     (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
     (tmp_path / "conftest.py").write_text(
-        "from pathlib import Path\nfrom testkit.proofs import Proofs\n\n\n"
+        "from pathlib import Path\nfrom testkit.plugins.proofs import Proofs\n\n\n"
         "def pytest_configure(config):\n"
         "    config.pluginmanager.register(Proofs(Path(__file__).parent))\n"
     )

@@ -11,8 +11,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
 
 _NAMED = re.compile(r"`(test_\w+)(?:\.py)?`( \(real cluster\))?")
 
@@ -74,7 +78,13 @@ class Proofs:
         self._found: set[str] = set()
         self._deselected = False
         self._outcomes: dict[str, str] = {}
+        # A worker of pytest-xdist sends this dictionary to the session that judges.
+        self._sent: dict[str, object] | None = None
         self._unproven: list[str] = []
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Notes whether this session judges, or is a worker of pytest-xdist."""
+        self._sent = getattr(config, "workeroutput", None)
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Notes a choice by -k, -m, --lf and the like."""
@@ -90,9 +100,19 @@ class Proofs:
         if self._outcomes.get(report.nodeid, "passed") == "passed":
             self._outcomes[report.nodeid] = report.outcome
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: WorkerController) -> None:
+        """Notes the tests that a worker has found. The workers find the same, if they end well."""
+        sent = getattr(node, "workeroutput", {})
+        self._found.update(sent.get("found", ()))
+        self._deselected |= sent.get("deselected", False)
+
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fails the session if a named test is not proven."""
+        if self._sent is not None:
+            self._sent |= {"found": sorted(self._found), "deselected": self._deselected}
+            return
         config = session.config
         if config.args_source is not pytest.Config.ArgsSource.TESTPATHS or not self._found:
             return  # paths were given: the rest of the suite is unknown

@@ -1,0 +1,52 @@
+"""Worker processes share a run so that no two of them use one cluster or repeat a fixture."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from testkit.paths import CHECKOUT
+
+NAME_THE_WORKER = """
+import os, pytest
+
+@pytest.mark.parametrize("number", range(4))
+def test_it(number, record_figure):
+    record_figure("process", os.getpid())
+"""
+FILES = ["e2e/test_a.py", "e2e/chaos/test_b.py", "tests/test_c.py", "tests/test_d.py"]
+
+
+def test_a_file_and_the_whole_cluster_stay_on_one_worker(tmp_path: Path) -> None:
+    """Each test prints its process as a figure, which the workers send to the terminal."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = e2e tests\n")
+    (tmp_path / "conftest.py").write_text(
+        "from testkit.plugins.figures import Figures\n"
+        "from testkit.plugins.workers import Workers\n\n\n"
+        "def pytest_configure(config):\n"
+        "    config.pluginmanager.register(Figures())\n"
+        "    config.pluginmanager.register(Workers())\n"
+    )
+    for file in FILES:
+        (tmp_path / file).parent.mkdir(exist_ok=True, parents=True)
+        # A name of its own for each file's test, because a figure's line has no file.
+        text = NAME_THE_WORKER.replace("test_it", Path(file).stem)
+        (tmp_path / file).write_text(text)
+    plugins = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:asyncio"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "2", *plugins],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(CHECKOUT), "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "16 passed" in done.stdout, done.stdout + done.stderr
+    processes = defaultdict(set)
+    for line in done.stdout.splitlines():
+        if ": process: " in line:
+            processes[line.partition("[")[0]].add(line.rpartition(" ")[2])
+    assert [len(each) for each in processes.values()] == [1, 1, 1, 1]
+    assert processes["test_a"] == processes["test_b"] != processes["test_c"] | processes["test_d"]

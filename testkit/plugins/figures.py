@@ -1,0 +1,39 @@
+"""The results of tests that are worth reading: times and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+RecordFigure = Callable[[str, object], None]
+
+
+class Figures:
+    """The plugin of pytest: the fixture, and a section with all figures at the end of the run."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    @pytest.fixture
+    @staticmethod
+    def record_figure(record_property: Callable[[str, object], None]) -> RecordFigure:
+        """Adds a result of the test to the JUnit report and to the terminal's output."""
+
+        def record(name: str, value: object) -> None:
+            record_property(name, round(value, 1) if isinstance(value, float) else value)
+
+        return record
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Notes the figures of a test that has ended."""
+        if report.when == "teardown":
+            test = report.nodeid.rpartition("::")[2]
+            self._lines += [f"{test}: {name}: {value}" for name, value in report.user_properties]
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Shows the figures."""
+        if self._lines:
+            terminalreporter.section("figures")
+            for line in self._lines:
+                terminalreporter.line(line)

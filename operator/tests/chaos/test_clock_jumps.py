@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from testkit.driver.driver_process import WallClock, driver, traffic
-from testkit.plugins.figures import RecordFigure
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
+from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import CONTINUOUS, REAL_TIME
 from testkit.wait import wait_for
 

@@ -11,10 +11,10 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import source_monitor
 from testkit.driver.driver_process import traffic
 from testkit.driver.in_process_driver import InProcessDriver, running
-from testkit.plugins.figures import RecordFigure
 from testkit.kafka.brokers import proxied_broker, two_brokers
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
+from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_to_kafka, stream
 from testkit.wait import wait_for
 

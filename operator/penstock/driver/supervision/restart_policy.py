@@ -21,8 +21,8 @@ class RestartPolicy:
     backoff_base: float = 1.0
     backoff_cap: float = 20.0
     waiting_cap: float = 10.0
-    """The cap while no session runs: an attempt then costs a question to Kafka or to the API server
-    and no executors, so what comes back is noticed soon."""
+    """The cap while no query is started: an attempt then costs a question to Kafka or to the API
+    server, so what comes back is noticed soon."""
     stable_after: float = 60.0
     """Time without a failure after which the back-off starts again at its base."""
     recheck_interval: float = 30.0
@@ -98,7 +98,7 @@ class RestartPolicy:
         return max(300.0, self.stall_after)
 
     def backoff(self, attempts: int, jitter: float, *, waiting: bool = False) -> float:
-        """Exponential back-off with full jitter; `jitter` is in [0, 1). `waiting`: no session."""
+        """Exponential back-off with full jitter; `jitter` is in [0, 1). `waiting`: for a start."""
         cap = min(self.backoff_cap, self.waiting_cap) if waiting else self.backoff_cap
         return jitter * min(cap, self.backoff_base * 2.0 ** min(max(attempts - 1, 0), 30))
 

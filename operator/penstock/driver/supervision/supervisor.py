@@ -173,7 +173,8 @@ def _on_failure(
     failed = replace(failed, failure=failure)
     if failure.reason in stall_detection.STALLS and failed.stalls % policy.max_stalls == 0:
         return failed, Action.EXIT_PROCESS
-    delay = policy.backoff(failed.attempts, jitter, waiting=not had_executors)
+    not_started = not had_executors or state.checkpoint_checked_at is not None
+    delay = policy.backoff(failed.attempts, jitter, waiting=not_started)
     needs_new_session = failure.reason in _NEED_NEW_SESSION
     action = Action.STOP_SESSION if needs_new_session else Action.STOP_QUERY
     return replace(failed, retry_at=now + delay), action

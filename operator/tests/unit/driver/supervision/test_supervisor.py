@@ -304,12 +304,21 @@ def test_a_query_that_does_not_stop_ends_the_process() -> None:
     assert action(state, stuck) is Action.EXIT_PROCESS
 
 
-def test_an_attempt_that_costs_no_executors_is_repeated_soon() -> None:
+@pytest.mark.parametrize(
+    ("state", "observation", "cap"),
+    [
+        (State(), Observation(now=0.0), POLICY.waiting_cap),
+        (State(checkpoint_checked_at=90.0), UP, POLICY.waiting_cap),
+        (State(started=True), UP, POLICY.backoff_cap),
+    ],
+    ids=["no session", "no query", "a query"],
+)
+def test_an_attempt_that_starts_no_query_is_repeated_soon(
+    state: State, observation: Observation, cap: float
+) -> None:
     """Brokers, name servers and the API server are back unannounced."""
-    many = State(attempts=50)
-    for seen, cap in ((Observation(now=0.0), POLICY.waiting_cap), (UP, POLICY.backoff_cap)):
-        state, _ = decide(many, replace(seen, now=0.0, failure=PASSING), POLICY, 0.999)
-        assert state.retry_at == 0.999 * cap
+    many, seen = replace(state, attempts=50), replace(observation, now=0.0, failure=PASSING)
+    assert after(many, seen).retry_at == 0.5 * cap
 
 
 def test_a_commit_resets_the_poison_failures() -> None:

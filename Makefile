@@ -43,7 +43,7 @@ integration: prepare ## Run operator/tests/integration: real Spark, Kafka and AP
 
 KILLS ?= 3
 chaos: prepare ## Run all faults, here and on the cluster; KILLS=30 for more
-	PENSTOCK_KILLS=$(KILLS) $(PYTHON) -m pytest operator/tests/chaos e2e/chaos
+	PENSTOCK_KILLS=$(KILLS) PENSTOCK_FAULTS=full $(PYTHON) -m pytest operator/tests/chaos e2e/chaos
 
 e2e: prepare ## Run e2e: the tests on the kind cluster, with e2e/chaos
 	$(PYTHON) -m pytest e2e

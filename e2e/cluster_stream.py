@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from penstock.driver.environment import FIRST_GENERATION
 from testkit.errors import KubectlError
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.streams.streams import manifest
@@ -96,6 +97,15 @@ class Stream:
         """The last committed epoch in the status; -1 before the first commit."""
         epoch = self.status().get("epoch")
         return -1 if epoch is None else int(epoch)
+
+    def checkpoint_on_node(self) -> str:
+        """The folder of its checkpoint on the node that holds the volume."""
+        claim = self.kube.get("pvc", f"{self.name}-checkpoint")
+        assert claim is not None
+        volume = self.kube.get("pv", claim["spec"]["volumeName"])
+        assert volume is not None
+        path = (volume["spec"].get("hostPath") or volume["spec"]["local"])["path"]
+        return f"{path}/{FIRST_GENERATION}"
 
     def describe(self) -> str:
         """The status, the pods, their events and the driver's log, for a failure message."""

@@ -36,14 +36,16 @@ def payment(number: int) -> str:
     )
 
 
-def main() -> int:
-    """Returns 0 if every flag arrived, and 1 if flags were lost or the demo took too long."""
+def main(watch_seconds: float = 12) -> int:
+    """Shows the flags for some seconds before the fault, and half as long after it.
+
+    Returns 0 if every flag arrived, and 1 if flags were lost or the demo took too long."""
     installation = install()
     kube = installation.kube(NAMESPACE)
     stream = Stream(kube, yaml.safe_load(EXAMPLE.read_text())["metadata"]["name"])
     try:
         _remove_earlier_demo(installation, kube, stream)
-        errors = _run(installation, stream)
+        errors = _run(installation, stream, watch_seconds)
     except WaitTimeout as error:
         print_line(f"The demo took too long:\n{error}")
         return 1
@@ -59,7 +61,7 @@ def _remove_earlier_demo(installation: Installation, kube: Kube, stream: Stream)
     create_topics(installation.kafka.external, payments=4, flags=1)
 
 
-def _run(installation: Installation, stream: Stream) -> int:
+def _run(installation: Installation, stream: Stream, watch_seconds: float) -> int:
     """Runs the demo; returns how many flags were lost or wrong."""
     external = installation.kafka.external
     print_line(f"$ kubectl apply -f examples/{EXAMPLE.name}")
@@ -72,7 +74,7 @@ def _run(installation: Installation, stream: Stream) -> int:
         Sender(external, "payments", PER_SECOND, AT_MOST, payment) as payments,
         ProgressPrinter(payments, flags),
     ):
-        time.sleep(12)
+        time.sleep(watch_seconds)
         print_line("Killing the driver: kubectl delete pod --grace-period=0 --force")
         before, restarts = len(flags.arrivals.counts), stream.restarts("pod")
         watch = Stopwatch()
@@ -82,7 +84,7 @@ def _run(installation: Installation, stream: Stream) -> int:
         )
         stream.wait_ready()
         print_line(f"Ready again after {watch.seconds:.0f} s, without help: {_summary(stream)}")
-        time.sleep(6)
+        time.sleep(watch_seconds / 2)
         sent = payments.finish()
         expected = [number for number in range(sent) if is_flagged(number)]
         flags.wait_for_all(expected, 60)

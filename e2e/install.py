@@ -21,10 +21,12 @@ OPERATOR = "penstock-operator"
 
 @dataclass(frozen=True)
 class Installation:
-    """The cluster and the addresses of its broker."""
+    """The cluster, the addresses of its broker, and the images of this checkout."""
 
     cluster: Cluster
     kafka: KafkaEndpoints
+    images: dict[str, str]
+    """The references of the images operator and spark."""
 
     def kube(self, namespace: str) -> Kube:
         """kubectl in a namespace."""
@@ -37,7 +39,7 @@ def install() -> Installation:
     refs = ensure_images(["operator", "spark"], cluster)
     kafka = ensure_kafka(cluster)
     _helm_upgrade(cluster, refs["operator"], refs["spark"])
-    return Installation(cluster, kafka)
+    return Installation(cluster, kafka, refs)
 
 
 def _helm_upgrade(cluster: Cluster, operator: str, spark: str) -> None:

@@ -1,172 +1,223 @@
 """The shipped examples on the real cluster, with real records.
 
 operator/tests/integration/driver/test_examples.py runs each of them on one machine. These tests
-cover what needs a cluster: the pods, pod templates, Secrets, and a Service as the source. They do
-not build the image of custom-source/Dockerfile: the pod templates mount its jar from a ConfigMap.
+cover what needs a cluster: the pods, the examples' own images, and a Service as the source. The
+demo runs fraud-flags.yaml (test_demo.py); kafka-mtls.yaml needs a broker with certificates, and
+runs with one in operator/tests/integration/driver/test_kafka_security.py.
+
+The examples run a few at a time, since a start mostly waits.
 """
 
 from __future__ import annotations
 
-import base64
-import json
-import subprocess
+import re
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
-import pyspark
 import pytest
 import yaml
-from confluent_kafka import Consumer, Producer
 
 from e2e.cluster_stream import KIND, Stream
 from e2e.install import Installation
+from testkit.cluster.load_images import ensure_example_images
 from testkit.cluster.traffic import create_topics
 from testkit.kubernetes.kubectl import Kube, Object
-from testkit.paths import CHECKOUT
+from testkit.streams.examples import FOLDER, consume, produce
 
 pytestmark = pytest.mark.timeout(900)
 
-FOLDER = CHECKOUT / "examples"
-PAYMENTS = [f'{{"paymentId": {number}, "amount": {number * 10}}}' for number in range(200)]
-FLAGGED = {value for number, value in enumerate(PAYMENTS) if number % 10 == 3}
-LARGE = set(PAYMENTS[101:])
-CARS = [f'{{"carId": {car}, "speed": {car}.5}}' for car in range(20)]
-SPEEDS = {f"{car}.5" for car in range(20)}
-LINES = {"ONE", "TWO"}
-WAIT_SECONDS = 120.0
+Record = tuple[str | None, str]
+
+AT_ONCE = 2  # their requests and those of the control plane fit into two cores
+PARTITIONS = 2
+WAIT_SECONDS = 240.0
 
 
-def example(name: str) -> Object:
-    """An example, unchanged."""
-    document: Object = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
-    return document
+def payment(number: int) -> str:
+    return f'{{"paymentId": {number}, "amount": {number * 10}}}'
 
 
-@pytest.fixture
-def topics(installation: Installation) -> tuple[str, str]:
-    """Two topics that no other test uses."""
-    names = (f"t-{uuid.uuid4().hex[:8]}", f"t-{uuid.uuid4().hex[:8]}")
-    create_topics(installation.kafka.external, **dict.fromkeys(names, 2))
-    return names
+PAYMENTS = [payment(number) for number in range(200)]
+FLAGGED: list[Record] = [(None, value) for number, value in enumerate(PAYMENTS) if number % 10 == 3]
+CARS = [
+    '{"carId": 7, "speed": 120.5}',
+    '{"carId": 7, "speed": 60.5}',
+    '{"carId": 8, "speed": 80.0}',
+]
 
 
-@pytest.fixture
-def applied(kube: Kube) -> Iterator[Callable[[Object], Stream]]:
-    """Applies streams, and deletes them after the test: two cores run only a few of them."""
-    made: list[str] = []
+@dataclass(frozen=True)
+class Example:
+    """What goes into an example, and all that must come out."""
 
-    def apply(document: Object) -> Stream:
-        made.append(document["metadata"]["name"])
-        kube.apply(document)
-        return Stream(kube, made[-1])
-
-    yield apply
-    for name in made:
-        kube.delete(KIND, name)
+    sent: list[str]
+    wanted: list[Record]
+    last: str = ""
+    """A record that passes the example's filter: what comes out before it is all there is."""
 
 
-def with_topics(document: Object, installation: Installation, source: str, sink: str) -> Object:
-    """The example with the topics and the broker of the test."""
-    spec = document["spec"]
-    topics: Object = {"source": {"topics": [source]}, "sink": {"topic": sink}}
-    for part, fields in topics.items():
-        if "kafka" in spec[part]:
-            spec[part]["kafka"].update(fields)
-    for connection in (spec.get("kafka"), spec["source"].get("kafka"), spec["sink"].get("kafka")):
-        if connection is not None and "bootstrapServers" in connection:
-            connection["bootstrapServers"] = installation.kafka.internal
-    return document
+def flags(number: int = 1003) -> Example:
+    return Example(PAYMENTS, FLAGGED, payment(number))
 
 
-def produce(bootstrap: str, topic: str, values: list[str]) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
-    for value in values:
-        producer.produce(topic, value.encode())
-    assert producer.flush(60) == 0
+KAFKA_TO_KAFKA = {
+    "fraud-flags-micro-batch": flags(),
+    "fraud-flags-real-time": flags(),
+    "fast-cars-continuous": Example(CARS, [("7", "120.5"), ("7", "60.5"), ("8", "80.0")]),
+    "fast-cars-aggregated": Example(CARS, [("7", "90.5"), ("8", "80.0")]),
+    "python-transform": Example(
+        PAYMENTS, [(None, value) for value in PAYMENTS[101:]], payment(1_000)
+    ),
+    "java-transform": Example(
+        PAYMENTS[:20],
+        [(None, f"{kind} {each}") for each in PAYMENTS[:20] for kind in ("debit", "credit")],
+    ),
+}
+LINES = {"socket-to-kafka": ["ONE", "TWO"], "custom-source": ["one", "two"]}
 
 
-class TopicValues:
-    """Reads the values of a topic; each call returns all values so far."""
+class Runs:
+    """The runs of the examples, a few at once; each stream is deleted when its run ends."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self.values: set[str] = set()
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": uuid.uuid4().hex,
-                "auto.offset.reset": "earliest",
-            }
+    def __init__(self, kube: Kube, installation: Installation, pool: ThreadPoolExecutor) -> None:
+        self.kube, self.kafka = kube, installation.kafka
+        self.images = ensure_example_images(installation.cluster, installation.images["spark"])
+        self._pool = pool
+        self._id = uuid.uuid4().hex[:8]
+        self._futures: dict[str, Future[None]] = {}
+
+    def start(self, name: str, run: Callable[[Runs, str], None]) -> None:
+        """Runs an example as soon as another one has ended."""
+        self._futures[name] = self._pool.submit(self._run, name, run)
+
+    def _run(self, name: str, run: Callable[[Runs, str], None]) -> None:
+        try:
+            run(self, name)
+        finally:
+            self.kube.delete(KIND, name)
+
+    def check(self, name: str) -> None:
+        """Waits until an example has run; raises what went wrong."""
+        self._futures[name].result()
+
+    def topics(self, name: str) -> tuple[str, str]:
+        """The names of an example's topics, source and sink, in these runs."""
+        return f"{name}-{self._id}-in", f"{name}-{self._id}-out"
+
+    def document(self, name: str) -> Object:
+        """An example; only its image, if it has one of its own, is the one that was built here."""
+        document: Object = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
+        if name in self.images:
+            document["spec"]["image"] = self.images[name]
+        return document
+
+    def to_topics(self, document: Object, *topics: str) -> Object:
+        """The example with these topics (source, if it reads one, and sink) and our broker."""
+        spec = document["spec"]
+        create_topics(self.kafka.external, **dict.fromkeys(topics, PARTITIONS))
+        spec["sink"]["kafka"]["topic"] = topics[-1]
+        if "kafka" in spec["source"]:
+            spec["source"]["kafka"]["topics"] = [topics[0]]
+        for part in (spec, spec["source"], spec["sink"]):
+            if "bootstrapServers" in part.get("kafka", {}):
+                part["kafka"]["bootstrapServers"] = self.kafka.internal
+        return document
+
+    def apply(self, document: Object) -> Stream:
+        """Applies an example, and waits until it is Ready."""
+        self.kube.apply(document)
+        stream = Stream(self.kube, document["metadata"]["name"])
+        stream.wait_ready(WAIT_SECONDS)
+        return stream
+
+    def expect(self, stream: Stream, topic: str, wanted: set[Record]) -> None:
+        """Waits until all of these records are in a topic."""
+        stream.wait_for(
+            f"{len(wanted)} records",
+            lambda: wanted <= set(consume(self.kafka.external, topic)),
+            WAIT_SECONDS,
         )
-        self._consumer.subscribe([topic])
-
-    def __call__(self) -> set[str]:
-        for message in self._consumer.consume(1000, 1.0):
-            if message.error() is None:
-                self.values.add(message.value().decode())
-        return self.values
-
-    def close(self) -> None:
-        self._consumer.close()
 
 
-def expect(installation: Installation, topic: str, wanted: set[str], stream: Stream) -> None:
-    read = TopicValues(installation.kafka.external, topic)
-    try:
-        stream.wait_for(f"{len(wanted)} values", lambda: wanted <= read(), WAIT_SECONDS)
-    finally:
-        read.close()
+def from_kafka_to_kafka(runs: Runs, name: str) -> None:
+    given, topics = KAFKA_TO_KAFKA[name], runs.topics(name)
+    document = runs.to_topics(runs.document(name), *topics)
+    external = runs.kafka.external
+    produce(external, topics[0], given.sent[1::2], 1)
+    produce(external, topics[0], given.sent[::2], 0)
+    stream = runs.apply(document)
+    wanted = set(given.wanted)
+    runs.expect(stream, topics[1], wanted)
+    if given.last:
+        wanted.add((None, given.last))
+        for partition in range(PARTITIONS):
+            produce(external, topics[0], [given.last], partition)
+        runs.expect(stream, topics[1], wanted)
+    assert set(consume(external, topics[1])) == wanted
 
 
-@pytest.mark.parametrize(
-    ("name", "sent", "wanted"),
-    [
-        ("fraud-flags", PAYMENTS, FLAGGED),
-        ("fraud-flags-micro-batch", PAYMENTS, FLAGGED),
-        ("fraud-flags-real-time", PAYMENTS, FLAGGED),
-        ("fast-cars-continuous", CARS, SPEEDS),
-        ("fast-cars-aggregated", CARS, SPEEDS),
-        ("python-transform", PAYMENTS, LARGE),
-    ],
-)
-def test_from_kafka_to_kafka(
-    name: str,
-    sent: list[str],
-    wanted: set[str],
-    installation: Installation,
-    applied: Callable[[Object], Stream],
-    topics: tuple[str, str],
-) -> None:
-    stream = applied(with_topics(example(name), installation, *topics))
-    produce(installation.kafka.external, topics[0], sent)
-    stream.wait_ready()
-    expect(installation, topics[1], wanted, stream)
+def from_lines_to_kafka(runs: Runs, name: str) -> None:
+    _, topic = runs.topics(name)
+    stream = runs.apply(runs.to_topics(runs.document(name), topic))
+    wanted: set[Record] = {(None, line) for line in LINES[name]}
+    runs.expect(stream, topic, wanted)
+    assert set(consume(runs.kafka.external, topic)) == wanted
 
 
-def test_rate_to_console(kube: Kube, applied: Callable[[Object], Stream]) -> None:
-    stream = applied(example("rate-to-console"))
-    stream.wait_ready()
-    stream.wait_for(
-        "rows in the log",
-        lambda: "|even" in kube.run("logs", stream.driver_pod),
-        WAIT_SECONDS,
-    )
+def rate_to_console(runs: Runs, name: str) -> None:
+    stream = runs.apply(runs.document(name))
+
+    def rows() -> list[tuple[str, str]]:
+        log = runs.kube.run("logs", stream.driver_pod)
+        return re.findall(r"^\|(\d+) *\|(true|false) *\|$", log, re.MULTILINE)
+
+    printed = stream.wait_for("rows in the log", rows, WAIT_SECONDS)
+    assert all((int(value) % 2 == 0) == (even == "true") for value, even in printed)
 
 
-def test_a_catch_up_completes_and_is_ready(
-    installation: Installation, applied: Callable[[Object], Stream], topics: tuple[str, str]
-) -> None:
-    """The stream is Ready, which Argo CD shows as healthy, and holds no executor."""
-    document = with_topics(example("fraud-flags"), installation, *topics)
-    document["metadata"]["name"] = "catch-up"
+def catch_up(runs: Runs, name: str) -> None:
+    """A stream that ends is Ready, which Argo CD shows as healthy, and holds no executor."""
+    topics = runs.topics(name)
+    document = runs.to_topics(runs.document("fraud-flags"), *topics)
+    document["metadata"]["name"] = name
     document["spec"]["trigger"] = {"availableNow": {}}
-    produce(installation.kafka.external, topics[0], PAYMENTS)
-    stream = applied(document)
-    stream.wait_ready()
+    produce(runs.kafka.external, topics[0], PAYMENTS, 0)
+    stream = runs.apply(document)
     assert stream.status()["state"] == "Completed"
-    expect(installation, topics[1], FLAGGED, stream)
+    assert set(consume(runs.kafka.external, topics[1])) == set(FLAGGED)
     stream.wait_for("no executors", lambda: not stream.executors(), WAIT_SECONDS)
+
+
+RUNS: dict[str, Callable[[Runs, str], None]] = {
+    **dict.fromkeys(KAFKA_TO_KAFKA, from_kafka_to_kafka),
+    **dict.fromkeys(LINES, from_lines_to_kafka),
+    "rate-to-console": rate_to_console,
+    "catch-up": catch_up,
+}
+
+
+@pytest.fixture(scope="module")
+def runs(kube: Kube, installation: Installation) -> Iterator[Runs]:
+    """All runs, started."""
+    serve_lines(kube, installation.images["operator"])
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        runs = Runs(kube, installation, pool)
+        for name, run in RUNS.items():
+            runs.start(name, run)
+        yield runs
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_an_example_does_what_its_comment_says(name: str, runs: Runs) -> None:
+    runs.check(name)
+
+
+def test_every_example_runs_somewhere_in_the_cluster() -> None:
+    elsewhere = {"fraud-flags", "kafka-mtls"}
+    assert {path.stem for path in FOLDER.glob("*.yaml")} - set(RUNS) == elsewhere
 
 
 SERVER = """
@@ -180,13 +231,8 @@ while True:
 """
 
 
-@pytest.fixture
-def netcat(kube: Kube) -> str:
+def serve_lines(kube: Kube, image: str) -> None:
     """A server that sends two lines to each client, behind the Service that the examples name."""
-    image = kube.run(
-        "get", "deployment", "penstock-operator", "--namespace=penstock", "-o",
-        "jsonpath={.spec.template.spec.containers[0].image}",
-    )  # fmt: skip
     restricted = {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -207,7 +253,6 @@ def netcat(kube: Kube) -> str:
                         "imagePullPolicy": "Never",
                         "command": ["python3", "-c", SERVER],
                         "securityContext": restricted,
-                        "readinessProbe": {"exec": {"command": ["true"]}},
                     }
                 ]
             },
@@ -220,102 +265,3 @@ def netcat(kube: Kube) -> str:
         },
     )
     kube.run("wait", "pod/netcat", "--for=condition=Ready", "--timeout=120s", timeout=150)
-    return "netcat"
-
-
-def test_socket_to_kafka(
-    netcat: str,
-    installation: Installation,
-    applied: Callable[[Object], Stream],
-    topics: tuple[str, str],
-) -> None:
-    document = with_topics(example("socket-to-kafka"), installation, *topics)
-    assert document["spec"]["source"]["socket"]["host"] == netcat
-    stream = applied(document)
-    stream.wait_ready()
-    expect(installation, topics[1], LINES, stream)
-
-
-def test_custom_source(
-    netcat: str,
-    kube: Kube,
-    installation: Installation,
-    applied: Callable[[Object], Stream],
-    topics: tuple[str, str],
-    tmp_path: Path,
-) -> None:
-    spark = f"{Path(pyspark.__file__).parent}/jars/*"
-    source = FOLDER / "custom-source" / "NetcatSource.java"
-    jar = tmp_path / "netcat.jar"
-    commands: list[list[str | Path]] = [
-        ["javac", "-nowarn", "-cp", spark, "-d", tmp_path / "classes", source],
-        ["jar", "--create", "--file", jar, "-C", tmp_path / "classes", "."],
-    ]
-    for command in commands:
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
-    content = base64.b64encode(jar.read_bytes()).decode()
-    kube.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "jars"},
-            "binaryData": {jar.name: content},
-        }
-    )
-    document = with_topics(example("custom-source"), installation, *topics)
-    assert document["spec"]["source"]["custom"]["options"]["host"] == netcat
-    del document["spec"]["image"]
-    for role in ("driver", "executor"):
-        document["spec"][role]["podTemplate"] = _with_jars(role)
-    stream = applied(document)
-    stream.wait_ready()
-    expect(installation, topics[1], {"one", "two"}, stream)
-
-
-def _with_jars(container: str) -> Object:
-    mount = {"name": "jars", "mountPath": "/opt/jars"}
-    return {
-        "spec": {
-            "containers": [{"name": container, "volumeMounts": [mount]}],
-            "volumes": [{"name": "jars", "configMap": {"name": "jars"}}],
-        }
-    }
-
-
-def test_a_secret_reaches_the_pods_and_nothing_else(
-    kube: Kube,
-    installation: Installation,
-    applied: Callable[[Object], Stream],
-    topics: tuple[str, str],
-) -> None:
-    """The status names a missing Secret, and the stream waits for it."""
-    value = f"rack-{uuid.uuid4().hex}"
-    document = with_topics(example("fraud-flags"), installation, *topics)
-    document["metadata"]["name"] = "with-secret"
-    ref = {"kafka.client.rack": {"name": "rack", "key": "value"}}
-    for part in ("source", "sink"):
-        document["spec"][part]["kafka"]["secretOptions"] = ref
-    del document["spec"]["sink"]["kafka"]["secretOptions"]  # a producer has no rack
-    stream = applied(document)
-    stream.wait_for(
-        "the missing Secret in the status",
-        lambda: stream.condition("Stalled").get("reason") == "SecretMissing",
-        WAIT_SECONDS,
-    )
-    kube.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "rack"},
-            "stringData": {"value": value},
-        }
-    )
-    stream.wait_ready()
-    produce(installation.kafka.external, topics[0], PAYMENTS)
-    expect(installation, topics[1], FLAGGED, stream)
-    outputs: list[Any] = [
-        kube.run("get", f"{KIND},configmaps,pods,events,statefulsets", "-o", "json"),
-        kube.run("logs", stream.driver_pod),
-        *(kube.run("logs", pod["metadata"]["name"]) for pod in stream.executors()),
-    ]
-    assert value not in json.dumps(outputs)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import pytest
 
 from e2e.cluster_stream import KIND, Stopwatch, Stream, small_stream
@@ -33,11 +36,48 @@ def _versions(kube: Kube, stream: Stream) -> dict[str, str]:
     return found
 
 
-def test_applying_the_same_manifest_twice_changes_nothing(kube: Kube) -> None:
-    """No child is written again. Of the status, only the driver's periodic numbers change."""
-    stream = Stream(kube, "twice")
+@dataclass(frozen=True)
+class Corrected:
+    """A stream that could never run, until its spec was corrected."""
+
+    stream: Stream
+    refused_after: float
+    message: str
+    pods: list[Object]
+    """Its pods while it was refused."""
+
+
+@pytest.fixture(scope="module")
+def corrected(kube: Kube) -> Iterator[Corrected]:
+    """Applies an aggregate in continuous mode, and then RATE; it is Ready."""
+    stream = Stream(kube, "aggregate")
+    watch = Stopwatch()
+    kube.apply(
+        small_stream(stream.name, {**RATE, "transform": {"sql": "SELECT count(*) FROM source"}})
+    )
+    stream.wait_for("Stalled", lambda: stream.condition("Stalled").get("status") == "True", 30)
+    assert stream.status()["state"] == "Stalled"
+    message = stream.condition("Stalled")["message"]
+    corrected = Corrected(stream, watch.seconds, message, kube.select("pods", stream.selector))
     kube.apply(small_stream(stream.name, RATE))
     stream.wait_ready()
+    yield corrected
+    kube.delete(KIND, stream.name)
+
+
+def test_an_aggregate_ends_stalled_and_recovers_when_corrected(
+    corrected: Corrected, record_figure: RecordFigure
+) -> None:
+    """The operator refuses it before it starts a driver, and names the operation."""
+    record_figure("seconds until an aggregate is Stalled", corrected.refused_after)
+    assert "Aggregate" in corrected.message
+    assert corrected.pods == []
+    assert corrected.stream.condition("Stalled")["status"] == "False"
+
+
+def test_applying_the_same_manifest_twice_changes_nothing(kube: Kube, corrected: Corrected) -> None:
+    """No child is written again. Of the status, only the driver's periodic numbers change."""
+    stream = corrected.stream
     before, generation = _versions(kube, stream), stream.resource()["metadata"]["generation"]
     transitions = [each["lastTransitionTime"] for each in stream.status()["conditions"]]
     assert len(before) == len(CHILDREN)
@@ -47,7 +87,6 @@ def test_applying_the_same_manifest_twice_changes_nothing(kube: Kube) -> None:
     assert _versions(kube, stream) == before
     assert stream.resource()["metadata"]["generation"] == generation
     assert [each["lastTransitionTime"] for each in stream.status()["conditions"]] == transitions
-    kube.delete(KIND, stream.name)
 
 
 def test_a_retained_checkpoint_outlives_its_stream(
@@ -99,26 +138,6 @@ def test_the_reclaim_policy_delete_removes_the_checkpoint_with_its_stream(kube: 
     stream.wait_for("no volume claim", lambda: kube.get("pvc", "deleted-checkpoint") is None, 120)
 
 
-def test_an_aggregate_ends_stalled_and_recovers_when_corrected(
-    kube: Kube, record_figure: RecordFigure
-) -> None:
-    """The operator refuses it before it starts a driver, and names the operation."""
-    stream = Stream(kube, "aggregate")
-    watch = Stopwatch()
-    kube.apply(
-        small_stream(stream.name, {**RATE, "transform": {"sql": "SELECT count(*) FROM source"}})
-    )
-    stream.wait_for("Stalled", lambda: stream.condition("Stalled").get("status") == "True", 30)
-    record_figure("seconds until an aggregate is Stalled", watch.seconds)
-    assert "Aggregate" in stream.condition("Stalled")["message"]
-    assert stream.status()["state"] == "Stalled"
-    assert kube.select("pods", stream.selector) == []
-    kube.apply(small_stream(stream.name, RATE))
-    stream.wait_ready()
-    assert stream.condition("Stalled")["status"] == "False"
-    kube.delete(KIND, stream.name)
-
-
 # Only Spark's analyzer can refuse this: our parser does not know every function of Spark.
 BEYOND_THE_PARSER = "SELECT value, no_such_function(value) AS x FROM source"
 
@@ -135,6 +154,4 @@ def test_what_only_spark_can_refuse_ends_stalled_too(kube: Kube) -> None:
     assert "no_such_function" in stream.condition("Stalled")["message"]
     stream.wait_for("no executors", lambda: stream.executors() == [], 60)
     assert stream.status().get("restarts", {}).get("total", 0) == 0
-    kube.apply(small_stream(stream.name, RATE))
-    stream.wait_ready()
     kube.delete(KIND, stream.name)

@@ -1,28 +1,32 @@
-"""The faults that the tests inject into a stream."""
+"""The faults that the tests inject into a stream. Those that last do so during a `with` block."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
-from dataclasses import replace
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from confluent_kafka import Producer
 
-from e2e.cluster_stream import Stream
-from e2e.install import NAMESPACE, OPERATOR
+from e2e.cluster_stream import Stream, small_stream
+from e2e.install import NAMESPACE, OPERATOR, Installation
 from testkit.cluster.traffic import Receiver
-from testkit.kubernetes.kubectl import Kube
+from testkit.kubernetes.kubectl import Object
 from testkit.wait import wait_for
 
-# A transient failure in plain SQL: a poisoned record fails for its first eight seconds. A loaded
-# machine needs some of them to read it. (rand() is no alternative: the continuous engine gives it a
-# new seed in each epoch.)
+# A transient failure in plain SQL: the key of a poisoned record says until when it fails, in
+# milliseconds. (rand() is no alternative: the continuous engine gives it a new seed in each epoch.)
 POISON = "poison"
+# A loaded machine needs some seconds to read it.
+POISON_SECONDS = 20.0
 SQL_THAT_POISON_FAILS = f"""
 SELECT key,
-       CASE WHEN CAST(key AS STRING) = '{POISON}'
+       CASE WHEN CAST(key AS STRING) LIKE '{POISON} %'
              AND CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)
-                 - unix_millis(timestamp) < 8000
+                 < CAST(substring(CAST(key AS STRING), {len(POISON) + 2}) AS BIGINT)
             THEN raise_error('injected failure') ELSE value END AS value
 FROM source
 """
@@ -30,33 +34,97 @@ FROM source
 # No sender reaches this number.
 POISON_NUMBER = 10**9
 
-_KILL_JVM = """
-import os, pathlib, signal
-for each in pathlib.Path("/proc").iterdir():
-    if each.name.isdigit():
-        try:
-            name = (each / "comm").read_text().strip()
-        except OSError:
-            continue
-        if name == "java":
-            os.kill(int(each.name), signal.SIGKILL)
+# The Java processes of one pod, found on its node by the pod's uid, with and without a signal.
+_JVMS = """
+for process in /proc/[0-9]*; do
+  [ "$(cat $process/comm 2>/dev/null)" = java ] || continue
+  grep -qE '{uid}|{underscored}' $process/cgroup || continue
+  {action}
+done
+"""
+
+# Take memory in the container of an executor until the kernel kills a process of its cgroup. Each
+# of them is smaller than the JVM, which is killed therefore. (Zeros would take no memory.)
+_HOGS = """
+for hog in 1 2 3 4 5 6; do
+  python3 -c 'import time; held = [b"x" * (1 << 20) for _ in range(128)]; time.sleep(60)' &
+done
+wait
 """
 
 
-def fail_query(stream: Stream, bootstrap: str, topic: str, out: Receiver) -> None:
+# Packets between two pods of one node may pass its bridge only, and not its firewall.
+_PORT = """
+timeout 1 bash -c '</dev/tcp/{address}/1' 2>/dev/null
+mac=$(ip neigh show to {address} | awk '{{print $5}}')
+bridge fdb show | awk -v mac="$mac" '$1 == mac && / master / {{print $3; exit}}'
+"""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The stream under traffic, and what its faults need to know."""
+
+    installation: Installation
+    stream: Stream
+    spec: Object
+    topic: str
+    out: Receiver
+
+    @property
+    def node(self) -> str:
+        """The node of a cluster that has one."""
+        return self.installation.cluster.nodes[0]
+
+    def on_node(self, script: str) -> str:
+        """Runs a shell script on the node."""
+        return self.installation.cluster.on_node(self.node, "bash", "-c", script)
+
+    def jvm(self, pod: Object, action: str) -> str:
+        """Runs a shell command on the node for the JVM of a pod, in $process."""
+        uid = pod["metadata"]["uid"]
+        script = _JVMS.format(uid=uid, underscored=uid.replace("-", "_"), action=action)
+        return self.on_node(script)
+
+    def signal(self, pod: Object, name: str) -> None:
+        """Sends a signal to the JVM of a pod."""
+        found = self.jvm(pod, f"kill -{name} ${{process#/proc/}} && echo sent")
+        assert found.strip() == "sent", f"{pod['metadata']['name']} has no JVM"
+
+    def driver(self) -> Object:
+        """The driver's pod."""
+        pod = self.stream.kube.get("pod", self.stream.driver_pod)
+        assert pod is not None
+        return pod
+
+    def executor(self) -> Object:
+        """The newest executor's pod."""
+        return self.stream.executors()[-1]
+
+
+def fail_query(target: Target) -> None:
     """Sends a poisoned record; waits until the query has failed on it and then processed it."""
+    stream = target.stream
     before = stream.restarts("query")
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 3})
-    producer.produce(topic, key=POISON, value=json.dumps({"n": POISON_NUMBER, "ms": 0}))
+    producer = Producer(
+        {
+            "bootstrap.servers": target.installation.kafka.external,
+            "acks": "all",
+            "log_level": 3,
+        }
+    )
+    until = int((time.time() + POISON_SECONDS) * 1000)
+    value = json.dumps({"n": POISON_NUMBER, "ms": 0})
+    producer.produce(target.topic, key=f"{POISON} {until}", value=value)
     producer.flush(30)
     stream.wait_for("one more restart of the query", lambda: stream.restarts("query") > before, 60)
-    passed = functools.partial(out.arrivals.has, POISON_NUMBER)
+    passed = functools.partial(target.out.arrivals.has, POISON_NUMBER)
     stream.wait_for("the poisoned record out", passed, 120)
 
 
-def kill_jvm(stream: Stream) -> None:
+def kill_jvm(target: Target) -> None:
     """Sends SIGKILL to the JVM of the driver."""
-    stream.kube.run("exec", stream.driver_pod, "--", "python3", "-c", _KILL_JVM)
+    target.signal(target.driver(), "KILL")
 
 
 def delete_driver_pod(stream: Stream) -> None:
@@ -64,32 +132,145 @@ def delete_driver_pod(stream: Stream) -> None:
     stream.kube.run("delete", "pod", stream.driver_pod, "--grace-period=0", "--force")
 
 
-def delete_an_executor(stream: Stream) -> None:
+def delete_an_executor(target: Target) -> None:
     """Deletes one executor pod without a grace period."""
-    pod = stream.executors()[0]["metadata"]["name"]
-    stream.kube.run("delete", "pod", pod, "--grace-period=0", "--force")
+    pod = target.executor()["metadata"]["name"]
+    target.stream.kube.run("delete", "pod", pod, "--grace-period=0", "--force")
 
 
-class OperatorStopped:
+def exhaust_an_executor(target: Target) -> None:
+    """Lets the kernel kill an executor's JVM because its pod needs more memory than its limit."""
+    pod = target.executor()
+    target.jvm(pod, "echo 1000 > $process/oom_score_adj")  # it, and not what grows
+    with contextlib.suppress(Exception):  # the container ends under the command
+        target.stream.kube.run("exec", pod["metadata"]["name"], "--", "sh", "-c", _HOGS)
+
+
+def edit_without_operator(target: Target) -> None:
+    """Edits the spec while the operator has no pod; waits for the driver with the edit."""
+    stream = target.stream
+    before = target.driver()["metadata"]["uid"]
+    with operator_stopped(target):
+        edited = {**target.spec, "trigger": {"continuous": {"checkpointInterval": "2s"}}}
+        stream.kube.apply(small_stream(stream.name, edited))
+    stream.wait_for(
+        "a driver pod with the edit",
+        lambda: (
+            (stream.kube.get("pod", stream.driver_pod) or {"metadata": {"uid": before}})[
+                "metadata"
+            ]["uid"]
+            != before
+        ),
+        120,
+    )
+
+
+@contextlib.contextmanager
+def operator_stopped(target: Target) -> Iterator[None]:
     """The operator's Deployment has no pods during the block."""
+    with _scaled_to_zero(target, NAMESPACE, OPERATOR, "app.kubernetes.io/component=operator"):
+        yield
 
-    def __init__(self, kube: Kube) -> None:
-        self._kube = replace(kube, namespace=NAMESPACE)
 
-    def __enter__(self) -> None:
-        self._scale(0)
-        wait_for("no pod of the operator", lambda: not self._pods(), 60, every=0.5)
+@contextlib.contextmanager
+def no_dns_and_executor_deleted(target: Target) -> Iterator[None]:
+    """No name is resolved, and an executor dies meanwhile."""
+    with _scaled_to_zero(target, "kube-system", "coredns", "k8s-app=kube-dns"):
+        delete_an_executor(target)
+        yield
 
-    def __exit__(self, *_: object) -> None:
-        self._scale(1)
 
-    def _scale(self, replicas: int) -> None:
-        self._kube.run("scale", "deployment", OPERATOR, f"--replicas={replicas}")
-        if replicas == 0:
-            self._kube.run(
-                "delete", "pod", "-l", "app.kubernetes.io/component=operator",
-                "--grace-period=0", "--force", "--ignore-not-found",
-            )  # fmt: skip
+@contextlib.contextmanager
+def _scaled_to_zero(
+    target: Target, namespace: str, deployment: str, selector: str
+) -> Iterator[None]:
+    kube = replace(target.stream.kube, namespace=namespace)
+    kube.run("scale", "deployment", deployment, "--replicas=0")
+    kube.run("delete", "pod", "-l", selector, "--grace-period=0", "--force", "--ignore-not-found")
+    wait_for(f"no pod of {deployment}", lambda: not kube.select("pods", selector), 60, every=0.5)
+    try:
+        yield
+    finally:
+        kube.run("scale", "deployment", deployment, "--replicas=1")
+        kube.run("rollout", "status", f"deployment/{deployment}", "--timeout=120s", timeout=130)
 
-    def _pods(self) -> list[dict[str, object]]:
-        return self._kube.select("pods", "app.kubernetes.io/component=operator")
+
+@contextlib.contextmanager
+def executor_frozen(target: Target) -> Iterator[None]:
+    """An executor's processes get no processor time."""
+    pod = target.executor()
+    target.signal(pod, "STOP")
+    try:
+        yield
+    finally:
+        target.jvm(pod, "kill -CONT ${process#/proc/}")  # it may be gone
+
+
+@contextlib.contextmanager
+def driver_frozen(target: Target) -> Iterator[None]:
+    """The driver's JVM gets no processor time."""
+    pod = target.driver()
+    target.signal(pod, "STOP")
+    try:
+        yield
+    finally:
+        target.jvm(pod, "kill -CONT ${process#/proc/}")
+
+
+@contextlib.contextmanager
+def executor_cut_off(target: Target) -> Iterator[None]:
+    """No packet reaches an executor or leaves it."""
+    address = target.executor()["status"]["podIP"]
+    with _rules(target, *(f"FORWARD {way} {address} -j DROP" for way in ("-s", "-d"))):
+        port = target.on_node(_PORT.format(address=address)).strip()
+        # A no-op for a network without a bridge, whose packets all pass the firewall.
+        close = f"bridge link set dev {port} state 0" if port else ":"
+        target.on_node(close)  # the pod still sees a carrier
+        try:
+            yield
+        finally:
+            # The port may be gone with the executor, which exits without its driver.
+            opened = close.replace("state 0", "state 3")
+            target.on_node(f"{opened} || ! ip link show {port}")
+
+
+@contextlib.contextmanager
+def no_api_server_and_jvm_killed(target: Target) -> Iterator[None]:
+    """The API server refuses the connections of all pods, and the driver's JVM dies meanwhile."""
+    pod = target.driver()
+    range_of_pods = target.stream.kube.run(
+        "get", "node", target.node, "-o", "jsonpath={.spec.podCIDR}"
+    )
+    rule = f"INPUT -s {range_of_pods} -p tcp --dport 6443 -j REJECT --reject-with tcp-reset"
+    with _rules(target, rule):
+        target.signal(pod, "KILL")
+        yield
+
+
+@contextlib.contextmanager
+def _rules(target: Target, *rules: str) -> Iterator[None]:
+    """Rules of the node's firewall, during the block."""
+    for rule in rules:
+        target.on_node(f"iptables -w -I {rule}")
+    try:
+        yield
+    finally:
+        for rule in rules:
+            target.on_node(f"iptables -w -D {rule}")
+
+
+@contextlib.contextmanager
+def broker_moved(target: Target) -> Iterator[None]:
+    """The broker is killed; another pod continues with its volume."""
+    kube = replace(target.stream.kube, namespace="kafka")
+    kube.run("delete", "pod", "kafka-0", "--grace-period=0", "--force")
+    yield
+    kube.run("rollout", "status", "statefulset/kafka", "--timeout=120s", timeout=130)
+
+
+@contextlib.contextmanager
+def kubelet_restarted(target: Target) -> Iterator[None]:
+    """The kubelet of the node starts again; the containers run on."""
+    target.on_node("systemctl restart kubelet")
+    time.sleep(1)
+    yield

@@ -1,0 +1,112 @@
+"""What is watched while faults hit a stream: its conditions, and the commits of its checkpoint."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import shutil
+import subprocess
+import tarfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster_stream import KIND, Stream
+from testkit.cluster.access import Cluster
+from testkit.errors import ClusterError
+from testkit.kafka.deliveries import CommitLog
+from testkit.wait import repeat_in_background
+
+# Spark keeps the last hundred commits, and the streams here commit every one or two seconds.
+_COPY_EVERY_SECONDS = 10.0
+
+_READY = '{.status.conditions[?(@.type=="Ready")].status}'
+_REASON = '{.status.conditions[?(@.type=="Ready")].reason}'
+_LINE = f'{_READY} {{.status.state}}/{_REASON}{{"\\n"}}'
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A status that was seen."""
+
+    at: float
+    """time.time() when it arrived."""
+    ready: bool
+    said: str
+    """The state and the reason of the condition Ready."""
+
+
+class StatusLog:
+    """Every change of one stream's status, from one `kubectl get --watch`."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._seen: list[Seen] = []
+        self._stop = threading.Event()
+        self._process: subprocess.Popen[str] | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> StatusLog:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._process is not None:
+            self._process.kill()
+        self._thread.join(10)
+
+    def unready_at(self, since: float) -> float | None:
+        """When the stream was first not Ready after a moment; None if it never was."""
+        return next((seen.at for seen in self._seen if seen.at >= since and not seen.ready), None)
+
+    def said(self, since: float) -> list[str]:
+        """The states and reasons since a moment, each once, in order."""
+        return list(dict.fromkeys(seen.said for seen in self._seen if seen.at >= since))
+
+    def _run(self) -> None:
+        kube = self._stream.kube
+        command = [
+            str(kube.kubectl), f"--kubeconfig={kube.kubeconfig}", f"--namespace={kube.namespace}",
+            "get", KIND, self._stream.name, "--watch", "-o", f"jsonpath={_LINE}",
+        ]  # fmt: skip
+        while not self._stop.is_set():
+            with subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            ) as self._process:
+                assert self._process.stdout is not None
+                for line in self._process.stdout:
+                    ready, _, said = line.strip().partition(" ")
+                    self._seen.append(Seen(time.time(), ready == "True", said))
+            self._stop.wait(1)
+
+
+@contextlib.contextmanager
+def commits_on_node(cluster: Cluster, stream: Stream, copy: Path) -> Iterator[CommitLog]:
+    """Collects the commits of a checkpoint in the cluster, with the help of a copy of its logs."""
+    folder, node = stream.checkpoint_on_node(), cluster.nodes[0]
+    log = CommitLog(copy)
+
+    def look() -> None:
+        # A busy machine, or a file that was just written: the next look finds it all.
+        with contextlib.suppress(ClusterError, ValueError, tarfile.TarError):
+            _copy(cluster, node, folder, copy)
+            log.look()
+
+    with repeat_in_background(look, _COPY_EVERY_SECONDS):
+        yield log
+    look()
+
+
+def _copy(cluster: Cluster, node: str, folder: str, copy: Path) -> None:
+    # A file may be purged meanwhile: the archive has the others. `posix` keeps parts of seconds.
+    script = f"cd {folder} && tar -cf - --format=posix commits offsets 2>/dev/null | base64 -w0"
+    text = cluster.on_node(node, "bash", "-c", script)
+    if not text.strip():
+        return
+    shutil.rmtree(copy, ignore_errors=True)
+    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(text))) as archive:
+        archive.extractall(copy, filter="data")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,15 @@ def wait_on(driver: InProcessDriver, topics: Topics, sink: str, sent: list[int])
     driver.wait_ready()
 
 
+def record_deliveries(
+    driver: InProcessDriver, received: Counter[int], record_figure: RecordFigure
+) -> None:
+    """Records what arrived, and what it took."""
+    record_figure("records sent", len(received))
+    record_figure("duplicates", sum(received.values()) - len(received))
+    record_figure("restarts of the query", driver.last.query_restarts)
+
+
 @pytest.mark.parametrize("trigger", MODES)
 def test_the_leader_of_partitions_moves(
     trigger: dict[str, Any], jvm: Jvm, tmp_path: Path, record_figure: RecordFigure
@@ -52,10 +62,7 @@ def test_the_leader_of_partitions_moves(
                 wait_on(driver, topics, sink, sent)
                 second.start()
                 wait_on(driver, topics, sink, sent)
-            received = topics.wait_received(sink, range(sent[0]))
-            record_figure("records sent", sent[0])
-            record_figure("duplicates", sum(received.values()) - len(received))
-            record_figure("restarts of the query", driver.last.query_restarts)
+            record_deliveries(driver, topics.wait_received(sink, range(sent[0])), record_figure)
         assert topics.replays_of_committed(commits, source, sink) == []
 
 
@@ -91,8 +98,5 @@ def test_a_toxic_network(
                 proxy.close_delay = 2.0
                 proxy.close_broker_ends()
                 wait_on(driver, topics, sink, sent)
-            received = topics.wait_received(sink, range(sent[0]))
-            record_figure("records sent", sent[0])
-            record_figure("duplicates", sum(received.values()) - len(received))
-            record_figure("restarts of the query", driver.last.query_restarts)
+            record_deliveries(driver, topics.wait_received(sink, range(sent[0])), record_figure)
         assert topics.replays_of_committed(commits, source, sink) == []

@@ -16,6 +16,7 @@ from penstock.driver.logs import log_event
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.supervision.durable_state import DurableState, DurableStateFile
+from penstock.driver.supervision.query_state import describe, is_ready
 from penstock.driver.supervision.report_builder import ReportBuilder
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.runtime import QueryRuntime
@@ -23,10 +24,8 @@ from penstock.driver.supervision.state import Observation, State
 from penstock.driver.supervision.supervisor import (
     Action,
     decide,
-    describe,
     durable_state,
     first_state,
-    is_ready,
 )
 
 _INTERVAL_SECONDS = 0.25

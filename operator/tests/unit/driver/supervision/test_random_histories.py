@@ -11,9 +11,10 @@ from penstock.contract.driver_report import QueryState
 from penstock.driver.engine import Engine
 from penstock.driver.failures import QUERY_NOT_STOPPED, Failure
 from penstock.driver.supervision import stall_detection
+from penstock.driver.supervision.query_state import describe, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.state import Observation, State
-from penstock.driver.supervision.supervisor import Action, decide, describe, is_ready
+from penstock.driver.supervision.supervisor import Action, decide
 from testkit.driver.observations import MAYBE_POISON, PASSING, PERMANENT, RECOVERABLE
 
 AWAY = Failure("BrokerUnreachable", "no answer")

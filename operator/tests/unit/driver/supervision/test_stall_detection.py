@@ -9,6 +9,7 @@ import pytest
 from penstock.contract.driver_report import QueryState
 from penstock.driver.failures import Failure
 from penstock.driver.supervision import stall_detection
+from penstock.driver.supervision.query_state import describe, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.stall_detection import (
     CLOCK_SET_BACK,
@@ -19,7 +20,7 @@ from penstock.driver.supervision.stall_detection import (
     TASKS_MISSING,
 )
 from penstock.driver.supervision.state import Observation, State
-from penstock.driver.supervision.supervisor import Action, decide, describe, is_ready
+from penstock.driver.supervision.supervisor import Action, decide
 from testkit.driver.observations import (
     CHECKED,
     CONTINUOUS,

@@ -10,15 +10,14 @@ import pytest
 from penstock.contract.driver_report import QueryState
 from penstock.driver.failures import QUERY_NOT_STOPPED, Failure
 from penstock.driver.supervision.durable_state import DurableState, DurableStateFile
+from penstock.driver.supervision.query_state import describe, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.state import Observation, State
 from penstock.driver.supervision.supervisor import (
     Action,
     decide,
-    describe,
     durable_state,
     first_state,
-    is_ready,
 )
 from testkit.driver.observations import (
     CHECKED,

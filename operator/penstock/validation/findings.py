@@ -19,9 +19,9 @@ from penstock.sql.refusals import NOT_JUDGED
 from penstock.sql.statement import MAX_TOKENS
 from penstock.validation.pod_security import PodSecurity
 from penstock.validation.problem import Problem, Severity
-from penstock.validation.problems import describe_error, judge
 from penstock.validation.reading.loading import Defect, Document, Loaded
 from penstock.validation.rules import metadata, nulls
+from penstock.validation.spec_problems import describe_error, judge
 
 # What is parsed of a file's texts, so that many of them cannot take minutes: about 2 s of a
 # processor, twice the largest query. A short text takes as long as this many words more.

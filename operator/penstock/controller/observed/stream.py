@@ -16,7 +16,7 @@ from penstock.controller.children import desired_stream
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.settings import Settings
 from penstock.controller.objects import Manifest
-from penstock.validation import problems
+from penstock.validation import spec_problems
 from penstock.validation.problem import Problem
 
 
@@ -84,8 +84,8 @@ def _parse_spec(
     try:
         stream = ContinuousStream.model_validate(raw)
     except ValidationError as error:
-        return None, tuple(problems.describe_error(error)), None
-    judged = problems.judge(stream.spec, allowed=settings.pod_security)
+        return None, tuple(spec_problems.describe_error(error)), None
+    judged = spec_problems.judge(stream.spec, allowed=settings.pod_security)
     found = tuple(each for each in judged if each.severity == "error")
     warnings = tuple(each for each in judged if each.severity == "warning")
     if stream.metadata.namespace == settings.namespace:

@@ -12,7 +12,7 @@ from penstock.controller import objects
 from penstock.controller.metrics import Metrics
 from penstock.controller.objects import Key
 from penstock.controller.reconciler import Reconciler
-from penstock.validation import problems
+from penstock.validation import spec_problems
 from penstock.validation.texts.judge import judge_texts
 from penstock.validation.texts.verdict import TextVerdict
 from testkit.controller import samples
@@ -31,7 +31,7 @@ async def test_a_stream_is_reconciled_while_another_tenants_text_is_judged(
             assert done.wait(30), "the event loop waits for the judge"
         return judge_texts(spec)
 
-    monkeypatch.setattr(problems, "judge_texts", judge)
+    monkeypatch.setattr(spec_problems, "judge_texts", judge)
     clock = Clock()
     api = FakeKubernetesApi(clock)
     api.put(samples.stream())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.validation.plain_credentials import find_plain_credentials
-from penstock.validation.problems import judge
+from penstock.validation.spec_problems import judge
 from testkit.streams.streams import spec
 
 

@@ -88,7 +88,8 @@ def short_batches(flow: ContinuousStream) -> ContinuousStream:
 
     `bare_session` lets Spark accept them.
     """
-    trigger = Trigger(real_time=RealTimeTrigger.model_construct(batch_duration="500ms"))
+    brief = RealTimeTrigger.model_construct(batch_duration="500ms")
+    trigger = Trigger.model_construct(real_time=brief)
     return flow.model_copy(update={"spec": flow.spec.model_copy(update={"trigger": trigger})})
 
 

@@ -10,6 +10,8 @@ from typing import Any
 # These loggers warn about the end of tasks whose query is stopped on purpose.
 _LOGGERS_OF_ENDING_TASKS = (
     "org.apache.spark.scheduler.TaskSetManager",
+    # Continuous: a task reports its offsets to a coordinator that has just ended.
+    "org.apache.spark.executor.Executor",
     "org.apache.spark.util.Utils",
     "org.apache.spark.sql.execution.streaming.continuous.ContinuousWriteRDD",
     # Micro-batch: the write is aborted, and the jobs are cancelled twice.

@@ -98,8 +98,13 @@ class Target:
         return pod
 
     def executor(self) -> Object:
-        """The newest executor's pod."""
-        return self.stream.executors()[-1]
+        """The newest executor's pod that stays."""
+        staying = [
+            pod
+            for pod in self.stream.executors()
+            if "deletionTimestamp" not in pod["metadata"] and pod["status"]["phase"] == "Running"
+        ]
+        return max(staying, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
 
 
 def fail_query(target: Target) -> None:
@@ -113,11 +118,18 @@ def fail_query(target: Target) -> None:
             "log_level": 3,
         }
     )
-    until = int((time.time() + POISON_SECONDS) * 1000)
     value = json.dumps({"n": POISON_NUMBER, "ms": 0})
-    producer.produce(target.topic, key=f"{POISON} {until}", value=value)
-    producer.flush(30)
-    stream.wait_for("one more restart of the query", lambda: stream.restarts("query") > before, 60)
+
+    def fails() -> bool:
+        """Sends a record, and waits until the query fails on it or it has become harmless."""
+        until = time.time() + POISON_SECONDS
+        producer.produce(target.topic, key=f"{POISON} {int(until * 1000)}", value=value)
+        producer.flush(30)
+        while stream.restarts("query") == before and time.time() < until + 10:
+            time.sleep(0.5)
+        return stream.restarts("query") > before
+
+    stream.wait_for("one more restart of the query", fails, 90)
     passed = functools.partial(target.out.arrivals.has, POISON_NUMBER)
     stream.wait_for("the poisoned record out", passed, 120)
 

@@ -210,23 +210,24 @@ def _scaled_to_zero(
 @contextlib.contextmanager
 def executor_frozen(target: Target) -> Iterator[None]:
     """An executor's processes get no processor time."""
-    pod = target.executor()
-    target.signal(pod, "STOP")
-    try:
+    with _frozen(target, target.executor()):
         yield
-    finally:
-        target.jvm(pod, "kill -CONT ${process#/proc/}")  # it may be gone
 
 
 @contextlib.contextmanager
 def driver_frozen(target: Target) -> Iterator[None]:
     """The driver's JVM gets no processor time."""
-    pod = target.driver()
+    with _frozen(target, target.driver()):
+        yield
+
+
+@contextlib.contextmanager
+def _frozen(target: Target, pod: Object) -> Iterator[None]:
     target.signal(pod, "STOP")
     try:
         yield
     finally:
-        target.jvm(pod, "kill -CONT ${process#/proc/}")
+        target.jvm(pod, "kill -CONT ${process#/proc/}")  # it may be gone
 
 
 @contextlib.contextmanager

@@ -1,1 +1,1 @@
-"""Plugins of pytest, which the checkout's conftest.py registers. They import the paths only."""
+"""Plugins of pytest, which the checkout's conftest.py registers, and a session to test them in."""

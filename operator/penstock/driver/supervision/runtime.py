@@ -111,7 +111,7 @@ class QueryRuntime:
             completed=self._completed,
             source_outage=source.outage if source is not None and has_query else None,
             source_answered_at=None if source is None else source.answered_at,
-            partitions_added=self._are_partitions_added(),
+            partitions_added=self._are_partitions_added(chosen),
             warning=None if chosen is None else chosen.warning,
             wall_clock=_wall_clock(),
         )
@@ -234,12 +234,11 @@ class QueryRuntime:
         context = self._session.sparkContext
         return activity.observe_activity(self._query, context, self._engine, self._planned_count)
 
-    def _are_partitions_added(self) -> bool:
+    def _are_partitions_added(self, chosen: ChosenPartitions | None) -> bool:
         """Whether a continuous query does not read the source's current partitions."""
-        if self._query is None or self._engine is not Engine.CONTINUOUS:
+        if self._query is None or self._engine is not Engine.CONTINUOUS or chosen is None:
             return False
-        now = self._partitions()
-        return now is not None and now.by_topic not in (None, self._planned)
+        return chosen.by_topic not in (None, self._planned)
 
     # Act.
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from testkit.paths import CHECKOUT
+from testkit.plugins.child_session import run_pytest
 from testkit.plugins.proofs import Named, named_tests, unproven
 
 FOUND = ["a/test_one.py::test_x[1]", "a/test_one.py::test_x[2]", "e2e/test_two.py::test_y"]
@@ -69,14 +67,6 @@ def test_a_session_fails_for_an_unproven_claim(
         "import pytest\n\n\ndef test_good(): pass\n\n\n"
         "@pytest.mark.skip\ndef test_skipped(): pass\n"
     )
-    plugins = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:asyncio"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *plugins, *options],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(CHECKOUT), "PATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = run_pytest(tmp_path, "-q", *options)
     assert done.returncode == code, done.stdout + done.stderr
     assert printed in done.stdout

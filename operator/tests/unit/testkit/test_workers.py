@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
-from testkit.paths import CHECKOUT
+from testkit.plugins.child_session import run_pytest
 
 NAME_THE_WORKER = """
 import os, pytest
@@ -34,15 +32,7 @@ def test_a_file_and_the_whole_cluster_stay_on_one_worker(tmp_path: Path) -> None
         # A name of its own for each file's test, because a figure's line has no file.
         text = NAME_THE_WORKER.replace("test_it", Path(file).stem)
         (tmp_path / file).write_text(text)
-    plugins = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:asyncio"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "2", *plugins],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(CHECKOUT), "PATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = run_pytest(tmp_path, "-n", "2")
     assert "16 passed" in done.stdout, done.stdout + done.stderr
     processes = defaultdict(set)
     for line in done.stdout.splitlines():

@@ -13,7 +13,7 @@ from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.jvm import Jvm
-from penstock.driver.kubernetes_api import Api
+from penstock.driver.kubernetes.api import Api
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.supervision.loop import Loop

@@ -28,7 +28,8 @@ from penstock.driver.environment import (
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, fast_start_options
-from penstock.driver.kubernetes_api import Api
+from penstock.driver.kubernetes.api import Api
+from penstock.driver.kubernetes.pod_guard import OwnPod, PodGuard
 from penstock.driver.logs import log_event
 from penstock.driver.reporting.http_server import Health, metrics_page, probe_pages, serve
 from penstock.driver.reporting.metrics import Metrics
@@ -128,6 +129,8 @@ def run(
         guard = HangGuard().watch(
             health, jvm.answers, lambda failure: _end_hung(environment, jvm, failure)
         )
+        if api is not None and isinstance(environment, PodEnvironment):
+            PodGuard().watch(OwnPod(api, environment.pod_name).ask, shutdown.request)
         sampler = Sampler(runtime, jvm, stream.spec, environment.secrets, metrics)
         loop = Loop(
             runtime,

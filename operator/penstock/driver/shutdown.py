@@ -43,6 +43,10 @@ class Shutdown:
         """The driver has stopped by itself."""
         self._closed.set()
 
+    def request(self) -> None:
+        """Stops the driver as a SIGTERM does."""
+        os.write(self._write_end, bytes([signal.SIGTERM]))
+
     def _on_signal(self, number: int, frame: object) -> None:
         os.write(self._write_end, bytes([number]))
 

@@ -8,7 +8,7 @@ import time
 
 from penstock.contract.driver_report import DriverReport
 from penstock.contract.naming import ANNOTATION_REPORT
-from penstock.driver.kubernetes_api import Api
+from penstock.driver.kubernetes.api import Api
 from penstock.driver.logs import log_event
 from penstock.driver.reporting.report import NUMBERS_INTERVAL_SECONDS, as_annotation, is_due
 

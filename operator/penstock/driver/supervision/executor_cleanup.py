@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from http.client import HTTPException
 
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.driver import kubernetes_api, rpc_secret
 from penstock.driver.environment import Environment, PodEnvironment
 from penstock.driver.failure_rules import API_SERVER_UNREACHABLE
 from penstock.driver.failures import DriverError, Failure
-from penstock.driver.kubernetes_api import Api
+from penstock.driver.kubernetes import rpc_secret
+from penstock.driver.kubernetes.api import Api
 from penstock.driver.logs import log_event
 from penstock.driver.spark import session
 
@@ -29,7 +29,7 @@ class ClusterPreparation:
         self,
         stream: ContinuousStream,
         environment: Environment,
-        api: kubernetes_api.Api | None = None,
+        api: Api | None = None,
     ) -> None:
         self._stream = stream
         self._environment = environment

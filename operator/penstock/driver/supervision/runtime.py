@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import Size
-from penstock.driver import kubernetes_api
 from penstock.driver.checkpoint import start_position
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
@@ -24,6 +23,7 @@ from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.kafka.security import check_secrets
 from penstock.driver.kafka.sink_topic import SinkTopic
 from penstock.driver.kafka.source_monitor import SourceMonitor, source_monitor
+from penstock.driver.kubernetes.api import Api
 from penstock.driver.logs import log_event
 from penstock.driver.spark import activity, batch_metrics, executors, query, session, user_python
 from penstock.driver.spark.activity import Activity
@@ -50,7 +50,7 @@ class QueryRuntime:
         stream: ContinuousStream,
         environment: Environment,
         jvm: Jvm,
-        api: kubernetes_api.Api | None = None,
+        api: Api | None = None,
     ) -> None:
         self._stream = stream
         self._engine = engine_of(stream.spec)

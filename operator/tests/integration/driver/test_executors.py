@@ -15,7 +15,7 @@ from penstock.contract.driver_report import QueryState
 from penstock.contract.naming import stream_labels
 from penstock.driver.environment import PodEnvironment
 from penstock.driver.jvm import Jvm
-from penstock.driver.kubernetes_api import Api
+from penstock.driver.kubernetes.api import Api
 from testkit.driver.fake_kubelet import Kubelet
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow

@@ -7,8 +7,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from penstock.driver import rpc_secret
-from penstock.driver.kubernetes_api import Api
+from penstock.driver.kubernetes import rpc_secret
+from penstock.driver.kubernetes.api import Api
 
 
 class Recorder(Api):

@@ -15,7 +15,7 @@ import pytest
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.failures import DriverError
-from penstock.driver.kubernetes_api import Api
+from penstock.driver.kubernetes.api import Api
 from penstock.driver.reporting.publisher import ReportPublisher
 from penstock.driver.reporting.report import as_annotation
 from penstock.driver.supervision.executor_cleanup import api_errors, remove_executors

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.contract import naming
-from penstock.driver.kubernetes_api import Api
+from penstock.driver.kubernetes.api import Api
 
 _BYTES = 32
 

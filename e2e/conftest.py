@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.install import Installation, install
+from testkit.cluster.access import Cluster
+from testkit.cluster.kind_cluster import ensure_cluster
 from testkit.kubernetes.kubectl import Kube
 
 
@@ -17,9 +19,15 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session")
-def installation() -> Installation:
+def cluster() -> Cluster:
+    """A cluster of two nodes, of which the first runs all pods."""
+    return ensure_cluster(nodes=2)
+
+
+@pytest.fixture(scope="session")
+def installation(cluster: Cluster) -> Installation:
     """The cluster with the chart of this checkout and a Kafka broker."""
-    return install()
+    return install(cluster)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import yaml
 from e2e.chaos import faults
 from e2e.cluster_stream import KIND, Stopwatch, Stream
 from e2e.install import Installation, install
+from testkit.cluster.kind_cluster import ensure_cluster
 from testkit.cluster.traffic import Receiver, Sender, create_topics, delete_topics
 from testkit.errors import WaitTimeout
 from testkit.kubernetes.kubectl import Kube
@@ -40,7 +41,7 @@ def main(watch_seconds: float = 12) -> int:
     """Shows the flags for some seconds before the fault, and half as long after it.
 
     Returns 0 if every flag arrived, and 1 if flags were lost or the demo took too long."""
-    installation = install()
+    installation = install(ensure_cluster())
     kube = installation.kube(NAMESPACE)
     stream = Stream(kube, yaml.safe_load(EXAMPLE.read_text())["metadata"]["name"])
     try:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from testkit.cluster.access import Cluster
 from testkit.cluster.kafka import KafkaEndpoints, ensure_kafka
-from testkit.cluster.kind_cluster import ensure_cluster
 from testkit.cluster.load_images import ensure_images
 from testkit.kubernetes.kubectl import Kube
 from testkit.paths import CHECKOUT
@@ -33,9 +32,8 @@ class Installation:
         return self.cluster.kube(namespace)
 
 
-def install() -> Installation:
-    """Starts the cluster, loads this checkout's images, starts Kafka and installs the chart."""
-    cluster = ensure_cluster()
+def install(cluster: Cluster) -> Installation:
+    """Loads this checkout's images, starts Kafka and installs the chart."""
     refs = ensure_images(["operator", "spark"], cluster)
     kafka = ensure_kafka(cluster)
     _helm_upgrade(cluster, refs["operator"], refs["spark"])

@@ -7,11 +7,8 @@ sends a packet out of an interface asks there for the address's neighbor, and ke
 
 import uuid
 
-import pytest
-
 from testkit.cluster.access import Cluster
 from testkit.cluster.isolation import default_routes
-from testkit.cluster.kind_cluster import ensure_cluster
 from testkit.cluster.load_images import ensure_images
 
 _FROM_A_NODE = "198.51.100.1"
@@ -30,11 +27,6 @@ try:
 except OSError:
     print("other name: not found")
 """
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Cluster:
-    return ensure_cluster()
 
 
 def forget(cluster: Cluster, address: str) -> None:

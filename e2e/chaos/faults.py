@@ -73,7 +73,7 @@ class Target:
 
     @property
     def node(self) -> str:
-        """The node of a cluster that has one."""
+        """The node that runs the pods."""
         return self.installation.cluster.nodes[0]
 
     def on_node(self, script: str) -> str:
@@ -81,10 +81,10 @@ class Target:
         return self.installation.cluster.on_node(self.node, "bash", "-c", script)
 
     def jvm(self, pod: Object, action: str) -> str:
-        """Runs a shell command on the node for the JVM of a pod, in $process."""
+        """Runs a shell command on a pod's node for its JVM, in $process."""
         uid = pod["metadata"]["uid"]
         script = _JVMS.format(uid=uid, underscored=uid.replace("-", "_"), action=action)
-        return self.on_node(script)
+        return self.installation.cluster.on_node(pod["spec"]["nodeName"], "bash", "-c", script)
 
     def signal(self, pod: Object, name: str) -> None:
         """Sends a signal to the JVM of a pod."""

@@ -16,7 +16,8 @@ class Cluster:
     kubectl: Path
     helm: Path
     nodes: tuple[str, ...]
-    """The names of the nodes, which are also the names of their containers."""
+    """The names of the nodes, which are also the names of their containers; the control plane
+    first, which runs the pods."""
 
     def kube(self, namespace: str = "") -> Kube:
         """kubectl on this cluster, in a namespace."""

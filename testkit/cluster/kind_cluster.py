@@ -25,10 +25,14 @@ from testkit.wait import wait_for
 NAME = "penstock"
 _CREATE_SECONDS = 420
 _PATIENCE_SECONDS = 60
+_SHARED = "shared-volumes"
+_CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 
 def ensure_cluster(nodes: int = 1) -> Cluster:
     """A healthy cluster with at least `nodes` nodes: the running one, or a new one.
+
+    All pods run on the first node. The others are cordoned until a test needs them.
 
     A running cluster is kept whichever of the two node images it was made from: whether a registry
     answers at the moment only decides about a new one.
@@ -51,7 +55,7 @@ def remove_cluster() -> None:
 
 def _key(image: str) -> str:
     """What a cluster is recognized by: all that it is made from, whichever checkout made it."""
-    return content_hash(image, kind_config(1, Path(POD_RESOLVER.name)), POD_RESOLVER)
+    return content_hash(image, kind_config(1, Path(POD_RESOLVER.name), Path(_SHARED)), POD_RESOLVER)
 
 
 def _create(nodes: int, image: str) -> Cluster:
@@ -59,9 +63,10 @@ def _create(nodes: int, image: str) -> Cluster:
     prepare_host()
     folder = cache_dir("cluster")
     config = folder / "kind.yaml"
-    resolver = folder / POD_RESOLVER.name
+    resolver, shared = folder / POD_RESOLVER.name, folder / _SHARED
+    shared.mkdir()
     shutil.copyfile(POD_RESOLVER, resolver)  # the checkout may go before the cluster
-    config.write_text(kind_config(nodes, resolver, is_own(image)))
+    config.write_text(kind_config(nodes, resolver, shared, is_own(image)))
     kubeconfig = folder / "kubeconfig"
     _kind(
         "create", "cluster", "--name", NAME, "--config", config, "--image", image,
@@ -71,10 +76,20 @@ def _create(nodes: int, image: str) -> Cluster:
     made = _cluster(names)
     if not is_own(image):
         isolation.block_outside(made)
+    _cordon_all_but_the_first(made)
     _wait_until_usable(made)
     state = {"key": _key(image), "nodes": names, "boot": _boot()}
     (folder / "state.json").write_text(json.dumps(state))
     return made
+
+
+def _cordon_all_but_the_first(cluster: Cluster) -> None:
+    """Pods run on the control plane, which a cluster with workers keeps free of them otherwise."""
+    control_plane, *workers = cluster.nodes
+    if workers:
+        kube = cluster.kube()
+        kube.run("taint", "nodes", control_plane, f"{_CONTROL_PLANE}:NoSchedule-")
+        kube.run("cordon", *workers)
 
 
 def _wait_until_usable(cluster: Cluster) -> None:
@@ -148,6 +163,7 @@ def _remove() -> None:
         podman.clear(container_engine.run)
     for name in ("state.json", "kubeconfig", "kind.yaml"):
         (cache_dir("cluster") / name).unlink(missing_ok=True)
+    shutil.rmtree(cache_dir("cluster") / _SHARED, ignore_errors=True)
 
 
 def _cluster(nodes: tuple[str, ...]) -> Cluster:

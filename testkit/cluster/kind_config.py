@@ -7,6 +7,8 @@ import yaml
 from testkit.paths import HERE
 
 POD_RESOLVER = HERE / "images" / "node" / "kind" / "pod-resolv.conf"
+SHARED_VOLUMES = "/shared-volumes"
+"""A folder that all nodes share, as they would share a file server."""
 
 # Pods inherit a resolver that never answers, with any node image.
 _KUBELET = """\
@@ -17,23 +19,27 @@ resolvConf: /kind/pod-resolv.conf
 _OWN_KUBELET = _KUBELET + "cgroupDriver: cgroupfs\n"
 
 
-def kind_config(nodes: int, resolver: Path, own_image: bool = True) -> str:
+def kind_config(nodes: int, resolver: Path, shared: Path, own_image: bool = True) -> str:
     """The configuration of a cluster with one control plane; the other nodes are workers.
 
-    `resolver` is a file with the content of POD_RESOLVER that stays as long as the cluster.
+    `resolver` is a file with the content of POD_RESOLVER, `shared` the folder behind
+    SHARED_VOLUMES; both stay as long as the cluster.
     """
     if nodes < 1:
         raise ValueError("a cluster needs at least one node")
-    mount = {
-        "hostPath": str(resolver),
-        "containerPath": "/kind/pod-resolv.conf",
-        "readOnly": True,
-    }
+    mounts = [
+        {
+            "hostPath": str(resolver),
+            "containerPath": "/kind/pod-resolv.conf",
+            "readOnly": True,
+        },
+        {"hostPath": str(shared), "containerPath": SHARED_VOLUMES},
+    ]
     roles = ["control-plane"] + ["worker"] * (nodes - 1)
     config: dict[str, object] = {
         "kind": "Cluster",
         "apiVersion": "kind.x-k8s.io/v1alpha4",
-        "nodes": [{"role": role, "extraMounts": [mount]} for role in roles],
+        "nodes": [{"role": role, "extraMounts": mounts} for role in roles],
         "kubeadmConfigPatches": [_OWN_KUBELET if own_image else _KUBELET],
     }
     if own_image:

@@ -14,11 +14,11 @@ from testkit.paths import cache_dir
 _IMPORT_SECONDS = 600
 
 
-def load(cluster: Cluster, refs: Sequence[str]) -> None:
-    """Loads these images into every node that lacks them."""
+def load(cluster: Cluster, refs: Sequence[str], nodes: Sequence[str] = ()) -> None:
+    """Loads these images into the nodes that lack them, by default only the first."""
     with (cache_dir("engine") / "load.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for node in cluster.nodes:
+        for node in nodes or cluster.nodes[:1]:
             there = set(cluster.on_node(node, *_CTR, "images", "ls", "-q").split())
             for ref in refs:
                 if ref not in there:
@@ -54,14 +54,14 @@ def _exported(ref: str) -> Path:
 
 
 def ensure_example_images(cluster: Cluster, spark: str) -> dict[str, str]:
-    """Builds the examples' images on this Spark image, and loads them into every node."""
+    """Builds the examples' images on this Spark image, and loads them into the first node."""
     refs = build_example_images(spark)
     load(cluster, list(refs.values()))
     return refs
 
 
 def ensure_images(which: Sequence[str], cluster: Cluster) -> dict[str, str]:
-    """Builds images and loads them into every node of the cluster."""
+    """Builds images and loads them into the first node of the cluster, which runs the pods."""
     refs = build_images(which)
     load(cluster, list(refs.values()))
     return refs

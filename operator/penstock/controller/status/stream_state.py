@@ -17,6 +17,8 @@ from penstock.controller.status.not_applied import NotApplied
 
 # The kubelet confirms a pod's end within seconds. One that takes longer has a node that is away.
 _TERMINATION_SLACK = timedelta(seconds=30)
+# Kubernetes, "Non-graceful node shutdown handling". `kubectl delete node` does not detach volumes.
+_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 # What the clocks of the cluster's components may differ by.
 _CLOCK_SLACK = timedelta(seconds=10)
 
@@ -121,8 +123,9 @@ def _stuck(pod: DriverPod) -> Assessment:
         StreamState.RESTARTING,
         "DriverNodeUnreachable",
         f"The pod {pod.name} should have ended{cause}, and its node {node} does not confirm it. "
-        f"Kubernetes starts no other driver until then. Repair the node; or, if it is gone for "
-        f"good, run `kubectl delete node {node}`, and Kubernetes removes the pod",
+        f"Kubernetes starts no other driver until then. Repair the node; or, if it is shut down "
+        f"for good, run `kubectl taint nodes {node} {_OUT_OF_SERVICE}=nodeshutdown:NoExecute`, "
+        f"and Kubernetes removes the pod and detaches its volume",
         blocked=True,
     )
 

@@ -64,8 +64,8 @@ def test_a_cluster_is_recognized_from_another_checkout(monkeypatch: pytest.Monke
     """Nothing in its key is a path of the checkout that made it."""
     configs: list[str] = []
 
-    def recorded(nodes: int, resolver: Path) -> str:
-        configs.append(kind_config(nodes, resolver))
+    def recorded(nodes: int, resolver: Path, shared: Path) -> str:
+        configs.append(kind_config(nodes, resolver, shared))
         return configs[-1]
 
     monkeypatch.setattr(kind_cluster, "kind_config", recorded)

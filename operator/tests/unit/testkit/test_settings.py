@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from testkit.cli import main
-from testkit.cluster.kind_config import kind_config
+from testkit.cluster.kind_config import SHARED_VOLUMES, kind_config
 from testkit.engine.build_network import pip_conf
 from testkit.images.penstock_images import image_names, image_ref
 from testkit.images.program_image import write_archive
@@ -31,17 +31,18 @@ def test_builds_need_no_setting_if_pip_has_none() -> None:
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_every_node_gets_the_resolver_that_does_not_exist(nodes: int) -> None:
     for own_image in (True, False):
-        config = yaml.safe_load(kind_config(nodes, Path("resolv.conf"), own_image))
+        config = yaml.safe_load(kind_config(nodes, Path("resolv.conf"), Path("shared"), own_image))
         assert [node["role"] for node in config["nodes"]].count("control-plane") == 1
         assert len(config["nodes"]) == nodes
         for node in config["nodes"]:
-            assert [m["containerPath"] for m in node["extraMounts"]] == ["/kind/pod-resolv.conf"]
+            mounts = [mount["containerPath"] for mount in node["extraMounts"]]
+            assert mounts == ["/kind/pod-resolv.conf", SHARED_VOLUMES]
         assert "resolvConf: /kind/pod-resolv.conf" in config["kubeadmConfigPatches"][0]
 
 
 def test_a_cluster_without_nodes_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one node"):
-        kind_config(0, Path("resolv.conf"))
+        kind_config(0, Path("resolv.conf"), Path("shared"))
 
 
 def test_every_tool_is_pinned_to_one_version() -> None:

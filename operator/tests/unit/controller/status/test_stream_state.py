@@ -247,7 +247,7 @@ def test_a_pod_whose_node_does_not_confirm_its_end_names_node_and_remedy(spec_ha
     assert (found.state, found.reason, found.blocked) == (
         "Restarting", "DriverNodeUnreachable", True,
     )  # fmt: skip
-    assert "kubectl delete node node-7" in found.message
+    assert "kubectl taint nodes node-7 node.kubernetes.io/out-of-service" in found.message
 
 
 def test_attempts_to_pull_an_image_have_one_reason() -> None:

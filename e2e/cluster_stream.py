@@ -55,6 +55,15 @@ class Stream:
         """The resource; empty if there is none."""
         return self.kube.get(KIND, self.name) or {}
 
+    def edit(self, **fields: Any) -> None:
+        """Changes fields of the spec with kubectl patch."""
+        patch = json.dumps({"spec": fields})
+        self.kube.run("patch", KIND, self.name, "--type=merge", "-p", patch)
+
+    def pods(self) -> list[Object]:
+        """All its pods."""
+        return self.kube.select("pods", self.selector)
+
     def status(self) -> Object:
         """Its status; empty before the operator has written one."""
         status: Object = self.resource().get("status", {})

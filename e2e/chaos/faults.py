@@ -158,6 +158,27 @@ def exhaust_an_executor(target: Target) -> None:
         target.stream.kube.run("exec", pod["metadata"]["name"], "--", "sh", "-c", _HOGS)
 
 
+@contextlib.contextmanager
+def suspended(target: Target) -> Iterator[None]:
+    """The stream is suspended, and has no pods."""
+    stream = target.stream
+    stream.edit(suspend=True)
+    stream.wait_for(
+        "a suspended stream without pods",
+        lambda: stream.condition("Ready").get("reason") == "Suspended" and not stream.pods(),
+        120,
+    )
+    yield
+    stream.edit(suspend=False)
+
+
+def restart(target: Target) -> None:
+    """Restarts the stream as a person does."""
+    before = target.driver()["metadata"]["uid"]
+    target.stream.edit(restartedAt=str(time.time()))
+    wait_for_another_driver(target, before)
+
+
 def edit_without_operator(target: Target) -> None:
     """Edits the spec while the operator has no pod; waits for the driver with the edit."""
     stream = target.stream
@@ -165,16 +186,17 @@ def edit_without_operator(target: Target) -> None:
     with operator_stopped(target):
         edited = {**target.spec, "trigger": {"continuous": {"checkpointInterval": "2s"}}}
         stream.kube.apply(small_stream(stream.name, edited))
-    stream.wait_for(
-        "a driver pod with the edit",
-        lambda: (
-            (stream.kube.get("pod", stream.driver_pod) or {"metadata": {"uid": before}})[
-                "metadata"
-            ]["uid"]
-            != before
-        ),
-        120,
-    )
+    wait_for_another_driver(target, before)
+
+
+def wait_for_another_driver(target: Target, uid: str) -> None:
+    """Waits for a driver's pod with another UID."""
+
+    def replaced() -> bool:
+        pod = target.stream.kube.get("pod", target.stream.driver_pod)
+        return pod is not None and pod["metadata"]["uid"] != uid
+
+    target.stream.wait_for("another pod of the driver", replaced, 120)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.chaos.faults import Target
+from e2e.chaos.faults import Target, wait_for_another_driver
 from e2e.chaos.observers import commits_on_node
 from e2e.cluster_stream import Stopwatch, Stream, small_stream
 from e2e.install import Installation
@@ -151,7 +151,7 @@ def test_a_stream_moves_from_a_drained_node_and_from_a_lost_one(
         taint = stream.condition("Ready")["message"].split("`")[1].split()
         assert taint.pop(0) == "kubectl"
         kube.run(*taint)
-        stream.wait_for("another driver", lambda: _replaced(target, lost), 120)
+        wait_for_another_driver(target, lost["metadata"]["uid"])
         wait_for("the end of the lost driver", lambda: _has_ended(target, lost), 120)
         record_figure("seconds until the lost driver ended by itself", watch.seconds)
         flows(watch, "after the lost node was given up")
@@ -178,11 +178,6 @@ def _is_stuck_on(stream: Stream, node: str) -> bool:
     ready = stream.condition("Ready")
     stuck = (ready.get("status"), ready.get("reason")) == ("False", "DriverNodeUnreachable")
     return stuck and node in ready["message"]
-
-
-def _replaced(target: Target, lost: Object) -> bool:
-    pod = target.stream.kube.get("pod", target.stream.driver_pod)
-    return pod is not None and pod["metadata"]["uid"] != lost["metadata"]["uid"]
 
 
 def _has_ended(target: Target, lost: Object) -> bool:

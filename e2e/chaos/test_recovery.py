@@ -58,10 +58,12 @@ FAULTS = [
     Fault("query failed", faults.fail_query),
     Fault("driver's JVM killed", faults.kill_jvm, level="process"),
     Fault("spec edited while the operator is away", faults.edit_without_operator),
+    Fault("suspended and continued", faults.suspended, 2),
     Fault("driver's JVM frozen", faults.driver_frozen, 100, "process"),
     Fault(
         "driver's pod deleted", lambda target: faults.delete_driver_pod(target.stream), level="pod"
     ),
+    Fault("restarted by a person", faults.restart),
     Fault("executor deleted", faults.delete_an_executor, level="query"),
     Fault("executor out of memory", faults.exhaust_an_executor, level="query"),
     Fault("executor frozen", faults.executor_frozen, 45),

@@ -50,6 +50,13 @@ class FakeCluster:
             desired = {**copy.deepcopy(there), "spec": desired["spec"]}
         self.api.put(desired)
 
+    def annotate(self, annotation: str, value: str) -> None:
+        """kubectl annotate --overwrite."""
+        stream = self.stream
+        meta = stream["metadata"]
+        annotations = {**objects.annotations_of(stream), annotation: value}
+        self.api.put({**stream, "metadata": {**meta, "annotations": annotations}})
+
     def delete(self) -> None:
         """kubectl delete."""
         self.api.remove(self.stream)
@@ -102,7 +109,7 @@ class FakeCluster:
                 self.api.remove(each)
 
     def _stateful_set(self, owner: Manifest) -> None:
-        """Runs one pod of the newest revision. A pod of another revision is deleted first."""
+        """Runs one pod of the newest revision, or none. A pod of another is deleted first."""
         template = owner["spec"]["template"]
         text = json.dumps(template, sort_keys=True).encode()
         revision = f"{owner['metadata']['name']}-{hashlib.sha256(text).hexdigest()[:10]}"
@@ -112,7 +119,10 @@ class FakeCluster:
         }
         self.api.put({**owner, "status": status})
         pod = self.pod
-        if pod is None:
+        if owner["spec"]["replicas"] == 0:
+            if pod is not None:
+                self.api.remove(pod)
+        elif pod is None:
             self._create_pod(owner, template, revision)
         elif objects.labels_of(pod)["controller-revision-hash"] != revision and not (
             self.keeps_unready_pods and not DriverPod(pod).ready

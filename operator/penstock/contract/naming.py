@@ -16,6 +16,9 @@ ANNOTATION_REPORT = f"{GROUP}/report"
 # On the pod template: the hash of the resolved spec. A new hash makes a new driver pod.
 ANNOTATION_SPEC_HASH = f"{GROUP}/spec-hash"
 
+# On a stream: "true" if the operator must not change the stream's objects.
+ANNOTATION_PAUSE = f"{GROUP}/pause-reconciliation"
+
 # How the driver learns about its own pod (Kubernetes' downward API, and constants).
 ENV_POD_NAME = "PENSTOCK_POD_NAME"
 ENV_POD_IP = "PENSTOCK_POD_IP"

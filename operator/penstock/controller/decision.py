@@ -16,6 +16,7 @@ from penstock.controller.children.diff import up_to_date, with_applied_hash
 from penstock.controller.children.stateful_set import (
     driver_stateful_set,
     is_of_another_operator,
+    is_scaled_to_zero,
     with_template_of,
 )
 from penstock.controller.fields import at
@@ -31,6 +32,7 @@ from penstock.controller.status.stream_state import (
     Assessment,
     Before,
     assess_driver,
+    assess_suspended,
     without_apply,
 )
 from penstock.controller.status.stream_status import failed_status, plan_status, status_manifest
@@ -68,6 +70,8 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     if stream.terminating:
         # Kubernetes deletes the children through their owner references.
         return Decision(apply=_retained_claim(stream, children))
+    if stream.paused:
+        return _unapplied(stream, children, not_applied.paused(), now)
     previous = _previous_objects(children, stream.uid)
     if previous:
         # A driver that still runs belongs to the previous stream, and so does its progress.
@@ -89,7 +93,10 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
         return _unapplied(stream, children, cause, now, retained)
     if children.claim is None and _had_checkpoint(stream, children):
         return _unapplied(stream, children, not_applied.missing_checkpoint(stream.name), now)
-    assessment = _assess_driver(stream, desired.spec_hash, children, now)
+    if desired.stream.spec.suspend:
+        assessment = assess_suspended(children.driver_pod, now)
+    else:
+        assessment = _assess_driver(stream, desired.spec_hash, children, now)
     to_apply = (*retained, *(each for each in wanted if _is_due(each, children)))
     to_delete = _to_delete(desired, children, applied=not to_apply)
     decision = _decide(stream, children, assessment, now, apply=to_apply, delete=to_delete)
@@ -139,7 +146,10 @@ def _unapplied(
     if owner is not None and objects.is_owned_by(owner, stream.uid):
         template = fields.mapping(at(owner, "spec", "template"))
         spec_hash = objects.annotations_of(template).get(naming.ANNOTATION_SPEC_HASH, "")
-        driver = _assess_driver(stream, spec_hash, children, now)
+        if is_scaled_to_zero(owner):
+            driver = assess_suspended(children.driver_pod, now)
+        else:
+            driver = _assess_driver(stream, spec_hash, children, now)
         if children.claim is None and not driver.ready:
             driver = None  # it cannot start without the claim, which the cause is about
     return _decide(stream, children, without_apply(driver, cause), now, apply=apply)
@@ -163,10 +173,12 @@ def _decide(
     delete: tuple[Ref, ...] = (),
 ) -> Decision:
     warnings = _warnings(stream, children)
-    update = plan_status(stream, assessment, children.driver_pod, now, warnings)
+    pod, owner = children.driver_pod, children.stateful_set
+    stopped = pod is None and is_scaled_to_zero(owner)
+    update = plan_status(stream, assessment, pod, now, warnings, stopped=stopped)
     changed = update.status != stream.status
-    requeue = _REQUEUE_SETTLED if assessment.ready or assessment.stalled else _REQUEUE_CHANGING
-    if children.stateful_set is not None and children.driver_pod is None and not assessment.blocked:
+    requeue = _REQUEUE_SETTLED if assessment.settled or assessment.stalled else _REQUEUE_CHANGING
+    if owner is not None and pod is None and not (assessment.blocked or assessment.settled):
         waited = now - (not_ready_since(stream.status) or now)
         requeue = min(requeue, max(_REQUEUE_WITHOUT_POD, waited / 2))
     return Decision(
@@ -246,9 +258,10 @@ def _desired_objects(desired: DesiredStream, children: ObservedChildren) -> tupl
     )
     asked = with_applied_hash(checkpoint_claim.claim(desired))
     claim = checkpoint_claim.claim_as_allowed(asked, children.claim)
-    driver, found = with_applied_hash(driver_stateful_set(desired)), children.stateful_set
+    driver, found = driver_stateful_set(desired), children.stateful_set
     if found is not None and is_of_another_operator(driver, found):
         driver = with_template_of(driver, found)
+    driver = with_applied_hash(driver)
     # An existing claim comes last, because a refused expansion must not delay anything else.
     last = (claim, driver) if children.claim is None else (driver, claim)
     return (*map(with_applied_hash, before_driver), *last)

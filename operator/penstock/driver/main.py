@@ -140,7 +140,7 @@ def run(
             health,
             metrics,
             publish,
-            DurableStateFile(environment.checkpoint, _spec_hash(stream, environment)),
+            DurableStateFile(environment.checkpoint, _query_hash(stream)),
             before_stop=sampler.stop,
         )
         shutdown.may_end_at_once = lambda: not loop.stopping and not runtime.has_query
@@ -175,11 +175,10 @@ def _serve_pages(environment: Environment, health: Health, metrics: Metrics) -> 
         serve(environment.http_port, pages, environment.address)
 
 
-def _spec_hash(stream: ContinuousStream, environment: Environment) -> str:
-    """Tells one spec from another. The operator computes it for a pod."""
-    if isinstance(environment, PodEnvironment):
-        return environment.spec_hash
-    return hashlib.sha256(stream.spec.model_dump_json().encode()).hexdigest()
+def _query_hash(stream: ContinuousStream) -> str:
+    """Tells one query from another: a restart that a person asked for runs the same one."""
+    asked = stream.spec.model_dump_json(exclude={"restarted_at"})
+    return hashlib.sha256(asked.encode()).hexdigest()
 
 
 def _launch(stream: ContinuousStream, environment: Environment, inherits: Sequence[int]) -> Jvm:

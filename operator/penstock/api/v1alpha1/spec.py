@@ -90,6 +90,17 @@ class StreamSpec(SpecObject):
     """A Spark streaming query: a source, a transform, a sink, and how it is kept running."""
 
     rules = (*MODE_RULES, *CONNECTION_RULES, *UPDATE_RULES)
+    suspend: bool = Field(
+        False,
+        description="Whether the stream is stopped. Its query commits before it stops, and later "
+        "continues from its checkpoint. Default: false.",
+    )
+    restarted_at: str | None = Field(
+        None,
+        max_length=64,
+        description="Each new value restarts the driver. By convention the current time.",
+        examples=["2026-11-22T07:00:00Z"],
+    )
     image: str | None = Field(
         None,
         min_length=1,

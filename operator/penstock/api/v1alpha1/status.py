@@ -76,6 +76,7 @@ class StreamState(StrEnum):
     RESTARTING = "Restarting"
     STALLED = "Stalled"
     COMPLETED = "Completed"
+    SUSPENDED = "Suspended"
 
 
 class Condition(Report):
@@ -168,7 +169,8 @@ class StreamStatus(Report):
         None,
         description=(
             "The stream in one word: Pending, Starting, WaitingForCores, Running, Restarting, "
-            "Stalled or Completed. Later versions may add states; programs read the conditions."
+            "Stalled, Completed or Suspended. Later versions may add states; programs read the "
+            "conditions."
         ),
     )
     conditions: list[Condition] = Field(

@@ -15,6 +15,8 @@ from penstock.controller import objects
 from penstock.controller.children.settings import Settings
 from penstock.controller.objects import Manifest
 
+_FOR_THE_OPERATOR = frozenset({"checkpoint", "suspend"})
+
 
 @dataclass(frozen=True)
 class DesiredStream:
@@ -60,10 +62,10 @@ def document(name: str, namespace: str, spec: Manifest, image: str) -> str:
 
     No default is written out, so that the hash depends on nothing that another version of the
     operator might do otherwise, and a driver of an older image reads no field that only the
-    operator knows. The checkpoint's volume is left out, which only the operator uses: so a larger
-    volume or another reclaim policy does not restart the query.
+    operator knows. What only the operator uses is left out: so a larger volume, another reclaim
+    policy or a stop for a while does not make another query of it.
     """
-    for_driver = {field: value for field, value in spec.items() if field != "checkpoint"}
+    for_driver = {field: spec[field] for field in spec if field not in _FOR_THE_OPERATOR}
     content = {
         "apiVersion": group_version.API_VERSION,
         "kind": group_version.KIND,

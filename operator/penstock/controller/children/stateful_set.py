@@ -4,41 +4,51 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.api import group_version
 from penstock.contract import naming, sizing
 from penstock.contract.pod_merge import merge_pod_template
 from penstock.contract.secrets import secret_mounts, secret_volumes
 from penstock.controller import objects
 from penstock.controller.children.desired_stream import DesiredStream
-from penstock.controller.children.diff import ANNOTATION_APPLIED
 from penstock.controller.children.metadata import metadata
 from penstock.controller.fields import at
-from penstock.controller.objects import Manifest, annotations_of
+from penstock.controller.objects import Manifest, annotations_of, content_hash
 
 # Enough to stop a query cleanly: to commit the epoch and to release the executors.
 _GRACE_SECONDS = 60
+# The hash of the pod template as an operator has built it. The server adds defaults to it.
+_ANNOTATION_TEMPLATE = f"{group_version.GROUP}/template"
 
 
 def driver_stateful_set(desired: DesiredStream) -> Manifest:
-    """The StatefulSet that runs at most one driver, even if a node is lost.
+    """The StatefulSet that runs at most one driver, even if a node is lost; none if suspended.
 
     Under the policy OrderedReady the StatefulSet controller would wait for a broken pod to become
     ready before it replaces it, which is forever. Hence Parallel.
     """
     name = naming.driver_name(desired.name)
+    spec = desired.stream.spec
+    template = merge_pod_template(spec.driver.pod_template, _pod(desired))
+    annotations = {_ANNOTATION_TEMPLATE: content_hash(template)[:16]}
     return {
         "apiVersion": objects.STATEFUL_SET.api_version,
         "kind": objects.STATEFUL_SET.kind,
-        "metadata": metadata(desired, name),
+        "metadata": {**metadata(desired, name), "annotations": annotations},
         "spec": {
-            "replicas": 1,
+            "replicas": 0 if spec.suspend else 1,
             "serviceName": name,
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"type": "RollingUpdate"},
             "revisionHistoryLimit": 2,
             "selector": {"matchLabels": _labels(desired)},
-            "template": merge_pod_template(desired.stream.spec.driver.pod_template, _pod(desired)),
+            "template": template,
         },
     }
+
+
+def is_scaled_to_zero(found: Manifest | None) -> bool:
+    """Whether the StatefulSet runs no driver because somebody wants none."""
+    return found is not None and at(found, "spec", "replicas") == 0
 
 
 def is_of_another_operator(wanted: Manifest, found: Manifest | None) -> bool:
@@ -53,17 +63,16 @@ def is_of_another_operator(wanted: Manifest, found: Manifest | None) -> bool:
         at(each, "spec", "template", "metadata", "annotations", naming.ANNOTATION_SPEC_HASH)
         for each in (wanted, found)
     ]
-    hashes = [annotations_of(each).get(ANNOTATION_APPLIED) for each in (wanted, found)]
+    hashes = [annotations_of(each).get(_ANNOTATION_TEMPLATE) for each in (wanted, found)]
     return revisions[0] == revisions[1] and hashes[1] not in (None, hashes[0])
 
 
 def with_template_of(wanted: Manifest, found: Manifest) -> Manifest:
     """The StatefulSet with the pod template that runs; the rest of it is still looked after."""
-    meta = wanted["metadata"]
-    applied = {ANNOTATION_APPLIED: annotations_of(found)[ANNOTATION_APPLIED]}
+    annotations = {_ANNOTATION_TEMPLATE: annotations_of(found)[_ANNOTATION_TEMPLATE]}
     return {
         **wanted,
-        "metadata": {**meta, "annotations": {**meta["annotations"], **applied}},
+        "metadata": {**wanted["metadata"], "annotations": annotations},
         "spec": {**wanted["spec"], "template": at(found, "spec", "template")},
     }
 

@@ -30,6 +30,8 @@ class ObservedStream:
     resource_version: str
     generation: int
     terminating: bool
+    paused: bool
+    """Whether a person wants the stream's objects left alone."""
     status: StreamStatus
     has_status: bool
     """Whether the operator has reconciled this stream before."""
@@ -60,6 +62,7 @@ def parse_metadata(raw: Manifest) -> ObservedStream:
         resource_version=fields.text(meta.get("resourceVersion")),
         generation=fields.count(meta.get("generation")),
         terminating=objects.is_terminating(raw),
+        paused=objects.annotations_of(raw).get(naming.ANNOTATION_PAUSE) == "true",
         status=_parse_status(raw),
         has_status=raw.get("status") is not None,
         status_written=_status_written(raw),

@@ -84,6 +84,14 @@ def not_ready_since(status: StreamStatus) -> datetime | None:
     return None if ready is None or ready.status == "True" else ready.last_transition_time
 
 
+def _waiting_since(status: StreamStatus) -> datetime | None:
+    """Since when a stream is to run and does not: the time while it was suspended is none."""
+    since, reconciling = not_ready_since(status), find_condition(status, "Reconciling")
+    if since is None or reconciling is None or reconciling.status != "True":
+        return since
+    return max(since, reconciling.last_transition_time)
+
+
 def find_condition(status: StreamStatus, kind: str) -> Condition | None:
     """The condition of this type."""
     return next((each for each in status.conditions if each.type == kind), None)
@@ -92,7 +100,7 @@ def find_condition(status: StreamStatus, kind: str) -> Condition | None:
 def _ready(assessment: Assessment) -> tuple[_Status, str, str]:
     if not assessment.ready:
         return "False", assessment.reason, assessment.message
-    if assessment.not_applied is None:
+    if assessment.not_applied is None or assessment.not_applied.deliberate:
         return "True", assessment.reason, assessment.message
     where = "Reconciling" if assessment.not_applied.retried else "Stalled"
     message = f"{assessment.message}. The newest spec is not applied completely: see {where}"
@@ -104,8 +112,8 @@ def _reconciling(assessment: Assessment, *, stalled: bool) -> tuple[_Status, str
         return "False", "Stalled", "The stream is stalled: the condition Stalled says why"
     if assessment.not_applied is not None:
         return "True", assessment.not_applied.reason, assessment.not_applied.message
-    if assessment.ready:
-        return "False", "UpToDate", "The stream runs as its spec says"
+    if assessment.settled:
+        return "False", "UpToDate", "The stream does what its spec says"
     return "True", assessment.reason, assessment.message
 
 
@@ -123,9 +131,12 @@ def _stalled(
 
 def _is_overdue(stream: ObservedStream, assessment: Assessment, now: datetime) -> bool:
     """Whether what Kubernetes, or the API server, refuses has lasted for too long."""
-    since = assessment.not_applied.since if assessment.not_applied else None
-    if since is None and not assessment.ready and (assessment.blocked or assessment.not_applied):
-        since = not_ready_since(stream.status)
+    cause = assessment.not_applied
+    if cause is not None and cause.deliberate:
+        return False
+    since = cause.since if cause else None
+    if since is None and not assessment.settled and (assessment.blocked or cause):
+        since = _waiting_since(stream.status)
     return since is not None and now - since >= PROGRESS_DEADLINE
 
 

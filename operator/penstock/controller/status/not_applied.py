@@ -23,6 +23,19 @@ class NotApplied:
     """Whether only time is needed, and the operator retries. Otherwise someone has to act."""
     since: datetime | None = None
     """Since when, if that is known."""
+    deliberate: bool = False
+    """Whether a person wants it so, for as long as it takes."""
+
+
+def paused() -> NotApplied:
+    """A person works on the stream's objects, and the operator leaves them alone."""
+    return NotApplied(
+        "ReconciliationPaused",
+        f"The operator changes none of the stream's objects while the annotation "
+        f"{naming.ANNOTATION_PAUSE} is true. Remove it when the maintenance is over",
+        retried=True,
+        deliberate=True,
+    )
 
 
 def invalid_spec(problems: Sequence[Problem], *, runs: bool) -> NotApplied:

@@ -23,10 +23,16 @@ class RestartHistory:
     last_failure: LastFailure | None
 
 
-def update_history(before: StreamStatus, pod: DriverPod | None) -> RestartHistory:
-    """The history of the status, with what the driver's pod shows added to it."""
+def update_history(
+    before: StreamStatus, pod: DriverPod | None, *, stopped: bool = False
+) -> RestartHistory:
+    """The history of the status, with what the driver's pod shows added to it.
+
+    `stopped` says that there is no pod because somebody wants none: the next one replaces none.
+    """
     restarts, counted = before.restarts or Restarts(), before.internal
     if pod is None:
+        counted = None if stopped else counted
         return RestartHistory(restarts, counted, before.last_failure)
     new_pod = counted is None or counted.driver_pod_uid != pod.uid
     replaced = new_pod and counted is not None and counted.spec_hash == pod.spec_hash

@@ -18,6 +18,7 @@ from penstock.controller.status.not_applied import NotApplied
 # The kubelet confirms a pod's end within seconds. One that takes longer has a node that is away.
 _TERMINATION_SLACK = timedelta(seconds=30)
 # Kubernetes, "Non-graceful node shutdown handling". `kubectl delete node` does not detach volumes.
+_SUSPENDED = "Suspended"
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 # What the clocks of the cluster's components may differ by.
 _CLOCK_SLACK = timedelta(seconds=10)
@@ -39,6 +40,11 @@ class Assessment:
     def ready(self) -> bool:
         """Whether the query runs, or has finished its work; perhaps with a previous spec."""
         return self.state in (StreamState.RUNNING, StreamState.COMPLETED)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the stream does what its spec says, so that nothing is expected to change."""
+        return self.ready or self.reason == _SUSPENDED
 
     @property
     def stalled(self) -> bool:
@@ -72,8 +78,7 @@ def assess_driver(
     pod = children.driver_pod
     if pod is None:
         return _no_pod(name, spec_hash, children, before, now)
-    due = pod.termination_due
-    if due is not None and now > due + _TERMINATION_SLACK:
+    if _is_overdue(pod, now):
         return _stuck(pod)
     if pod.spec_hash != spec_hash:
         return Assessment(
@@ -91,6 +96,28 @@ def assess_driver(
     if report is None or report.spec_hash != spec_hash:
         return Assessment(StreamState.STARTING, "DriverStarting", "The driver is starting")
     return _started(pod, report, children)
+
+
+def assess_suspended(pod: DriverPod | None, now: datetime) -> Assessment:
+    """The state of a stream that should have no driver."""
+    if pod is None:
+        return Assessment(
+            StreamState.SUSPENDED,
+            _SUSPENDED,
+            "The stream is stopped. It continues from its checkpoint when spec.suspend is false",
+        )
+    if _is_overdue(pod, now):
+        return replace(_stuck(pod), state=StreamState.SUSPENDED)
+    return Assessment(
+        StreamState.SUSPENDED,
+        "Suspending",
+        f"The query commits, and the pod {pod.name} ends",
+    )
+
+
+def _is_overdue(pod: DriverPod, now: datetime) -> bool:
+    due = pod.termination_due
+    return due is not None and now > due + _TERMINATION_SLACK
 
 
 def _no_pod(

@@ -37,10 +37,15 @@ def plan_status(
     pod: DriverPod | None,
     now: datetime,
     warnings: tuple[Problem, ...] = (),
+    *,
+    stopped: bool = False,
 ) -> StatusUpdate:
-    """The status that follows from the assessment; unchanged where only numbers moved just now."""
+    """The status that follows from the assessment; unchanged where only numbers moved just now.
+
+    `stopped` says that there is no pod because somebody wants none.
+    """
     before = stream.status
-    status = _status(stream, assessment, pod, now, warnings)
+    status = _status(stream, assessment, pod, now, warnings, stopped=stopped)
     same_numbers = status.model_copy(update={name: getattr(before, name) for name in _NUMBERS})
     wait = _until_numbers(stream, now)
     if same_numbers == before and status != before and wait > timedelta(0):
@@ -93,9 +98,11 @@ def _status(
     pod: DriverPod | None,
     now: datetime,
     warnings: tuple[Problem, ...],
+    *,
+    stopped: bool,
 ) -> StreamStatus:
     before = stream.status
-    history = restarts.update_history(before, pod)
+    history = restarts.update_history(before, pod, stopped=stopped)
     report = restarts.report_of(pod) if pod is not None and pod.started else None
     committed, omitted = _committed_offsets(stream, report)
     restarting = assessment.state is StreamState.RESTARTING

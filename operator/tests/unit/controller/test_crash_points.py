@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.api.v1alpha1.status import StreamState
+from penstock.api.v1alpha1.status import Restarts, StreamState
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 from testkit.controller.fake_kubernetes_api import Killed, drop_empty
@@ -54,16 +54,53 @@ def dropped(cluster: FakeCluster) -> None:
     cluster.apply(driver={"podTemplate": {"spec": {"tolerations": [], "nodeSelector": {}}}})
 
 
-CAUSES = (created, edited, applied_again, corrected, retained, dropped)
+def suspended(cluster: FakeCluster) -> None:
+    """A running stream is suspended."""
+    cluster.apply()
+    cluster.settle()
+    cluster.apply(suspend=True)
 
 
-def writes_until_settled(cause: Callable[[FakeCluster], None]) -> tuple[int, int, set[str]]:
-    """The numbers of the first and last write after the cause, and the objects that exist then."""
+def resumed(cluster: FakeCluster) -> None:
+    """A suspended stream continues with another spec."""
+    suspended(cluster)
+    cluster.settle()
+    cluster.apply(executor={"cores": 2})
+
+
+def restarted(cluster: FakeCluster) -> None:
+    """A running stream is restarted by a person."""
+    cluster.apply()
+    cluster.settle()
+    cluster.apply(restartedAt="now")
+
+
+CAUSES = (
+    created,
+    edited,
+    applied_again,
+    corrected,
+    retained,
+    dropped,
+    suspended,
+    resumed,
+    restarted,
+)
+
+
+def writes_until_settled(cause: Callable[[FakeCluster], None]) -> tuple[int, int, set[str], str]:
+    """The numbers of the first and last write after the cause, and what holds in the end.
+
+    That is which objects exist, and the stream's state.
+    """
     cluster = FakeCluster()
     cause(cluster)
     first = len(cluster.api.writes) + 1
     cluster.settle()
-    return first, len(cluster.api.writes), cluster.children()
+    expected = StreamState.SUSPENDED if cause is suspended else StreamState.RUNNING
+    assert cluster.state == expected
+    assert cluster.status.restarts in (None, Restarts())
+    return first, len(cluster.api.writes), cluster.children(), expected
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
@@ -71,7 +108,7 @@ def writes_until_settled(cause: Callable[[FakeCluster], None]) -> tuple[int, int
 def test_the_operator_recovers_from_a_crash_at_any_write(
     cause: Callable[[FakeCluster], None], side: str
 ) -> None:
-    first, last, children = writes_until_settled(cause)
+    first, last, children, state = writes_until_settled(cause)
     assert last > first
     for number in range(first, last + 1):
         cluster = FakeCluster()
@@ -82,8 +119,9 @@ def test_the_operator_recovers_from_a_crash_at_any_write(
         cluster.api.kill_at = None
         cluster.restart_operator()
         cluster.settle()
-        assert cluster.state == StreamState.RUNNING
+        assert cluster.state == state
         assert cluster.children() == children
+        assert cluster.status.restarts in (None, Restarts())
         assert cluster.reconcile() == []
         names = [each["metadata"]["name"] for each in cluster.api.events]
         assert len(names) == len(set(names))

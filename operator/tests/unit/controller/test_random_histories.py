@@ -25,6 +25,8 @@ GOOD = st.sampled_from(
         {"checkpoint": {"volume": {"size": "3Gi"}}},
         {"checkpoint": {"volume": {"reclaimPolicy": "Delete"}}},
         {"image": "another:image"},
+        {"suspend": True},
+        {"restartedAt": "now"},
         {"driver": {"podTemplate": {"spec": {"tolerations": [], "nodeSelector": {}}}}},
     ]
 )
@@ -48,6 +50,11 @@ class Histories(RuleBasedStateMachine):
         self.seen = Restarts()
         self.uid = ""
 
+    @property
+    def paused(self) -> bool:
+        annotations = objects.annotations_of(self.cluster.stream)
+        return annotations.get(naming.ANNOTATION_PAUSE) == "true"
+
     @initialize(spec=GOOD)
     def apply_first(self, spec: dict[str, Any]) -> None:
         self.cluster.apply(**spec)
@@ -56,6 +63,16 @@ class Histories(RuleBasedStateMachine):
     def edit(self, spec: dict[str, Any]) -> None:
         self.cluster.apply(**spec)
         self.good = True
+
+    @rule()
+    def suspend_or_resume(self) -> None:
+        spec = dict(self.cluster.stream["spec"])
+        spec["suspend"] = not spec.get("suspend", False)
+        self.cluster.apply(**spec)
+
+    @rule(paused=st.booleans())
+    def pause_or_continue(self, paused: bool) -> None:
+        self.cluster.annotate(naming.ANNOTATION_PAUSE, str(paused).lower())
 
     @rule(spec=BAD)
     def edit_with_an_invalid_spec(self, spec: dict[str, Any]) -> None:
@@ -71,7 +88,9 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def operator_reconciles(self) -> None:
         """Ready is only True while a pod with the last applied spec exists."""
-        self.cluster.reconcile()
+        writes = self.cluster.reconcile()
+        if self.paused:
+            assert set(writes) <= {"status", "event"}
         if not self.cluster.stream.get("status"):
             return  # the API server refused it
         conditions = {each.type: each.status for each in self.cluster.status.conditions}
@@ -173,7 +192,7 @@ class Histories(RuleBasedStateMachine):
         self.cluster.settle()
         assert self.cluster.reconcile() == []
         assert (self.cluster.condition("Stalled").status == "True") == (
-            not self.good or self.cluster.state == StreamState.STALLED
+            (not self.good and not self.paused) or self.cluster.state == StreamState.STALLED
         )
         assert (self.cluster.condition("Ready").status == "True") == (
             self.cluster.state in (StreamState.RUNNING, StreamState.COMPLETED)
@@ -183,6 +202,7 @@ class Histories(RuleBasedStateMachine):
         """After any history, a valid spec with a working driver becomes Ready."""
         self.cluster.api.refuse = lambda _: None
         self.cluster.clock.advance(600)
+        self.cluster.annotate(naming.ANNOTATION_PAUSE, "false")
         self.cluster.apply()
         self.cluster.settle()
         pod = self.cluster.pod
@@ -195,7 +215,7 @@ class Histories(RuleBasedStateMachine):
     def never_two_drivers(self) -> None:
         sets = self.cluster.api.of_kind(objects.STATEFUL_SET)
         assert len(sets) <= 1
-        assert all(each["spec"]["replicas"] == 1 for each in sets)
+        assert all(each["spec"]["replicas"] in (0, 1) for each in sets)
 
     @invariant()
     def restarts_never_decrease(self) -> None:

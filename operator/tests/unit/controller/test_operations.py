@@ -1,0 +1,157 @@
+"""A person suspends, restarts or pauses a stream, against a cluster in memory."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from penstock.api.v1alpha1.status import LastFailure, Restarts, StreamState
+from penstock.contract import naming
+from penstock.contract.driver_report import QueryState
+from penstock.controller import objects
+from penstock.controller.status.conditions import PROGRESS_DEADLINE
+from testkit.controller import samples
+from testkit.controller.fake_cluster import FakeCluster
+
+DRIVER = "StatefulSet flags-driver"
+CLAIM = f"PersistentVolumeClaim {samples.NAME}-checkpoint"
+
+
+def conditions(cluster: FakeCluster) -> dict[str, tuple[str, str]]:
+    return {each.type: (each.status, each.reason) for each in cluster.status.conditions}
+
+
+def test_a_suspended_stream_has_no_driver_and_keeps_its_checkpoint(cluster: FakeCluster) -> None:
+    cluster.apply(suspend=True)
+    cluster.settle()
+    assert cluster.pod is None
+    assert {DRIVER, CLAIM} <= cluster.children()
+    assert cluster.state == StreamState.SUSPENDED
+    assert conditions(cluster) == {
+        "Ready": ("False", "Suspended"),
+        "Reconciling": ("False", "UpToDate"),
+        "Stalled": ("False", "NotStalled"),
+        "Warning": ("False", "NoWarnings"),
+    }
+    cluster.clock.advance(2 * PROGRESS_DEADLINE.total_seconds())
+    assert cluster.reconcile() == []
+
+
+def test_a_stream_that_still_stops_says_so(cluster: FakeCluster) -> None:
+    cluster.apply(suspend=True)
+    cluster.reconcile()
+    cluster.reconcile()
+    assert cluster.pod is not None
+    assert conditions(cluster)["Ready"] == ("False", "Suspending")
+    assert conditions(cluster)["Reconciling"][0] == "True"
+
+
+def test_a_resumed_stream_runs_the_same_revision_and_counts_no_restart(
+    cluster: FakeCluster,
+) -> None:
+    revision = cluster.running_hash
+    cluster.apply(suspend=True)
+    cluster.settle()
+    cluster.apply()
+    cluster.settle()
+    assert (cluster.state, cluster.running_hash) == (StreamState.RUNNING, revision)
+    assert cluster.status.restarts == Restarts()
+
+
+def test_a_stream_that_was_suspended_for_long_is_not_overdue_when_it_resumes(
+    cluster: FakeCluster,
+) -> None:
+    cluster.apply(suspend=True)
+    cluster.settle()
+    cluster.clock.advance(timedelta(days=3).total_seconds())
+    cluster.apply()
+    cluster.reconcile()
+    cluster.reconcile()
+    unschedulable = {
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node",
+    }  # fmt: skip
+    cluster.step()
+    cluster.put_pod(conditions=[unschedulable], containerStatuses=[], phase="Pending")
+    cluster.reconcile()
+    cluster.clock.advance(30)
+    cluster.reconcile()
+    assert conditions(cluster)["Ready"] == ("False", "Unschedulable")
+    assert conditions(cluster)["Stalled"][0] == "False"
+
+
+def test_a_new_stream_may_be_suspended_from_the_start() -> None:
+    cluster = FakeCluster()
+    cluster.apply(suspend=True)
+    cluster.settle()
+    assert (cluster.state, cluster.drivers_started) == (StreamState.SUSPENDED, [])
+
+
+def test_a_restart_replaces_the_driver_and_counts_no_failure(cluster: FakeCluster) -> None:
+    pod = cluster.pod
+    cluster.apply(restartedAt="2026-11-22T07:00:00Z")
+    cluster.settle()
+    assert pod is not None
+    assert cluster.pod is not None
+    assert cluster.pod["metadata"]["uid"] != pod["metadata"]["uid"]
+    assert cluster.state == StreamState.RUNNING
+    assert cluster.status.restarts == Restarts()
+    assert cluster.status.last_failure is None
+
+
+def test_a_restart_ends_a_stall(cluster: FakeCluster) -> None:
+    failure = LastFailure(reason="Boom", message="boom", permanent=True, time=samples.T0)
+    cluster.report(state=QueryState.FAILED, last_failure=failure)
+    cluster.settle()
+    assert conditions(cluster)["Stalled"][0] == "True"
+    cluster.apply(restartedAt="now")
+    cluster.settle()
+    assert cluster.state == StreamState.RUNNING
+
+
+def test_a_paused_stream_is_left_alone_and_still_reported(cluster: FakeCluster) -> None:
+    revision = cluster.running_hash
+    cluster.annotate(naming.ANNOTATION_PAUSE, "true")
+    cluster.apply(executor={"cores": 2})
+    cluster.api.remove(cluster.api.one(objects.NETWORK_POLICY, "flags-driver"))
+    cluster.settle()
+    assert cluster.running_hash == revision
+    assert "NetworkPolicy flags-driver" not in cluster.children()
+    assert conditions(cluster)["Ready"] == ("True", "Running")
+    assert conditions(cluster)["Reconciling"] == ("True", "ReconciliationPaused")
+    cluster.report(epoch=99)
+    cluster.settle()
+    assert cluster.status.epoch == 99
+
+    cluster.annotate(naming.ANNOTATION_PAUSE, "false")
+    cluster.settle()
+    assert cluster.running_hash != revision
+    assert "NetworkPolicy flags-driver" in cluster.children()
+
+
+def test_a_long_pause_stalls_no_stream(cluster: FakeCluster) -> None:
+    """The driver was taken down by hand during the maintenance."""
+    cluster.annotate(naming.ANNOTATION_PAUSE, "true")
+    cluster.api.remove(cluster.api.one(objects.STATEFUL_SET, "flags-driver"))
+    cluster.settle()
+    cluster.clock.advance(2 * PROGRESS_DEADLINE.total_seconds())
+    cluster.reconcile()
+    assert conditions(cluster)["Stalled"][0] == "False"
+    assert conditions(cluster)["Ready"][0] == "False"
+
+
+def test_another_version_of_the_operator_suspends_without_another_template(
+    cluster: FakeCluster,
+) -> None:
+    """An upgraded operator keeps the template of the revision that runs, and scales it."""
+    driver = cluster.api.one(objects.STATEFUL_SET, "flags-driver")
+    (name,) = [each for each in objects.annotations_of(driver) if each.endswith("/template")]
+    driver["metadata"]["annotations"][name] = "of-an-older-operator"
+    driver["spec"]["template"]["metadata"]["labels"]["older"] = "yes"
+    cluster.api.put(driver)
+    cluster.settle()
+    for suspend in (True, False):
+        cluster.apply(suspend=suspend)
+        cluster.settle()
+        driver = cluster.api.one(objects.STATEFUL_SET, "flags-driver")
+        assert driver["spec"]["template"]["metadata"]["labels"]["older"] == "yes"
+        assert driver["spec"]["replicas"] == int(not suspend)
+        assert cluster.reconcile() == []

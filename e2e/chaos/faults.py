@@ -34,10 +34,10 @@ FROM source
 # No sender reaches this number.
 POISON_NUMBER = 10**9
 
-# The Java processes of one pod, found on its node by the pod's uid, with and without a signal.
-_JVMS = """
+# The processes of one pod with a name, found on its node by the pod's uid.
+_PROCESSES = """
 for process in /proc/[0-9]*; do
-  [ "$(cat $process/comm 2>/dev/null)" = java ] || continue
+  grep -qxE '{name}' $process/comm 2>/dev/null || continue
   grep -qE '{uid}|{underscored}' $process/cgroup || continue
   {action}
 done
@@ -82,8 +82,13 @@ class Target:
 
     def jvm(self, pod: Object, action: str) -> str:
         """Runs a shell command on a pod's node for its JVM, in $process."""
+        return self.processes(pod, "java", action)
+
+    def processes(self, pod: Object, name: str, action: str) -> str:
+        """Runs a shell command on a pod's node for its processes of this name (an expression)."""
         uid = pod["metadata"]["uid"]
-        script = _JVMS.format(uid=uid, underscored=uid.replace("-", "_"), action=action)
+        underscored = uid.replace("-", "_")
+        script = _PROCESSES.format(uid=uid, underscored=underscored, name=name, action=action)
         return self.installation.cluster.on_node(pod["spec"]["nodeName"], "bash", "-c", script)
 
     def signal(self, pod: Object, name: str) -> None:
@@ -189,6 +194,20 @@ def edit_without_operator(target: Target) -> None:
     wait_for_another_driver(target, before)
 
 
+def edit_while_leader_dies(target: Target) -> None:
+    """Kills the operator that leads, and edits the spec before another one takes over."""
+    before = target.driver()["metadata"]["uid"]
+    kube = replace(target.stream.kube, namespace=NAMESPACE)
+    lease = kube.get("lease", OPERATOR)
+    assert lease is not None
+    pod = kube.get("pod", lease["spec"]["holderIdentity"].rpartition("-")[0])
+    assert pod is not None
+    killed = target.processes(pod, "penstock|python.*", "kill -KILL ${process#/proc/} && echo sent")
+    assert "sent" in killed
+    target.stream.edit(trigger={"continuous": {"checkpointInterval": "1s"}})
+    wait_for_another_driver(target, before)
+
+
 def wait_for_another_driver(target: Target, uid: str) -> None:
     """Waits for a driver's pod with another UID."""
 
@@ -219,13 +238,15 @@ def _scaled_to_zero(
     target: Target, namespace: str, deployment: str, selector: str
 ) -> Iterator[None]:
     kube = replace(target.stream.kube, namespace=namespace)
+    found = kube.get("deployment", deployment)
+    assert found is not None
     kube.run("scale", "deployment", deployment, "--replicas=0")
     kube.run("delete", "pod", "-l", selector, "--grace-period=0", "--force", "--ignore-not-found")
     wait_for(f"no pod of {deployment}", lambda: not kube.select("pods", selector), 60, every=0.5)
     try:
         yield
     finally:
-        kube.run("scale", "deployment", deployment, "--replicas=1")
+        kube.run("scale", "deployment", deployment, f"--replicas={found['spec']['replicas']}")
         kube.run("rollout", "status", f"deployment/{deployment}", "--timeout=120s", timeout=130)
 
 

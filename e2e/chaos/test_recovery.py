@@ -65,6 +65,7 @@ FAULTS = [
     ),
     Fault("restarted by a person", faults.restart),
     Fault("executor deleted", faults.delete_an_executor, level="query"),
+    Fault("leading operator killed, spec edited", faults.edit_while_leader_dies),
     Fault("executor out of memory", faults.exhaust_an_executor, level="query"),
     Fault("executor frozen", faults.executor_frozen, 45),
     Fault("executor cut off", faults.executor_cut_off, 60),

@@ -168,6 +168,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="namespace that the operator runs in; streams in it are refused",
     )
+    operator.add_argument(
+        "--lease",
+        default="",
+        metavar="NAME",
+        help="Lease in --own-namespace by which one of several operators acts "
+        "(default: this is the only operator)",
+    )
     _add_pod_security(operator, "Pod Security Standard that pod templates must meet")
     operator.add_argument(
         "--network-policies",
@@ -217,6 +224,7 @@ def _operator(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))
 
     from penstock.controller.children.settings import Settings
+    from penstock.controller.kubernetes.leader_election import LeaseName
     from penstock.controller.main import run  # imports kopf
 
     run(
@@ -230,6 +238,7 @@ def _operator(options: argparse.Namespace) -> int:
         namespaces=options.namespace,
         health_port=options.health_port,
         metrics_port=options.metrics_port,
+        lease=LeaseName(options.own_namespace, options.lease) if options.lease else None,
     )
     return 0
 

@@ -17,7 +17,7 @@ from kubernetes.aio.client import Configuration
 from penstock.contract import naming
 from penstock.controller import objects
 from penstock.controller.children.settings import Settings
-from penstock.controller.kubernetes_api import KubernetesApiClient
+from penstock.controller.kubernetes.api import KubernetesApiClient
 from penstock.controller.main import operate
 from penstock.controller.metrics import Metrics
 from penstock.controller.objects import Kind, Manifest

@@ -13,7 +13,7 @@ from penstock.api.v1alpha1.status import Condition, StreamStatus
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport
 from penstock.controller import objects
-from penstock.controller.kubernetes_api import ApiError
+from penstock.controller.kubernetes.api import ApiError
 from penstock.controller.metrics import Metrics
 from penstock.controller.objects import Key, Manifest
 from penstock.controller.observed.driver_pod import DriverPod

@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.contract import naming
 from penstock.controller import objects
-from penstock.controller.kubernetes_api import ApiError
+from penstock.controller.kubernetes.api import ApiError
 from penstock.controller.objects import Kind, Manifest, Ref, kind_of
 
 Id = tuple[str, str, str]

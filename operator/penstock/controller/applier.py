@@ -17,7 +17,7 @@ from penstock.controller import objects
 from penstock.controller.children.diff import applied_hash
 from penstock.controller.contest import Contest
 from penstock.controller.fields import at, mapping, mappings, text
-from penstock.controller.kubernetes_api import ApiError, KubernetesApi
+from penstock.controller.kubernetes.api import ApiError, KubernetesApi
 from penstock.controller.objects import Key, Manifest, Ref
 from penstock.controller.observed.children import ObservedChildren
 from penstock.controller.status import not_applied

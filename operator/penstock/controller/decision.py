@@ -20,7 +20,7 @@ from penstock.controller.children.stateful_set import (
     with_template_of,
 )
 from penstock.controller.fields import at
-from penstock.controller.kubernetes_api import ApiError
+from penstock.controller.kubernetes.api import ApiError
 from penstock.controller.objects import Manifest, Ref
 from penstock.controller.observed.children import ObservedChildren
 from penstock.controller.observed.stream import ObservedStream

@@ -15,9 +15,11 @@ from prometheus_client import start_http_server
 from penstock.controller import handlers
 from penstock.controller.children.settings import Settings
 from penstock.controller.health import any_address, health_page
-from penstock.controller.kubernetes_api import ApiError, KubernetesApiClient, load_configuration
+from penstock.controller.kubernetes.api import ApiError, KubernetesApiClient, load_configuration
+from penstock.controller.kubernetes.leader_election import LeaderElection, LeaseName
 from penstock.controller.metrics import Metrics
 from penstock.controller.reconciler import Reconciler
+from penstock.controller.standby import Standby
 from penstock.controller.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -36,8 +38,12 @@ def run(
     namespaces: Collection[str] | None = None,
     health_port: int | None = 8080,
     metrics_port: int | None = 9090,
+    lease: LeaseName | None = None,
 ) -> None:
-    """Runs until SIGTERM or SIGINT. No namespaces: all of them. A port of None is not opened."""
+    """Runs until SIGTERM or SIGINT.
+
+    No namespaces: all of them. A port of None is not opened. No lease: there is no other operator.
+    """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     # Kopf logs every event that it receives. The reconciler logs what changes.
     logging.getLogger("kopf").setLevel(logging.WARNING)
@@ -45,11 +51,15 @@ def run(
     metrics = Metrics()
     if metrics_port is not None:
         start_http_server(metrics_port, any_address(), registry=metrics.registry)
-    asyncio.run(_until_signal(settings, namespaces or (), health_port, metrics))
+    asyncio.run(_until_signal(settings, namespaces or (), health_port, metrics, lease))
 
 
 async def _until_signal(
-    settings: Settings, namespaces: Collection[str], health_port: int | None, metrics: Metrics
+    settings: Settings,
+    namespaces: Collection[str],
+    health_port: int | None,
+    metrics: Metrics,
+    lease: LeaseName | None,
 ) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -61,6 +71,7 @@ async def _until_signal(
         namespaces=namespaces,
         health_port=health_port,
         stop=stop,
+        lease=lease,
     )
 
 
@@ -73,17 +84,25 @@ async def operate(
     stop: asyncio.Event,
     health_port: int | None = None,
     ready: asyncio.Event | None = None,
+    lease: LeaseName | None = None,
 ) -> None:
     """Runs the whole operator in this event loop, until `stop` is set or a part of it fails."""
     sys.setrecursionlimit(_RECURSION_LIMIT)
     queue = WorkQueue()
-    async with health_page(health_port), KubernetesApiClient(configuration) as api:
+    election = LeaderElection(configuration, lease) if lease is not None else None
+    leads = election.leads if election is not None else lambda: True
+    async with health_page(health_port), KubernetesApiClient(configuration, leads) as api:
         await _wait_for_crd(api, stop)
         if stop.is_set():
             return
-        reconciler = Reconciler(api, metrics, settings)
-        # The queue starts before kopf: on its way out, kopf waits for tasks that started after it.
-        async with queue.run(reconciler.reconcile, _AT_ONCE):
+        standby = Standby(lambda: Reconciler(api, metrics, settings), queue.add, metrics, leads)
+        campaign = (
+            election.campaign(standby.take_over, standby.step_back)
+            if election is not None
+            else contextlib.nullcontext()
+        )
+        # These start before kopf: on its way out, kopf waits for tasks that started after it.
+        async with campaign, queue.run(standby.reconcile, _AT_ONCE):
             await handlers.watch(
                 queue.add,
                 configuration=configuration,

@@ -63,6 +63,10 @@ class Metrics:
         """Stops exporting the metrics of a stream."""
         self._streams.shown.pop(key, None)
 
+    def forget_all(self) -> None:
+        """Stops exporting the metrics of all streams."""
+        self._streams.shown.clear()
+
 
 class _Streams(Collector):
     """Builds the streams' metrics at each scrape, so a deleted stream leaves none."""

@@ -15,7 +15,7 @@ from penstock.controller.applier import Applier
 from penstock.controller.children.settings import Settings
 from penstock.controller.contest import Contest
 from penstock.controller.decision import Decision, failed, held, reconcile
-from penstock.controller.kubernetes_api import ApiError, KubernetesApi
+from penstock.controller.kubernetes.api import ApiError, KubernetesApi
 from penstock.controller.metrics import Metrics
 from penstock.controller.objects import Key, Manifest
 from penstock.controller.observed.children import observe_children

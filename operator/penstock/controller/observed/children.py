@@ -11,7 +11,7 @@ from functools import cached_property
 from penstock.contract import naming
 from penstock.controller import objects
 from penstock.controller.fields import at
-from penstock.controller.kubernetes_api import ApiError, KubernetesApi
+from penstock.controller.kubernetes.api import ApiError, KubernetesApi
 from penstock.controller.objects import Key, Manifest
 from penstock.controller.observed.cluster_events import ClusterEvent, parse_event
 from penstock.controller.observed.driver_pod import DriverPod

@@ -30,7 +30,7 @@ def test_the_chart_passes_lint() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        "replicas=2",
+        "replicas=two",
         "image.repository=",
         "watchNamespaces=default",
         "crds.install=maybe",
@@ -70,6 +70,8 @@ def test_what_it_renders_is_accepted_by_a_real_api_server(
         assert _may(kube, "patch", "apps", "statefulsets", "one")
         assert _may(kube, "patch", "apps", "statefulsets", "three") is elsewhere
         assert not _may(kube, "get", "", "secrets", "one")
+        assert _may(kube, "create", "coordination.k8s.io", "leases", "default")
+        assert not _may(kube, "create", "coordination.k8s.io", "leases", "one")
         assert not _may(kube, "delete", "", "persistentvolumeclaims", "one")
 
 

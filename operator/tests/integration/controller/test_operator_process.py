@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -17,44 +16,11 @@ import pytest
 import yaml
 
 from penstock.controller import objects
-from testkit.controller import samples
 from testkit.controller.control_plane import Namespace, control_plane
+from testkit.controller.operator_process import OperatorProcess
 from testkit.kafka.broker import free_ports
 from testkit.kubernetes.api_server import ApiServer
 from testkit.wait import wait_for_async
-
-
-class Process:
-    """The operator as its image runs it, watching all namespaces."""
-
-    def __init__(self, server: ApiServer, log: Path) -> None:
-        self.health, self.metrics = free_ports(2)
-        self._log = log
-        with log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable, "-m", "penstock.cli", "operator",
-                    f"--default-image={samples.IMAGE}",
-                    f"--health-port={self.health}",
-                    f"--metrics-port={self.metrics}",
-                ],
-                env={**os.environ, "KUBECONFIG": str(server.kubeconfig)},
-                stdout=output,
-                stderr=output,
-            )  # fmt: skip
-
-    def page(self, port: int, path: str) -> str:
-        """The text of one of its pages; empty while the page is not served."""
-        url = f"http://127.0.0.1:{port}{path}"
-        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:
-            return str(answer.read().decode())
-        assert self._process.poll() is None, self._log.read_text()
-        return ""
-
-    def end(self, with_signal: signal.Signals) -> int:
-        """Sends the signal, waits for the exit, and returns the exit code."""
-        self._process.send_signal(with_signal)
-        return self._process.wait(timeout=60)
 
 
 @pytest.fixture
@@ -68,7 +34,7 @@ async def test_it_recovers_from_sigkill_and_ends_cleanly_at_sigterm(
     server: ApiServer, space: Namespace, tmp_path: Path
 ) -> None:
     log = tmp_path / "operator.log"
-    operator = Process(server, log)
+    operator = OperatorProcess(server, log)
     try:
         await space.apply()
         await wait_for_async(
@@ -77,7 +43,7 @@ async def test_it_recovers_from_sigkill_and_ends_cleanly_at_sigterm(
     finally:
         operator.end(signal.SIGKILL)
     await space.apply(executor={"cores": 2})
-    operator = Process(server, log)
+    operator = OperatorProcess(server, log)
     try:
 
         async def rolled_out() -> bool:

@@ -12,7 +12,7 @@ from penstock.api.v1alpha1.status import StreamState
 from penstock.contract import naming
 from penstock.controller import objects, reconciler
 from penstock.controller.children.settings import Settings
-from penstock.controller.kubernetes_api import ApiError
+from penstock.controller.kubernetes.api import ApiError
 from penstock.controller.metrics import Metrics
 from penstock.controller.objects import Key, Manifest
 from penstock.controller.observed.stream import ObservedStream, parse_stream

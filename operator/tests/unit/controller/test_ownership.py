@@ -9,7 +9,7 @@ import pytest
 from penstock.api.v1alpha1.status import StreamState
 from penstock.contract import naming
 from penstock.controller import objects
-from penstock.controller.kubernetes_api import ApiError
+from penstock.controller.kubernetes.api import ApiError
 from penstock.controller.objects import Manifest
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster

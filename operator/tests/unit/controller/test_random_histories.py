@@ -12,7 +12,7 @@ from penstock.api.v1alpha1.status import LastFailure, Restarts, StreamState
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller import objects
-from penstock.controller.kubernetes_api import ApiError
+from penstock.controller.kubernetes.api import ApiError
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 from testkit.controller.fake_kubernetes_api import Killed, drop_empty

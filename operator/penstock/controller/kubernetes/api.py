@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import aiohttp
@@ -91,8 +91,11 @@ async def load_configuration() -> Configuration:
 class KubernetesApiClient:
     """The real API server. Use it as an async context manager, because it keeps connections."""
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(
+        self, configuration: Configuration, may_write: Callable[[], bool] = lambda: True
+    ) -> None:
         self._client = ApiClient(configuration)
+        self._may_write = may_write
 
     async def __aenter__(self) -> KubernetesApiClient:
         return self
@@ -179,6 +182,8 @@ class KubernetesApiClient:
         content: str = "application/json",
     ) -> Manifest:
         """Sends one request. The client's typed methods would drop unknown fields."""
+        if method != "GET" and not self._may_write():
+            raise ApiError(0, "NotLeader", "another operator may have taken over")
         try:
             request = await self._client.param_serialize(
                 method,

@@ -1,0 +1,51 @@
+"""Reconciles while this operator leads; otherwise it only remembers which streams there are.
+
+An operator that waits for its turn watches like the leader, so it takes over without a start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from penstock.controller.metrics import Metrics
+from penstock.controller.objects import Key
+from penstock.controller.reconciler import Reconciler
+
+
+class Standby:
+    """Passes keys on to a reconciler while `leads` says so."""
+
+    def __init__(
+        self,
+        make_reconciler: Callable[[], Reconciler],
+        enqueue: Callable[[Key], None],
+        metrics: Metrics,
+        leads: Callable[[], bool],
+    ) -> None:
+        self._make_reconciler = make_reconciler
+        self._reconciler = make_reconciler()
+        self._enqueue = enqueue
+        self._metrics = metrics
+        self._leads = leads
+        self._known: set[Key] = set()
+
+    async def reconcile(self, key: Key) -> timedelta | None:
+        """Reconciles a stream once, if this operator leads."""
+        self._known.add(key)
+        if not self._leads():
+            return None
+        again = await self._reconciler.reconcile(key)
+        if again is None:
+            self._known.discard(key)  # it was deleted
+        return again
+
+    def take_over(self) -> None:
+        """Queues all streams, for a reconciler that remembers nothing of an earlier term."""
+        self._reconciler = self._make_reconciler()
+        for key in sorted(self._known):
+            self._enqueue(key)
+
+    def step_back(self) -> None:
+        """Leaves the metrics of streams to the next leader."""
+        self._metrics.forget_all()

@@ -1,0 +1,53 @@
+"""`penstock operator` as a process of this machine, against a real API server."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+from testkit.controller import samples
+from testkit.kafka.broker import free_ports
+from testkit.kubernetes.api_server import ApiServer
+
+
+class OperatorProcess:
+    """The operator as its image runs it, watching all namespaces."""
+
+    def __init__(self, server: ApiServer, log: Path, *options: str) -> None:
+        self.health, self.metrics = free_ports(2)
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "penstock.cli", "operator",
+                    f"--default-image={samples.IMAGE}",
+                    f"--health-port={self.health}",
+                    f"--metrics-port={self.metrics}",
+                    *options,
+                ],
+                env={**os.environ, "KUBECONFIG": str(server.kubeconfig)},
+                stdout=output,
+                stderr=output,
+            )  # fmt: skip
+
+    def send(self, number: signal.Signals) -> None:
+        """Sends a signal."""
+        self._process.send_signal(number)
+
+    def page(self, port: int, path: str) -> str:
+        """The text of one of its pages; empty while the page is not served."""
+        url = f"http://127.0.0.1:{port}{path}"
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:
+            return str(answer.read().decode())
+        assert self._process.poll() is None, self.log.read_text()
+        return ""
+
+    def end(self, with_signal: signal.Signals) -> int:
+        """Sends the signal, waits for the exit, and returns the exit code."""
+        self._process.send_signal(with_signal)
+        return self._process.wait(timeout=60)

@@ -3,9 +3,10 @@
 import sys
 from pathlib import Path
 
-from scripts.codegen import crd, reference
+from scripts.codegen import argocd, crd, reference
 
 ROOT = Path(__file__).resolve().parent.parent
+ARGO_CD = ROOT / "examples" / "gitops" / "argocd"
 
 
 def generated() -> dict[Path, str]:
@@ -17,6 +18,7 @@ def generated() -> dict[Path, str]:
         ROOT / "operator" / "penstock" / "api" / "v1alpha1" / "crd.yaml": text,
         # A chart can only read files inside it.
         ROOT / "charts" / "penstock" / "files" / "continuousstreams.yaml": text,
+        ARGO_CD / "argocd-cm.yaml": argocd.config_map_patch(ARGO_CD),
         ROOT / "docs" / "reference.md": reference.reference(),
         ROOT / "docs" / "modes.md": reference.modes(),
     }

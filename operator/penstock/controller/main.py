@@ -12,6 +12,7 @@ from collections.abc import Collection
 from kubernetes.aio.client import Configuration
 from prometheus_client import start_http_server
 
+from penstock.contract.log_lines import JsonFormatter
 from penstock.controller import handlers
 from penstock.controller.children.settings import Settings
 from penstock.controller.health import any_address, health_page
@@ -44,7 +45,9 @@ def run(
 
     No namespaces: all of them. A port of None is not opened. No lease: there is no other operator.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     # Kopf logs every event that it receives. The reconciler logs what changes.
     logging.getLogger("kopf").setLevel(logging.WARNING)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)  # the kubelet's probes

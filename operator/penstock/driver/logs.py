@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
+
+from penstock.contract.log_lines import JsonFormatter
 
 # Py4J logs a traceback for each call into a dead JVM; the driver logs one line instead.
 _NOISY = "py4j"
@@ -14,25 +14,10 @@ _NOISY = "py4j"
 _LOG = logging.getLogger("penstock.driver")
 
 
-class _OneLine(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname,
-            "message": record.getMessage(),
-        }
-        facts = getattr(record, "facts", None)
-        if isinstance(facts, dict):
-            line.update(facts)
-        if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
-
-
 def set_up() -> None:
     """Sends log lines of level INFO and above to stderr."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine())
+    handler.setFormatter(JsonFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)

@@ -1,0 +1,28 @@
+"""Kubernetes' own roles view and edit include streams."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from testkit.errors import KubectlError
+from testkit.kubernetes.kubectl import Kube
+
+
+@pytest.mark.parametrize(("role", "reads", "writes"), [("view", True, False), ("edit", True, True)])
+def test_the_roles_of_kubernetes_include_streams(
+    kube: Kube, role: str, reads: bool, writes: bool
+) -> None:
+    user = f"{kube.namespace}-{role}"
+    assert _may(kube, user, "get") is False
+    kube.run("create", "rolebinding", user, f"--clusterrole={role}", f"--user={user}")
+    assert _may(kube, user, "get") is reads
+    assert _may(kube, user, "create") is writes
+
+
+def _may(kube: Kube, user: str, verb: str) -> bool:
+    with contextlib.suppress(KubectlError):  # "no" is an exit code, too
+        answer = kube.run("auth", "can-i", verb, "continuousstreams.penstock.dev", f"--as={user}")
+        return answer.strip() == "yes"
+    return False

@@ -8,6 +8,7 @@ import pytest
 
 from testkit.errors import KubectlError
 from testkit.kubernetes.kubectl import Kube
+from testkit.wait import wait_for
 
 
 @pytest.mark.parametrize(("role", "reads", "writes"), [("view", True, False), ("edit", True, True)])
@@ -17,7 +18,8 @@ def test_the_roles_of_kubernetes_include_streams(
     user = f"{kube.namespace}-{role}"
     assert _may(kube, user, "get") is False
     kube.run("create", "rolebinding", user, f"--clusterrole={role}", f"--user={user}")
-    assert _may(kube, user, "get") is reads
+    # The API server learns of the binding by a watch.
+    wait_for("the role in force", lambda: _may(kube, user, "get") is reads, 30)
     assert _may(kube, user, "create") is writes
 
 

@@ -9,7 +9,7 @@ STAMP := .venv/.installed
 # Processes that share the tests of a run. Each has its own JVM and broker, so more need more memory.
 WORKERS ?= 2
 
-.PHONY: help demo test check prepare static unit integration chaos e2e generate format cluster-up cluster-down clean
+.PHONY: help demo test check prepare static unit integration chaos e2e generate docs format cluster-up cluster-down clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -30,6 +30,7 @@ static: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 	$(PYTHON) -m scripts.generate --check
 	$(PYTHON) -m scripts.check_words
+	$(MAKE) docs
 
 unit: $(STAMP) ## Run operator/tests/unit: no Spark, no broker, no cluster; a minute
 	$(PYTHON) -m pytest -q -n $(WORKERS) operator/tests/unit
@@ -50,6 +51,9 @@ e2e: prepare ## Run e2e: the tests on the kind cluster, with e2e/chaos
 
 generate: $(STAMP) ## Write the files that are generated from the models
 	$(PYTHON) -m scripts.generate
+
+docs: $(STAMP) ## Build the documentation as a site, in build/docs, and check its links
+	$(BIN)/zensical build --strict
 
 format: $(STAMP) ## Format the code
 	$(BIN)/ruff check --fix-only .

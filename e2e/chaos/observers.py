@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import io
+import json
 import shutil
 import subprocess
 import tarfile
@@ -15,17 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cluster_stream import KIND, Stream
+from testkit.argo_cd import customization
 from testkit.cluster.access import Cluster
 from testkit.errors import ClusterError
 from testkit.kafka.deliveries import CommitLog
+from testkit.kubernetes.kubectl import Object
 from testkit.wait import repeat_in_background
 
 # Spark keeps the last hundred commits, and the streams here commit every one or two seconds.
 _COPY_EVERY_SECONDS = 10.0
-
-_READY = '{.status.conditions[?(@.type=="Ready")].status}'
-_REASON = '{.status.conditions[?(@.type=="Ready")].reason}'
-_LINE = f'{_READY} {{.status.state}}/{_REASON}{{"\\n"}}'
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,8 @@ class Seen:
     ready: bool
     said: str
     """The state and the reason of the condition Ready."""
+    health: str
+    """The health in Argo CD."""
 
 
 class StatusLog:
@@ -67,11 +68,15 @@ class StatusLog:
         """The states and reasons since a moment, each once, in order."""
         return list(dict.fromkeys(seen.said for seen in self._seen if seen.at >= since))
 
+    def healths(self) -> set[str]:
+        """Every health that the stream had in Argo CD."""
+        return {seen.health for seen in self._seen}
+
     def _run(self) -> None:
-        kube = self._stream.kube
+        kube, argo_cd = self._stream.kube, customization()
         command = [
             str(kube.kubectl), f"--kubeconfig={kube.kubeconfig}", f"--namespace={kube.namespace}",
-            "get", KIND, self._stream.name, "--watch", "-o", f"jsonpath={_LINE}",
+            "get", KIND, self._stream.name, "--watch", "-o", "jsonpath={@}{\"\\n\"}",
         ]  # fmt: skip
         while not self._stop.is_set():
             with subprocess.Popen(
@@ -79,9 +84,19 @@ class StatusLog:
             ) as self._process:
                 assert self._process.stdout is not None
                 for line in self._process.stdout:
-                    ready, _, said = line.strip().partition(" ")
-                    self._seen.append(Seen(time.time(), ready == "True", said))
+                    stream = json.loads(line)
+                    status = stream.get("status", {})
+                    ready = _ready(status)
+                    said = f"{status.get('state')}/{ready.get('reason')}"
+                    health, _ = argo_cd.health(stream)
+                    is_ready = ready.get("status") == "True"
+                    self._seen.append(Seen(time.time(), is_ready, said, health))
             self._stop.wait(1)
+
+
+def _ready(status: Object) -> Object:
+    conditions = status.get("conditions", [])
+    return next((each for each in conditions if each["type"] == "Ready"), {})
 
 
 @contextlib.contextmanager

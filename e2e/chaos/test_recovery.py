@@ -148,9 +148,12 @@ def test_nothing_is_lost_whatever_fails(
         numbers.places,
         [copy for copy in out.arrivals.copies if copy.number != faults.POISON_NUMBER],
     )
+    record_figure("health in Argo CD", ", ".join(sorted(status.healths())))
     record_figure("records sent", sent)
     record_figure("records lost", len(lost))
     record_figure("committed records written again", len(replays))
+    if len(outcomes) == len(FAULTS):
+        assert status.healths() == {"Healthy", "Progressing", "Suspended", "Degraded"}
     assert lost == []
     assert replays == []
     assert [outcome.fault for outcome in outcomes if outcome.flows is None] == []

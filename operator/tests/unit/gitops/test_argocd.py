@@ -3,42 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-import yaml
-from lupa.lua51 import LuaRuntime, lua_type
 
 from penstock.api.v1alpha1.status import LastFailure, StreamState
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
-from penstock.controller.objects import Manifest
+from testkit.argo_cd import customization
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
-from testkit.paths import CHECKOUT
 
-KIND = "penstock.dev_ContinuousStream"
-PATCH = yaml.safe_load((CHECKOUT / "examples/gitops/argocd/argocd-cm.yaml").read_text())["data"]
-HEALTH = PATCH[f"resource.customizations.health.{KIND}"]
-ACTIONS = yaml.safe_load(PATCH[f"resource.customizations.actions.{KIND}"])
-DEFINITIONS = {each["name"]: each["action.lua"] for each in ACTIONS["definitions"]}
+ARGO_CD = customization()
 FAILURE = LastFailure(reason="Boom", message="boom", permanent=False, time=samples.T0)
-
-
-def run(script: str, stream: Manifest) -> Any:
-    """What a script returns for a stream."""
-    lua = LuaRuntime()
-    lua.globals().obj = lua.table_from(stream, recursive=True)
-    return _plain(lua.execute(script))
-
-
-def _plain(value: Any) -> Any:
-    if lua_type(value) != "table":
-        return value
-    keys = list(value)
-    if keys and keys == list(range(1, len(keys) + 1)):
-        return [_plain(value[key]) for key in keys]
-    return {key: _plain(value[key]) for key in keys}
 
 
 def settled(cluster: FakeCluster) -> None:
@@ -111,31 +87,30 @@ def test_health(cause: Callable[[FakeCluster], None], status: str, words: str) -
     cluster.apply()
     cluster.settle()
     cause(cluster)
-    found = run(HEALTH, cluster.stream)
-    assert found["status"] == status
-    assert words in found["message"]
+    found, message = ARGO_CD.health(cluster.stream)
+    assert found == status
+    assert words in message
 
 
 def test_a_stream_without_a_status_is_progressing() -> None:
-    assert run(HEALTH, samples.stored())["status"] == "Progressing"
+    assert ARGO_CD.health(samples.stored())[0] == "Progressing"
 
 
 def act(cluster: FakeCluster, action: str) -> None:
     """Clicks on an action that Argo CD offers."""
-    assert run(ACTIONS["discovery.lua"], cluster.stream)[action]["disabled"] is False
-    cluster.apply(**run(DEFINITIONS[action], cluster.stream)["spec"])
+    assert ARGO_CD.offered(cluster.stream)[action]
+    cluster.apply(**ARGO_CD.after(action, cluster.stream)["spec"])
     cluster.settle()
 
 
 def test_every_action_does_what_it_says(cluster: FakeCluster) -> None:
-    offered = run(ACTIONS["discovery.lua"], cluster.stream)
-    assert offered.keys() == DEFINITIONS.keys()
+    assert ARGO_CD.offered(cluster.stream).keys() == ARGO_CD.actions.keys()
     revision = cluster.running_hash
     act(cluster, "restart")
     assert cluster.running_hash != revision
     act(cluster, "suspend")
     assert cluster.state == StreamState.SUSPENDED
-    assert run(ACTIONS["discovery.lua"], cluster.stream)["suspend"]["disabled"] is True
+    assert not ARGO_CD.offered(cluster.stream)["suspend"]
     act(cluster, "resume")
     assert cluster.state == StreamState.RUNNING
 

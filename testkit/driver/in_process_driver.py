@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
+import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,7 +23,10 @@ from penstock.driver.supervision.loop import Loop
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.runtime import QueryRuntime
 from testkit.kafka.topics import total
-from testkit.wait import PATIENCE_SECONDS, wait_for
+from testkit.wait import wait_for
+
+# A stop waits ten seconds for a commit, and then for Spark.
+_STOP_SECONDS = 60.0
 
 
 class InProcessDriver:
@@ -120,6 +126,17 @@ def running(
         yield driver
     finally:
         driver.stop.set()
-        driver.thread.join(PATIENCE_SECONDS)
-        assert not driver.thread.is_alive()
+        driver.thread.join(_STOP_SECONDS)
+        assert not driver.thread.is_alive(), f"the loop does not return\n{_stacks(jvm)}"
     driver.raise_error()
+
+
+def _stacks(jvm: Jvm) -> str:
+    """What every thread of this process and of the JVM does."""
+    with tempfile.TemporaryFile("w+") as file:
+        faulthandler.dump_traceback(file, all_threads=True)
+        file.seek(0)
+        ours = file.read()
+    command = ["jcmd", str(jvm.pid), "Thread.print"]
+    theirs = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return f"{ours}\n{theirs.stdout}{theirs.stderr}"

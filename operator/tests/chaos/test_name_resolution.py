@@ -19,8 +19,6 @@ from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_to_kafka, stream
 from testkit.wait import repeat_in_background, wait_for
 
-pytestmark = pytest.mark.timeout(180)
-
 BROKER = "broker.example"
 
 

@@ -23,8 +23,6 @@ from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH
 from testkit.wait import wait_for
 
-pytestmark = pytest.mark.timeout(180)
-
 MODES = [pytest.param(CONTINUOUS, id="continuous"), pytest.param(MICRO_BATCH, id="micro-batch")]
 COMPACTED = {
     "cleanup.policy": "compact",

@@ -20,8 +20,6 @@ from testkit.kafka.topics import Topics, number_flow
 from testkit.small_disk import SmallDisk, small_disk
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
 
-pytestmark = pytest.mark.timeout(180)
-
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:

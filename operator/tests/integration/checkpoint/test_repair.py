@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from pathlib import Path
 
-import pytest
 from prometheus_client import generate_latest
 
 from penstock.api.v1alpha1.status import Cause
@@ -14,8 +13,6 @@ from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow
-
-pytestmark = pytest.mark.timeout(180)
 
 
 def test_uncommitted_offsets_lose_no_records(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:

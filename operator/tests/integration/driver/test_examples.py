@@ -22,8 +22,6 @@ from testkit.streams.examples import FOLDER, consume, example, lines, produce
 from testkit.streams.streams import kafka_sink, stream
 from testkit.wait import wait_for
 
-pytestmark = pytest.mark.timeout(180)
-
 CARS = [
     '{"carId": 7, "speed": 120.5}',
     '{"carId": 8, "speed": 80.0}',

@@ -10,8 +10,6 @@ from pyspark.sql import SparkSession
 
 from penstock.driver.java_exceptions import classify_exception
 
-pytestmark = pytest.mark.timeout(120)
-
 UNKNOWN = "no-such-broker.example:9092"
 _STRINGS = "org.apache.kafka.common.serialization.String"
 

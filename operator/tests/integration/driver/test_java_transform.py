@@ -23,8 +23,6 @@ from testkit.kafka.topics import Topics
 from testkit.streams.examples import FOLDER, consume, example, produce
 from testkit.streams.streams import stream
 
-pytestmark = pytest.mark.timeout(180)
-
 WRONG = """
 package dev.penstock.tests;
 

@@ -33,8 +33,6 @@ from testkit.kafka.topics import Topics
 from testkit.streams.examples import example
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, stream
 
-pytestmark = pytest.mark.timeout(180)
-
 TLS: dict[str, Any] = {"caSecret": {"name": CA, "key": "ca.crt"}}
 MUTUAL: dict[str, Any] = {"tls": {**TLS, "clientSecret": {"name": CLIENT}}}
 SASL: dict[str, Any] = {

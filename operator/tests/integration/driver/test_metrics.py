@@ -17,8 +17,6 @@ from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH
 from testkit.wait import wait_for
 
-pytestmark = pytest.mark.timeout(180)
-
 
 @pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH], ids=["continuous", "micro-batch"])
 def test_metrics_of_a_real_query(

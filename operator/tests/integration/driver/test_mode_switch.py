@@ -30,9 +30,6 @@ from testkit.streams.streams import (
     stream,
 )
 
-pytestmark = pytest.mark.timeout(180)
-
-
 MODES = {"C": CONTINUOUS, "M": MICRO_BATCH, "A": ASYNC, "R": REAL_TIME}
 # Each switch between two of the four modes, once.
 TOUR = "CMCACRMAMRARC"

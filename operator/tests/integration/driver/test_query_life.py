@@ -15,8 +15,6 @@ from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import RATE, kafka_sink, kafka_source, stream
 
-pytestmark = pytest.mark.timeout(180)
-
 
 def test_records_flow_and_a_restart_continues(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
     source, sink = topics.make(), topics.make()

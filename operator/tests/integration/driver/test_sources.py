@@ -16,8 +16,6 @@ from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics
 from testkit.streams.streams import kafka_sink, stream
 
-pytestmark = pytest.mark.timeout(180)
-
 
 def reading(topics: Topics, what: dict[str, Any], sink: str, **spec: Any) -> ContinuousStream:
     """A stream from `what` to a topic."""

@@ -8,8 +8,6 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.contract.driver_report import QueryState
 from penstock.driver.checkpoint.folder import CheckpointFolder
@@ -21,8 +19,6 @@ from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import MICRO_BATCH, RATE, stream
 from testkit.wait import wait_for
-
-pytestmark = pytest.mark.timeout(180)
 
 
 def test_a_swallowed_commit_failure_restarts_the_query(

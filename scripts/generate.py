@@ -3,9 +3,10 @@
 import sys
 from pathlib import Path
 
-from scripts.codegen import crd, reference
+from scripts.codegen import alert_rules, crd, metrics, reference
 
 ROOT = Path(__file__).resolve().parent.parent
+METRICS = ROOT / "docs" / "metrics.md"
 
 
 def generated() -> dict[Path, str]:
@@ -19,6 +20,10 @@ def generated() -> dict[Path, str]:
         ROOT / "charts" / "penstock" / "files" / "continuousstreams.yaml": text,
         ROOT / "docs" / "reference.md": reference.reference(),
         ROOT / "docs" / "modes.md": reference.modes(),
+        # The tables; what is between them is written by hand.
+        METRICS: metrics.with_tables(
+            METRICS.read_text(), alert_rules.rules(alert_rules.ALERTS.read_text())
+        ),
     }
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import aiohttp
@@ -15,6 +17,7 @@ from penstock.contract import naming
 from penstock.controller.fields import mapping, mappings, text
 from penstock.controller.objects import STREAM, Kind, Manifest, Ref, kind_of
 
+_METHODS = {"get": "GET", "list": "GET", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
 # A slower request is retried; the API server itself gives up after 60 s.
 _TIMEOUT_SECONDS = 30
 _MAX_RETRY_AFTER = 300.0
@@ -38,6 +41,19 @@ class ApiError(Exception):
     def refused(self) -> bool:
         """Whether the request itself is at fault, so a retry alone does not help."""
         return self.code in (400, 403, 404, 405, 413, 415, 422)
+
+
+@dataclass(frozen=True)
+class ApiCall:
+    """One request to the API server, as it ended."""
+
+    verb: str
+    """As RBAC has it: get, list, create, patch, delete."""
+    resource: str
+    """The plural name, with the subresource: pods, continuousstreams/status."""
+    code: int
+    """The HTTP status of the answer; 0 if there was none."""
+    seconds: float
 
 
 class KubernetesApi(Protocol):
@@ -91,8 +107,11 @@ async def load_configuration() -> Configuration:
 class KubernetesApiClient:
     """The real API server. Use it as an async context manager, because it keeps connections."""
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(
+        self, configuration: Configuration, on_call: Callable[[ApiCall], None] = lambda _: None
+    ) -> None:
         self._client = ApiClient(configuration)
+        self._on_call = on_call
 
     async def __aenter__(self) -> KubernetesApiClient:
         return self
@@ -103,7 +122,7 @@ class KubernetesApiClient:
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         """Returns an object, or None if there is none."""
         try:
-            return await self._send("GET", _path(kind, namespace, name))
+            return await self._send("get", kind.plural, _path(kind, namespace, name))
         except ApiError as error:
             if error.code == 404:
                 return None
@@ -118,7 +137,7 @@ class KubernetesApiClient:
     ) -> list[Manifest]:
         """Returns the objects in a namespace that have all of these labels and fields."""
         query = {"labelSelector": _selector(labels), "fieldSelector": _selector(fields or {})}
-        answer = await self._send("GET", _path(kind, namespace), query=query)
+        answer = await self._send("list", kind.plural, _path(kind, namespace), query=query)
         # The items of a list have no apiVersion and kind of their own.
         of_kind = {"apiVersion": kind.api_version, "kind": kind.kind}
         return [{**of_kind, **item} for item in mappings(answer.get("items"))]
@@ -135,16 +154,17 @@ class KubernetesApiClient:
         """Deletes an object by its UID. It is no error if the object is gone."""
         options = {"preconditions": {"uid": ref.uid}, "propagationPolicy": "Background"}
         try:
-            await self._send("DELETE", _path(ref.kind, ref.namespace, ref.name), body=options)
+            path = _path(ref.kind, ref.namespace, ref.name)
+            await self._send("delete", ref.kind.plural, path, body=options)
         except ApiError as error:
             if error.code not in (404, 409):  # gone, or another object of that name
                 raise
 
     async def create_event(self, event: Manifest) -> None:
         """Creates an event. It is no error if one of that name exists: it is the same event."""
-        namespace = event["metadata"]["namespace"]
+        kind, namespace = kind_of(event), event["metadata"]["namespace"]
         try:
-            await self._send("POST", _path(kind_of(event), namespace), body=event)
+            await self._send("create", kind.plural, _path(kind, namespace), body=event)
         except ApiError as error:
             if error.code != 409:
                 raise
@@ -152,7 +172,7 @@ class KubernetesApiClient:
     async def serves_streams(self) -> bool:
         """Whether the CustomResourceDefinition is installed."""
         try:
-            answer = await self._send("GET", f"/apis/{STREAM.api_version}")
+            answer = await self._send("get", "apiresources", f"/apis/{STREAM.api_version}")
         except ApiError as error:
             if error.code == 404:
                 return False
@@ -160,10 +180,11 @@ class KubernetesApiClient:
         return any(each.get("name") == STREAM.plural for each in mappings(answer.get("resources")))
 
     async def _apply(self, manifest: Manifest, *subresource: str, force: bool) -> Manifest:
-        meta = manifest["metadata"]
+        meta, kind = manifest["metadata"], kind_of(manifest)
         return await self._send(
-            "PATCH",
-            _path(kind_of(manifest), meta["namespace"], meta["name"], *subresource),
+            "patch",
+            "/".join((kind.plural, *subresource)),
+            _path(kind, meta["namespace"], meta["name"], *subresource),
             query={"fieldManager": naming.FIELD_MANAGER, "force": str(force).lower()},
             content="application/apply-patch+yaml",
             body=manifest,
@@ -171,14 +192,34 @@ class KubernetesApiClient:
 
     async def _send(
         self,
-        method: str,
+        verb: str,
+        resource: str,
         path: str,
         *,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         content: str = "application/json",
     ) -> Manifest:
-        """Sends one request. The client's typed methods would drop unknown fields."""
+        """Sends one request, and says how it ended."""
+        started, code = time.perf_counter(), 0
+        try:
+            answer, code = await self._request(_METHODS[verb], path, query, body, content)
+            return answer
+        except ApiError as error:
+            code = error.code
+            raise
+        finally:
+            self._on_call(ApiCall(verb, resource, code, time.perf_counter() - started))
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Mapping[str, Any] | None,
+        content: str,
+    ) -> tuple[Manifest, int]:
+        """The answer and its HTTP status. The client's typed methods would drop unknown fields."""
         try:
             request = await self._client.param_serialize(
                 method,
@@ -199,7 +240,7 @@ class KubernetesApiClient:
         if not 200 <= response.status < 300:
             raise _refusal(response.status, response.reason, data, response.headers or {})
         try:
-            return dict(json.loads(data))
+            return dict(json.loads(data)), int(response.status)
         except (ValueError, TypeError) as error:
             raise ApiError(
                 0, "NotJson", "the answer is no JSON object: is it a proxy's?"

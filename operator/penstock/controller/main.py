@@ -77,20 +77,24 @@ async def operate(
     """Runs the whole operator in this event loop, until `stop` is set or a part of it fails."""
     sys.setrecursionlimit(_RECURSION_LIMIT)
     queue = WorkQueue()
-    async with health_page(health_port), KubernetesApiClient(configuration) as api:
+    async with (
+        health_page(health_port),
+        KubernetesApiClient(configuration, metrics.count_request) as api,
+    ):
         await _wait_for_crd(api, stop)
         if stop.is_set():
             return
         reconciler = Reconciler(api, metrics, settings)
         # The queue starts before kopf: on its way out, kopf waits for tasks that started after it.
-        async with queue.run(reconciler.reconcile, _AT_ONCE):
-            await handlers.watch(
-                queue.add,
-                configuration=configuration,
-                namespaces=namespaces,
-                ready=ready,
-                stop=stop,
-            )
+        with metrics.leading(queue):
+            async with queue.run(reconciler.reconcile, _AT_ONCE):
+                await handlers.watch(
+                    queue.add,
+                    configuration=configuration,
+                    namespaces=namespaces,
+                    ready=ready,
+                    stop=stop,
+                )
 
 
 async def _wait_for_crd(api: KubernetesApiClient, stop: asyncio.Event) -> None:

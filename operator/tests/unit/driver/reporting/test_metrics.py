@@ -53,6 +53,16 @@ def test_commits() -> None:
     assert found["record_commit_latency_seconds_bucket{le=1.0}"] == 1
 
 
+def test_a_lag_in_seconds_that_is_not_known_has_no_series() -> None:
+    """A 0, or the last value, would hide that nobody knows."""
+    metrics = Metrics()
+    assert "lag_seconds" not in numbers(metrics)
+    metrics.set_lag_seconds(12.5)
+    assert numbers(metrics)["lag_seconds"] == 12.5
+    metrics.set_lag_seconds(None)
+    assert "lag_seconds" not in numbers(metrics)
+
+
 def test_failures_restarts_and_repairs() -> None:
     metrics = Metrics()
     metrics.count_restart("TaskFailed")

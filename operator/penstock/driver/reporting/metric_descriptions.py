@@ -48,7 +48,9 @@ PARTITION_LAG = DRIVER.gauge(
     "partition",
     unit="records",
 )
-LAG_RECORDS = DRIVER.gauge("lag_records", "sum over all partitions", unit="records")
+LAG_RECORDS = DRIVER.gauge(
+    "lag_records", "sum over all partitions; none while no query runs", unit="records"
+)
 LAG_SECONDS = DRIVER.gauge(
     "lag_seconds",
     "age of the oldest record that is not committed, by its Kafka timestamp; 0 if there is none "

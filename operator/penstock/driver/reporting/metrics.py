@@ -42,14 +42,13 @@ class Metrics:
         self._offsets: tuple[Offsets, Offsets] = ({}, {})
         self._executors: Sequence[ExecutorMetrics] = ()
         self._batch: BatchMetrics | None = None
+        self._commit: Commit | None = None
+        self._partitions: int | None = None
+        self._lag: int | None = None
         self._lag_seconds: float | None = None
         described.BUILD_INFO.gauge(self.registry).labels(__version__, version("pyspark")).set(1)
         self._state = described.STATE.gauge(self.registry)
-        self._epoch = described.EPOCH.gauge(self.registry)
-        self._commit = described.LAST_COMMIT.gauge(self.registry)
-        self._partitions = described.PARTITIONS.gauge(self.registry)
         self._cores = described.CORES.gauge(self.registry)
-        self._lag = described.LAG_RECORDS.gauge(self.registry)
         self._restarts = described.RESTARTS.counter(self.registry)
         self._failures = described.FAILURES.counter(self.registry)
         self._stall_actions = described.STALL_ACTIONS.counter(self.registry)
@@ -57,7 +56,7 @@ class Metrics:
         self._records = described.COMMITTED_RECORDS.counter(self.registry)
         self._commit_duration = described.COMMIT_DURATION.histogram(self.registry)
         self._latency = described.COMMIT_LATENCY.histogram(self.registry)
-        self.registry.register(_Snapshot(self._lag_seconds_if_known))
+        self.registry.register(_Snapshot(self._of_query))
         self.registry.register(_Snapshot(self._by_partition))
         self.registry.register(_Snapshot(self._by_executor))
         self.registry.register(_Snapshot(self._of_batch))
@@ -81,8 +80,7 @@ class Metrics:
 
     def observe_commit(self, commit: Commit, offset_range: OffsetRange | None) -> None:
         """Records a committed epoch, and its records where they are known."""
-        self._epoch.set(commit.epoch)
-        self._commit.set(commit.at)
+        self._commit = commit
         if commit.took is not None:
             self._commit_duration.observe(commit.took)
         if offset_range is not None:
@@ -114,16 +112,16 @@ class Metrics:
             self._state.labels(state.value).set(state is report.state)
         self._cores.labels("desired").set(report.cores or 0)
         self._cores.labels("registered").set(report.registered_cores or 0)
-        if report.partitions is not None:
-            self._partitions.set(report.partitions)
-        if report.lag is not None:
-            self._lag.set(report.lag)
+        self._partitions, self._lag = report.partitions, report.lag
 
-    def _lag_seconds_if_known(self) -> Iterator[Metric]:
-        family = described.LAG_SECONDS.gauge_family()
-        if self._lag_seconds is not None:
-            family.add_metric([], self._lag_seconds)
-        yield family
+    def _of_query(self) -> Iterator[Metric]:
+        """What is not known has no series: a 0 would be a commit in 1970, or no lag."""
+        commit = self._commit
+        yield _number(described.EPOCH, None if commit is None else commit.epoch)
+        yield _number(described.LAST_COMMIT, None if commit is None else commit.at)
+        yield _number(described.PARTITIONS, self._partitions)
+        yield _number(described.LAG_RECORDS, self._lag)
+        yield _number(described.LAG_SECONDS, self._lag_seconds)
 
     def _by_partition(self) -> Iterator[Metric]:
         committed, newest = self._offsets
@@ -182,3 +180,10 @@ class _Snapshot(Collector):
 
     def collect(self) -> Iterable[Metric]:
         return self._build()
+
+
+def _number(metric: MetricDescription, value: float | None) -> Metric:
+    family = metric.gauge_family()
+    if value is not None:
+        family.add_metric([], value)
+    return family

@@ -105,6 +105,19 @@ BATCH_ROWS = DRIVER.gauge(
     "kind",
     unit="rows a second",
 )
+BATCH_SECONDS = DRIVER.counter(
+    "batch_duration_seconds_total",
+    "the same modes: time by part of the batches, in Spark's words, such as `addBatch` (reading, "
+    "computing and writing), `latestOffset`, `walCommit`; `triggerExecution` is the whole",
+    "part",
+    unit="seconds",
+)
+LATE_ROWS = DRIVER.counter(
+    "late_rows_dropped_total",
+    "rows that stateful operators dropped because they came after the watermark; counted by Spark "
+    "after its partial aggregation, so there may be more records",
+    unit="rows",
+)
 STATE_ROWS = DRIVER.gauge("state_rows", "rows of the state of a stateful query", unit="rows")
 STATE_MEMORY = DRIVER.gauge("state_memory_bytes", "memory of that state", unit="bytes")
 WATERMARK = DRIVER.gauge(
@@ -127,6 +140,9 @@ EXECUTOR_HEAP = DRIVER.gauge(
 )
 EXECUTOR_OFF_HEAP = DRIVER.gauge(
     "executor_off_heap_peak_bytes", "peak use of memory outside the heap", "executor", unit="bytes"
+)
+EXECUTOR_GC = DRIVER.counter(
+    "executor_gc_seconds_total", "time in garbage collection", "executor", unit="seconds"
 )
 EXECUTOR_STORAGE = DRIVER.gauge(
     "executor_storage_used_bytes", "memory used by cached blocks", "executor", unit="bytes"

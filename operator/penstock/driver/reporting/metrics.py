@@ -55,6 +55,8 @@ class Metrics:
         self._repairs = described.REPAIRS.counter(self.registry)
         self._records = described.COMMITTED_RECORDS.counter(self.registry)
         self._commit_duration = described.COMMIT_DURATION.histogram(self.registry)
+        self._batch_seconds = described.BATCH_SECONDS.counter(self.registry)
+        self._late_rows = described.LATE_ROWS.counter(self.registry)
         self._latency = described.COMMIT_LATENCY.histogram(self.registry)
         self.registry.register(_Snapshot(self._of_query))
         self.registry.register(_Snapshot(self._by_partition))
@@ -102,9 +104,12 @@ class Metrics:
         """Spark's metrics of all executors."""
         self._executors = executors
 
-    def set_batch(self, batch: BatchMetrics | None) -> None:
-        """Spark's metrics of the last batch; None if there is none."""
+    def observe_batch(self, batch: BatchMetrics) -> None:
+        """Spark's metrics of one batch."""
         self._batch = batch
+        for part, seconds in batch.durations.items():
+            self._batch_seconds.labels(part).inc(max(0.0, seconds))
+        self._late_rows.inc(batch.late_rows)
 
     def set_report(self, report: DriverReport) -> None:
         """Sets the metrics that a report contains."""
@@ -150,6 +155,10 @@ class Metrics:
             for each in self._executors[:MAX_EXECUTORS]:
                 family.add_metric([each.id], value(each))
             yield family
+        gc = described.EXECUTOR_GC.counter_family()
+        for each in self._executors[:MAX_EXECUTORS]:
+            gc.add_metric([each.id], each.gc_seconds)
+        yield gc
 
     def _of_batch(self) -> Iterator[Metric]:
         batch = self._batch

@@ -43,8 +43,8 @@ class SampledQuery(Protocol):
     def offsets(self) -> tuple[Offsets, Offsets] | None:
         """The committed and the newest offsets; None if the source has no offsets."""
 
-    def last_batch(self) -> BatchMetrics | None:
-        """Spark's metrics of the last batch; None in continuous mode."""
+    def new_batches(self) -> list[BatchMetrics]:
+        """Spark's metrics of the batches since the last call; none in continuous mode."""
 
 
 class Sampler:
@@ -82,7 +82,7 @@ class Sampler:
     def _run(self) -> None:
         while not self._stopped.wait(self._interval) and self._jvm.exit_code is None:
             self._try("the executors' metrics", self._sample_executors)
-            self._try("Spark's metrics of the last batch", self._sample_batch)
+            self._try("Spark's metrics of the batches", self._sample_batches)
             self._try("the record latency", self._sample_latency)
             if not self._try("the lag in seconds", self._sample_age):
                 self._metrics.set_lag_seconds(None)
@@ -110,8 +110,9 @@ class Sampler:
         executors = [] if session is None else executor_metrics.collect(session.sparkContext)
         self._metrics.set_executors(executors)
 
-    def _sample_batch(self) -> None:
-        self._metrics.set_batch(self._runtime.last_batch())
+    def _sample_batches(self) -> None:
+        for batch in self._runtime.new_batches():
+            self._metrics.observe_batch(batch)
 
     def _sample_latency(self) -> None:
         offset_range = self._runtime.offset_range

@@ -61,6 +61,7 @@ def test_metrics_of_a_real_query(
     assert began < found["last_epoch_commit_timestamp_seconds"] < time.time()
     assert found["epoch_commit_duration_seconds_count"] > 0
     assert ("batch_rows_per_second{kind=input}" in found) == (trigger == MICRO_BATCH)
+    assert ("batch_duration_seconds_total{part=addBatch}" in found) == (trigger == MICRO_BATCH)
     samples = found["record_commit_latency_seconds_count"]
     mean = found["record_commit_latency_seconds_sum"] / samples
     record_figure("milliseconds from a record to its commit", round(1000 * mean))

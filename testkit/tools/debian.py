@@ -18,6 +18,11 @@ def promtool() -> Path:
     return debian_program("prometheus", "promtool")
 
 
+def prometheus() -> Path:
+    """Prometheus itself."""
+    return debian_program("prometheus", "prometheus")
+
+
 def debian_program(package: str, program: str) -> Path:
     """The path of a program: this machine's own, or else one from a Debian package."""
     installed = system_packages.which(program)

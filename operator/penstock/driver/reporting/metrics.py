@@ -7,7 +7,7 @@ executor up to the limits below. No label or value contains anything of a record
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
@@ -46,7 +46,7 @@ class Metrics:
         self._partitions: int | None = None
         self._lag: int | None = None
         self._lag_seconds: float | None = None
-        described.BUILD_INFO.gauge(self.registry).labels(__version__, version("pyspark")).set(1)
+        described.BUILD_INFO.gauge(self.registry).labels(__version__, _spark_version()).set(1)
         self._state = described.STATE.gauge(self.registry)
         self._cores = described.CORES.gauge(self.registry)
         self._restarts = described.RESTARTS.counter(self.registry)
@@ -179,6 +179,13 @@ class Metrics:
         if len(self._reasons) < MAX_REASONS:
             self._reasons.add(reason)
         return reason if reason in self._reasons else OTHER
+
+
+def _spark_version() -> str:
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:  # an image with Spark's own distribution
+        return "unknown"
 
 
 class _Snapshot(Collector):

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from penstock.contract import naming
+from penstock.controller.children.stateful_set import driver_stateful_set
+from penstock.controller.objects import Manifest
 from scripts.codegen.alert_rules import ALERTS, rules
+from testkit.controller import samples
 from testkit.paths import CHECKOUT
 from testkit.runbooks import blocks
 from testkit.tools import tool
@@ -69,7 +73,11 @@ def test_the_pod_monitors_set_the_labels_that_the_alerts_rely_on() -> None:
     (endpoint,) = operator["spec"]["podMetricsEndpoints"]
     assert (endpoint["port"], endpoint["honorLabels"]) == ("metrics", True)
     (endpoint,) = drivers["spec"]["podMetricsEndpoints"]
-    assert endpoint["port"] == "metrics"
+    template = driver_stateful_set(samples.desired())["spec"]["template"]
+    wanted = drivers["spec"]["selector"]["matchLabels"]
+    assert wanted.items() <= template["metadata"]["labels"].items()
+    ports = {each["name"]: each["containerPort"] for each in _ports(template)}
+    assert ports[endpoint["port"]] == naming.METRICS_PORT
     assert [each["targetLabel"] for each in endpoint["relabelings"]] == ["name"]
     assert drivers["spec"]["namespaceSelector"] == {"matchNames": ["shop"]}
 
@@ -91,6 +99,11 @@ def test_the_queries_of_the_runbooks_are_promql(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump({"groups": groups}))
     done = _promtool("check", "rules", file)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _ports(template: Manifest) -> list[dict[str, Any]]:
+    (driver,) = template["spec"]["containers"]
+    return list(driver["ports"])
 
 
 def _rendered(template: str, values: str) -> list[dict[str, Any]]:

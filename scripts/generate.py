@@ -3,10 +3,11 @@
 import sys
 from pathlib import Path
 
-from scripts.codegen import argocd, crd, reference
+from scripts.codegen import alert_rules, argocd, crd, metrics, reference
 
 ROOT = Path(__file__).resolve().parent.parent
 ARGO_CD = ROOT / "examples" / "gitops" / "argocd"
+METRICS = ROOT / "docs" / "metrics.md"
 
 
 def generated() -> dict[Path, str]:
@@ -21,6 +22,10 @@ def generated() -> dict[Path, str]:
         ARGO_CD / "argocd-cm.yaml": argocd.config_map_patch(ARGO_CD),
         ROOT / "docs" / "reference.md": reference.reference(),
         ROOT / "docs" / "modes.md": reference.modes(),
+        # The tables; what is between them is written by hand.
+        METRICS: metrics.with_tables(
+            METRICS.read_text(), alert_rules.rules(alert_rules.ALERTS.read_text())
+        ),
     }
 
 

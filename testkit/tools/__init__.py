@@ -1,4 +1,4 @@
-"""Pinned tools, compiled on this machine from Go modules."""
+"""Tools: compiled from pinned Go modules, or unpacked from Debian packages."""
 
 from testkit.tools.build import tool, tool_key, tool_names, tools
 

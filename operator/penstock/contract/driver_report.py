@@ -40,6 +40,9 @@ class DriverReport(Report):
     cores: int | None = Field(None, description="Cores that the query needs.")
     registered_cores: int | None = None
     epoch: int | None = Field(None, description="The last committed epoch.")
+    last_commit_time: AwareDatetime | None = Field(
+        None, description="When the last epoch was committed."
+    )
     committed: bool = Field(
         False, description="Whether the query has committed an epoch since its last start."
     )

@@ -7,7 +7,8 @@ import contextlib
 import logging
 import signal
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import AbstractAsyncContextManager
 
 from kubernetes.aio.client import Configuration
 from prometheus_client import start_http_server
@@ -94,18 +95,24 @@ async def operate(
     queue = WorkQueue()
     election = LeaderElection(configuration, lease) if lease is not None else None
     leads = election.leads if election is not None else lambda: True
-    async with health_page(health_port), KubernetesApiClient(configuration, leads) as api:
+    async with (
+        health_page(health_port),
+        KubernetesApiClient(configuration, metrics.count_request, leads) as api,
+    ):
         await _wait_for_crd(api, stop)
         if stop.is_set():
             return
-        standby = Standby(lambda: Reconciler(api, metrics, settings), queue.add, metrics, leads)
-        campaign = (
-            election.campaign(standby.take_over, standby.step_back)
-            if election is not None
-            else contextlib.nullcontext()
-        )
+        standby = Standby(lambda: Reconciler(api, metrics, settings), queue.add, leads)
+
+        def take_over() -> None:
+            metrics.take_over(queue)
+            standby.take_over()
+
         # These start before kopf: on its way out, kopf waits for tasks that started after it.
-        async with campaign, queue.run(standby.reconcile, _AT_ONCE):
+        async with (
+            _campaign(election, take_over, metrics.step_back),
+            queue.run(standby.reconcile, _AT_ONCE),
+        ):
             await handlers.watch(
                 queue.add,
                 configuration=configuration,
@@ -113,6 +120,16 @@ async def operate(
                 ready=ready,
                 stop=stop,
             )
+
+
+def _campaign(
+    election: LeaderElection | None, take_over: Callable[[], None], step_back: Callable[[], None]
+) -> AbstractAsyncContextManager[None]:
+    """Takes part in the election; without one, this operator leads at once."""
+    if election is not None:
+        return election.campaign(take_over, step_back)
+    take_over()
+    return contextlib.nullcontext()
 
 
 async def _wait_for_crd(api: KubernetesApiClient, stop: asyncio.Event) -> None:

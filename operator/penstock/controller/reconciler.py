@@ -136,7 +136,7 @@ class Reconciler:
                 written.contest.undone()
             self._statuses[key] = replace(written, content=objects.content_hash(left.get("status")))
         if decision.status is not None:
-            self._metrics.show(key, decision.status)
+            self._metrics.show(key, decision.status, stream.commit_interval)
         return decision.requeue_after
 
     async def _create_events(self, key: Key, stream: ObservedStream, decision: Decision) -> None:

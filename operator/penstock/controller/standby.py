@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from penstock.controller.metrics import Metrics
 from penstock.controller.objects import Key
 from penstock.controller.reconciler import Reconciler
 
@@ -20,13 +19,11 @@ class Standby:
         self,
         make_reconciler: Callable[[], Reconciler],
         enqueue: Callable[[Key], None],
-        metrics: Metrics,
         leads: Callable[[], bool],
     ) -> None:
         self._make_reconciler = make_reconciler
         self._reconciler = make_reconciler()
         self._enqueue = enqueue
-        self._metrics = metrics
         self._leads = leads
         self._known: set[Key] = set()
 
@@ -45,7 +42,3 @@ class Standby:
         self._reconciler = self._make_reconciler()
         for key in sorted(self._known):
             self._enqueue(key)
-
-    def step_back(self) -> None:
-        """Leaves the metrics of streams to the next leader."""
-        self._metrics.forget_all()

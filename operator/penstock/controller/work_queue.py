@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -36,6 +37,24 @@ class WorkQueue:
         self._dirty: set[Key] = set()
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._failures: dict[Key, int] = {}
+        self._due: dict[Key, float] = {}
+        """When each key that is queued or processed became due, on the monotonic clock."""
+
+    @property
+    def depth(self) -> int:
+        """Keys that are due, and whose reconcile has not ended. From any thread."""
+        return len(self._due)
+
+    @property
+    def age(self) -> float:
+        """For how many seconds the first of them has been due; 0 without one. From any thread."""
+        due = min(self._due.copy().values(), default=None)
+        return 0.0 if due is None else time.monotonic() - due
+
+    @property
+    def failures(self) -> Mapping[Key, int]:
+        """Failed reconciles in a row, of the keys that have any. From any thread."""
+        return self._failures.copy()
 
     def add(self, key: Key) -> None:
         """Queues a key. If it is processed now, it is processed once more afterwards.
@@ -83,6 +102,7 @@ class WorkQueue:
             log.warning("%s: %s; retrying in %.1f s", key, error, seconds, exc_info=not expected)
         finally:
             self._processing.discard(key)
+            self._due.pop(key, None)
             dirty = key in self._dirty
             self._dirty.discard(key)
         if dirty and key not in self._failures:
@@ -103,6 +123,7 @@ class WorkQueue:
     def _enqueue(self, key: Key) -> None:
         del self._timers[key]
         self._queued.add(key)
+        self._due[key] = time.monotonic()
         self._ready.put_nowait(key)
 
 

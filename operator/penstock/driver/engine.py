@@ -1,10 +1,9 @@
-"""The engine of Spark that runs a spec, and how often it commits."""
+"""The engine of Spark that runs a spec."""
 
 from __future__ import annotations
 
 from enum import Enum
 
-from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import StreamSpec
 
 
@@ -28,18 +27,3 @@ def is_asynchronous(spec: StreamSpec) -> bool:
     """Whether progress is tracked asynchronously, which leaves gaps in the logs."""
     batch = spec.trigger.micro_batch
     return batch is not None and batch.async_progress is not None
-
-
-def trigger_interval_ms(spec: StreamSpec) -> int:
-    """Milliseconds between commits while there are always records."""
-    trigger = spec.trigger
-    if trigger.continuous is not None:
-        return milliseconds(trigger.continuous.checkpoint_interval)
-    if trigger.real_time is not None:
-        return milliseconds(trigger.real_time.batch_duration)
-    if trigger.micro_batch is not None:
-        batch = trigger.micro_batch
-        tracking = batch.async_progress
-        interval = milliseconds(batch.interval)
-        return max(interval, milliseconds(tracking.checkpoint_interval)) if tracking else interval
-    return 0  # availableNow: one batch after another until it ends

@@ -189,6 +189,9 @@ class StreamStatus(Report):
     epoch: int | None = Field(
         None, description="The last committed epoch or batch. Updated at most every ten seconds."
     )
+    last_commit_time: AwareDatetime | None = Field(
+        None, description="When the last epoch was committed."
+    )
     lag: int | None = Field(
         None,
         description="Records between the committed and the newest offsets. Updated at most every "

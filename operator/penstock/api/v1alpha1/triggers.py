@@ -129,3 +129,16 @@ class Trigger(SpecObject):
     available_now: AvailableNowTrigger | None = Field(
         None, description="Processes what exists at the start, and ends."
     )
+
+    @property
+    def commit_interval_ms(self) -> int:
+        """Milliseconds between commits while there are always records; 0: as batches end."""
+        if self.continuous is not None:
+            return milliseconds(self.continuous.checkpoint_interval)
+        if self.real_time is not None:
+            return milliseconds(self.real_time.batch_duration)
+        if self.micro_batch is not None:
+            interval, tracking = self.micro_batch.interval, self.micro_batch.async_progress
+            checkpoint = tracking.checkpoint_interval if tracking is not None else "0s"
+            return max(milliseconds(interval), milliseconds(checkpoint))
+        return 0  # availableNow: one batch after another until it ends

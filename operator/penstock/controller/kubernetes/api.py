@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import aiohttp
@@ -15,6 +17,8 @@ from penstock.contract import naming
 from penstock.controller.fields import mapping, mappings, text
 from penstock.controller.objects import STREAM, Kind, Manifest, Ref, kind_of
 
+_METHODS = {"get": "GET", "list": "GET", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
+_READS = frozenset({"get", "list"})
 # A slower request is retried; the API server itself gives up after 60 s.
 _TIMEOUT_SECONDS = 30
 _MAX_RETRY_AFTER = 300.0
@@ -38,6 +42,19 @@ class ApiError(Exception):
     def refused(self) -> bool:
         """Whether the request itself is at fault, so a retry alone does not help."""
         return self.code in (400, 403, 404, 405, 413, 415, 422)
+
+
+@dataclass(frozen=True)
+class ApiCall:
+    """One request to the API server, as it ended."""
+
+    verb: str
+    """As RBAC has it: get, list, create, patch, delete."""
+    resource: str
+    """The plural name, with the subresource: pods, continuousstreams/status."""
+    code: int
+    """The HTTP status of the answer; 0 if there was none."""
+    seconds: float
 
 
 class KubernetesApi(Protocol):
@@ -92,9 +109,13 @@ class KubernetesApiClient:
     """The real API server. Use it as an async context manager, because it keeps connections."""
 
     def __init__(
-        self, configuration: Configuration, may_write: Callable[[], bool] = lambda: True
+        self,
+        configuration: Configuration,
+        on_call: Callable[[ApiCall], None] = lambda _: None,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         self._client = ApiClient(configuration)
+        self._on_call = on_call
         self._may_write = may_write
 
     async def __aenter__(self) -> KubernetesApiClient:
@@ -106,7 +127,7 @@ class KubernetesApiClient:
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         """Returns an object, or None if there is none."""
         try:
-            return await self._send("GET", _path(kind, namespace, name))
+            return await self._send("get", kind.plural, _path(kind, namespace, name))
         except ApiError as error:
             if error.code == 404:
                 return None
@@ -121,7 +142,7 @@ class KubernetesApiClient:
     ) -> list[Manifest]:
         """Returns the objects in a namespace that have all of these labels and fields."""
         query = {"labelSelector": _selector(labels), "fieldSelector": _selector(fields or {})}
-        answer = await self._send("GET", _path(kind, namespace), query=query)
+        answer = await self._send("list", kind.plural, _path(kind, namespace), query=query)
         # The items of a list have no apiVersion and kind of their own.
         of_kind = {"apiVersion": kind.api_version, "kind": kind.kind}
         return [{**of_kind, **item} for item in mappings(answer.get("items"))]
@@ -138,16 +159,17 @@ class KubernetesApiClient:
         """Deletes an object by its UID. It is no error if the object is gone."""
         options = {"preconditions": {"uid": ref.uid}, "propagationPolicy": "Background"}
         try:
-            await self._send("DELETE", _path(ref.kind, ref.namespace, ref.name), body=options)
+            path = _path(ref.kind, ref.namespace, ref.name)
+            await self._send("delete", ref.kind.plural, path, body=options)
         except ApiError as error:
             if error.code not in (404, 409):  # gone, or another object of that name
                 raise
 
     async def create_event(self, event: Manifest) -> None:
         """Creates an event. It is no error if one of that name exists: it is the same event."""
-        namespace = event["metadata"]["namespace"]
+        kind, namespace = kind_of(event), event["metadata"]["namespace"]
         try:
-            await self._send("POST", _path(kind_of(event), namespace), body=event)
+            await self._send("create", kind.plural, _path(kind, namespace), body=event)
         except ApiError as error:
             if error.code != 409:
                 raise
@@ -155,7 +177,7 @@ class KubernetesApiClient:
     async def serves_streams(self) -> bool:
         """Whether the CustomResourceDefinition is installed."""
         try:
-            answer = await self._send("GET", f"/apis/{STREAM.api_version}")
+            answer = await self._send("get", "apiresources", f"/apis/{STREAM.api_version}")
         except ApiError as error:
             if error.code == 404:
                 return False
@@ -163,10 +185,11 @@ class KubernetesApiClient:
         return any(each.get("name") == STREAM.plural for each in mappings(answer.get("resources")))
 
     async def _apply(self, manifest: Manifest, *subresource: str, force: bool) -> Manifest:
-        meta = manifest["metadata"]
+        meta, kind = manifest["metadata"], kind_of(manifest)
         return await self._send(
-            "PATCH",
-            _path(kind_of(manifest), meta["namespace"], meta["name"], *subresource),
+            "patch",
+            "/".join((kind.plural, *subresource)),
+            _path(kind, meta["namespace"], meta["name"], *subresource),
             query={"fieldManager": naming.FIELD_MANAGER, "force": str(force).lower()},
             content="application/apply-patch+yaml",
             body=manifest,
@@ -174,16 +197,36 @@ class KubernetesApiClient:
 
     async def _send(
         self,
-        method: str,
+        verb: str,
+        resource: str,
         path: str,
         *,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         content: str = "application/json",
     ) -> Manifest:
-        """Sends one request. The client's typed methods would drop unknown fields."""
-        if method != "GET" and not self._may_write():
+        """Sends one request, and says how it ended."""
+        if verb not in _READS and not self._may_write():
             raise ApiError(0, "NotLeader", "another operator may have taken over")
+        started, code = time.perf_counter(), 0
+        try:
+            answer, code = await self._request(_METHODS[verb], path, query, body, content)
+            return answer
+        except ApiError as error:
+            code = error.code
+            raise
+        finally:
+            self._on_call(ApiCall(verb, resource, code, time.perf_counter() - started))
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Mapping[str, Any] | None,
+        content: str,
+    ) -> tuple[Manifest, int]:
+        """The answer and its HTTP status. The client's typed methods would drop unknown fields."""
         try:
             request = await self._client.param_serialize(
                 method,
@@ -204,7 +247,7 @@ class KubernetesApiClient:
         if not 200 <= response.status < 300:
             raise _refusal(response.status, response.reason, data, response.headers or {})
         try:
-            return dict(json.loads(data))
+            return dict(json.loads(data)), int(response.status)
         except (ValueError, TypeError) as error:
             raise ApiError(
                 0, "NotJson", "the answer is no JSON object: is it a proxy's?"

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from penstock.api.v1alpha1 import CheckpointVolume
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.api.v1alpha1.triggers import Trigger
 from penstock.contract import naming
 from penstock.controller import fields, objects
 from penstock.controller.children import desired_stream
@@ -44,6 +45,8 @@ class ObservedStream:
     """None if the spec cannot be read."""
     reclaim_policy: str | None = None
     """What the spec says about the checkpoint, even if the spec is invalid; None if unreadable."""
+    commit_interval: float | None = None
+    """Seconds between commits by the trigger, even if the spec is invalid; None if unreadable."""
 
 
 def parse_stream(raw: Manifest, settings: Settings) -> ObservedStream:
@@ -68,6 +71,7 @@ def parse_metadata(raw: Manifest) -> ObservedStream:
         status_written=_status_written(raw),
         desired=None,
         reclaim_policy=_reclaim_policy(raw),
+        commit_interval=_commit_interval(raw),
     )
 
 
@@ -79,6 +83,14 @@ def _reclaim_policy(raw: Manifest) -> str | None:
         return CheckpointVolume.model_validate(field).reclaim_policy
     except ValidationError:
         return None
+
+
+def _commit_interval(raw: Manifest) -> float | None:
+    try:
+        trigger = Trigger.model_validate(fields.mapping(fields.at(raw, "spec", "trigger")))
+    except ValidationError:
+        return None
+    return trigger.commit_interval_ms / 1000
 
 
 def _parse_spec(

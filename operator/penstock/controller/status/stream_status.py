@@ -16,7 +16,13 @@ from penstock.controller.status.conditions import build_conditions, failed_condi
 from penstock.controller.status.stream_state import Assessment
 from penstock.validation.problem import Problem
 
-_NUMBERS = ("epoch", "lag", "committed_offsets", "committed_offsets_omitted")
+_NUMBERS = (
+    "epoch",
+    "last_commit_time",
+    "lag",
+    "committed_offsets",
+    "committed_offsets_omitted",
+)
 # A change of numbers alone is written at most this often. Prometheus has them sooner.
 _MAX_MESSAGE_CHARACTERS = 4096
 NUMBERS_INTERVAL = timedelta(seconds=10)
@@ -115,6 +121,7 @@ def _status(
         executors=report.registered_executors if report else None,
         cores=_cores(report),
         epoch=_latest(report.epoch if report else None, before.epoch),
+        last_commit_time=(report.last_commit_time if report else None) or before.last_commit_time,
         lag=report.lag if report else None,
         committed_offsets=committed,
         committed_offsets_omitted=omitted,

@@ -7,16 +7,20 @@ executor up to the limits below. No label or value contains anything of a record
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from penstock import __version__
 from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.contract.metric_catalogue import MetricDescription
 from penstock.driver.checkpoint.progress import Commit, OffsetRange
 from penstock.driver.failures import Failure
 from penstock.driver.kafka.offsets import Offsets, lags
+from penstock.driver.reporting import metric_descriptions as described
 from penstock.driver.spark.batch_metrics import BatchMetrics
 from penstock.driver.spark.executor_metrics import ExecutorMetrics
 
@@ -28,9 +32,6 @@ MAX_EXECUTORS = 200
 MAX_REASONS = 100
 OTHER = "Other"
 
-_COMMIT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-_LATENCY_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
-
 
 class Metrics:
     """The metrics of one stream, in their own registry."""
@@ -41,39 +42,23 @@ class Metrics:
         self._offsets: tuple[Offsets, Offsets] = ({}, {})
         self._executors: Sequence[ExecutorMetrics] = ()
         self._batch: BatchMetrics | None = None
-        self._state = self._gauge("state", "1 for the state the stream is in.", "state")
-        self._epoch = self._gauge("epoch", "Last committed epoch.")
-        self._commit = self._gauge(
-            "last_epoch_commit_timestamp_seconds", "When the last epoch was committed."
-        )
-        self._partitions = self._gauge("source_partitions", "Partitions of the source.")
-        self._cores = self._gauge("executor_cores", "Executors' cores.", "kind")
-        self._lag = self._gauge(
-            "lag_records", "Records between the committed and the newest offsets."
-        )
-        self._restarts = self._counter("restarts", "Restarts.", "level", "reason")
-        self._failures = self._counter("failures", "Failures.", "reason", "permanent")
-        self._stall_actions = self._counter(
-            "stall_actions", "Actions on a query that stalled without an exception.",
-            "reason", "action",
-        )  # fmt: skip
-        self._repairs = self._counter(
-            "checkpoint_repairs", "Repairs of the checkpoint before a start.", "kind"
-        )
-        self._records = self._counter(
-            "committed_records", "Committed records of the source, counted by their offsets."
-        )
-        self._commit_duration = self._histogram(
-            "epoch_commit_duration_seconds",
-            "Time from an epoch's offsets to its commit; in the batch modes, of the whole batch.",
-            _COMMIT_BUCKETS,
-        )
-        self._latency = self._histogram(
-            "record_commit_latency_seconds",
-            "Time from a record's Kafka timestamp to the commit of its epoch, for a few random "
-            "records every ten seconds. The record reaches the sink earlier.",
-            _LATENCY_BUCKETS,
-        )
+        self._commit: Commit | None = None
+        self._partitions: int | None = None
+        self._lag: int | None = None
+        self._lag_seconds: float | None = None
+        described.BUILD_INFO.gauge(self.registry).labels(__version__, _spark_version()).set(1)
+        self._state = described.STATE.gauge(self.registry)
+        self._cores = described.CORES.gauge(self.registry)
+        self._restarts = described.RESTARTS.counter(self.registry)
+        self._failures = described.FAILURES.counter(self.registry)
+        self._stall_actions = described.STALL_ACTIONS.counter(self.registry)
+        self._repairs = described.REPAIRS.counter(self.registry)
+        self._records = described.COMMITTED_RECORDS.counter(self.registry)
+        self._commit_duration = described.COMMIT_DURATION.histogram(self.registry)
+        self._batch_seconds = described.BATCH_SECONDS.counter(self.registry)
+        self._late_rows = described.LATE_ROWS.counter(self.registry)
+        self._latency = described.COMMIT_LATENCY.histogram(self.registry)
+        self.registry.register(_Snapshot(self._of_query))
         self.registry.register(_Snapshot(self._by_partition))
         self.registry.register(_Snapshot(self._by_executor))
         self.registry.register(_Snapshot(self._of_batch))
@@ -97,8 +82,7 @@ class Metrics:
 
     def observe_commit(self, commit: Commit, offset_range: OffsetRange | None) -> None:
         """Records a committed epoch, and its records where they are known."""
-        self._epoch.set(commit.epoch)
-        self._commit.set(commit.at)
+        self._commit = commit
         if commit.took is not None:
             self._commit_duration.observe(commit.took)
         if offset_range is not None:
@@ -108,6 +92,10 @@ class Metrics:
         """Records the time from one record's timestamp to its commit."""
         self._latency.observe(seconds)
 
+    def set_lag_seconds(self, seconds: float | None) -> None:
+        """Sets the age of the oldest record that is not committed; None if it is not known."""
+        self._lag_seconds = seconds
+
     def set_offsets(self, committed: Offsets, newest: Offsets) -> None:
         """Sets the committed and the newest offsets."""
         self._offsets = (committed, newest)
@@ -116,9 +104,12 @@ class Metrics:
         """Spark's metrics of all executors."""
         self._executors = executors
 
-    def set_batch(self, batch: BatchMetrics | None) -> None:
-        """Spark's metrics of the last batch; None if there is none."""
+    def observe_batch(self, batch: BatchMetrics) -> None:
+        """Spark's metrics of one batch."""
         self._batch = batch
+        for part, seconds in batch.durations.items():
+            self._batch_seconds.labels(part).inc(max(0.0, seconds))
+        self._late_rows.inc(batch.late_rows)
 
     def set_report(self, report: DriverReport) -> None:
         """Sets the metrics that a report contains."""
@@ -126,21 +117,23 @@ class Metrics:
             self._state.labels(state.value).set(state is report.state)
         self._cores.labels("desired").set(report.cores or 0)
         self._cores.labels("registered").set(report.registered_cores or 0)
-        if report.partitions is not None:
-            self._partitions.set(report.partitions)
-        if report.lag is not None:
-            self._lag.set(report.lag)
+        self._partitions, self._lag = report.partitions, report.lag
+
+    def _of_query(self) -> Iterator[Metric]:
+        """What is not known has no series: a 0 would be a commit in 1970, or no lag."""
+        commit = self._commit
+        yield _number(described.EPOCH, None if commit is None else commit.epoch)
+        yield _number(described.LAST_COMMIT, None if commit is None else commit.at)
+        yield _number(described.PARTITIONS, self._partitions)
+        yield _number(described.LAG_RECORDS, self._lag)
+        yield _number(described.LAG_SECONDS, self._lag_seconds)
 
     def _by_partition(self) -> Iterator[Metric]:
         committed, newest = self._offsets
         if sum(map(len, newest.values())) > MAX_PARTITIONS:
             return
-        offset = _family(
-            "committed_offset", "Offset of the next record to commit.", "topic", "partition"
-        )
-        lag = _family(
-            "partition_lag_records", "Records that are not committed yet.", "topic", "partition"
-        )
+        offset = described.COMMITTED_OFFSET.gauge_family()
+        lag = described.PARTITION_LAG.gauge_family()
         for (topic, partition), behind in lags(committed, newest).items():
             labels = [topic, str(partition)]
             lag.add_metric(labels, behind)
@@ -149,30 +142,30 @@ class Metrics:
         yield from (offset, lag)
 
     def _by_executor(self) -> Iterator[Metric]:
-        columns: tuple[tuple[str, str, Callable[[ExecutorMetrics], int]], ...] = (
-            ("task_slots", "Cores for tasks.", lambda each: each.cores),
-            ("active_tasks", "Running tasks.", lambda each: each.active_tasks),
-            ("failed_tasks", "Failed tasks.", lambda each: each.failed_tasks),
-            ("heap_peak_bytes", "Peak heap usage.", lambda each: each.heap_peak),
-            (
-                "off_heap_peak_bytes",
-                "Peak off-heap memory.",
-                lambda each: each.off_heap_peak,
-            ),
-            ("storage_used_bytes", "Memory for cached blocks.", lambda each: each.storage_used),
+        columns: tuple[tuple[MetricDescription, Callable[[ExecutorMetrics], int]], ...] = (
+            (described.EXECUTOR_TASK_SLOTS, lambda each: each.cores),
+            (described.EXECUTOR_ACTIVE_TASKS, lambda each: each.active_tasks),
+            (described.EXECUTOR_FAILED_TASKS, lambda each: each.failed_tasks),
+            (described.EXECUTOR_HEAP, lambda each: each.heap_peak),
+            (described.EXECUTOR_OFF_HEAP, lambda each: each.off_heap_peak),
+            (described.EXECUTOR_STORAGE, lambda each: each.storage_used),
         )
-        for name, words, value in columns:
-            family = _family(f"executor_{name}", f"Spark's own metric: {words}", "executor")
+        for metric, value in columns:
+            family = metric.gauge_family()
             for each in self._executors[:MAX_EXECUTORS]:
                 family.add_metric([each.id], value(each))
             yield family
+        gc = described.EXECUTOR_GC.counter_family()
+        for each in self._executors[:MAX_EXECUTORS]:
+            gc.add_metric([each.id], each.gc_seconds)
+        yield gc
 
     def _of_batch(self) -> Iterator[Metric]:
         batch = self._batch
-        rows = _family("batch_rows_per_second", "Spark's own metric of the last batch.", "kind")
-        state = _family("state_rows", "Spark's own metric: rows of state.")
-        memory = _family("state_memory_bytes", "Spark's own metric: memory of the state.")
-        watermark = _family("watermark_timestamp_seconds", "Event time up to which data is final.")
+        rows = described.BATCH_ROWS.gauge_family()
+        state = described.STATE_ROWS.gauge_family()
+        memory = described.STATE_MEMORY.gauge_family()
+        watermark = described.WATERMARK.gauge_family()
         if batch is not None:
             rows.add_metric(["input"], batch.input_rows_per_second)
             rows.add_metric(["processed"], batch.processed_rows_per_second)
@@ -187,14 +180,12 @@ class Metrics:
             self._reasons.add(reason)
         return reason if reason in self._reasons else OTHER
 
-    def _gauge(self, name: str, words: str, *labels: str) -> Gauge:
-        return Gauge(f"{PREFIX}_{name}", words, labels, registry=self.registry)
 
-    def _counter(self, name: str, words: str, *labels: str) -> Counter:
-        return Counter(f"{PREFIX}_{name}", words, labels, registry=self.registry)
-
-    def _histogram(self, name: str, words: str, buckets: Sequence[float]) -> Histogram:
-        return Histogram(f"{PREFIX}_{name}", words, buckets=buckets, registry=self.registry)
+def _spark_version() -> str:
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:  # an image with Spark's own distribution
+        return "unknown"
 
 
 class _Snapshot(Collector):
@@ -207,5 +198,8 @@ class _Snapshot(Collector):
         return self._build()
 
 
-def _family(name: str, words: str, *labels: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"{PREFIX}_{name}", words, labels=labels)
+def _number(metric: MetricDescription, value: float | None) -> Metric:
+    family = metric.gauge_family()
+    if value is not None:
+        family.add_metric([], value)
+    return family

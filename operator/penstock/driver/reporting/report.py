@@ -23,7 +23,13 @@ from penstock.driver.logs import log_event
 _MAX_TERMINATION_MESSAGE_CHARACTERS = 3000
 # Seconds between reports that differ in numbers only.
 NUMBERS_INTERVAL_SECONDS = 10.0
-_NUMBERS = ("epoch", "lag", "committed_offsets", "committed_offsets_omitted")
+_NUMBERS = (
+    "epoch",
+    "last_commit_time",
+    "lag",
+    "committed_offsets",
+    "committed_offsets_omitted",
+)
 
 
 def as_annotation(report: DriverReport) -> str:

@@ -1,10 +1,11 @@
-"""Samples what the loop should not wait for: record latency, and Spark's own metrics."""
+"""Samples what the loop should not wait for: records' timestamps, and Spark's own metrics."""
 
 from __future__ import annotations
 
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -13,9 +14,12 @@ from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.driver.checkpoint.progress import OffsetRange
 from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
+from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.logs import log_event
 from penstock.driver.reporting.metrics import Metrics
-from penstock.driver.reporting.record_latency import LatencyProbe
+from penstock.driver.reporting.record_age import RecordAges
+from penstock.driver.reporting.record_latency import sample_latency
+from penstock.driver.reporting.record_timestamps import TimestampReader
 from penstock.driver.spark import executor_metrics
 from penstock.driver.spark.batch_metrics import BatchMetrics
 
@@ -36,8 +40,11 @@ class SampledQuery(Protocol):
     def offset_range(self) -> OffsetRange | None:
         """The records of the newest commit; None where they are unknown."""
 
-    def last_batch(self) -> BatchMetrics | None:
-        """Spark's metrics of the last batch; None in continuous mode."""
+    def offsets(self) -> tuple[Offsets, Offsets] | None:
+        """The committed and the newest offsets; None if the source has no offsets."""
+
+    def new_batches(self) -> list[BatchMetrics]:
+        """Spark's metrics of the batches since the last call; none in continuous mode."""
 
 
 class Sampler:
@@ -58,7 +65,8 @@ class Sampler:
         self._secrets = secrets
         self._metrics = metrics
         self._interval = interval
-        self._probe: LatencyProbe | None = None
+        self._timestamps: TimestampReader | None = None
+        self._ages = RecordAges()
         self._sampled: OffsetRange | None = None
         self._rng = random.Random()  # noqa: S311
         self._failing: set[str] = set()
@@ -74,47 +82,64 @@ class Sampler:
     def _run(self) -> None:
         while not self._stopped.wait(self._interval) and self._jvm.exit_code is None:
             self._try("the executors' metrics", self._sample_executors)
-            self._try("Spark's metrics of the last batch", self._sample_batch)
+            self._try("Spark's metrics of the batches", self._sample_batches)
             self._try("the record latency", self._sample_latency)
+            if not self._try("the lag in seconds", self._sample_age):
+                self._metrics.set_lag_seconds(None)
         self._close()
 
-    def _try(self, what: str, measure: Callable[[], None]) -> None:
+    def _try(self, what: str, measure: Callable[[], None]) -> bool:
+        """Whether it was measured."""
         session = self._runtime.session
         try:
             measure()
         except Exception as error:  # a failed measurement must not stop the query
             self._close()
             if self._stopped.is_set() or self._runtime.session is not session:
-                return  # what was measured has been stopped meanwhile
+                return False  # what was measured has been stopped meanwhile
             if what not in self._failing and self._jvm.exit_code is None:
                 cause = classify_exception(error).message
                 log_event(f"{what} could not be measured", logging.WARNING, cause=cause)
             self._failing.add(what)
-        else:
-            self._failing.discard(what)
+            return False
+        self._failing.discard(what)
+        return True
 
     def _sample_executors(self) -> None:
         session = self._runtime.session
         executors = [] if session is None else executor_metrics.collect(session.sparkContext)
         self._metrics.set_executors(executors)
 
-    def _sample_batch(self) -> None:
-        self._metrics.set_batch(self._runtime.last_batch())
+    def _sample_batches(self) -> None:
+        for batch in self._runtime.new_batches():
+            self._metrics.observe_batch(batch)
 
     def _sample_latency(self) -> None:
         offset_range = self._runtime.offset_range
         if self._source is None or offset_range is None or offset_range is self._sampled:
             return
         self._sampled = offset_range
-        if self._probe is None:
-            self._probe = LatencyProbe(self._jvm.gateway, self._source, self._secrets)
-        for seconds in self._probe.sample(offset_range, self._rng):
+        for seconds in sample_latency(self._reader(self._source), offset_range, self._rng):
             self._metrics.observe_latency(seconds)
 
+    def _sample_age(self) -> None:
+        """A commit since the last poll of the newest offsets makes it too low, never too high."""
+        offsets = self._runtime.offsets()
+        if self._source is None or offsets is None:
+            self._metrics.set_lag_seconds(None)
+            return
+        reader = self._reader(self._source)
+        self._metrics.set_lag_seconds(self._ages.measure(*offsets, reader.first_from, time.time()))
+
+    def _reader(self, source: KafkaSource) -> TimestampReader:
+        if self._timestamps is None:
+            self._timestamps = TimestampReader(self._jvm.gateway, source, self._secrets)
+        return self._timestamps
+
     def _close(self) -> None:
-        probe, self._probe = self._probe, None
-        if probe is not None and self._jvm.exit_code is None:
+        reader, self._timestamps = self._timestamps, None
+        if reader is not None and self._jvm.exit_code is None:
             try:
-                probe.close()
+                reader.close()
             except Exception as error:
-                log_event("the latency probe did not close", logging.WARNING, cause=str(error))
+                log_event("the reader of timestamps did not close", 30, cause=str(error))

@@ -20,6 +20,7 @@ class ExecutorMetrics:
     heap_peak: int
     off_heap_peak: int
     storage_used: int
+    gc_seconds: float = 0.0
 
 
 def collect(spark_context: Any) -> list[ExecutorMetrics]:
@@ -45,4 +46,5 @@ def _read(summary: Any) -> ExecutorMetrics:
         heap_peak=peak("JVMHeapMemory"),
         off_heap_peak=peak("JVMOffHeapMemory"),
         storage_used=int(summary.memoryUsed()),
+        gc_seconds=int(summary.totalGCTime()) / 1000,
     )

@@ -191,6 +191,7 @@ class Loop:
         return classify_exception(error)
 
     def _report(self, state: QueryState, message: str, observation: Observation) -> None:
+        commit = self._runtime.progress.newest
         report = self._reports.build(
             state,
             message,
@@ -198,6 +199,7 @@ class Loop:
             observation,
             self._runtime.requested_size,
             self._runtime.offsets(),
+            None if commit is None else commit.at,
         )
         self._metrics.set_report(report)
         self._publish(report)

@@ -91,11 +91,12 @@ class ReportBuilder:
         observation: Observation,
         requested: Size | None,
         offsets: tuple[Offsets, Offsets] | None,
+        committed_at: float | None = None,
     ) -> DriverReport:
         """The report for this moment.
 
         `requested` is the size that Spark was asked for, `offsets` the committed and the newest
-        offsets of a Kafka source.
+        offsets of a Kafka source, `committed_at` the time of the last commit since 1970.
         """
         committed, omitted = committed_offsets(offsets[0]) if offsets else (None, None)
         return DriverReport(
@@ -110,6 +111,7 @@ class ReportBuilder:
             cores=observation.desired_cores if observation.has_session else None,
             registered_cores=observation.registered_cores if observation.has_session else None,
             epoch=observation.epoch,
+            last_commit_time=None if committed_at is None else _whole_seconds(committed_at),
             committed=state.committed and query_state is not QueryState.STOPPING,
             lag=lag(*offsets) if offsets and observation.has_query else None,
             committed_offsets=committed,
@@ -124,3 +126,7 @@ class ReportBuilder:
 
 def _now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
+
+
+def _whole_seconds(at: float) -> datetime:
+    return datetime.fromtimestamp(int(at), UTC)

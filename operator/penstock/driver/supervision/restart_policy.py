@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.driver.engine import Engine, engine_of, trigger_interval_ms
+from penstock.driver.engine import Engine, engine_of
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class RestartPolicy:
     def from_spec(cls, spec: StreamSpec) -> RestartPolicy:
         """The policy of a spec."""
         return cls(
-            interval=trigger_interval_ms(spec) / 1000,
+            interval=spec.trigger.commit_interval_ms / 1000,
             engine=engine_of(spec),
             max_attempts=spec.restart.max_attempts,
             stable_after=milliseconds(spec.restart.stable_after) / 1000,

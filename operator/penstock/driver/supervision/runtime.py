@@ -25,9 +25,9 @@ from penstock.driver.kafka.sink_topic import SinkTopic
 from penstock.driver.kafka.source_monitor import SourceMonitor, source_monitor
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.logs import log_event
-from penstock.driver.spark import activity, batch_metrics, executors, query, session, user_python
+from penstock.driver.spark import activity, executors, query, session, user_python
 from penstock.driver.spark.activity import Activity
-from penstock.driver.spark.batch_metrics import BatchMetrics
+from penstock.driver.spark.batch_metrics import BatchMetrics, BatchReader
 from penstock.driver.supervision.executor_cleanup import ClusterPreparation
 from penstock.driver.supervision.partitions import ChosenPartitions, choose
 from penstock.driver.supervision.state import Observation
@@ -77,6 +77,7 @@ class QueryRuntime:
         self._query: StreamingQuery | None = None
         self._completed = False
         self._repair_plans: list[RepairPlan] = []
+        self._batches = BatchReader()
 
     # Observe.
 
@@ -146,9 +147,10 @@ class QueryRuntime:
         """The records of the newest commit; None where they are unknown."""
         return self.progress.offset_range
 
-    def last_batch(self) -> BatchMetrics | None:
-        """Spark's metrics of the last batch; None in continuous mode."""
-        return None if self._query is None else batch_metrics.last_batch(self._query)
+    def new_batches(self) -> list[BatchMetrics]:
+        """Spark's metrics of the batches since the last call; none in continuous mode."""
+        query = self._query
+        return [] if query is None else self._batches.new_batches(query)
 
     def offsets(self) -> tuple[Offsets, Offsets] | None:
         """The committed and the newest offsets; None if the source has no offsets."""

@@ -36,6 +36,9 @@ def test_the_chart_passes_lint() -> None:
         "crds.install=maybe",
         "podSecurity=none",
         "networkPolicies.enabled=perhaps",
+        "podMonitor.interval=often",
+        "prometheusRule.enabled=maybe",
+        "prometheusRule.runbookUrl=here",
     ],
 )
 def test_a_wrong_value_is_refused(wrong: str) -> None:

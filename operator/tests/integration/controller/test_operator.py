@@ -50,6 +50,12 @@ def reconciles(metrics: Metrics, *results: str) -> float:
     return sum(count or 0 for count in counts)
 
 
+def requests(metrics: Metrics, **labels: str) -> float:
+    """How many requests of the operator ended like this."""
+    name = "penstock_operator_api_requests_total"
+    return metrics.registry.get_sample_value(name, labels) or 0
+
+
 async def no_reconcile_for_a_second(metrics: Metrics) -> None:
     """Returns after a second without a reconcile."""
     results = ("changed", "unchanged", "error")
@@ -74,6 +80,9 @@ async def test_a_stream_becomes_ready_and_the_same_manifest_again_changes_nothin
         before = await resource_versions(space)
         assert "unchanged" in await space.apply()
         await no_reconcile_for_a_second(metrics)
+        assert requests(metrics, verb="patch", resource="statefulsets", code="201") == 1
+        assert requests(metrics, verb="get", resource="continuousstreams", code="200") >= 1
+        assert metrics.registry.get_sample_value("penstock_operator_leader") == 1
     async with space.operator() as metrics:
 
         async def reconciled() -> bool:

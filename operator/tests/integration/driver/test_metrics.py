@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.driver.jvm import Jvm
+from penstock.driver.reporting.record_age import RecordAges
+from penstock.driver.reporting.record_timestamps import TimestampReader
 from penstock.driver.reporting.sampler import Sampler
 from testkit.driver.in_process_driver import running
 from testkit.driver.metric_samples import numbers
@@ -28,7 +30,7 @@ def test_metrics_of_a_real_query(
     with running(flow, jvm, tmp_path) as driver:
         sampler = Sampler(driver.runtime, jvm, flow.spec, tmp_path, driver.metrics, interval=0.2)
         topics.send(source, range(10))
-        driver.wait("the first", lambda _: numbers(driver.metrics)["epoch"] >= 0)
+        driver.wait("the first", lambda _: "epoch" in numbers(driver.metrics))
         sent = 10
 
         def sampled() -> bool:
@@ -46,6 +48,7 @@ def test_metrics_of_a_real_query(
             return (
                 sum(found[f"committed_offset{labels}"] for labels in each) == sent
                 and [found[f"partition_lag_records{labels}"] for labels in each] == [0, 0]
+                and found.get("lag_seconds") == 0
                 and found["executor_heap_peak_bytes{executor=driver}"] > 0  # by a heartbeat
             )
 
@@ -56,9 +59,37 @@ def test_metrics_of_a_real_query(
     assert began < found["last_epoch_commit_timestamp_seconds"] < time.time()
     assert found["epoch_commit_duration_seconds_count"] > 0
     assert ("batch_rows_per_second{kind=input}" in found) == (trigger == MICRO_BATCH)
+    assert ("batch_duration_seconds_total{part=addBatch}" in found) == (trigger == MICRO_BATCH)
     samples = found["record_commit_latency_seconds_count"]
     mean = found["record_commit_latency_seconds_sum"] / samples
     record_figure("milliseconds from a record to its commit", round(1000 * mean))
     record_figure("samples", round(samples))
     assert 0 < mean < time.time() - began
     assert found["executor_task_slots{executor=driver}"] == 2
+
+
+def test_the_lag_in_seconds_is_the_age_of_the_first_record_that_waits(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """With a real broker: also where retention has deleted the first ones, or nothing waits."""
+    topic = topics.make()
+    source = number_flow(topics, topic, topics.make(), MICRO_BATCH).spec.source.kafka
+    assert source is not None
+    before = time.time()
+    topics.send(topic, range(3), partition=0)
+    after = time.time()
+    topics.send(topic, range(1), partition=1)
+    topics.delete_before(topic, {0: 1})
+    reader = TimestampReader(jvm.gateway, source, tmp_path)
+    try:
+        committed, newest = {topic: {0: 0, 1: 1}}, {topic: {0: 3, 1: 1}}
+        now = after + 100
+        lag = RecordAges().measure(committed, newest, reader.first_from, now)
+        # Kafka's timestamps are in whole milliseconds.
+        assert 100 - 0.001 <= lag <= now - before + 0.001
+        record = reader.first_from(topic, 0, 0)
+        assert record is not None
+        assert record.offset == 1
+        assert reader.first_from(topic, 0, 3) is None
+    finally:
+        reader.close()

@@ -20,7 +20,6 @@ class Turns:
         self.standby = Standby(
             lambda: Reconciler(cluster.api, cluster.metrics, cluster.settings, cluster.clock),
             self.queued.append,
-            cluster.metrics,
             lambda: self.leads,
         )
 
@@ -44,20 +43,3 @@ async def test_a_deleted_stream_is_not_queued_in_the_next_term() -> None:
     assert await turns.standby.reconcile(OTHER) is None
     turns.standby.take_over()
     assert turns.queued == []
-
-
-async def test_one_that_steps_back_exports_no_stream() -> None:
-    """Two exporters would show each stream twice."""
-    cluster = FakeCluster()
-    cluster.api.put(samples.stream())
-    turns = Turns(cluster)
-    turns.leads = True
-    await turns.standby.reconcile(KEY)
-    sample = ("penstock_stream_state", {**vars_of(KEY), "state": "Pending"})
-    assert cluster.metrics.registry.get_sample_value(*sample) is not None
-    turns.standby.step_back()
-    assert cluster.metrics.registry.get_sample_value(*sample) is None
-
-
-def vars_of(key: Key) -> dict[str, str]:
-    return {"namespace": key.namespace, "name": key.name}

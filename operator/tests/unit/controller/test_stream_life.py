@@ -343,6 +343,22 @@ def test_numbers_alone_are_written_every_ten_seconds_at_most(cluster: FakeCluste
     assert cluster.status.epoch == 13
 
 
+def test_the_time_of_the_last_commit_outlives_the_driver(cluster: FakeCluster) -> None:
+    """An alert needs it most while no driver runs. The interval comes from the spec."""
+    labels = {"namespace": "default", "name": "flags"}
+    value = cluster.metrics.registry.get_sample_value
+    cluster.clock.advance(60)
+    cluster.report(epoch=10, last_commit_time=cluster.clock())
+    committed = cluster.clock().timestamp()
+    cluster.reconcile()
+    assert value("penstock_stream_last_commit_timestamp_seconds", labels) == committed
+    cluster.clock.advance(60)
+    cluster.report(epoch=None, last_commit_time=None)
+    cluster.reconcile()
+    assert value("penstock_stream_last_commit_timestamp_seconds", labels) == committed
+    assert value("penstock_stream_commit_interval_seconds", labels) == 1
+
+
 def test_the_metrics_of_a_deleted_stream_are_removed(cluster: FakeCluster) -> None:
     labels = {"namespace": "default", "name": "flags", "state": "Running"}
     assert cluster.metrics.registry.get_sample_value("penstock_stream_state", labels) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -136,6 +137,57 @@ async def test_an_event_does_not_wait_for_a_later_requeue() -> None:
         await first.wait()
         queue.add(A)
         await second.wait()
+
+
+async def test_the_queue_says_how_many_are_due_and_for_how_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also while they are reconciled: one that hangs must be seen."""
+    queue = WorkQueue()
+    clock = 100.0
+    monkeypatch.setattr(work_queue, "time", SimpleNamespace(monotonic=lambda: clock))
+    both, go_on, last = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    running: list[Key] = []
+
+    async def reconcile(key: Key) -> None:
+        running.append(key)
+        if set(running) == {A, B}:
+            both.set()
+        await go_on.wait()
+        last.set()
+
+    assert (queue.depth, queue.age) == (0, 0.0)
+    async with queue.run(reconcile, 2):
+        queue.add(A)
+        queue.add(B)
+        await both.wait()
+        clock += 70.0
+        assert (queue.depth, queue.age) == (2, 70.0)
+        go_on.set()
+        await last.wait()
+        while queue.depth:  # noqa: ASYNC110 - one turn of the event loop
+            await asyncio.sleep(0)
+        assert queue.age == 0.0
+
+
+async def test_the_queue_knows_the_failures_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_queue, "_FIRST_RETRY_SECONDS", 0.01)
+    queue = WorkQueue()
+    seen: list[dict[Key, int]] = []
+    succeeded = asyncio.Event()
+
+    async def reconcile(key: Key) -> None:
+        seen.append(dict(queue.failures))
+        if key == A and len(seen) < 3:
+            raise OSError("away")
+        (succeeded if key == B else asyncio.Event()).set()
+        if key == A:
+            queue.add(B)
+
+    async with queue.run(reconcile, 1):
+        queue.add(A)
+        await succeeded.wait()
+    assert seen == [{}, {A: 1}, {A: 2}, {}]
 
 
 @given(st.integers(1, 1000))

@@ -10,7 +10,7 @@ import pytest
 from testkit.paths import CHECKOUT
 
 PACKAGE = CHECKOUT / "operator" / "penstock"
-DOCUMENTS = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/*.md")])
+DOCUMENTS = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md")])
 # The changelog names what there was.
 CURRENT = [path for path in DOCUMENTS if path.name != "CHANGELOG.md"]
 _PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w.-]+/)`")

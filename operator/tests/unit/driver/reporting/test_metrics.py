@@ -53,6 +53,20 @@ def test_commits() -> None:
     assert found["record_commit_latency_seconds_bucket{le=1.0}"] == 1
 
 
+def test_what_is_not_known_has_no_series() -> None:
+    """A 0, or the last value, would hide that nobody knows."""
+    metrics = Metrics()
+    unknown = ("epoch", "last_epoch_commit_timestamp_seconds", "lag_records", "lag_seconds")
+    assert numbers(metrics).keys().isdisjoint(unknown)
+    metrics.set_lag_seconds(12.5)
+    metrics.set_report(DriverReport(spec_hash="", state=QueryState.RUNNING, lag=3))
+    metrics.observe_commit(COMMIT, None)
+    assert numbers(metrics).keys() >= set(unknown)
+    metrics.set_lag_seconds(None)
+    metrics.set_report(DriverReport(spec_hash="", state=QueryState.RESTARTING))
+    assert numbers(metrics).keys().isdisjoint(("lag_records", "lag_seconds"))
+
+
 def test_failures_restarts_and_repairs() -> None:
     metrics = Metrics()
     metrics.count_restart("TaskFailed")
@@ -84,20 +98,26 @@ def test_partitions_and_executors_come_and_go() -> None:
 
 PROGRESS = """{"batchId": 3, "inputRowsPerSecond": 12.5, "processedRowsPerSecond": "Infinity",
 "eventTime": {"watermark": "2026-01-01T00:00:10.000Z"},
-"stateOperators": [{"numRowsTotal": 3, "memoryUsedBytes": 100}, {"numRowsTotal": 4}]}"""
+"durationMs": {"addBatch": 250, "triggerExecution": 300},
+"stateOperators": [{"numRowsTotal": 3, "memoryUsedBytes": 100, "numRowsDroppedByWatermark": 2},
+{"numRowsTotal": 4}]}"""
 
 
 def test_a_batch() -> None:
     metrics = Metrics()
     assert not any(name.startswith("batch") for name in numbers(metrics))
-    metrics.set_batch(batch_metrics.read(PROGRESS))
+    metrics.observe_batch(batch_metrics.read(PROGRESS))
+    metrics.observe_batch(batch_metrics.read(PROGRESS))
     found = numbers(metrics)
+    assert found["batch_duration_seconds_total{part=addBatch}"] == 0.5
+    assert found["batch_duration_seconds_total{part=triggerExecution}"] == 0.6
+    assert found["late_rows_dropped_total"] == 4
     assert found["batch_rows_per_second{kind=input}"] == 12.5
     assert found["batch_rows_per_second{kind=processed}"] == 0
     assert found["state_rows"] == 7
     assert found["state_memory_bytes"] == 100
     assert found["watermark_timestamp_seconds"] == 1767225610
-    metrics.set_batch(batch_metrics.read("{}"))
+    metrics.observe_batch(batch_metrics.read("{}"))
     assert "watermark_timestamp_seconds" not in numbers(metrics)
 
 

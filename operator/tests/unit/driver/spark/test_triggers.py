@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.driver.engine import Engine, engine_of, is_asynchronous, trigger_interval_ms
+from penstock.driver.engine import Engine, engine_of, is_asynchronous
 from penstock.driver.spark.query import query_name
 from penstock.driver.spark.triggers import output_mode, trigger_arguments, trigger_options
 from testkit.streams.streams import (
@@ -58,7 +58,7 @@ def test_triggers(
     made = spec(trigger)
     assert engine_of(made) is engine
     assert trigger_arguments(made) == arguments
-    assert trigger_interval_ms(made) == interval
+    assert made.trigger.commit_interval_ms == interval
 
 
 def test_async_progress_is_an_option_of_the_sink() -> None:

@@ -19,6 +19,15 @@ from testkit.driver.observations import PASSING, UP
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
+def test_a_report_has_the_time_of_the_last_commit() -> None:
+    """In whole seconds, as Kubernetes has its times."""
+    reports = ReportBuilder("hash", Metrics())
+    known = reports.build(QueryState.RUNNING, "", State(), UP, None, None, NOON.timestamp() + 0.7)
+    assert known.last_commit_time == NOON
+    unknown = reports.build(QueryState.STARTING, "", State(), UP, None, None)
+    assert unknown.last_commit_time is None
+
+
 def test_the_next_retry_time_follows_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is the same in each report, until the attempt or the clock changes."""
     reports = ReportBuilder("hash", Metrics())

@@ -1,0 +1,97 @@
+"""The operator's registry, and what counts into it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry
+
+from penstock import __version__
+from penstock.api.v1alpha1.status import StreamStatus
+from penstock.controller.kubernetes.api import ApiCall
+from penstock.controller.metrics import metric_descriptions as described
+from penstock.controller.metrics.stream_metrics import Shown, StreamMetrics
+from penstock.controller.objects import Key
+
+
+@dataclass
+class ReconcileResult:
+    """The result of one reconcile."""
+
+    changed: bool = False
+
+
+class MeasuredQueue(Protocol):
+    """What is shown of the work queue. Prometheus asks in a thread of its own."""
+
+    @property
+    def depth(self) -> int:
+        """Streams that are due, and whose reconcile has not ended."""
+
+    @property
+    def age(self) -> float:
+        """For how many seconds the first of them has been due; 0 if there is none."""
+
+    @property
+    def failures(self) -> Mapping[Key, int]:
+        """Failed reconciles in a row, of the streams that have any."""
+
+
+class Metrics:
+    """Metrics of the operator itself, and of each existing stream."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._streams = StreamMetrics()
+        self.registry.register(self._streams)
+        described.BUILD_INFO.gauge(self.registry).labels(__version__).set(1)
+        self._leader = described.LEADER.gauge(self.registry)
+        self._reconciles = described.RECONCILES.counter(self.registry)
+        self._seconds = described.RECONCILE_DURATION.histogram(self.registry)
+        self._depth = described.QUEUE_DEPTH.gauge(self.registry)
+        self._age = described.QUEUE_AGE.gauge(self.registry)
+        self._requests = described.API_REQUESTS.counter(self.registry)
+        self._request_seconds = described.API_DURATION.histogram(self.registry)
+
+    def take_over(self, queue: MeasuredQueue) -> None:
+        """Shows this process as the one that reconciles, and its work queue."""
+        self._depth.set_function(lambda: queue.depth)
+        self._age.set_function(lambda: queue.age)
+        self._streams.failures = lambda: queue.failures
+        self._leader.set(1)
+
+    def step_back(self) -> None:
+        """Shows this process as one that waits: the next leader shows the streams."""
+        self._leader.set(0)
+        self._streams.shown.clear()
+        self._streams.failures = dict
+
+    @contextmanager
+    def reconciling(self) -> Iterator[ReconcileResult]:
+        """Measures one reconcile."""
+        result, started = ReconcileResult(), time.perf_counter()
+        outcome = "error"
+        try:
+            yield result
+            outcome = "changed" if result.changed else "unchanged"
+        finally:
+            self._reconciles.labels(outcome).inc()
+            self._seconds.observe(time.perf_counter() - started)
+
+    def count_request(self, call: ApiCall) -> None:
+        """Counts a request to the API server."""
+        code = str(call.code) if call.code else "none"
+        self._requests.labels(call.verb, call.resource, code).inc()
+        self._request_seconds.labels(call.verb, call.resource).observe(call.seconds)
+
+    def show(self, key: Key, status: StreamStatus, commit_interval: float | None = None) -> None:
+        """Exports the metrics of a stream: its status, and the interval of its trigger."""
+        self._streams.shown[key] = Shown(status, commit_interval)
+
+    def forget(self, key: Key) -> None:
+        """Stops exporting the metrics of a stream."""
+        self._streams.shown.pop(key, None)

@@ -1,0 +1,149 @@
+"""What the driver measures: every metric, in the order of docs/metrics.md."""
+
+from __future__ import annotations
+
+from penstock.contract.metric_catalogue import Catalogue
+
+_COMMIT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_LATENCY_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
+
+DRIVER = Catalogue("penstock_driver_")
+
+BUILD_INFO = DRIVER.gauge(
+    "build_info", "1, with the version of Penstock and of Spark in the image", "version", "spark"
+)
+STATE = DRIVER.gauge(
+    "state",
+    "1 for the current state of the query: `Starting`, `WaitingForCores`, `Running`, `Restarting`, "
+    "`Failed`, `Stopping`, `Completed`. In the stream's status `Failed` is `Stalled`, and "
+    "`Stopping` is `Restarting`",
+    "state",
+)
+EPOCH = DRIVER.gauge("epoch", "last committed epoch, or batch")
+LAST_COMMIT = DRIVER.gauge(
+    "last_epoch_commit_timestamp_seconds",
+    "time of that commit; `time() - ...` is the age of the checkpoint",
+    unit="seconds since 1970",
+)
+COMMIT_DURATION = DRIVER.histogram(
+    "epoch_commit_duration_seconds",
+    "time from an epoch's offsets to its commit. Continuous: until every writer has flushed. Batch "
+    "modes: the batch itself",
+    unit="seconds",
+    buckets=_COMMIT_BUCKETS,
+)
+COMMITTED_RECORDS = DRIVER.counter(
+    "committed_records_total",
+    "committed records of the source, counted by Kafka offsets (gaps from compaction and "
+    "transactions included); `rate()` gives the throughput",
+    unit="records",
+)
+COMMITTED_OFFSET = DRIVER.gauge(
+    "committed_offset", "offset of the next record to read", "topic", "partition"
+)
+PARTITION_LAG = DRIVER.gauge(
+    "partition_lag_records",
+    "records that are not committed yet",
+    "topic",
+    "partition",
+    unit="records",
+)
+LAG_RECORDS = DRIVER.gauge(
+    "lag_records", "sum over all partitions; none while no query runs", unit="records"
+)
+LAG_SECONDS = DRIVER.gauge(
+    "lag_seconds",
+    "age of the oldest record that is not committed, by its Kafka timestamp; 0 if there is none "
+    "(see below)",
+    unit="seconds",
+)
+COMMIT_LATENCY = DRIVER.histogram(
+    "record_commit_latency_seconds",
+    "time from a record's Kafka timestamp to the commit of its epoch, for a few random records "
+    "every ten seconds; the record reaches the sink earlier (see below)",
+    unit="seconds",
+    buckets=_LATENCY_BUCKETS,
+)
+PARTITIONS = DRIVER.gauge("source_partitions", "partitions of the source")
+CORES = DRIVER.gauge(
+    "executor_cores",
+    "cores `desired` (at least one for each partition) and `registered`",
+    "kind",
+    unit="cores",
+)
+RESTARTS = DRIVER.counter(
+    "restarts_total",
+    "restarts of the query by this process. The operator counts the other levels in "
+    "`penstock_stream_restarts_total`",
+    "level",
+    "reason",
+)
+FAILURES = DRIVER.counter(
+    "failures_total",
+    "failures by cause; `DataLoss` that is not permanent counts the polls that found lost records "
+    "under `failOnDataLoss: false`",
+    "reason",
+    "permanent",
+)
+STALL_ACTIONS = DRIVER.counter(
+    "stall_actions_total",
+    "actions on a query that stalled without an exception: `NoProgress`, `CommitsStuck`, "
+    "`TasksMissing`, `ExecutorLost`, `CoresLost`, `ClockSetBack`",
+    "reason",
+    "action",
+)
+REPAIRS = DRIVER.counter(
+    "checkpoint_repairs_total",
+    "repairs of the checkpoint before a start ([kinds](checkpoints.md#repairs)); "
+    "`status.lastRepair.reason` is the most severe kind",
+    "kind",
+)
+BATCH_ROWS = DRIVER.gauge(
+    "batch_rows_per_second",
+    "micro-batch and real-time only: rows `input` and `processed` a second in the last batch, "
+    "measured by Spark",
+    "kind",
+    unit="rows a second",
+)
+BATCH_SECONDS = DRIVER.counter(
+    "batch_duration_seconds_total",
+    "the same modes: time by part of the batches, in Spark's words, such as `addBatch` (reading, "
+    "computing and writing), `latestOffset`, `walCommit`; `triggerExecution` is the whole",
+    "part",
+    unit="seconds",
+)
+LATE_ROWS = DRIVER.counter(
+    "late_rows_dropped_total",
+    "rows that stateful operators dropped because they came after the watermark; counted by Spark "
+    "after its partial aggregation, so there may be more records",
+    unit="rows",
+)
+STATE_ROWS = DRIVER.gauge("state_rows", "rows of the state of a stateful query", unit="rows")
+STATE_MEMORY = DRIVER.gauge("state_memory_bytes", "memory of that state", unit="bytes")
+WATERMARK = DRIVER.gauge(
+    "watermark_timestamp_seconds",
+    "event time up to which aggregates are final",
+    unit="seconds since 1970",
+)
+EXECUTOR_ACTIVE_TASKS = DRIVER.gauge(
+    "executor_active_tasks",
+    "running tasks; measured by Spark, as are all that follow",
+    "executor",
+    unit="tasks",
+)
+EXECUTOR_FAILED_TASKS = DRIVER.gauge(
+    "executor_failed_tasks", "failed tasks", "executor", unit="tasks"
+)
+EXECUTOR_TASK_SLOTS = DRIVER.gauge("executor_task_slots", "task slots", "executor", unit="cores")
+EXECUTOR_HEAP = DRIVER.gauge(
+    "executor_heap_peak_bytes", "peak use of the heap", "executor", unit="bytes"
+)
+EXECUTOR_OFF_HEAP = DRIVER.gauge(
+    "executor_off_heap_peak_bytes", "peak use of memory outside the heap", "executor", unit="bytes"
+)
+EXECUTOR_GC = DRIVER.counter(
+    "executor_gc_seconds_total", "time in garbage collection", "executor", unit="seconds"
+)
+EXECUTOR_STORAGE = DRIVER.gauge(
+    "executor_storage_used_bytes", "memory used by cached blocks", "executor", unit="bytes"
+)

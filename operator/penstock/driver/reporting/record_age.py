@@ -1,0 +1,58 @@
+"""Measures the lag in seconds: how old the oldest record is that is not committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.driver.kafka.offsets import Offsets, lags
+from penstock.driver.reporting.record_timestamps import StampedRecord
+
+# Records to read in one measurement: its cost does not grow with the number of partitions.
+MAX_READS = 32
+
+# Topic, partition and offset to the first record from there.
+Read = Callable[[str, int, int], StampedRecord | None]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What was read of a partition."""
+
+    committed: int
+    newest: int
+    timestamp: float | None
+    """None if there was no record, only a transaction's marker or a gap."""
+
+    def holds(self, committed: int, newest: int) -> bool:
+        """Whether reading again would find the same."""
+        return self.committed == committed and (self.timestamp is not None or self.newest == newest)
+
+
+class RecordAges:
+    """Remembers what it read: a partition that does not move, the one to find, is read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], _Known] = {}
+
+    def measure(self, committed: Offsets, newest: Offsets, read: Read, now: float) -> float:
+        """Seconds; 0 if every record is committed.
+
+        Of the partitions that moved since the last measurement, those with the largest lag are
+        read, up to MAX_READS.
+        """
+        behind = {place: lag for place, lag in lags(committed, newest).items() if lag > 0}
+        self._known = {
+            (topic, number): known
+            for (topic, number), known in self._known.items()
+            if (topic, number) in behind
+            and known.holds(committed.get(topic, {}).get(number, 0), newest[topic][number])
+        }
+        moved = sorted((each for each in behind if each not in self._known), key=behind.__getitem__)
+        for topic, number in moved[::-1][:MAX_READS]:
+            first, end = committed.get(topic, {}).get(number, 0), newest[topic][number]
+            record = read(topic, number, first)
+            timestamp = record.timestamp if record is not None else None
+            self._known[topic, number] = _Known(first, end, timestamp)
+        oldest = min((e.timestamp for e in self._known.values() if e.timestamp), default=now)
+        return max(0.0, now - oldest)

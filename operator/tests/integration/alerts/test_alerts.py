@@ -1,0 +1,115 @@
+"""The alerts in Prometheus' own tools: each fires when it must, and not when it must not."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from penstock.contract import naming
+from penstock.controller.children.stateful_set import driver_stateful_set
+from penstock.controller.objects import Manifest
+from scripts.codegen.alert_rules import ALERTS, rules
+from testkit.controller import samples
+from testkit.paths import CHECKOUT
+from testkit.runbooks import blocks
+from testkit.tools import tool
+from testkit.tools.debian import promtool
+
+CHART = CHECKOUT / "charts" / "penstock"
+NAMES = sorted({rule.name for rule in rules(ALERTS.read_text()) if rule.is_alert})
+
+
+def _promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [str(promtool()), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_the_rules_are_a_file_that_prometheus_reads() -> None:
+    done = _promtool("check", "rules", "--lint=all", "--lint-fatal", ALERTS)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("alert", NAMES)
+def test_an_alert_fires_when_it_must_and_not_when_it_must_not(alert: str) -> None:
+    """The cases are in rules/NAME.yaml, each under a comment that says what happens in it."""
+    cases = Path(__file__).parent / "rules" / f"{alert}.yaml"
+    done = _promtool("test", "rules", cases)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_chart_makes_a_prometheusrule_of_the_same_rules(tmp_path: Path) -> None:
+    """With the labels and the place of the runbooks from the values."""
+    values = (
+        "prometheusRule.enabled=true,prometheusRule.labels.release=monitoring,"
+        "prometheusRule.alertLabels.team=data,prometheusRule.runbookUrl=https://books.example/"
+    )
+    (made,) = _rendered("prometheusrule", values)
+    assert made["metadata"]["labels"]["release"] == "monitoring"
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump(made["spec"]))
+    done = _promtool("check", "rules", file)
+    assert done.returncode == 0, done.stdout + done.stderr
+    source, rendered = rules(ALERTS.read_text()), rules(file.read_text())
+    assert [(e.name, e.expression) for e in rendered] == [(e.name, e.expression) for e in source]
+    for before, after in zip(source, rendered, strict=True):
+        if before.is_alert:
+            assert after.labels == {**before.labels, "team": "data"}
+            books = {"runbook_url": f"https://books.example/{before.name}.md"}
+            assert after.annotations == {**before.annotations, **books}
+
+
+def test_without_values_there_is_no_object_of_the_prometheus_operator() -> None:
+    """Its kinds are unknown to a cluster without it."""
+    assert "monitoring.coreos.com" not in _helm("")
+
+
+def test_the_pod_monitors_set_the_labels_that_the_alerts_rely_on() -> None:
+    """The stream's namespace on the operator's series, and its name on the driver's."""
+    operator, drivers = _rendered("podmonitor", "podMonitor.enabled=true,watchNamespaces={shop}")
+    (endpoint,) = operator["spec"]["podMetricsEndpoints"]
+    assert (endpoint["port"], endpoint["honorLabels"]) == ("metrics", True)
+    (endpoint,) = drivers["spec"]["podMetricsEndpoints"]
+    template = driver_stateful_set(samples.desired())["spec"]["template"]
+    wanted = drivers["spec"]["selector"]["matchLabels"]
+    assert wanted.items() <= template["metadata"]["labels"].items()
+    ports = {each["name"]: each["containerPort"] for each in _ports(template)}
+    assert ports[endpoint["port"]] == naming.METRICS_PORT
+    assert [each["targetLabel"] for each in endpoint["relabelings"]] == ["name"]
+    assert drivers["spec"]["namespaceSelector"] == {"matchNames": ["shop"]}
+
+
+def test_the_queries_of_the_runbooks_are_promql(tmp_path: Path) -> None:
+    """Each is read as the expression of a rule in a group of the runbook's name."""
+    groups = [
+        {
+            "name": runbook.stem,
+            "rules": [
+                {"record": f"query_{number}", "expr": query}
+                for number, query in enumerate(blocks(runbook.read_text(), "promql"))
+            ],
+        }
+        for runbook in (CHECKOUT / "docs" / "runbooks").glob("*.md")
+    ]
+    assert sum(len(group["rules"]) for group in groups) > 20
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": groups}))
+    done = _promtool("check", "rules", file)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _ports(template: Manifest) -> list[dict[str, Any]]:
+    (driver,) = template["spec"]["containers"]
+    return list(driver["ports"])
+
+
+def _rendered(template: str, values: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(_helm(values, f"--show-only=templates/{template}.yaml")))
+
+
+def _helm(values: str, *options: str) -> str:
+    command = [str(tool("helm")), "template", "penstock", str(CHART), "--set", values, *options]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout

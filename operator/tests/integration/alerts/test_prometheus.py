@@ -1,0 +1,151 @@
+"""A real Prometheus scrapes what operator and driver export, and judges the rules over it."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from socketserver import BaseServer
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import start_http_server
+
+from penstock.api.v1alpha1.status import Cause, Condition, LastRepair, StreamStatus
+from penstock.controller.metrics import Metrics as OperatorMetrics
+from penstock.controller.objects import Key
+from penstock.controller.work_queue import WorkQueue
+from penstock.driver.reporting.http_server import metrics_page, serve
+from penstock.driver.reporting.metrics import Metrics as DriverMetrics
+from scripts.codegen.alert_rules import ALERTS
+from testkit.paths import CHECKOUT
+from testkit.prometheus import Prometheus, running_prometheus
+from testkit.runbooks import blocks
+from testkit.tools.debian import promtool
+from testkit.wait import wait_for
+
+NOW = datetime.now(UTC)
+RUNBOOKS = CHECKOUT / "docs" / "runbooks"
+LABELS = {"namespace": "shop", "name": "flags"}
+
+
+def _condition(kind: str, status: str, reason: str) -> Condition:
+    return Condition.model_validate(
+        {
+            "type": kind,
+            "status": status,
+            "observedGeneration": 1,
+            "lastTransitionTime": NOW,
+            "reason": reason,
+            "message": "why",
+        }
+    )
+
+
+@contextlib.contextmanager
+def _closed(*servers: BaseServer) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for server in servers:
+            server.shutdown()
+            server.server_close()
+
+
+@pytest.fixture(scope="module")
+def exporters() -> Iterator[tuple[int, int]]:
+    """The ports of an operator and a driver, whose stream is stalled, late, and was repaired."""
+    operator, driver = OperatorMetrics(), DriverMetrics()
+    driver.set_lag_seconds(1000.0)
+    status = StreamStatus(
+        conditions=[_condition("Ready", "True", "Running"), _condition("Stalled", "True", "Why")],
+        mode="Continuous",
+        last_commit_time=NOW,
+        last_repair=LastRepair(reason="Torn", cause=Cause.DAMAGE, message="it", time=NOW),
+    )
+    operator.take_over(WorkQueue())
+    operator.show(Key("shop", "flags"), status, 1.0)
+    server, _ = start_http_server(0, "127.0.0.1", registry=operator.registry)
+    page = serve(0, metrics_page(driver), "127.0.0.1")
+    with _closed(server, page):
+        yield server.server_port, page.server_port
+
+
+@pytest.fixture(scope="module")
+def running(
+    exporters: tuple[int, int], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Prometheus]:
+    """A Prometheus with the labels that docs/metrics.md asks for."""
+    folder = tmp_path_factory.mktemp("prometheus")
+    shutil.copy(ALERTS, folder)
+    operator, driver = (f"127.0.0.1:{port}" for port in exporters)
+    of_operator = {"namespace": "penstock", "pod": "penstock-operator-1"}
+    config = {
+        "global": {"scrape_interval": "200ms", "evaluation_interval": "200ms"},
+        "rule_files": [ALERTS.name],
+        "scrape_configs": [
+            {
+                "job_name": "penstock-operator",
+                "honor_labels": True,
+                "static_configs": [{"targets": [operator], "labels": of_operator}],
+            },
+            {
+                "job_name": "penstock-drivers",
+                "static_configs": [{"targets": [driver], "labels": LABELS}],
+            },
+        ],
+    }
+    with running_prometheus(folder, config) as started:
+        yield started
+
+
+def test_an_alert_about_a_stream_has_its_labels_and_its_runbook(running: Prometheus) -> None:
+    """Those of the stream, although the operator exports it."""
+
+    def firing() -> list[dict[str, Any]]:
+        return [e for e in running.alerts("PenstockCheckpointDamaged") if e["state"] == "firing"]
+
+    (alert,) = wait_for("the alert", firing)
+    assert alert["labels"].items() >= LABELS.items()
+    assert alert["annotations"]["summary"] == "The checkpoint of shop/flags was damaged"
+    assert (RUNBOOKS / alert["annotations"]["runbook_url"].rpartition("/")[2]).exists()
+
+
+def test_the_text_of_an_alert_names_the_reason(running: Prometheus) -> None:
+    """Which is no label, because it may change while the alert fires."""
+    (alert,) = wait_for("the alert", lambda: running.alerts("PenstockStreamStalled"))
+    assert "with the reason Why." in alert["annotations"]["description"]
+    assert "reason" not in alert["labels"]
+
+
+def test_the_series_of_a_driver_and_of_its_stream_fit_together(running: Prometheus) -> None:
+    """The driver's lag is late for the interval that the operator exports."""
+    late = "namespace_name:penstock_stream_stale:bool == 1"
+    (series,) = wait_for("the recorded series", lambda: running.query(late))
+    assert series["metric"].items() >= LABELS.items()
+
+
+def test_every_query_of_a_runbook_can_be_asked(running: Prometheus) -> None:
+    """With the alert's labels as variables; the answer may be empty."""
+    wait_for("a scrape of both", lambda: len(running.query("up == 1")) == 2)
+    for page in sorted(RUNBOOKS.glob("*.md")):
+        for query in blocks(page.read_text(), "promql"):
+            running.query(query.replace("$NAMESPACE", "shop").replace("$NAME", "flags"))
+
+
+def test_the_configuration_in_the_document_is_one_that_prometheus_reads(tmp_path: Path) -> None:
+    """But for how it finds pods, which Debian's Prometheus was built without."""
+    (text,) = blocks((CHECKOUT / "docs" / "metrics.md").read_text(), "")
+    config = yaml.safe_load(text)
+    for job in config["scrape_configs"]:
+        assert job.pop("kubernetes_sd_configs") == [{"role": "pod"}]
+    file = tmp_path / "prometheus.yml"
+    file.write_text(yaml.safe_dump(config))
+    shutil.copy(ALERTS, tmp_path)
+    command = [str(promtool()), "check", "config", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,118 @@
+"""The operator's metrics as Prometheus reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from penstock.api.v1alpha1.status import (
+    Cause,
+    Condition,
+    Cores,
+    LastFailure,
+    LastRepair,
+    StreamStatus,
+)
+from penstock.controller.kubernetes.api import ApiCall
+from penstock.controller.metrics import Metrics
+from penstock.controller.objects import Key
+from testkit.controller import samples
+
+KEY = Key("shop", "flags")
+STREAM = {"namespace": "shop", "name": "flags"}
+TIME = samples.T0.timestamp()
+STATUS = StreamStatus(
+    state="Restarting",
+    conditions=[
+        Condition(
+            type="Ready",
+            status="False",
+            observed_generation=1,
+            last_transition_time=samples.T0,
+            reason="BrokerUnreachable",
+            message="no answer",
+        )
+    ],
+    mode="Continuous",
+    cores=Cores(registered=3, desired=4),
+    last_commit_time=samples.T0,
+    last_failure=LastFailure(
+        reason="DataLoss", message="gone", permanent=False, time=samples.T0 + timedelta(seconds=5)
+    ),
+    last_repair=LastRepair(
+        reason="TornCommit", cause=Cause.DAMAGE, message="removed", time=samples.T0
+    ),
+)
+
+
+@dataclass
+class Queue:
+    """A work queue with these numbers."""
+
+    depth: int = 2
+    age: float = 7.5
+    failures: Mapping[Key, int] = field(default_factory=lambda: {KEY: 3})
+
+
+def value(metrics: Metrics, metric: str, /, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(f"penstock_{metric}", labels)
+
+
+def of_stream(metrics: Metrics, metric: str, /, **labels: str) -> float | None:
+    return value(metrics, f"stream_{metric}", **STREAM, **labels)
+
+
+def test_what_alerts_need_of_a_stream_comes_from_its_status() -> None:
+    """So it is there while the driver is down."""
+    metrics = Metrics()
+    metrics.show(KEY, STATUS, 2.5)
+    ready = {"condition": "Ready", "status": "False", "reason": "BrokerUnreachable"}
+    assert of_stream(metrics, "condition", **ready) == 1
+    assert of_stream(metrics, "info", mode="Continuous", image="") == 1
+    assert of_stream(metrics, "commit_interval_seconds") == 2.5
+    assert of_stream(metrics, "last_commit_timestamp_seconds") == TIME
+    assert of_stream(metrics, "last_failure_timestamp_seconds", reason="DataLoss") == TIME + 5
+    assert of_stream(metrics, "last_repair_timestamp_seconds", cause="Damage") == TIME
+    assert of_stream(metrics, "cores", kind="desired") == 4
+    assert of_stream(metrics, "cores", kind="registered") == 3
+    assert of_stream(metrics, "restarts_total", level="query") == 0
+
+
+def test_what_is_not_known_has_no_series() -> None:
+    """A 0 would be a lag, or a commit in 1970."""
+    metrics = Metrics()
+    metrics.show(KEY, StreamStatus())
+    for name in ("lag", "epoch", "commit_interval_seconds", "last_commit_timestamp_seconds"):
+        assert of_stream(metrics, name) is None
+    assert of_stream(metrics, "cores", kind="desired") is None
+
+
+def test_only_the_process_that_leads_shows_streams_and_says_so() -> None:
+    """Else two replicas would show a stream twice, one of them with an old status."""
+    metrics = Metrics()
+    assert value(metrics, "operator_leader") == 0
+    metrics.take_over(Queue())
+    metrics.show(KEY, STATUS)
+    assert value(metrics, "operator_leader") == 1
+    assert value(metrics, "operator_work_queue_depth") == 2
+    assert value(metrics, "operator_work_queue_age_seconds") == 7.5
+    assert of_stream(metrics, "reconcile_failures") == 3
+    metrics.step_back()
+    assert value(metrics, "operator_leader") == 0
+    assert of_stream(metrics, "state", state="Restarting") is None
+    assert of_stream(metrics, "reconcile_failures") is None
+
+
+def test_requests_are_counted_by_verb_resource_and_code() -> None:
+    """And those that got no answer."""
+    metrics = Metrics()
+    metrics.count_request(ApiCall("patch", "continuousstreams/status", 409, 0.2))
+    metrics.count_request(ApiCall("patch", "continuousstreams/status", 0, 30.0))
+    status = {"verb": "patch", "resource": "continuousstreams/status"}
+    requests = "operator_api_requests_total"
+    assert value(metrics, requests, **status, code="409") == 1
+    assert value(metrics, requests, **status, code="none") == 1
+    duration = "operator_api_request_duration_seconds"
+    assert value(metrics, f"{duration}_count", **status) == 2
+    assert value(metrics, f"{duration}_bucket", **status, le="0.25") == 1

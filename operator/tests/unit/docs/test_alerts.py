@@ -1,0 +1,169 @@
+"""Each alert is complete, uses series that exist, and has a runbook that can be followed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+
+import pytest
+import yaml
+
+from penstock.contract.metric_catalogue import MetricDescription
+from scripts.codegen.alert_rules import ALERTS, Rule, matchers, rules, words
+from scripts.codegen.metrics import CATALOGUES, with_tables
+from testkit.paths import CHECKOUT
+from testkit.runbooks import HEADINGS, blocks, languages, sections
+
+RULES = rules(ALERTS.read_text())
+ALERT_RULES = [rule for rule in RULES if rule.is_alert]
+NAMES = sorted({rule.name for rule in ALERT_RULES})
+RUNBOOKS = CHECKOUT / "docs" / "runbooks"
+CASES = CHECKOUT / "operator/tests/integration/alerts/rules"
+METRICS: dict[str, MetricDescription] = {
+    series: metric
+    for catalogue in CATALOGUES.values()
+    for metric in catalogue.metrics
+    for series in metric.series
+}
+# What others export, and the labels that our expressions may use of it.
+OTHERS = {
+    f"kubelet_volume_stats_{name}": frozenset({"namespace", "persistentvolumeclaim"})
+    for name in ("available_bytes", "capacity_bytes", "inodes_free", "inodes")
+} | {"up": frozenset({"namespace", "pod", "job"})}
+RECORDED = {rule.name for rule in RULES if not rule.is_alert}
+# What Prometheus or the monitors add to each series (docs/metrics.md, Scraping).
+TARGET_LABELS = {"namespace", "name", "pod", "job"}
+VARIABLES = {"NAMESPACE", "NAME", "OPERATOR_NAMESPACE"}
+# kubectl's own commands that a runbook may use, and those that change something.
+LOOKS = {"get", "describe", "logs", "events", "top", "exec"}
+CHANGES = {"patch", "delete", "rollout"}
+
+
+def _unknown(expression: str) -> list[str]:
+    """The series and labels of an expression that nobody exports."""
+    found = [
+        name
+        for name in words(expression)
+        if name.startswith(("penstock_", "kubelet_")) and name not in METRICS.keys() | OTHERS.keys()
+    ]
+    for name, labels in matchers(expression):
+        if name in RECORDED:
+            known: frozenset[str] | set[str] = {"namespace", "name"}
+        elif name in OTHERS:
+            known = OTHERS[name]
+        elif name in METRICS:
+            known = METRICS[name].series_labels | TARGET_LABELS
+        else:
+            known = set()
+        found += [f"{name}{{{label}}}" for label in labels - known]
+    return found
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.name}-{rule.severity}")
+def test_a_rule_names_only_series_and_labels_that_exist(rule: Rule) -> None:
+    """A misspelt one would make the alert silent for ever."""
+    assert _unknown(rule.expression) == []
+
+
+def test_a_misspelt_series_or_label_is_found() -> None:
+    """Else the test above would prove nothing."""
+    assert _unknown("penstock_stream_sate == 1") == ["penstock_stream_sate"]
+    assert _unknown('penstock_stream_state{stat="Running"}') == ["penstock_stream_state{stat}"]
+    assert _unknown('penstock_driver_record_commit_latency_seconds_bucket{le="1"}') == []
+
+
+@pytest.mark.parametrize("rule", ALERT_RULES, ids=lambda rule: f"{rule.name}-{rule.severity}")
+def test_an_alert_says_how_urgent_it_is_what_it_means_and_where_to_read_on(rule: Rule) -> None:
+    assert rule.severity in ("warning", "critical")
+    assert set(rule.annotations) == {"summary", "description", "runbook_url"}
+    values = yaml.safe_load((CHECKOUT / "charts/penstock/values.yaml").read_text())
+    base = values["prometheusRule"]["runbookUrl"]
+    assert rule.annotations["runbook_url"] == f"{base}/{rule.name}.md"
+
+
+@pytest.mark.parametrize("alert", NAMES)
+def test_an_alert_has_cases_in_which_it_fires_and_others_in_which_it_does_not(alert: str) -> None:
+    """promtool runs them (`integration/alerts`); one that never fires would pass there too."""
+    tests = yaml.safe_load((CASES / f"{alert}.yaml").read_text())["tests"]
+    checks = [check for each in tests for check in each["promql_expr_test"]]
+    assert all(f'alertname="{alert}"' in check["expr"] for check in checks)
+    severities = {rule.severity for rule in ALERT_RULES if rule.name == alert}
+    fired = " ".join(sample["labels"] for check in checks for sample in check["exp_samples"])
+    assert set(re.findall(r'severity="(\w+)"', fired)) == severities
+    assert any(not check["exp_samples"] for check in checks)
+
+
+def test_no_case_and_no_runbook_is_left_of_an_alert_that_is_gone() -> None:
+    assert sorted(path.stem for path in RUNBOOKS.glob("*.md")) == NAMES
+    assert sorted(path.stem for path in CASES.glob("*.yaml")) == NAMES
+
+
+@pytest.mark.parametrize("alert", NAMES)
+def test_a_runbook_has_its_four_parts(alert: str) -> None:
+    text = (RUNBOOKS / f"{alert}.md").read_text()
+    assert text.startswith(f"# {alert}\n")
+    found = sections(text)
+    assert tuple(found) == HEADINGS
+    assert all(found.values())
+    assert blocks(found["Diagnosis"], "sh") or blocks(found["Diagnosis"], "promql")
+
+
+@pytest.mark.parametrize("alert", NAMES)
+def test_the_commands_of_a_runbook_can_be_run_as_they_are_written(alert: str) -> None:
+    """By a shell that knows the alert's labels: kubectl, and nothing that changes in Diagnosis."""
+    text = (RUNBOOKS / f"{alert}.md").read_text()
+    assert languages(text) <= {"sh", "promql"}
+    for part, body in sections(text).items():
+        allowed = LOOKS if part == "Diagnosis" else LOOKS | CHANGES
+        for block in blocks(body, "sh"):
+            subprocess.run(["bash", "-n"], input=block, text=True, check=True)
+            assert set(re.findall(r"\$(\w+)", block)) <= VARIABLES
+            for line in block.splitlines():
+                program, *arguments = shlex.split(line)
+                assert program == "kubectl", line
+                assert _verb(arguments) in allowed, line
+
+
+@pytest.mark.parametrize("alert", NAMES)
+def test_the_queries_of_a_runbook_name_only_series_and_labels_that_exist(alert: str) -> None:
+    text = (RUNBOOKS / f"{alert}.md").read_text()
+    for query in blocks(text, "promql"):
+        assert _unknown(query) == []
+        assert set(re.findall(r"\$(\w+)", query)) <= VARIABLES
+
+
+def _verb(arguments: list[str]) -> str:
+    """The command of kubectl, after options for the namespace."""
+    while arguments[0].startswith("-"):
+        arguments = arguments[2:]
+    return arguments[0]
+
+
+def test_every_series_of_a_case_could_be_exported() -> None:
+    """A case with series that nobody exports would prove an alert that can never fire."""
+    for path in sorted(CASES.glob("*.yaml")):
+        for each in yaml.safe_load(path.read_text())["tests"]:
+            for series in each["input_series"]:
+                extra = series["series"].replace('node="n"', "")
+                assert _unknown(extra) == [], path.name
+
+
+def test_a_document_without_the_place_of_a_table_is_an_error() -> None:
+    """Else a table that was removed would stay away silently."""
+    document = (CHECKOUT / "docs" / "metrics.md").read_text()
+    assert with_tables(document, RULES) == document
+    with pytest.raises(ValueError, match="mark a place for each"):
+        with_tables(document.replace("<!-- generated: driver -->", ""), RULES)
+
+
+def test_a_change_of_a_metric_changes_its_table() -> None:
+    """With the alerts that use it."""
+    document = (CHECKOUT / "docs" / "metrics.md").read_text()
+    rule = Rule("PenstockNew", True, "penstock_driver_epoch < 0", {}, {"summary": "Back"})
+    (row,) = [
+        line
+        for line in with_tables(document, [rule]).splitlines()
+        if line.startswith("| `penstock_driver_epoch` |")
+    ]
+    assert row.endswith("| [New](runbooks/PenstockNew.md) |")

@@ -1,0 +1,59 @@
+"""Writes the tables of docs/metrics.md: the metrics, from their catalogues, and the alerts."""
+
+from __future__ import annotations
+
+import re
+
+from penstock.contract.metric_catalogue import Catalogue
+from penstock.controller.metrics.metric_descriptions import OPERATOR, STREAM
+from penstock.driver.reporting.metric_descriptions import DRIVER
+from scripts.codegen.alert_rules import Rule, alerts_by_series
+
+CATALOGUES = {"driver": DRIVER, "stream": STREAM, "operator": OPERATOR}
+ALERTS = "alerts"
+_TABLE = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def with_tables(document: str, rules: list[Rule]) -> str:
+    """The document, with each table between its marks written anew."""
+    made = {name: _metrics(each, rules) for name, each in CATALOGUES.items()}
+    made[ALERTS] = _alerts(rules)
+    marks = [name for _, name, _ in _TABLE.findall(document)]
+    if sorted(marks) != sorted(made):
+        raise ValueError(f"docs/metrics.md must mark a place for each of: {', '.join(made)}")
+    return _TABLE.sub(lambda found: f"{found[1]}\n{made[found[2]]}\n{found[3]}", document)
+
+
+def _metrics(catalogue: Catalogue, rules: list[Rule]) -> str:
+    uses = alerts_by_series(rules)
+    rows = ["| metric | type, unit | labels | meaning | alerts |", "|---|---|---|---|---|"]
+    for metric in catalogue.metrics:
+        alerts = sorted({alert for series in metric.series for alert in uses.get(series, ())})
+        cells = (
+            f"`{metric.name}`",
+            ", ".join(filter(None, (metric.kind, metric.unit))),
+            ", ".join(f"`{label}`" for label in metric.labels),
+            metric.meaning,
+            ", ".join(f"[{_short(alert)}](runbooks/{alert}.md)" for alert in alerts),
+        )
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows) + "\n"
+
+
+def _alerts(rules: list[Rule]) -> str:
+    severities: dict[str, list[str]] = {}
+    summaries: dict[str, str] = {}
+    for rule in rules:
+        if rule.is_alert:
+            severities.setdefault(rule.name, []).append(rule.severity)
+            summaries.setdefault(rule.name, rule.annotations["summary"])
+    rows = ["| alert | severity | says |", "|---|---|---|"]
+    for name, of_rules in severities.items():
+        says = re.sub(r"\{\{ \$labels\.(\w+) \}\}", r"*\1*", summaries[name])
+        each = ", ".join(sorted(set(of_rules)))
+        rows.append(f"| [`{name}`](runbooks/{name}.md) | {each} | {says} |")
+    return "\n".join(rows) + "\n"
+
+
+def _short(alert: str) -> str:
+    return alert.removeprefix("Penstock")

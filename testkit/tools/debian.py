@@ -1,0 +1,47 @@
+"""Programs from Debian packages, unpacked and not installed: none of their services starts."""
+
+from functools import partial
+from pathlib import Path
+
+from testkit import system_packages
+from testkit.commands import print_progress, run
+from testkit.content_hash import build_once
+from testkit.errors import ClusterError
+from testkit.paths import cache_dir
+from testkit.tools.pins import debian_release
+
+_HINT = "Needs Debian's packages: try `apt-get update`."
+
+
+def promtool() -> Path:
+    """Prometheus' own checker of rules, and the tests of them."""
+    return debian_program("prometheus", "promtool")
+
+
+def prometheus() -> Path:
+    """Prometheus itself."""
+    return debian_program("prometheus", "prometheus")
+
+
+def debian_program(package: str, program: str) -> Path:
+    """The path of a program: this machine's own, or else one from a Debian package."""
+    installed = system_packages.which(program)
+    if installed is not None:
+        return installed
+    if not system_packages.is_debian():
+        raise ClusterError(f"This machine lacks {program}: install {package}, see its website.")
+    folder = cache_dir("tools") / f"debian-{debian_release()}-{package}"
+    return build_once(folder, partial(_unpack, package)) / "usr" / "bin" / program
+
+
+def _unpack(package: str, folder: Path) -> None:
+    print_progress(f"unpacking {package} from Debian")
+    download = ["apt-get", "download", "-qq", package]
+    try:
+        run(download, cwd=folder, timeout=300)
+    except ClusterError:  # the lists of packages are missing or old
+        run(["apt-get", "update", "-qq"], timeout=300, hint=_HINT)
+        run(download, cwd=folder, timeout=300, hint=_HINT)
+    (archive,) = folder.glob("*.deb")
+    run(["dpkg-deb", "--extract", archive, folder], timeout=120)
+    archive.unlink()

@@ -22,7 +22,7 @@ from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import kafka_to_kafka
 from testkit.wait import wait_for
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1500)
 
 PER_SECOND = 50
 PARTITIONS = 2

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import aiohttp
-from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.client import ApiClient, Configuration, V1Lease, V1ObjectMeta
 from kubernetes.aio.client.exceptions import ApiException
 from kubernetes.aio.leaderelection.electionconfig import Config
 from kubernetes.aio.leaderelection.leaderelection import LeaderElection as ClientElection
@@ -164,7 +164,17 @@ class BoundedLeaseLock(LeaseLock):  # type: ignore[misc]
         self, name: str, namespace: str, election_record: LeaderElectionRecord
     ) -> bool:
         """Creates the Lease, and begins a term."""
-        return await self._renew(super().create(name, namespace, election_record))
+        return await self._renew(self._create(name, namespace, election_record))
+
+    async def _create(self, name: str, namespace: str, record: LeaderElectionRecord) -> bool:
+        # The client's own passes `pretty=True`, which its typed API refuses (37.0.2).
+        lease = V1Lease(metadata=V1ObjectMeta(name=name), spec=self.update_lease(record))
+        try:
+            await self.api_instance.create_namespaced_lease(namespace, lease)
+        except ApiException as error:
+            log.warning("the Lease %s was not created: %s", name, error.reason)
+            return False
+        return True
 
     async def update(self, name: str, namespace: str, updated_record: LeaderElectionRecord) -> bool:
         """Renews the Lease, or takes it from a holder that has not renewed it for its duration."""

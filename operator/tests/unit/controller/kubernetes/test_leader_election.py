@@ -62,7 +62,7 @@ class Leases:
             raise error
         return copy.deepcopy(self.store.lease)
 
-    async def create_namespaced_lease(self, namespace: str, body: V1Lease, **_: object) -> None:
+    async def create_namespaced_lease(self, namespace: str, body: V1Lease) -> None:
         await self.reached.wait()
         if self.store.lease is not None:
             raise ApiException(status=409)

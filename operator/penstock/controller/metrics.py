@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from penstock.api.v1alpha1.status import Restarts, StreamState, StreamStatus
-from penstock.controller.objects import Key
+from penstock.cluster.objects import Key
 
 _STREAM = ["namespace", "name"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
+from penstock.cluster.objects import Key
 from penstock.controller.metrics import Metrics
-from penstock.controller.objects import Key
 from penstock.controller.reconciler import Reconciler
 
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-from penstock.controller.objects import Key
+from penstock.cluster.objects import Key
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.client.exceptions import ApiException
 
+from penstock.cluster.fields import mapping, mappings, text
+from penstock.cluster.objects import STREAM, Kind, Manifest, Ref, kind_of
 from penstock.contract import naming
-from penstock.controller.fields import mapping, mappings, text
-from penstock.controller.objects import STREAM, Kind, Manifest, Ref, kind_of
 
 # A slower request is retried; the API server itself gives up after 60 s.
 _TIMEOUT_SECONDS = 30

@@ -10,12 +10,12 @@ from pydantic import ValidationError
 from penstock.api.v1alpha1 import CheckpointVolume
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.cluster import fields, objects
+from penstock.cluster.objects import Manifest
 from penstock.contract import naming
-from penstock.controller import fields, objects
 from penstock.controller.children import desired_stream
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.settings import Settings
-from penstock.controller.objects import Manifest
 from penstock.validation import spec_problems
 from penstock.validation.problem import Problem
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from penstock.controller import fields
-from penstock.controller.fields import at, timestamp
-from penstock.controller.objects import Manifest
+from penstock.cluster import fields
+from penstock.cluster.fields import at, timestamp
+from penstock.cluster.objects import Manifest
 
 _MAX_MESSAGE_CHARACTERS = 2048
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)

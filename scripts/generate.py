@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from scripts.codegen import argocd, crd, reference
+from scripts.codegen import argocd, crd, reasons, reference
 
 ROOT = Path(__file__).resolve().parent.parent
 ARGO_CD = ROOT / "examples" / "gitops" / "argocd"
@@ -21,6 +21,7 @@ def generated() -> dict[Path, str]:
         ARGO_CD / "argocd-cm.yaml": argocd.config_map_patch(ARGO_CD),
         ROOT / "docs" / "reference.md": reference.reference(),
         ROOT / "docs" / "modes.md": reference.modes(),
+        ROOT / "docs" / "reasons.md": reasons.reasons(),
     }
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from penstock.api.v1alpha1.status import LastFailure, StreamState
-from penstock.cluster.objects import Manifest
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from testkit.argo_cd import customization

@@ -1,0 +1,272 @@
+"""What the cluster says about streams, read once: the value that all commands render. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+
+from penstock.api.v1alpha1.status import Condition, StreamStatus
+from penstock.cluster import fields, objects
+from penstock.cluster.driver_pod import DriverPod
+from penstock.cluster.events import ClusterEvent
+from penstock.cluster.fields import at, timestamp
+from penstock.cluster.objects import Key, Manifest
+from penstock.cluster.stream_status import find_condition, parse_status
+from penstock.contract import naming
+from penstock.contract.pod_check import PodCheck
+
+
+@dataclass(frozen=True)
+class Unread:
+    """What could not be read, so nothing is said about it."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class DriverMetrics:
+    """Numbers of the driver's own exposition, which are newer than the status."""
+
+    last_commit: datetime | None = None
+    lag: int | None = None
+    records: float | None = None
+    """Records of the source that this process has committed."""
+    latency: float | None = None
+    """Mean seconds from a record's timestamp to its commit, since the process started."""
+
+
+@dataclass(frozen=True)
+class StreamFacts:
+    """One stream, and the objects around it."""
+
+    raw: Manifest
+    stateful_set: Manifest | None = None
+    claim: Manifest | None = None
+    pods: tuple[Manifest, ...] = ()
+    events: tuple[ClusterEvent, ...] = ()
+    """About the stream and its objects, the oldest first."""
+    metrics: DriverMetrics | None = None
+    inside: PodCheck | None = None
+    """What a check inside the driver's container found; None if none was made."""
+    unread: tuple[Unread, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        """Its namespace and name."""
+        return Key(fields.text(at(self.raw, "metadata", "namespace")), objects.name_of(self.raw))
+
+    @cached_property
+    def status(self) -> StreamStatus:
+        """Its status, as far as it can be read."""
+        return parse_status(self.raw)
+
+    @property
+    def generation(self) -> int:
+        """The generation of its spec."""
+        return fields.count(at(self.raw, "metadata", "generation"))
+
+    @property
+    def paused(self) -> bool:
+        """Whether the operator was told to leave the stream alone."""
+        return objects.annotations_of(self.raw).get(naming.ANNOTATION_PAUSE) == "true"
+
+    @property
+    def created(self) -> datetime | None:
+        """When it was created."""
+        return timestamp(at(self.raw, "metadata", "creationTimestamp"))
+
+    def condition(self, kind: str) -> Condition | None:
+        """The condition of this type."""
+        return find_condition(self.status, kind)
+
+    def holds(self, kind: str) -> bool:
+        """Whether a condition is True."""
+        found = self.condition(kind)
+        return found is not None and found.status == "True"
+
+    @property
+    def state(self) -> str:
+        """The state in the status; Unknown before the operator has written one."""
+        return self.status.state or "Unknown"
+
+    @property
+    def reason(self) -> str:
+        """Why the stream is, or is not, Ready."""
+        ready = self.condition("Ready")
+        return ready.reason if ready else "NoStatus"
+
+    @cached_property
+    def driver(self) -> DriverPod | None:
+        """The driver's pod; None if there is none."""
+        name = naming.driver_pod_name(self.key.name)
+        found = (DriverPod(pod) for pod in self.pods if objects.name_of(pod) == name)
+        return next(found, None)
+
+    @property
+    def executors(self) -> tuple[Manifest, ...]:
+        """The executors' pods."""
+        return tuple(
+            pod
+            for pod in self.pods
+            if objects.labels_of(pod).get(naming.LABEL_COMPONENT) == naming.COMPONENT_EXECUTOR
+        )
+
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        """The Kafka servers in the spec, each once."""
+        texts = (
+            fields.text(at(self.raw, "spec", *path, "bootstrapServers"))
+            for path in (("kafka",), ("source", "kafka"), ("sink", "kafka"))
+        )
+        servers = (each.strip() for text in texts for each in text.split(","))
+        return tuple(dict.fromkeys(each for each in servers if each))
+
+    @property
+    def lag(self) -> int | None:
+        """Records that are not committed yet."""
+        newer = self.metrics.lag if self.metrics else None
+        return self.status.lag if newer is None else newer
+
+
+@dataclass(frozen=True)
+class OperatorFacts:
+    """One deployment of the operator."""
+
+    deployment: Manifest
+    pods: tuple[Manifest, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        """Its namespace and name."""
+        meta = fields.mapping(self.deployment.get("metadata"))
+        return Key(fields.text(meta.get("namespace")), objects.name_of(self.deployment))
+
+    @property
+    def version(self) -> str:
+        """The version in its chart's labels; empty if they have none."""
+        return objects.labels_of(self.deployment).get("app.kubernetes.io/version", "")
+
+    @property
+    def ready(self) -> bool:
+        """Whether one of its pods is ready."""
+        return fields.count(at(self.deployment, "status", "readyReplicas")) > 0
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The arguments of its container."""
+        containers = fields.mappings(at(self.deployment, "spec", "template", "spec", "containers"))
+        words = containers[0].get("args") if containers else None
+        return tuple(map(str, words)) if isinstance(words, list) else ()
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """The namespaces that it looks after; empty: all of them."""
+        flag = "--namespace="
+        return tuple(each[len(flag) :] for each in self.arguments if each.startswith(flag))
+
+    @property
+    def service_account(self) -> str:
+        """The user that the API server sees in its requests."""
+        spec = fields.mapping(at(self.deployment, "spec", "template", "spec"))
+        name = fields.text(spec.get("serviceAccountName")) or "default"
+        return f"system:serviceaccount:{self.key.namespace}:{name}"
+
+    def looks_after(self, namespace: str) -> bool:
+        """Whether streams of a namespace are its own."""
+        return not self.namespaces or namespace in self.namespaces
+
+
+@dataclass(frozen=True, order=True)
+class Right:
+    """A verb on a kind of resource, as RBAC has it."""
+
+    verb: str
+    resource: str
+    group: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    """Empty: in all of them."""
+
+    def __str__(self) -> str:
+        name = f"{self.resource}.{self.group}" if self.group else self.resource
+        full = f"{name}/{self.subresource}" if self.subresource else name
+        return f"{self.verb} {full} in {self.namespace or 'all namespaces'}"
+
+
+@dataclass(frozen=True)
+class ClusterFacts:
+    """What was read, and when."""
+
+    now: datetime
+    streams: tuple[StreamFacts, ...] = ()
+    serves_streams: bool = True
+    """Whether the API server knows ContinuousStream."""
+    operators: tuple[OperatorFacts, ...] | None = None
+    """None if they could not be read."""
+    missing_rights: Mapping[str, tuple[Right, ...]] = field(default_factory=dict)
+    """By user, "" for the one who asks: rights that the API server says are missing."""
+    quotas: tuple[Manifest, ...] = ()
+    nodes: Mapping[str, Manifest | None] = field(default_factory=dict)
+    """Those of the streams' pods, by name; None if there is no node of that name."""
+    dns_endpoints: int | None = None
+    """Ready addresses of the cluster's name servers; None if that is not known."""
+    crd_properties: frozenset[str] | None = None
+    """The status fields in the schema that is installed; None if that could not be read."""
+    unread: tuple[Unread, ...] = ()
+
+    def operators_of(self, namespace: str) -> tuple[OperatorFacts, ...]:
+        """Those that look after the streams of a namespace."""
+        return tuple(each for each in self.operators or () if each.looks_after(namespace))
+
+
+def with_objects(
+    raw: Manifest,
+    sets: Sequence[Manifest] = (),
+    claims: Sequence[Manifest] = (),
+    pods: Sequence[Manifest] = (),
+    events: Sequence[tuple[str, ClusterEvent]] = (),
+) -> StreamFacts:
+    """A stream with those of the objects that are its own."""
+    stream = StreamFacts(raw)
+    key = stream.key
+    own = tuple(pod for pod in pods if _belongs(pod, stream))
+    names = {key.name, naming.driver_name(key.name), naming.checkpoint_claim_name(key.name)}
+    names |= {objects.name_of(pod) for pod in own} | {naming.driver_pod_name(key.name)}
+    about = [
+        each for namespace, each in events if namespace == key.namespace and each.name in names
+    ]
+    claim = naming.checkpoint_claim_name(key.name)
+    return replace(
+        stream,
+        stateful_set=_named(sets, key.namespace, naming.driver_name(key.name)),
+        claim=_named(claims, key.namespace, claim),
+        pods=tuple(sorted(own, key=_driver_first)),
+        events=tuple(sorted(about, key=lambda each: each.time)),
+    )
+
+
+def _belongs(pod: Manifest, stream: StreamFacts) -> bool:
+    labels = objects.labels_of(pod)
+    same_namespace = namespace_of(pod) == stream.key.namespace
+    return same_namespace and labels.get(naming.LABEL_STREAM) == stream.key.name
+
+
+def _driver_first(pod: Manifest) -> tuple[bool, int, str]:
+    component = objects.labels_of(pod).get(naming.LABEL_COMPONENT)
+    name = objects.name_of(pod)
+    return component != naming.COMPONENT_DRIVER, len(name), name
+
+
+def _named(found: Iterable[Manifest], namespace: str, name: str) -> Manifest | None:
+    for each in found:
+        if namespace_of(each) == namespace and objects.name_of(each) == name:
+            return each
+    return None
+
+
+def namespace_of(manifest: Manifest) -> str:
+    """An object's namespace; empty if it has none."""
+    return fields.text(at(manifest, "metadata", "namespace"))

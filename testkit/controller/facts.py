@@ -36,7 +36,11 @@ def with_stream(facts: ClusterFacts, **changes: Any) -> ClusterFacts:
 
 
 def operator(
-    *arguments: str, ready: bool = True, version: str = __version__, pods: tuple[Manifest, ...] = ()
+    *arguments: str,
+    ready: bool = True,
+    version: str = __version__,
+    pods: tuple[Manifest, ...] = (),
+    lease: Manifest | None = None,
 ) -> OperatorFacts:
     """The operator's deployment as the chart installs it."""
     deployment = {
@@ -55,7 +59,7 @@ def operator(
         },
         "status": {"readyReplicas": int(ready)},
     }
-    return OperatorFacts(deployment, pods)
+    return OperatorFacts(deployment, pods, lease)
 
 
 def node(name: str = NODE, *, ready: bool = True) -> Manifest:

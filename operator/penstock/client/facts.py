@@ -137,6 +137,8 @@ class OperatorFacts:
 
     deployment: Manifest
     pods: tuple[Manifest, ...] = ()
+    lease: Manifest | None = None
+    """By which one of its pods leads; None if there is none, or it could not be read."""
 
     @property
     def key(self) -> Key:
@@ -164,7 +166,14 @@ class OperatorFacts:
     @property
     def namespaces(self) -> tuple[str, ...]:
         """The namespaces that it looks after; empty: all of them."""
-        flag = "--namespace="
+        return self._values_of("--namespace=")
+
+    @property
+    def lease_name(self) -> str:
+        """The name of its Lease, in its namespace; empty if it has none."""
+        return next(iter(self._values_of("--lease=")), "")
+
+    def _values_of(self, flag: str) -> tuple[str, ...]:
         return tuple(each[len(flag) :] for each in self.arguments if each.startswith(flag))
 
     @property

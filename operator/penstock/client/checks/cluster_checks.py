@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from penstock import __version__
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.client.checks.finding import Finding, Severity
 from penstock.client.facts import ClusterFacts, OperatorFacts
+from penstock.client.text import age
 from penstock.cluster import objects
 from penstock.cluster.driver_pod import waiting_reason
+from penstock.cluster.fields import at, text, timestamp
 
 _APPLY_CRD = "penstock crd | kubectl apply --server-side -f -"
 # Reasons of a status that waits for the network.
 _FROM_DNS = frozenset({"BrokerUnreachable", "HostUnknown", "ConnectionFailed", "Timeout"})
 _MAX_NAMED = 5
+# Four times as long as another pod takes to lead (leader_election.py).
+_LEASE_OVERDUE = timedelta(minutes=1)
 
 
 def resource_type(facts: ClusterFacts) -> Iterator[Finding]:
@@ -104,6 +109,25 @@ def _not_ready(operator: OperatorFacts) -> Finding:
         "Start the operator.",
         f"kubectl describe deployment {key.name} -n {key.namespace}",
     )
+
+
+def operator_leads(facts: ClusterFacts) -> Iterator[Finding]:
+    """Whether one of the operator's pods leads: the others only wait."""
+    for operator in facts.operators or ():
+        renewed = timestamp(at(operator.lease, "spec", "renewTime"))
+        if renewed is None or not operator.ready or facts.now - renewed < _LEASE_OVERDUE:
+            continue
+        holder = text(at(operator.lease, "spec", "holderIdentity")) or "nobody"
+        key = operator.key
+        yield Finding(
+            Severity.PROBLEM,
+            f"operator {key}",
+            "NoLeader",
+            f"No pod of the operator leads: the Lease {operator.lease_name} was last renewed "
+            f"{age(renewed, facts.now)} ago, by {holder}",
+            "See the log of the operator's pods.",
+            f"kubectl logs -n {key.namespace} deployment/{key.name} --all-pods --tail=100",
+        )
 
 
 def operator_rights(facts: ClusterFacts) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ StreamCheck = Callable[[StreamFacts, ClusterFacts], Iterator[Finding]]
 OF_CLUSTER: tuple[ClusterCheck, ...] = (
     cluster_checks.resource_type,
     cluster_checks.operator_runs,
+    cluster_checks.operator_leads,
     cluster_checks.operator_rights,
     cluster_checks.name_servers,
     cluster_checks.versions,

@@ -168,12 +168,23 @@ class Gatherer:
         with self._noting("the operator's deployment"):
             deployments = self._api.list("apis/apps/v1/deployments", labels=_OPERATOR)
             pods = self._api.list("api/v1/pods", labels=_OPERATOR)
-            return tuple(
+            found = [
                 OperatorFacts(
                     each,
                     tuple(pod for pod in pods if namespace_of(pod) == namespace_of(each)),
                 )
                 for each in deployments
+            ]
+            return tuple(replace(each, lease=self._lease(each)) for each in found)
+        return None
+
+    def _lease(self, operator: OperatorFacts) -> Manifest | None:
+        if not operator.lease_name:
+            return None
+        with self._noting("the operator's Lease"):
+            namespace, name = quote(operator.key.namespace), quote(operator.lease_name)
+            return self._api.get(
+                f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
             )
         return None
 

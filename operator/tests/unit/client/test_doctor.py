@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from penstock.api.v1alpha1.status import LastFailure
+from penstock.api.v1alpha1.status import LastFailure, StreamStatus
 from penstock.client.checks.diagnosis import diagnose
 from penstock.client.checks.finding import Severity
 from penstock.client.facts import ClusterFacts, Right, Unread
@@ -21,6 +21,7 @@ from penstock.cluster import objects
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.contract.pod_check import BrokerCheck, Outcome, PodCheck
+from scripts.codegen import crd
 from testkit.controller import samples
 from testkit.controller.facts import NODE, facts_of, node, operator, warning, with_stream
 from testkit.controller.fake_cluster import FakeCluster
@@ -211,6 +212,14 @@ def operator_silent() -> ClusterFacts:
     return facts_of(cluster)
 
 
+def operator_without_leader() -> ClusterFacts:
+    """Its pods are Ready, and none of them has renewed the Lease."""
+    cluster = running()
+    lease = {"spec": {"holderIdentity": "penstock-0", "renewTime": cluster.clock.text()}}
+    cluster.clock.advance(120)
+    return facts_of(cluster, operators=(operator("--lease=penstock", lease=lease),))
+
+
 def operator_without_rights() -> ClusterFacts:
     user = "system:serviceaccount:penstock:penstock-operator"
     missing = {user: (Right("patch", "statefulsets", "apps"),)}
@@ -275,6 +284,11 @@ FAULTS = (
     Fault(node_lost, f"{STREAM}DriverNodeUnreachable: The node node-1 of flags-driver-0 is not"),
     Fault(operator_away, "problem: operator penstock/penstock-operator: OperatorNotReady: "),
     Fault(operator_silent, f"{STREAM}StatusStale: The operator has not looked at the newest spec"),
+    Fault(
+        operator_without_leader,
+        "problem: operator penstock/penstock-operator: NoLeader: No pod of the operator leads: the "
+        "Lease penstock was last renewed 2m ago, by penstock-0",
+    ),
     Fault(
         operator_without_rights,
         "problem: operator penstock/penstock-operator: OperatorRightsMissing: The operator may "
@@ -346,6 +360,40 @@ def test_a_failure_that_has_passed_is_a_warning_for_an_hour() -> None:
 def test_an_operator_that_watches_other_namespaces_is_named() -> None:
     facts = facts_of(running(), operators=(operator("--namespace=team-a"),))
     assert diagnose(facts)[0].reason == "NamespaceNotWatched"
+
+
+def test_a_lease_that_is_renewed_is_no_problem() -> None:
+    cluster = running()
+    lease = {"spec": {"holderIdentity": "penstock-0", "renewTime": cluster.clock.text()}}
+    found = operator("--lease=penstock", lease=lease)
+    assert diagnose(facts_of(cluster, operators=(found,))) == ()
+
+
+def test_what_somebody_asked_for_is_a_warning() -> None:
+    """A suspended stream, and one that the operator leaves alone."""
+    cluster = running()
+    cluster.apply(suspend=True)
+    cluster.settle()
+    pod = cluster.pod
+    if pod is not None:
+        cluster.api.remove(pod)
+        cluster.settle()
+    cluster.annotate(naming.ANNOTATION_PAUSE, "true")
+    cluster.settle()
+    findings = diagnose(facts_of(cluster))
+    assert [each.reason for each in findings] == ["Suspended", "ReconciliationPaused"]
+    assert exit_code(findings) == 0
+    assert findings[0].command.endswith("""-p '{"spec":{"suspend":false}}'""")
+
+
+@pytest.mark.parametrize(("missing", "reasons"), [(set(), []), ({"lag"}, ["CrdOutdated"])])
+def test_a_resource_type_without_a_status_field_is_a_warning(
+    missing: set[str], reasons: list[str]
+) -> None:
+    schema = crd.structural(StreamStatus)
+    installed = frozenset(schema["properties"]) - missing
+    findings = diagnose(facts_of(running(), crd_properties=installed))
+    assert [each.reason for each in findings] == reasons
 
 
 def test_versions_that_differ_are_a_warning() -> None:

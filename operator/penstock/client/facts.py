@@ -69,6 +69,11 @@ class StreamFacts:
         return fields.count(at(self.raw, "metadata", "generation"))
 
     @property
+    def suspended(self) -> bool:
+        """Whether the spec asks for no driver."""
+        return at(self.raw, "spec", "suspend") is True
+
+    @property
     def paused(self) -> bool:
         """Whether the operator was told to leave the stream alone."""
         return objects.annotations_of(self.raw).get(naming.ANNOTATION_PAUSE) == "true"

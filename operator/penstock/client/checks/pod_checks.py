@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
+from decimal import Decimal
 
+from penstock.api.quantities import amount
 from penstock.client.checks.finding import Finding, Severity
-from penstock.client.facts import ClusterFacts, StreamFacts
+from penstock.client.facts import ClusterFacts, StreamFacts, namespace_of
 from penstock.cluster import fields, objects
 from penstock.cluster.driver_pod import waiting_reason
 from penstock.cluster.events import ClusterEvent, newest
@@ -50,7 +53,8 @@ def node_away(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
             str(stream.key),
             "DriverNodeUnreachable" if is_drivers else "NodeNotReady",
             f"The node {name} of {', '.join(pods)} {why or 'does not end the pod'}{stuck}",
-            "Repair the node; or delete it, if it is gone for good.",
+            "Repair the node. Only if it is shut down for good: kubectl taint nodes "
+            f"{name} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
             f"kubectl describe node {name}",
             explains=frozenset({"DriverNodeUnreachable", "DriverNotReady"}) | _WITHOUT_EXECUTOR,
         )
@@ -90,7 +94,8 @@ def volume(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
 
 def refused_pods(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     """Whether a quota, a limit or a policy refuses pods."""
-    missing = stream.driver is None or stream.reason == "WaitingForCores"
+    without_driver = stream.driver is None and not stream.suspended
+    missing = without_driver or stream.reason == "WaitingForCores"
     refusal = _latest(stream, facts, "FailedCreate")
     if missing and refusal is not None:
         about = f"{refusal.kind} {refusal.name}"
@@ -98,20 +103,45 @@ def refused_pods(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
         yield _finding(stream, "FailedCreate", message, _WITHOUT_PODS)
     elif missing:
         for quota in facts.quotas:
-            if at(quota, "metadata", "namespace") == stream.key.namespace:
+            if namespace_of(quota) == stream.key.namespace:
                 yield from _used_up(stream, quota)
 
 
 def _used_up(stream: StreamFacts, quota: Manifest) -> Iterator[Finding]:
+    """What a quota leaves is less than the next pod asks for.
+
+    Only the driver's log says that the API server refuses an executor: Spark creates it.
+    """
     hard, used = (mapping(at(quota, "status", each)) for each in ("hard", "used"))
-    full = [
-        each for each in ("pods", "count/pods") if each in hard and hard[each] == used.get(each)
+    short = [
+        f"{used[name]} of {hard[name]} {name}"
+        for name, needed in _needed(stream).items()
+        if name in hard and name in used and _left(hard[name], used[name]) < needed
     ]
-    if full:
-        message = f"The ResourceQuota {objects.name_of(quota)} is used up: " + ", ".join(
-            f"{used[each]} of {hard[each]} {each}" for each in full
-        )
+    if short:
+        message = f"The ResourceQuota {objects.name_of(quota)} is used up: {', '.join(short)}"
         yield _finding(stream, "FailedCreate", message, _WITHOUT_PODS)
+
+
+def _needed(stream: StreamFacts) -> dict[str, Decimal]:
+    """What the next pod takes of each kind of quota; as far as the status says."""
+    effective = stream.status.effective
+    part = effective and (effective.executor if stream.driver else effective.driver)
+    found = {"pods": Decimal(1), "count/pods": Decimal(1)}
+    with suppress(ValueError):
+        if part and part.cpu:
+            found |= dict.fromkeys(("cpu", "requests.cpu"), amount(part.cpu))
+        if part and part.memory:
+            found["limits.memory"] = amount(part.memory)
+    return found
+
+
+def _left(hard: object, used: object) -> Decimal:
+    """What a quota leaves; much if that cannot be read."""
+    try:
+        return amount(str(hard)) - amount(str(used))
+    except ValueError:
+        return Decimal("Infinity")
 
 
 def waiting_pods(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:

@@ -115,6 +115,8 @@ class Followed:
                         last = line.time
                         self._lines.put(line)
             except ApiError as error:
+                if error.code == 403:
+                    self._note(f"{objects.name_of(pod)}: {error}")
                 if error.code in (403, 404):
                     return
             if last:

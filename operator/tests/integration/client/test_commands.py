@@ -10,9 +10,7 @@ import asyncio
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -28,6 +26,7 @@ from testkit.controller.control_plane import Namespace
 from testkit.kafka.broker import free_ports
 from testkit.kubernetes.api_server import ApiServer
 from testkit.kubernetes.kubelet_server import KubeletServer, bind, kubelet_server
+from testkit.kubernetes.penstock_command import PenstockCommand, Ran
 from testkit.wait import wait_for_async
 
 DRIVER = naming.driver_pod_name(samples.NAME)
@@ -38,34 +37,11 @@ OPERATOR = {
 }
 
 
-@dataclass(frozen=True)
-class Ran:
-    """How a command ended, and what it printed."""
+class Commands(PenstockCommand):
+    """Runs commands while the operator in this event loop goes on."""
 
-    code: int
-    stdout: str
-    stderr: str
-
-
-class Commands:
-    """The `penstock` command of a person on call."""
-
-    def __init__(self, kubeconfig: Path, namespace: str) -> None:
-        self._kubeconfig = kubeconfig
-        self._namespace = namespace
-
-    def words(self, *words: str) -> list[str]:
-        return [
-            sys.executable, "-m", "penstock.cli", *words,
-            "--kubeconfig", str(self._kubeconfig), "-n", self._namespace,
-        ]  # fmt: skip
-
-    async def run(self, *words: str) -> Ran:
-        """Runs a command while the operator in this event loop goes on."""
-        done = await asyncio.to_thread(
-            subprocess.run, self.words(*words), capture_output=True, text=True, timeout=120
-        )
-        return Ran(done.returncode, done.stdout, done.stderr)
+    async def ask(self, *words: str) -> Ran:
+        return await asyncio.to_thread(self.run, *words)
 
 
 @pytest.fixture(scope="module")
@@ -135,9 +111,9 @@ async def test_a_stream_that_runs_is_shown_and_has_no_problem(
     async with listening:
         await start(server, space, f"127.0.0.1:{port}")
         listed, shown, judged = await asyncio.gather(
-            penstock.run("status"),
-            penstock.run("status", samples.NAME),
-            penstock.run("doctor", samples.NAME),
+            penstock.ask("status"),
+            penstock.ask("status", samples.NAME),
+            penstock.ask("doctor", samples.NAME),
         )
     assert listed.code == 0, listed.stderr
     head, row = listed.stdout.splitlines()
@@ -168,14 +144,14 @@ async def test_doctor_finds_a_broker_that_refuses_from_inside_the_container(
         return not await space.ready()
 
     await wait_for_async("not Ready", not_ready)
-    found = await penstock.run("doctor")
+    found = await penstock.ask("doctor")
     assert found.stdout.startswith(
         f"problem: {space.name}/flags: BrokerUnreachable: From inside the driver's container, "
         f"127.0.0.1:{closed} (127.0.0.1): the host answers, and nothing listens at the port\n"
         "  do:  Start the broker"
     )
     assert found.code == 1
-    shown = await penstock.run("status", samples.NAME, "-o", "json")
+    shown = await penstock.ask("status", samples.NAME, "-o", "json")
     (stream,) = json.loads(shown.stdout)["streams"]
     assert stream["status"]["lastFailure"]["reason"] == "BrokerUnreachable"
     assert [each["name"] for each in stream["pods"]] == [DRIVER]
@@ -186,7 +162,7 @@ async def test_doctor_names_an_operator_that_does_not_run(
     space: Namespace, penstock: Commands
 ) -> None:
     await set_ready(space, ready=False)
-    found = await penstock.run("doctor", "-o", "json")
+    found = await penstock.ask("doctor", "-o", "json")
     first = json.loads(found.stdout)["findings"][0]
     assert (first["severity"], first["reason"]) == ("problem", "OperatorNotReady")
     assert found.code == 1
@@ -209,7 +185,7 @@ async def test_doctor_quotes_the_quota_that_refuses_the_drivers_pod(
         return (await space.condition("Ready")).get("reason") == "FailedCreate"
 
     await wait_for_async("the refusal", refused)
-    found = await penstock.run("doctor")
+    found = await penstock.ask("doctor")
     line = found.stdout.splitlines()[0]
     assert line.startswith(f"problem: {space.name}/flags: FailedCreate: Kubernetes refuses a pod")
     assert "exceeded quota: none" in line
@@ -225,9 +201,9 @@ async def test_logs_are_read_followed_and_those_of_the_container_before(
     kubelet.logs[place] = [f"2026-11-22T05:00:01.000000000Z {line}"]
     kubelet.previous[place] = ["2026-11-22T04:00:00.000000000Z Killed"]
     read, raw, previous = await asyncio.gather(
-        penstock.run("logs", samples.NAME),
-        penstock.run("logs", samples.NAME, "--raw", "--tail", "1"),
-        penstock.run("logs", samples.NAME, "--previous"),
+        penstock.ask("logs", samples.NAME),
+        penstock.ask("logs", samples.NAME, "--raw", "--tail", "1"),
+        penstock.ask("logs", samples.NAME, "--previous"),
     )
     assert read.stdout == "05:00:01.000 INFO  driver     | started\n", read.stderr
     assert raw.stdout == f"{line}\n"
@@ -249,7 +225,7 @@ async def test_top_prints_the_fleet_as_often_as_asked(
     server: ApiServer, space: Namespace, penstock: Commands
 ) -> None:
     await start(server, space)
-    shown = await penstock.run("top", "--iterations", "2", "--interval", "0.1")
+    shown = await penstock.ask("top", "--iterations", "2", "--interval", "0.1")
     assert shown.code == 0, shown.stderr
     frames = [line for line in shown.stdout.splitlines() if "1 of 1 streams Ready" in line]
     assert len(frames) == 2
@@ -278,16 +254,16 @@ async def test_a_person_with_few_rights_sees_what_they_may_and_what_is_not_judge
     kubeconfig.write_text(yaml.safe_dump(users))
     await space.apply()
     penstock = Commands(kubeconfig, space.name)
-    found = await penstock.run("doctor")
+    found = await penstock.ask("doctor")
     assert (
         "not judged: cluster: NotJudged: the operator's deployment cannot be read" in found.stdout
     )
     (missing,) = [line for line in found.stdout.splitlines() if "You may not " in line]
     assert missing.count(f" in {space.name}") == len(rights.OF_PEOPLE) - 2
-    listed = await penstock.run("status")
+    listed = await penstock.ask("status")
     assert listed.stdout.splitlines()[1].split()[:3] == [space.name, "flags", "Unknown"]
     assert "not read: the pods: " in listed.stderr
-    everywhere = await penstock.run("status", "-A")
+    everywhere = await penstock.ask("status", "-A")
     assert everywhere.code == 2
     assert "cannot look: the API server" in everywhere.stderr
 
@@ -295,7 +271,7 @@ async def test_a_person_with_few_rights_sees_what_they_may_and_what_is_not_judge
 async def test_what_cannot_be_looked_at_is_exit_code_2(
     space: Namespace, penstock: Commands, tmp_path: Path
 ) -> None:
-    absent = await penstock.run("doctor", "absent")
+    absent = await penstock.ask("doctor", "absent")
     assert absent.code == 2
     assert f"there is no stream absent in the namespace {space.name}" in absent.stderr
     away = {
@@ -305,7 +281,7 @@ async def test_what_cannot_be_looked_at_is_exit_code_2(
         "current-context": "any",
     }
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(away))
-    nobody = await Commands(tmp_path / "kubeconfig", "any").run("status")
+    nobody = await Commands(tmp_path / "kubeconfig", "any").ask("status")
     assert nobody.code == 2
     assert nobody.stderr.startswith(
         "cannot look: the API server https://127.0.0.1:1 cannot be reached: "

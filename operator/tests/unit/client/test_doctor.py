@@ -168,6 +168,16 @@ def quota_used_up() -> ClusterFacts:
     return facts_of(cluster)
 
 
+def executors_beyond_the_quota() -> ClusterFacts:
+    """Spark's log has the refusal, and no event: two cores are left, and none for a third pod."""
+    cluster = running()
+    cluster.report(state=QueryState.WAITING_FOR_CORES, registered_cores=2, committed=False)
+    cluster.reconcile()
+    status = {"hard": {"requests.cpu": "4"}, "used": {"requests.cpu": "3500m"}}
+    quota = {"metadata": {"name": "team", "namespace": "default"}, "status": status}
+    return facts_of(cluster, quotas=(quota,))
+
+
 def claim_unbound() -> ClusterFacts:
     cluster = FakeCluster()
     cluster.apply()
@@ -280,6 +290,10 @@ FAULTS = (
     Fault(executors_unschedulable, f"{STREAM}Unschedulable: The pod flags-exec-3 waits: 0/1 nodes"),
     Fault(image_missing, f"{STREAM}ImagePullBackOff: The pod flags-driver-0 cannot pull its image"),
     Fault(quota_used_up, f"{STREAM}FailedCreate: Kubernetes refuses a pod of the StatefulSet"),
+    Fault(
+        executors_beyond_the_quota,
+        f"{STREAM}FailedCreate: The ResourceQuota team is used up: 3500m of 4 requests.cpu",
+    ),
     Fault(claim_unbound, f"{STREAM}ProvisioningFailed: The PersistentVolumeClaim flags-checkpoint"),
     Fault(node_lost, f"{STREAM}DriverNodeUnreachable: The node node-1 of flags-driver-0 is not"),
     Fault(operator_away, "problem: operator penstock/penstock-operator: OperatorNotReady: "),

@@ -273,6 +273,8 @@ def _run(options: argparse.Namespace) -> int:
 def _client(name: str, options: argparse.Namespace) -> int:
     try:
         from penstock.client.command import run  # imports kubernetes
+
+        return run(name, options)
     except ImportError as error:
         print(
             f"penstock {name} requires {error.name}: install penstock[client] "
@@ -280,7 +282,6 @@ def _client(name: str, options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
-    return run(name, options)
 
 
 def _validate(options: argparse.Namespace) -> int:

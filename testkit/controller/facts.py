@@ -18,14 +18,16 @@ NODE = "node-1"
 def facts_of(cluster: FakeCluster, **changes: Any) -> ClusterFacts:
     """The facts, with an operator that runs. Keywords replace facts of the cluster."""
     events = [*cluster.api.events, *cluster.api.cluster_events]
-    stream = with_objects(
-        cluster.stream,
+    streams = with_objects(
+        [cluster.stream],
         cluster.api.of_kind(objects.STATEFUL_SET),
         cluster.api.of_kind(objects.CLAIM),
         cluster.api.of_kind(objects.POD),
         [(KEY.namespace, parse_event(each)) for each in events],
     )
-    return replace(ClusterFacts(cluster.clock(), (stream,), operators=(operator(),)), **changes)
+    return replace(
+        ClusterFacts(cluster.clock(), tuple(streams), operators=(operator(),)), **changes
+    )
 
 
 def with_stream(facts: ClusterFacts, **changes: Any) -> ClusterFacts:

@@ -13,7 +13,7 @@ from penstock.client.reading.gather import Gatherer, NoStream, Scope, gather
 from penstock.client.reading.kube_api import ApiError, KubeApi, NoConfiguration
 from penstock.client.reading.log_lines import Line, for_people
 from penstock.client.text import printable
-from penstock.client.view import findings, status, top
+from penstock.client.view import findings, status
 from penstock.cluster.objects import Key
 
 CANNOT_LOOK = findings.CANNOT_LOOK
@@ -88,6 +88,8 @@ def _logs(api: KubeApi, options: argparse.Namespace) -> int:
 
 
 def _top(api: KubeApi, options: argparse.Namespace) -> int:
+    from penstock.client.view import top  # imports rich, which the others do without
+
     scope = _scope(api, options)
 
     def read(it: Gatherer) -> ClusterFacts:

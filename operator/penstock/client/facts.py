@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
@@ -56,7 +57,7 @@ class StreamFacts:
     @property
     def key(self) -> Key:
         """Its namespace and name."""
-        return Key(fields.text(at(self.raw, "metadata", "namespace")), objects.name_of(self.raw))
+        return _key_of(self.raw)
 
     @cached_property
     def status(self) -> StreamStatus:
@@ -148,8 +149,7 @@ class OperatorFacts:
     @property
     def key(self) -> Key:
         """Its namespace and name."""
-        meta = fields.mapping(self.deployment.get("metadata"))
-        return Key(fields.text(meta.get("namespace")), objects.name_of(self.deployment))
+        return _key_of(self.deployment)
 
     @property
     def version(self) -> str:
@@ -237,50 +237,53 @@ class ClusterFacts:
 
 
 def with_objects(
-    raw: Manifest,
-    sets: Sequence[Manifest] = (),
-    claims: Sequence[Manifest] = (),
-    pods: Sequence[Manifest] = (),
-    events: Sequence[tuple[str, ClusterEvent]] = (),
-) -> StreamFacts:
-    """A stream with those of the objects that are its own."""
-    stream = StreamFacts(raw)
-    key = stream.key
-    own = tuple(pod for pod in pods if _belongs(pod, stream))
-    names = {key.name, naming.driver_name(key.name), naming.checkpoint_claim_name(key.name)}
-    names |= {objects.name_of(pod) for pod in own} | {naming.driver_pod_name(key.name)}
-    about = [
-        each for namespace, each in events if namespace == key.namespace and each.name in names
-    ]
-    claim = naming.checkpoint_claim_name(key.name)
-    return replace(
-        stream,
-        stateful_set=_named(sets, key.namespace, naming.driver_name(key.name)),
-        claim=_named(claims, key.namespace, claim),
-        pods=tuple(sorted(own, key=_driver_first)),
-        events=tuple(sorted(about, key=lambda each: each.time)),
-    )
+    streams: Iterable[Manifest],
+    sets: Iterable[Manifest] = (),
+    claims: Iterable[Manifest] = (),
+    pods: Iterable[Manifest] = (),
+    events: Iterable[tuple[str, ClusterEvent]] = (),
+) -> list[StreamFacts]:
+    """Each stream with those of the objects that are its own. Events come with their namespace."""
+    sets_by_key = {_key_of(each): each for each in sets}
+    claims_by_key = {_key_of(each): each for each in claims}
+    pods_by_stream: dict[Key, list[Manifest]] = defaultdict(list)
+    for pod in pods:
+        stream = objects.labels_of(pod).get(naming.LABEL_STREAM, "")
+        pods_by_stream[Key(namespace_of(pod), stream)].append(pod)
+    events_by_key: dict[Key, list[ClusterEvent]] = defaultdict(list)
+    for namespace, event in events:
+        events_by_key[Key(namespace, event.name)].append(event)
+
+    def found(raw: Manifest) -> StreamFacts:
+        key = _key_of(raw)
+        own = pods_by_stream.get(key, [])
+        driver = Key(key.namespace, naming.driver_name(key.name))
+        claim = Key(key.namespace, naming.checkpoint_claim_name(key.name))
+        # A driver's pod that is gone still has its events.
+        names = {naming.driver_pod_name(key.name), *map(objects.name_of, own)}
+        about = [key, driver, claim, *(Key(key.namespace, name) for name in names)]
+        said = [event for each in about for event in events_by_key.get(each, [])]
+        return StreamFacts(
+            raw,
+            stateful_set=sets_by_key.get(driver),
+            claim=claims_by_key.get(claim),
+            pods=tuple(sorted(own, key=_driver_first)),
+            events=tuple(sorted(said, key=lambda each: each.time)),
+        )
+
+    return [found(each) for each in streams]
 
 
-def _belongs(pod: Manifest, stream: StreamFacts) -> bool:
-    labels = objects.labels_of(pod)
-    same_namespace = namespace_of(pod) == stream.key.namespace
-    return same_namespace and labels.get(naming.LABEL_STREAM) == stream.key.name
+def namespace_of(manifest: Manifest) -> str:
+    """An object's namespace; empty if it has none."""
+    return fields.text(at(manifest, "metadata", "namespace"))
+
+
+def _key_of(manifest: Manifest) -> Key:
+    return Key(namespace_of(manifest), objects.name_of(manifest))
 
 
 def _driver_first(pod: Manifest) -> tuple[bool, int, str]:
     component = objects.labels_of(pod).get(naming.LABEL_COMPONENT)
     name = objects.name_of(pod)
     return component != naming.COMPONENT_DRIVER, len(name), name
-
-
-def _named(found: Iterable[Manifest], namespace: str, name: str) -> Manifest | None:
-    for each in found:
-        if namespace_of(each) == namespace and objects.name_of(each) == name:
-            return each
-    return None
-
-
-def namespace_of(manifest: Manifest) -> str:
-    """An object's namespace; empty if it has none."""
-    return fields.text(at(manifest, "metadata", "namespace"))

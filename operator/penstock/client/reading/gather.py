@@ -74,9 +74,9 @@ class Gatherer:
         """The streams with their pods and metrics: what `status` and `top` show."""
         found = self._streams(scope)
         pods = self._list("the pods", "api/v1/pods", scope.namespace, _OURS)
-        streams = [with_objects(raw, pods=pods.result()) for raw in found]
-        measured = self._pool.map(self._with_metrics, streams)
-        return ClusterFacts(self._now(), tuple(measured), unread=tuple(self._unread))
+        streams = with_objects(found, pods=pods.result())
+        measured = tuple(self._pool.map(self._with_metrics, streams))
+        return ClusterFacts(self._now(), measured, unread=tuple(self._unread))
 
     def details(self, scope: Scope) -> ClusterFacts:
         """The same, with volumes and events: what `status NAME` shows."""
@@ -88,12 +88,9 @@ class Gatherer:
         pods = self._list("the pods", "api/v1/pods", scope.namespace, _OURS)
         events = self._list("the events", "apis/events.k8s.io/v1/events", scope.namespace)
         parsed = [(namespace_of(each), parse_event(each)) for each in events.result()]
-        streams = [
-            with_objects(raw, sets.result(), claims.result(), pods.result(), parsed)
-            for raw in found
-        ]
-        measured = self._pool.map(self._with_metrics, streams)
-        return ClusterFacts(self._now(), tuple(measured), unread=tuple(self._unread))
+        streams = with_objects(found, sets.result(), claims.result(), pods.result(), parsed)
+        measured = tuple(self._pool.map(self._with_metrics, streams))
+        return ClusterFacts(self._now(), measured, unread=tuple(self._unread))
 
     def only(self, scope: Scope) -> ClusterFacts:
         """The streams alone."""

@@ -121,14 +121,16 @@ class StreamFacts:
         )
 
     @property
-    def brokers(self) -> tuple[str, ...]:
-        """The Kafka servers in the spec, each once."""
-        texts = (
-            fields.text(at(self.raw, "spec", *path, "bootstrapServers"))
-            for path in (("kafka",), ("source", "kafka"), ("sink", "kafka"))
-        )
-        servers = (each.strip() for text in texts for each in text.split(","))
-        return tuple(dict.fromkeys(each for each in servers if each))
+    def brokers(self) -> dict[str, tuple[str, ...]]:
+        """The Kafka servers of source and sink; without those that do not use Kafka."""
+        spec = fields.mapping(self.raw.get("spec"))
+        shared = at(spec, "kafka", "bootstrapServers")
+        return {
+            end: tuple(each.strip() for each in fields.text(servers).split(",") if each.strip())
+            for end in ("source", "sink")
+            if at(spec, end, "kafka") is not None
+            and (servers := at(spec, end, "kafka", "bootstrapServers") or shared)
+        }
 
     @property
     def lag(self) -> int | None:

@@ -345,7 +345,7 @@ ROWS: tuple[Remedy, ...] = (
         "FailedCreate",
         "A quota, a LimitRange or Pod Security refuses the pod.",
         "Raise the quota, or ask for less in the spec: the message quotes the API server.",
-        "kubectl describe resourcequota -n {namespace}",
+        "kubectl describe resourcequotas,limitranges -n {namespace}",
     ),
     Remedy(
         "Unschedulable SchedulingGated",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from penstock.api.v1alpha1.status import Cause, Condition
@@ -79,22 +79,26 @@ def network_inside(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding
     """Whether the driver's container reaches the brokers."""
     if stream.inside is None:
         return
-    failed = [each for each in stream.inside.brokers if each.outcome is not Outcome.CONNECTED]
-    reached = len(stream.inside.brokers) - len(failed)
-    for each in failed:
-        # A client needs one broker to find the others.
-        yield _unreachable(stream, each, reached)
+    reached = {each.server for each in stream.inside.brokers if each.outcome is Outcome.CONNECTED}
+    for each in stream.inside.brokers:
+        if each.server not in reached:
+            # A client needs one broker to find the others.
+            ends = [end for end, servers in stream.brokers.items() if each.server in servers]
+            cut_off = [end for end in ends if not reached & set(stream.brokers[end])]
+            yield _unreachable(stream, each, cut_off)
 
 
-def _unreachable(stream: StreamFacts, found: BrokerCheck, reached: int) -> Finding:
+def _unreachable(stream: StreamFacts, found: BrokerCheck, cut_off: Sequence[str]) -> Finding:
+    of = f" of the {' and '.join(cut_off)}" if cut_off else ""
     is_name = found.outcome in (Outcome.NAME_UNKNOWN, Outcome.NAME_SERVER_SILENT)
     at_address = f" ({', '.join(found.addresses)})" if found.addresses else ""
     key = stream.key
     return Finding(
-        Severity.WARNING if reached else Severity.PROBLEM,
+        Severity.PROBLEM if cut_off else Severity.WARNING,
         str(key),
         "BrokerNameUnresolved" if is_name else "BrokerUnreachable",
-        f"From inside the driver's container, {found.server}{at_address}: {_WORDS[found.outcome]}",
+        f"From inside the driver's container, the broker {found.server}{at_address}{of}: "
+        f"{_WORDS[found.outcome]}",
         _ACTIONS[found.outcome],
         f"kubectl get networkpolicies,endpointslices -n {key.namespace}",
         explains=_UNREACHABLE | ({"HostUnknown"} if is_name else set()),
@@ -145,7 +149,8 @@ def _failure_behind(stream: StreamFacts, ready: Condition) -> tuple[str, str]:
 def _reached(stream: StreamFacts, reason: str) -> str:
     """What the check inside adds, if the driver reports unreachable brokers and it reached them."""
     brokers = stream.inside.brokers if stream.inside else ()
-    if reason not in _UNREACHABLE or not brokers:
+    all_connected = all(each.outcome is Outcome.CONNECTED for each in brokers)
+    if reason not in _UNREACHABLE or not brokers or not all_connected:
         return ""
     return (
         ". From inside the driver's container all bootstrapServers accept connections now: look at "

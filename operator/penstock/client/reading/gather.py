@@ -266,10 +266,11 @@ class Gatherer:
             return replace(stream, unread=(*stream.unread, unread))
 
     def _check_inside(self, stream: StreamFacts, pod: str) -> PodCheck:
+        servers = dict.fromkeys(each for some in stream.brokers.values() for each in some)
         ran = self._api.run(
             f"{_pod_path(stream, pod)}/exec",
             naming.DRIVER_CONTAINER,
-            pod_check.command(stream.brokers),
+            pod_check.command(list(servers)),
             _INSIDE_SECONDS,
         )
         if ran.code != 0:

@@ -26,6 +26,8 @@ from testkit.controller import samples
 from testkit.controller.facts import NODE, facts_of, node, operator, warning, with_stream
 from testkit.controller.fake_cluster import FakeCluster
 
+BROKER = "kafka.kafka:9092"
+
 
 def running() -> FakeCluster:
     """A cluster with a stream that runs."""
@@ -65,7 +67,7 @@ def pod_waits(**status: Any) -> ClusterFacts:
 
 def checked_inside(facts: ClusterFacts, outcome: Outcome) -> ClusterFacts:
     """The same, with what a check in the driver's container found about its broker."""
-    brokers = (BrokerCheck("kafka:9092", outcome, ()),)
+    brokers = (BrokerCheck(BROKER, outcome, ()),)
     return with_stream(facts, inside=PodCheck("0.1.0", brokers))
 
 
@@ -268,6 +270,7 @@ class Fault:
 
 
 STREAM = "problem: default/flags: "
+INSIDE = f"From inside the driver's container, the broker {BROKER} of the source and sink"
 FAULTS = (
     Fault(topic_missing, f"{STREAM}TopicMissing: Stalled for 30s: The topic in does not exist."),
     Fault(acl_missing, f"{STREAM}KafkaAuthorization: Stalled for 30s: Not authorized"),
@@ -275,13 +278,11 @@ FAULTS = (
     Fault(broker_down, f"{STREAM}BrokerUnreachable: Restarting for"),
     Fault(
         broker_refuses,
-        f"{STREAM}BrokerUnreachable: From inside the driver's container, kafka:9092: the host "
-        "answers, and nothing listens at the port",
+        f"{STREAM}BrokerUnreachable: {INSIDE}: the host answers, and nothing listens at the port",
     ),
     Fault(
         name_unknown,
-        f"{STREAM}BrokerNameUnresolved: From inside the driver's container, kafka:9092: the name "
-        "server does not know the host",
+        f"{STREAM}BrokerNameUnresolved: {INSIDE}: the name server does not know the host",
     ),
     Fault(name_servers_down, "problem: cluster: NameServersDown: The Service kube-dns has no"),
     Fault(driver_killed, f"{STREAM}DriverKilled: Restarting for 0s: The driver exited and"),
@@ -349,11 +350,15 @@ def test_brokers_that_can_be_reached_point_to_what_else_it_may_be() -> None:
 
 def test_a_warning_hides_no_problem() -> None:
     """One of two brokers answers, so the other one is not why the stream does not run."""
+    facts = broker_down()
+    raw = facts.streams[0].raw
+    two = {"kafka": {"bootstrapServers": "kafka-0:9092, kafka-1:9092"}}
+    raw = {**raw, "spec": {**raw["spec"], "source": two, "sink": two}}
     brokers = (
         BrokerCheck("kafka-0:9092", Outcome.CONNECTED),
         BrokerCheck("kafka-1:9092", Outcome.REFUSED),
     )
-    findings = diagnose(with_stream(broker_down(), inside=PodCheck("0.1.0", brokers)))
+    findings = diagnose(with_stream(facts, raw=raw, inside=PodCheck("0.1.0", brokers)))
     assert [each.severity for each in findings] == [Severity.PROBLEM, Severity.WARNING]
 
 

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from scripts.codegen import alert_rules, argocd, crd, metrics, reference
+from scripts.codegen import alert_rules, argocd, crd, metrics, reasons, reference
 
 ROOT = Path(__file__).resolve().parent.parent
 ARGO_CD = ROOT / "examples" / "gitops" / "argocd"
@@ -26,6 +26,7 @@ def generated() -> dict[Path, str]:
         METRICS: metrics.with_tables(
             METRICS.read_text(), alert_rules.rules(alert_rules.ALERTS.read_text())
         ),
+        ROOT / "docs" / "reasons.md": reasons.reasons(),
     }
 
 

@@ -9,16 +9,18 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from importlib import resources
 from io import TextIOWrapper
+from typing import TYPE_CHECKING
 
 from penstock import __version__
+from penstock.client import arguments as client_arguments
 from penstock.local import arguments as run_arguments
-from penstock.validation import output
-from penstock.validation.findings import Analyzer, Finding, Report, check
 from penstock.validation.pod_security import PodSecurity
-from penstock.validation.reading.files import STDIN, Missing, expand
-from penstock.validation.reading.loading import UnreadableFile, load, read_file
+
+if TYPE_CHECKING:  # the parsers take most of a second, which other commands do without
+    from penstock.validation.findings import Analyzer, Report
 
 # The exit code that shells report for a command that SIGINT ended.
 INTERRUPTED = 130
@@ -78,7 +80,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 success, 1 refused, 2 wrong usage, 130 interrupted before anything had started.
     """
-    options = _parser().parse_args(arguments)
+    return _main(arguments, "penstock")
+
+
+def kubectl(arguments: Sequence[str] | None = None) -> int:
+    """`kubectl penstock`: kubectl finds the program kubectl-penstock in the PATH."""
+    return _main(arguments, "kubectl penstock")
+
+
+def _main(arguments: Sequence[str] | None, program: str) -> int:
+    options = _parser(program).parse_args(arguments)
     try:
         code: int = options.command(options)
     except KeyboardInterrupt:
@@ -86,9 +97,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="penstock",
+        prog=program,
         description="Run Spark Structured Streaming queries on Kubernetes.",
         epilog=_EPILOG,
         formatter_class=_HelpFormatter,
@@ -129,6 +140,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_pod_security(validate, "the operator's chart value podSecurity")
     validate.set_defaults(command=_validate)
+
+    for each in client_arguments.COMMANDS:
+        of_cluster = _add_command(commands, each.name, each.summary, each.description, each.epilog)
+        client_arguments.add_arguments(of_cluster, each)
+        of_cluster.set_defaults(command=partial(_client, each.name))
 
     crd = _add_command(
         commands, "crd", "print the CustomResourceDefinition", _CRD_DESCRIPTION, _CRD_EPILOG
@@ -254,7 +270,23 @@ def _run(options: argparse.Namespace) -> int:
         return error.code
 
 
+def _client(name: str, options: argparse.Namespace) -> int:
+    try:
+        from penstock.client.command import run  # imports kubernetes
+
+        return run(name, options)
+    except ImportError as error:
+        print(
+            f"penstock {name} requires {error.name}: install penstock[client] "
+            "(in a checkout: pip install '.[client]')",
+            file=sys.stderr,
+        )
+        return 2
+
+
 def _validate(options: argparse.Namespace) -> int:
+    from penstock.validation import output
+
     try:
         if options.spark:
             from penstock.local.spark_analyzer import spark_analyzer  # imports pyspark
@@ -289,6 +321,10 @@ def _check_all(
     paths: Sequence[str], analyzer: Analyzer | None, allowed: PodSecurity
 ) -> tuple[Report, bool]:
     """What was found in all files, and whether all could be read."""
+    from penstock.validation.findings import Finding, Report, check
+    from penstock.validation.reading.files import STDIN, Missing, expand
+    from penstock.validation.reading.loading import UnreadableFile, load, read_file
+
     report, all_read = Report(), True
     for path in expand(paths):
         try:

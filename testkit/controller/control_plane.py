@@ -14,13 +14,13 @@ from typing import Any
 from kubernetes.aio import config
 from kubernetes.aio.client import Configuration
 
+from penstock.cluster import objects
+from penstock.cluster.objects import Kind, Manifest
 from penstock.contract import naming
-from penstock.controller import objects
 from penstock.controller.children.settings import Settings
 from penstock.controller.kubernetes.api import KubernetesApiClient
 from penstock.controller.main import operate
 from penstock.controller.metrics import Metrics
-from penstock.controller.objects import Kind, Manifest
 from penstock.local.tools.child_process import ChildProcess
 from testkit.controller import samples
 from testkit.kubernetes.api_server import ApiServer, api_server

@@ -10,13 +10,13 @@ from typing import Any
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import Condition, StreamStatus
+from penstock.cluster import objects
+from penstock.cluster.driver_pod import DriverPod
+from penstock.cluster.objects import Key, Manifest
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport
-from penstock.controller import objects
 from penstock.controller.kubernetes.api import ApiError
 from penstock.controller.metrics import Metrics
-from penstock.controller.objects import Key, Manifest
-from penstock.controller.observed.driver_pod import DriverPod
 from penstock.controller.reconciler import Reconciler, StreamChanged
 from testkit.controller import samples
 from testkit.controller.fake_kubernetes_api import Clock, FakeKubernetesApi

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from penstock.cluster import objects
+from penstock.cluster.objects import Kind, Manifest, Ref, kind_of
 from penstock.contract import naming
-from penstock.controller import objects
 from penstock.controller.kubernetes.api import ApiError
-from penstock.controller.objects import Kind, Manifest, Ref, kind_of
 
 Id = tuple[str, str, str]
 

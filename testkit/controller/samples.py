@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.cluster import objects
+from penstock.cluster.objects import Manifest
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.controller import objects
 from penstock.controller.children import desired_stream
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.settings import Settings
-from penstock.controller.objects import Manifest
 from penstock.controller.observed.stream import ObservedStream, parse_stream
 from testkit.streams.streams import KAFKA_TO_KAFKA, manifest
 

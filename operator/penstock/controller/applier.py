@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
+from penstock.cluster import objects
+from penstock.cluster.fields import at, mapping, mappings, text
+from penstock.cluster.objects import Key, Manifest, Ref
 from penstock.contract import naming
-from penstock.controller import objects
 from penstock.controller.children.diff import applied_hash
 from penstock.controller.contest import Contest
-from penstock.controller.fields import at, mapping, mappings, text
 from penstock.controller.kubernetes.api import ApiError, KubernetesApi
-from penstock.controller.objects import Key, Manifest, Ref
 from penstock.controller.observed.children import ObservedChildren
 from penstock.controller.status import not_applied
 from penstock.controller.status.not_applied import NotApplied

@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import StreamStatus
+from penstock.cluster import fields, objects
+from penstock.cluster.fields import at
+from penstock.cluster.objects import Manifest, Ref
 from penstock.contract import naming
-from penstock.controller import fields, objects
 from penstock.controller.children import checkpoint_claim, config_map, network_policy, rbac
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.diff import up_to_date, with_applied_hash
@@ -19,9 +21,7 @@ from penstock.controller.children.stateful_set import (
     is_scaled_to_zero,
     with_template_of,
 )
-from penstock.controller.fields import at
 from penstock.controller.kubernetes.api import ApiError
-from penstock.controller.objects import Manifest, Ref
 from penstock.controller.observed.children import ObservedChildren
 from penstock.controller.observed.stream import ObservedStream
 from penstock.controller.status import not_applied

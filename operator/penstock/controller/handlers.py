@@ -17,9 +17,9 @@ import kopf
 from kubernetes.aio.client import Configuration
 
 from penstock.api import group_version
+from penstock.cluster import objects
+from penstock.cluster.objects import Key
 from penstock.contract import naming
-from penstock.controller import objects
-from penstock.controller.objects import Key
 
 
 async def watch(

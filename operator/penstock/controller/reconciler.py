@@ -10,14 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from penstock.controller import objects
+from penstock.cluster import objects
+from penstock.cluster.objects import Key, Manifest
 from penstock.controller.applier import Applier
 from penstock.controller.children.settings import Settings
 from penstock.controller.contest import Contest
 from penstock.controller.decision import Decision, failed, held, reconcile
 from penstock.controller.kubernetes.api import ApiError, KubernetesApi
 from penstock.controller.metrics import Metrics
-from penstock.controller.objects import Key, Manifest
 from penstock.controller.observed.children import observe_children
 from penstock.controller.observed.stream import ObservedStream, parse_metadata, parse_stream
 from penstock.controller.status.conditions import reports_contest

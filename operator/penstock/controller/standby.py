@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from penstock.controller.objects import Key
+from penstock.cluster.objects import Key
 from penstock.controller.reconciler import Reconciler
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.contract.reasons import REMEDIES
+
 # Spark reports only that a task has failed.
 TASK_FAILED = "TaskFailed"
 TOPIC_MISSING = "TopicMissing"
@@ -65,9 +67,7 @@ SPECIFIC: tuple[Rule, ...] = (
         "DataLoss",
         permanent=True,
         shows_message=True,
-        advice="The next records are gone from Kafka (retention, or the topic was created again). "
-        "To continue with the records that are left, set spec.source.kafka.failOnDataLoss to "
-        "false.",
+        advice=REMEDIES["DataLoss"].action,
     ),
     # SparkRuntimeExceptions that no record causes; the rule for all others is below.
     Rule(
@@ -75,7 +75,7 @@ SPECIFIC: tuple[Rule, ...] = (
         "CheckpointDamaged",
         permanent=True,
         shows_message=True,
-        advice="Restore the checkpoint's volume.",
+        advice=REMEDIES["CheckpointDamaged"].action,
     ),
     *(
         Rule(
@@ -83,8 +83,7 @@ SPECIFIC: tuple[Rule, ...] = (
             "StateOfAnotherQuery",
             permanent=True,
             shows_message=True,
-            advice="The checkpoint contains the state of another query. Restore the previous "
-            "query, or apply this one under another name, where it starts at its startingOffsets.",
+            advice=REMEDIES["StateOfAnotherQuery"].action,
         )
         for name in _CHANGED_STATE
     ),
@@ -101,7 +100,7 @@ SPECIFIC: tuple[Rule, ...] = (
         permanent=True,
         recoverable=True,
         shows_message=True,
-        advice="Create the topic, or correct its name.",
+        advice=REMEDIES[TOPIC_MISSING].action,
     ),
     Rule(
         f"{_KAFKA}.errors.InvalidTopicException", "TopicInvalid", permanent=True, shows_message=True
@@ -113,7 +112,7 @@ SPECIFIC: tuple[Rule, ...] = (
         permanent=True,
         recoverable=True,
         shows_message=True,
-        advice="Check the credentials and certificates in the options.",
+        advice=REMEDIES["KafkaAuthentication"].action,
     ),
     # Topics, groups, transactional ids and the cluster.
     Rule(
@@ -122,7 +121,7 @@ SPECIFIC: tuple[Rule, ...] = (
         permanent=True,
         recoverable=True,
         shows_message=True,
-        advice="Grant the stream's principal the missing rights.",
+        advice=REMEDIES[KAFKA_AUTHORIZATION].action,
     ),
     Rule(
         f"{_KAFKA}.errors.RecordTooLargeException",
@@ -175,7 +174,7 @@ SPECIFIC: tuple[Rule, ...] = (
         "java.lang.OutOfMemoryError",
         "OutOfMemory",
         shows_message=True,
-        advice="Give the executors more memory.",
+        advice=REMEDIES["OutOfMemory"].action,
     ),
 )
 

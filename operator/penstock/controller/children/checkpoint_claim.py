@@ -6,12 +6,12 @@ from decimal import Decimal
 from typing import Any
 
 from penstock.api import quantities
+from penstock.cluster import objects
+from penstock.cluster.fields import at, mapping
+from penstock.cluster.objects import Manifest
 from penstock.contract import naming
-from penstock.controller import objects
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.metadata import build_object
-from penstock.controller.fields import at, mapping
-from penstock.controller.objects import Manifest
 
 
 def claim(desired: DesiredStream) -> Manifest:

@@ -10,10 +10,10 @@ import yaml
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.cluster import objects
+from penstock.cluster.objects import Manifest
 from penstock.contract import naming
-from penstock.controller import objects
 from penstock.controller.children.settings import Settings
-from penstock.controller.objects import Manifest
 
 _FOR_THE_OPERATOR = frozenset({"checkpoint", "suspend"})
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.api import group_version
+from penstock.cluster import objects
+from penstock.cluster.objects import Manifest
 from penstock.contract import naming
-from penstock.controller import objects
 from penstock.controller.children.desired_stream import DesiredStream
-from penstock.controller.objects import Manifest
 
 
 def owner_reference(desired: DesiredStream) -> dict[str, Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from penstock.cluster import objects
+from penstock.cluster.objects import Manifest
 from penstock.contract import naming
-from penstock.controller import objects
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.metadata import build_object
-from penstock.controller.objects import Manifest
 
 
 def service_account(desired: DesiredStream) -> Manifest | None:

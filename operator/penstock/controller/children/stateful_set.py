@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.api import group_version
+from penstock.cluster import objects
+from penstock.cluster.fields import at
+from penstock.cluster.objects import Manifest, annotations_of, content_hash
 from penstock.contract import naming, sizing
 from penstock.contract.pod_merge import merge_pod_template
 from penstock.contract.secrets import secret_mounts, secret_volumes
-from penstock.controller import objects
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.metadata import metadata
-from penstock.controller.fields import at
-from penstock.controller.objects import Manifest, annotations_of, content_hash
 
 # Enough to stop a query cleanly: to commit the epoch and to release the executors.
 _GRACE_SECONDS = 60

@@ -13,9 +13,9 @@ from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.client.exceptions import ApiException
 
+from penstock.cluster.fields import mapping, mappings, text
+from penstock.cluster.objects import STREAM, Kind, Manifest, Ref, kind_of
 from penstock.contract import naming
-from penstock.controller.fields import mapping, mappings, text
-from penstock.controller.objects import STREAM, Kind, Manifest, Ref, kind_of
 
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
 _READS = frozenset({"get", "list"})

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from penstock.cluster import objects
+from penstock.cluster.driver_pod import DriverPod
+from penstock.cluster.events import ClusterEvent, parse_event
+from penstock.cluster.fields import at
+from penstock.cluster.objects import Key, Manifest
 from penstock.contract import naming
-from penstock.controller import objects
-from penstock.controller.fields import at
 from penstock.controller.kubernetes.api import ApiError, KubernetesApi
-from penstock.controller.objects import Key, Manifest
-from penstock.controller.observed.cluster_events import ClusterEvent, parse_event
-from penstock.controller.observed.driver_pod import DriverPod
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@ from penstock.api.v1alpha1 import CheckpointVolume
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.api.v1alpha1.triggers import Trigger
+from penstock.cluster import fields, objects
+from penstock.cluster.objects import Manifest
+from penstock.cluster.stream_status import parse_status
 from penstock.contract import naming
-from penstock.controller import fields, objects
 from penstock.controller.children import desired_stream
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.settings import Settings
-from penstock.controller.objects import Manifest
 from penstock.validation import spec_problems
 from penstock.validation.problem import Problem
 
@@ -66,7 +67,7 @@ def parse_metadata(raw: Manifest) -> ObservedStream:
         generation=fields.count(meta.get("generation")),
         terminating=objects.is_terminating(raw),
         paused=objects.annotations_of(raw).get(naming.ANNOTATION_PAUSE) == "true",
-        status=_parse_status(raw),
+        status=parse_status(raw),
         has_status=raw.get("status") is not None,
         status_written=_status_written(raw),
         desired=None,
@@ -116,22 +117,6 @@ def _in_the_operators_namespace(namespace: str) -> Problem:
         f"metadata.namespace: {namespace} is the operator's own namespace, where a stream's code "
         "could start a pod with the operator's rights: create the stream in another one",
     )
-
-
-def _parse_status(raw: Manifest) -> StreamStatus:
-    """The status, without the fields that cannot be read: one must not hide the others."""
-    found = dict(fields.mapping(raw.get("status")))
-    while found:
-        try:
-            return StreamStatus.model_validate(found)
-        except ValidationError as error:
-            readable = {name: found[name] for name in found if name not in _top_level(error)}
-            found = readable if len(readable) < len(found) else {}
-    return StreamStatus()
-
-
-def _top_level(error: ValidationError) -> set[int | str]:
-    return {each["loc"][0] for each in error.errors() if each["loc"]}
 
 
 def _status_written(raw: Manifest) -> datetime | None:

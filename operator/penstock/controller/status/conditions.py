@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from penstock.api.v1alpha1.status import Condition, StreamStatus
+from penstock.cluster.stream_status import find_condition
 from penstock.controller.observed.stream import ObservedStream
 from penstock.controller.status.not_applied import CHANGED_BY_OTHERS, NotApplied
 from penstock.controller.status.stream_state import Assessment
@@ -90,11 +91,6 @@ def _waiting_since(status: StreamStatus) -> datetime | None:
     if since is None or reconciling is None or reconciling.status != "True":
         return since
     return max(since, reconciling.last_transition_time)
-
-
-def find_condition(status: StreamStatus, kind: str) -> Condition | None:
-    """The condition of this type."""
-    return next((each for each in status.conditions if each.type == kind), None)
 
 
 def _ready(assessment: Assessment) -> tuple[_Status, str, str]:

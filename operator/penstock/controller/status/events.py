@@ -9,8 +9,8 @@ from typing import Literal
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import Cause, Condition, StreamStatus
+from penstock.cluster.objects import EVENT, Manifest
 from penstock.contract import naming
-from penstock.controller.objects import EVENT, Manifest
 from penstock.controller.observed.stream import ObservedStream
 
 # The API accepts 1024 bytes.

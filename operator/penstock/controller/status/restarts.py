@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.api.v1alpha1.status import Internal, LastFailure, Restarts, StreamStatus
+from penstock.cluster.driver_pod import DriverPod
 from penstock.contract.driver_report import DriverReport
-from penstock.controller.observed.driver_pod import DriverPod
 
 
 @dataclass(frozen=True)

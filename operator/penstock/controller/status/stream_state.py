@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from penstock.api.v1alpha1.status import LastFailure, StreamState
+from penstock.cluster import objects
+from penstock.cluster.driver_pod import DriverPod, WaitingReason, waiting_reason
+from penstock.cluster.events import newest
+from penstock.cluster.fields import at
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.controller import objects
-from penstock.controller.fields import at
 from penstock.controller.observed.children import ObservedChildren
-from penstock.controller.observed.cluster_events import newest
-from penstock.controller.observed.driver_pod import DriverPod, WaitingReason, waiting_reason
 from penstock.controller.status.not_applied import NotApplied
 
 # The kubelet confirms a pod's end within seconds. One that takes longer has a node that is away.

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import CommittedOffset, Cores, StreamState, StreamStatus
+from penstock.cluster.driver_pod import DriverPod
+from penstock.cluster.objects import Manifest
 from penstock.contract.driver_report import DriverReport
-from penstock.controller.objects import Manifest
-from penstock.controller.observed.driver_pod import DriverPod
 from penstock.controller.observed.stream import ObservedStream
 from penstock.controller.status import effective, restarts
 from penstock.controller.status.conditions import build_conditions, failed_conditions

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from penstock.cluster.objects import Manifest
 from penstock.contract import naming
 from penstock.controller.children.stateful_set import driver_stateful_set
-from penstock.controller.objects import Manifest
 from scripts.codegen.alert_rules import ALERTS, rules
 from testkit.controller import samples
 from testkit.paths import CHECKOUT

@@ -16,8 +16,8 @@ import yaml
 from prometheus_client import start_http_server
 
 from penstock.api.v1alpha1.status import Cause, Condition, LastRepair, StreamStatus
+from penstock.cluster.objects import Key
 from penstock.controller.metrics import Metrics as OperatorMetrics
-from penstock.controller.objects import Key
 from penstock.controller.work_queue import WorkQueue
 from penstock.driver.reporting.http_server import metrics_page, serve
 from penstock.driver.reporting.metrics import Metrics as DriverMetrics

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from penstock.api.v1alpha1.status import CommittedOffset, LastFailure
+from penstock.cluster import objects
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
-from penstock.controller import objects
 from penstock.controller.metrics import Metrics
 from testkit.commands import run
 from testkit.controller import samples

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock.controller import objects
+from penstock.cluster import objects
 from testkit.controller.control_plane import Namespace, control_plane
 from testkit.controller.operator_process import OperatorProcess
 from testkit.kafka.broker import free_ports

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from penstock.cluster import objects
 from penstock.contract import naming
-from penstock.controller import objects
 from testkit.controller import samples
 from testkit.controller.control_plane import Namespace
 from testkit.wait import wait_for_async

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.controller import objects
+from penstock.cluster import objects
 from testkit.controller.control_plane import Namespace, control_plane
 from testkit.controller.operator_process import OperatorProcess
 from testkit.kubernetes.api_server import ApiServer

@@ -9,12 +9,13 @@ import threading
 import pytest
 
 from penstock.api.v1alpha1.status import StreamState
+from penstock.cluster import objects
+from penstock.cluster.objects import Key, Manifest
 from penstock.contract import naming
-from penstock.controller import objects, reconciler
+from penstock.controller import reconciler
 from penstock.controller.children.settings import Settings
 from penstock.controller.kubernetes.api import ApiError
 from penstock.controller.metrics import Metrics
-from penstock.controller.objects import Key, Manifest
 from penstock.controller.observed.stream import ObservedStream, parse_stream
 from penstock.controller.reconciler import Reconciler
 from penstock.controller.work_queue import WorkQueue

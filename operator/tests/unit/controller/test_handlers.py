@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from kubernetes.aio.client import Configuration
 
+from penstock.cluster import objects
 from penstock.contract import naming
-from penstock.controller import handlers, objects
+from penstock.controller import handlers
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer"])

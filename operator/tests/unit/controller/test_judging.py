@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.controller import objects
+from penstock.cluster import objects
+from penstock.cluster.objects import Key
 from penstock.controller.metrics import Metrics
-from penstock.controller.objects import Key
 from penstock.controller.reconciler import Reconciler
 from penstock.validation import spec_problems
 from penstock.validation.texts.judge import judge_texts

@@ -14,9 +14,9 @@ from penstock.api.v1alpha1.status import (
     LastRepair,
     StreamStatus,
 )
+from penstock.cluster.objects import Key
 from penstock.controller.kubernetes.api import ApiCall
 from penstock.controller.metrics import Metrics
-from penstock.controller.objects import Key
 from testkit.controller import samples
 
 KEY = Key("shop", "flags")

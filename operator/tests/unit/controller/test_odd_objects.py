@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.api.v1alpha1.status import StreamStatus
+from penstock.cluster import objects
+from penstock.cluster.driver_pod import DriverPod
 from penstock.contract import naming
-from penstock.controller import objects
 from penstock.controller.decision import reconcile
 from penstock.controller.observed.children import ObservedChildren
-from penstock.controller.observed.driver_pod import DriverPod
 from penstock.controller.observed.stream import ObservedStream, parse_stream
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from penstock.api.v1alpha1.status import LastFailure, Restarts, StreamState
+from penstock.cluster import objects
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
-from penstock.controller import objects
 from penstock.controller.status.conditions import PROGRESS_DEADLINE
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster

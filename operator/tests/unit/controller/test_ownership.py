@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1.status import StreamState
+from penstock.cluster import objects
+from penstock.cluster.objects import Manifest
 from penstock.contract import naming
-from penstock.controller import objects
 from penstock.controller.kubernetes.api import ApiError
-from penstock.controller.objects import Manifest
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.api.v1alpha1.status import LastFailure, Restarts, StreamState
+from penstock.cluster import objects
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
-from penstock.controller import objects
 from penstock.controller.kubernetes.api import ApiError
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.controller.objects import Key
+from penstock.cluster.objects import Key
 from penstock.controller.reconciler import Reconciler
 from penstock.controller.standby import Standby
 from testkit.controller import samples

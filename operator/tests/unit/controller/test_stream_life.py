@@ -8,9 +8,9 @@ import pytest
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import Cores, LastFailure, StreamState
+from penstock.cluster import objects
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
-from penstock.controller import objects
 from penstock.controller.kubernetes.api import ApiError
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster

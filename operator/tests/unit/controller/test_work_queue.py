@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.cluster.objects import Key
 from penstock.controller import work_queue
-from penstock.controller.objects import Key
 from penstock.controller.work_queue import WorkQueue, retry_delay
 
 # Each test ends when its last event has come; without that event it would never end.

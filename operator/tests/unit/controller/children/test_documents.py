@@ -17,11 +17,11 @@ import yaml
 from pydantic import ValidationError
 
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.controller import objects
+from penstock.cluster import objects
+from penstock.cluster.objects import Manifest
 from penstock.controller.children import stateful_set
 from penstock.controller.children.desired_stream import document
 from penstock.controller.children.settings import Settings
-from penstock.controller.objects import Manifest
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 

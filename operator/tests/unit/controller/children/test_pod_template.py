@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from penstock.cluster.objects import Manifest
 from penstock.contract import naming
 from penstock.contract.pod_merge import merge_pod_template
 from penstock.controller.children import rbac
 from penstock.controller.children.stateful_set import driver_stateful_set
-from penstock.controller.objects import Manifest
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 

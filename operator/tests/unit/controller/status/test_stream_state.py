@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1.status import LastFailure
+from penstock.cluster.events import ClusterEvent, parse_event
+from penstock.cluster.objects import Manifest
 from penstock.contract.driver_report import QueryState
-from penstock.controller.objects import Manifest
 from penstock.controller.observed.children import ObservedChildren
-from penstock.controller.observed.cluster_events import ClusterEvent, parse_event
 from penstock.controller.status.stream_state import Assessment, Before, assess_driver
 from testkit.controller import samples
 

@@ -20,10 +20,10 @@ from penstock.api.v1alpha1.status import (
     StreamState,
     StreamStatus,
 )
+from penstock.cluster.driver_pod import DriverPod
+from penstock.cluster.objects import Manifest
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
-from penstock.controller.objects import Manifest
-from penstock.controller.observed.driver_pod import DriverPod
 from penstock.controller.observed.stream import ObservedStream, parse_stream
 from penstock.controller.status.conditions import PROGRESS_DEADLINE
 from penstock.controller.status.events import event_manifest, stream_events

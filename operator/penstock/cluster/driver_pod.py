@@ -11,11 +11,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from penstock.api.v1alpha1.status import LastFailure
+from penstock.cluster import fields, objects
+from penstock.cluster.fields import at, mapping, mappings, timestamp
+from penstock.cluster.objects import Manifest
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport
-from penstock.controller import fields, objects
-from penstock.controller.fields import at, mapping, mappings, timestamp
-from penstock.controller.objects import Manifest
 
 # The kubelet's reasons for a container that simply has not started yet.
 _ORDINARY_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})

@@ -1,4 +1,4 @@
-"""What Kubernetes itself says about a stream's objects: its events of type Warning. Pure.
+"""What Kubernetes, operator and driver say about a stream's objects: their events. Pure.
 
 A refused pod (a quota, Pod Security), a volume that cannot be provisioned and one that cannot be
 mounted are in no object's status, only in events.
@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from penstock.controller import fields
-from penstock.controller.fields import at, timestamp
-from penstock.controller.objects import Manifest
+from penstock.cluster import fields
+from penstock.cluster.fields import at, timestamp
+from penstock.cluster.objects import Manifest
 
 _MAX_MESSAGE_CHARACTERS = 2048
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,6 +28,12 @@ class ClusterEvent:
     message: str
     time: datetime
     """When it was last observed."""
+    kind: str = ""
+    """The kind of that object."""
+    name: str = ""
+    is_warning: bool = True
+    count: int = 1
+    """How often it was observed."""
 
 
 def parse_event(raw: Manifest) -> ClusterEvent:
@@ -38,11 +44,16 @@ def parse_event(raw: Manifest) -> ClusterEvent:
         raw.get("eventTime"),
         at(raw, "metadata", "creationTimestamp"),
     )
+    counts = (at(raw, "series", "count"), raw.get("deprecatedCount"))
     return ClusterEvent(
         uid=fields.text(at(raw, "regarding", "uid")),
         reason=fields.reason(raw.get("reason"), "Warning"),
         message=fields.text(raw.get("note"))[:_MAX_MESSAGE_CHARACTERS],
         time=next(filter(None, map(timestamp, times)), _LONG_AGO),
+        kind=fields.text(at(raw, "regarding", "kind")),
+        name=fields.text(at(raw, "regarding", "name")),
+        is_warning=raw.get("type") == "Warning",
+        count=max(1, *(fields.count(each) for each in counts)),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.api import group_version
-from penstock.controller.fields import at, mapping, mappings, text
+from penstock.cluster.fields import at, mapping, mappings, text
 
 # A Kubernetes object in the form that the API reads and writes.
 Manifest = dict[str, Any]

@@ -1,0 +1,187 @@
+"""The options of `penstock status`, `logs`, `doctor` and `top`, and their help."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+
+_CODES_OF_A_VIEW = """
+exit codes:
+  0  printed
+  2  wrong usage, no such stream, or the cluster cannot be read
+"""
+
+
+@dataclass(frozen=True)
+class Help:
+    """The help of one command."""
+
+    name: str
+    summary: str
+    description: str
+    epilog: str
+
+
+STATUS = Help(
+    "status",
+    "show the streams in a cluster, or everything about one",
+    """
+Show all streams in a table. With NAME, show everything about one stream: what runs, since when, how
+far behind and at what latency, what failed last and why, what is tried next, what you can do, and
+what happened, in order.
+
+Lag, commits and latency come from the drivers' metrics, if you may read them (pods/proxy);
+otherwise from the status, which is up to ten seconds old.
+""",
+    f"""
+examples:
+  # All streams of all namespaces
+  penstock status -A
+
+  # Everything about one stream
+  penstock status fraud-flags -n payments
+
+  # The same for programs
+  penstock status fraud-flags -n payments -o json
+{_CODES_OF_A_VIEW}""",
+)
+LOGS = Help(
+    "logs",
+    "print the logs of a stream's driver and executors",
+    """
+Print the log of a stream's driver, and with --executors those of its executors, in order of time.
+Each line has its source: driver (the supervisor), jvm (Spark in the driver), exec-N.
+""",
+    f"""
+examples:
+  # Follow driver and executors; new pods and restarted containers are followed too
+  penstock logs fraud-flags -n payments -f --executors
+
+  # Why did the driver's process end?
+  penstock logs fraud-flags -n payments --previous --tail 50
+
+  # The JSON lines as they were written
+  penstock logs fraud-flags -n payments --raw | jq .
+{_CODES_OF_A_VIEW}""",
+)
+DOCTOR = Help(
+    "doctor",
+    "find out why streams do not run, and what to do",
+    """
+Look for causes: the resource type, the operator and its rights, your own rights, name servers,
+nodes, quota, scheduling, images, the checkpoint's volume, and what operator and driver report
+(topics and ACLs, for example). If the driver's container runs, the brokers are tried from inside
+it; without NAME, only for streams that are not Ready.
+
+The first line names the cause. Each finding has what to do, and the next command to run. What
+cannot be judged, because you may not read it, is said.
+""",
+    """
+examples:
+  # Why does this stream not run?
+  penstock doctor fraud-flags -n payments
+
+  # Is anything wrong in the whole cluster?
+  penstock doctor -A
+
+  # The findings for programs
+  penstock doctor -A -o json
+
+exit codes:
+  0  no problem; there may be warnings
+  1  a problem was found
+  2  wrong usage, no such stream, or the cluster cannot be read
+""",
+)
+TOP = Help(
+    "top",
+    "show a live view of all streams, what needs you first",
+    """
+Show all streams in a table that is refreshed until Ctrl-C. Streams that are not well come first.
+""",
+    f"""
+examples:
+  # All streams of all namespaces, every five seconds
+  penstock top -A --interval 5
+{_CODES_OF_A_VIEW}""",
+)
+COMMANDS = (STATUS, LOGS, DOCTOR, TOP)
+
+
+def add_arguments(parser: argparse.ArgumentParser, command: Help) -> None:
+    """Adds the options of one command."""
+    if command is LOGS:
+        parser.add_argument("name", metavar="NAME", help="the stream")
+    elif command is not TOP:
+        parser.add_argument("name", nargs="?", metavar="NAME", help="one stream (default: all)")
+    if command is LOGS:
+        _add_logs(parser)
+    elif command is TOP:
+        parser.add_argument(
+            "--interval",
+            type=_seconds,
+            default=2.0,
+            metavar="SECONDS",
+            help="time between two refreshes (default: 2)",
+        )
+        parser.add_argument(
+            "--iterations", type=_count, metavar="N", help="end after N refreshes (default: never)"
+        )
+    else:
+        parser.add_argument(
+            "-o", "--output", choices=("text", "json"), default="text",
+            help="output format (default: text)",
+        )  # fmt: skip
+    _add_cluster(parser.add_argument_group("cluster options"), all_namespaces=command is not LOGS)
+
+
+def _add_logs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--executors", action="store_true", help="also the logs of the executors")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until Ctrl-C")
+    parser.add_argument(
+        "-p", "--previous", action="store_true", help="of the containers before their last restart"
+    )
+    parser.add_argument("--raw", action="store_true", help="print the lines as they were written")
+    parser.add_argument(
+        "--since",
+        type=_duration,
+        metavar="DURATION",
+        help="only lines newer than 90s, 10m, 2h",
+    )
+    parser.add_argument(
+        "--tail", type=_count, metavar="N", help="only the last N lines of each container"
+    )
+
+
+def _add_cluster(group: argparse._ArgumentGroup, *, all_namespaces: bool) -> None:
+    if all_namespaces:
+        group.add_argument(
+            "-A", "--all-namespaces", action="store_true", help="the streams of all namespaces"
+        )
+    group.add_argument("--context", metavar="NAME", help="context of the kubeconfig")
+    group.add_argument(
+        "--kubeconfig", metavar="FILE", help="kubeconfig (default: $KUBECONFIG or ~/.kube/config)"
+    )
+    group.add_argument(
+        "-n", "--namespace", metavar="NAME", help="namespace (default: that of the context)"
+    )
+
+
+def _count(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"must be 1 or more, not {text}")
+    return number
+
+
+def _seconds(text: str) -> float:
+    if not 0.1 <= (number := float(text)) <= 3600:
+        raise argparse.ArgumentTypeError(f"must be from 0.1 to 3600, not {text}")
+    return number
+
+
+def _duration(text: str) -> int:
+    units = {"s": 1, "m": 60, "h": 3600}
+    number, unit = text[:-1], text[-1:]
+    if not number.isdecimal() or unit not in units:
+        raise argparse.ArgumentTypeError(f"must be a number with s, m or h, not {text}")
+    return int(number) * units[unit]

@@ -1,0 +1,217 @@
+"""Checks of what all streams share: the resource type, the operator, rights, name servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from penstock import __version__
+from penstock.api.v1alpha1.status import StreamStatus
+from penstock.client.checks.finding import Finding, Severity
+from penstock.client.facts import ClusterFacts, OperatorFacts
+from penstock.client.text import age
+from penstock.cluster import objects
+from penstock.cluster.driver_pod import waiting_reason
+from penstock.cluster.fields import at, text, timestamp
+
+_APPLY_CRD = "penstock crd | kubectl apply --server-side -f -"
+# Reasons of a status that waits for the network.
+_FROM_DNS = frozenset({"BrokerUnreachable", "HostUnknown", "ConnectionFailed", "Timeout"})
+_MAX_NAMED = 5
+# Four times as long as another pod takes to lead (leader_election.py).
+_LEASE_OVERDUE = timedelta(minutes=1)
+
+
+def resource_type(facts: ClusterFacts) -> Iterator[Finding]:
+    """Whether the API server knows ContinuousStream, with the fields of this version."""
+    if not facts.serves_streams:
+        yield Finding(
+            Severity.PROBLEM,
+            "cluster",
+            "CrdMissing",
+            "The API server does not know ContinuousStream: its CustomResourceDefinition is not "
+            "installed",
+            "Install it with the chart, or by hand.",
+            _APPLY_CRD,
+        )
+        return
+    if facts.crd_properties is None:
+        return
+    ours = {str(each.alias) for each in StreamStatus.model_fields.values()}
+    missing = sorted(ours - facts.crd_properties)
+    if missing:
+        yield Finding(
+            Severity.WARNING,
+            "cluster",
+            "CrdOutdated",
+            f"The installed CustomResourceDefinition is older than penstock {__version__}: it "
+            f"drops the status fields {', '.join(missing)}",
+            "Apply the CustomResourceDefinition of the operator's version.",
+            _APPLY_CRD,
+        )
+
+
+def operator_runs(facts: ClusterFacts) -> Iterator[Finding]:
+    """Whether an operator looks after the streams' namespaces."""
+    if facts.operators is None:
+        return
+    if not facts.operators:
+        yield Finding(
+            Severity.PROBLEM,
+            "operator",
+            "OperatorMissing",
+            "No Deployment has the labels of the operator (app.kubernetes.io/name=penstock)",
+            "Install the chart. What runs keeps running meanwhile; nothing new is started.",
+            "helm list -A",
+        )
+    for each in facts.operators:
+        if not each.ready:
+            yield _not_ready(each)
+    for namespace in sorted({stream.key.namespace for stream in facts.streams}):
+        looking_after = facts.operators_of(namespace)
+        if facts.operators and not looking_after:
+            yield Finding(
+                Severity.PROBLEM,
+                f"namespace {namespace}",
+                "NamespaceNotWatched",
+                f"No operator looks after the namespace {namespace}",
+                "Add it to the chart's value watchNamespaces.",
+                "helm get values -n {0.namespace} {0.name}".format(facts.operators[0].key),
+            )
+        elif len(looking_after) > 1:
+            names = ", ".join(str(each.key) for each in looking_after)
+            yield Finding(
+                Severity.PROBLEM,
+                f"namespace {namespace}",
+                "TwoOperators",
+                f"More than one operator looks after the namespace {namespace}: {names}",
+                "Give each of them namespaces of its own (watchNamespaces).",
+                explains=frozenset({"ChangedByOthers"}),
+            )
+
+
+def _not_ready(operator: OperatorFacts) -> Finding:
+    key = operator.key
+    waiting = next(filter(None, map(waiting_reason, operator.pods)), None)
+    if waiting is not None:
+        why = f"{waiting.reason}: {waiting.message}"
+    elif not operator.pods:
+        why = "it has no pod (is it scaled to 0?)"
+    else:
+        names = ", ".join(objects.name_of(pod) for pod in operator.pods)
+        why = f"no container of {names} is ready"
+    return Finding(
+        Severity.PROBLEM,
+        f"operator {key}",
+        "OperatorNotReady",
+        f"The operator does not run: {why}. Running streams go on; edits and failures that need "
+        "the operator wait",
+        "Start the operator.",
+        f"kubectl describe deployment {key.name} -n {key.namespace}",
+    )
+
+
+def operator_leads(facts: ClusterFacts) -> Iterator[Finding]:
+    """Whether one of the operator's pods leads: the others only wait."""
+    for operator in facts.operators or ():
+        renewed = timestamp(at(operator.lease, "spec", "renewTime"))
+        if renewed is None or not operator.ready or facts.now - renewed < _LEASE_OVERDUE:
+            continue
+        holder = text(at(operator.lease, "spec", "holderIdentity")) or "nobody"
+        key = operator.key
+        yield Finding(
+            Severity.PROBLEM,
+            f"operator {key}",
+            "NoLeader",
+            f"No pod of the operator leads: the Lease {operator.lease_name} was last renewed "
+            f"{age(renewed, facts.now)} ago, by {holder}",
+            "See the log of the operator's pods.",
+            f"kubectl logs -n {key.namespace} deployment/{key.name} --all-pods --tail=100",
+        )
+
+
+def operator_rights(facts: ClusterFacts) -> Iterator[Finding]:
+    """Whether the operator may do what it has to."""
+    for operator in facts.operators or ():
+        missing = facts.missing_rights.get(operator.service_account, ())
+        if missing:
+            some = ", ".join(map(str, missing[:_MAX_NAMED]))
+            more = f" and {len(missing) - _MAX_NAMED} more" if len(missing) > _MAX_NAMED else ""
+            yield Finding(
+                Severity.PROBLEM,
+                f"operator {operator.key}",
+                "OperatorRightsMissing",
+                f"The operator may not: {some}{more}",
+                "Restore the ClusterRole and its bindings: helm upgrade does.",
+                f"kubectl auth can-i --list --as={operator.service_account}",
+                explains=frozenset({"ReconcileFailed", "ApplyRefused"}),
+            )
+
+
+def name_servers(facts: ClusterFacts) -> Iterator[Finding]:
+    """Whether the cluster's name servers have a ready pod."""
+    if facts.dns_endpoints == 0:
+        yield Finding(
+            Severity.PROBLEM,
+            "cluster",
+            "NameServersDown",
+            "The Service kube-dns has no ready endpoint: no name resolves in any pod",
+            "Repair CoreDNS.",
+            "kubectl get pods -n kube-system -l k8s-app=kube-dns -o wide",
+            explains=_FROM_DNS,
+        )
+
+
+def versions(facts: ClusterFacts) -> Iterator[Finding]:
+    """Whether operator, drivers and this command are of the same version."""
+    for operator in facts.operators or ():
+        if operator.version and operator.version != __version__:
+            yield Finding(
+                Severity.WARNING,
+                f"operator {operator.key}",
+                "VersionsApart",
+                f"The operator is version {operator.version}, this command {__version__}",
+                "Use the command of the operator's version.",
+            )
+    for stream in facts.streams:
+        found = {each.version for each in facts.operators_of(stream.key.namespace)} - {""}
+        if stream.inside is not None and found and stream.inside.version not in found:
+            yield Finding(
+                Severity.WARNING,
+                str(stream.key),
+                "VersionsApart",
+                f"The driver's image has version {stream.inside.version}, the operator is version "
+                f"{', '.join(sorted(found))}",
+                "Set spec.image, or the chart's value sparkImage, to an image of the operator's "
+                "version.",
+                f"kubectl edit cstream {stream.key.name} -n {stream.key.namespace}",
+            )
+
+
+def own_rights(facts: ClusterFacts) -> Iterator[Finding]:
+    """What the person who asks may not read, and so is not judged."""
+    missing = facts.missing_rights.get("", ())
+    if missing:
+        yield Finding(
+            Severity.NOT_JUDGED,
+            "your rights",
+            "NotAllowed",
+            f"You may not {', '.join(map(str, missing))}",
+            "Ask for the rights that docs/on-call.md lists.",
+        )
+
+
+def unread(facts: ClusterFacts) -> Iterator[Finding]:
+    """What could not be read."""
+    for each in facts.unread:
+        yield Finding(
+            Severity.NOT_JUDGED, "cluster", "NotJudged", f"{each.what} cannot be read: {each.why}"
+        )
+    for stream in facts.streams:
+        for each in stream.unread:
+            yield Finding(
+                Severity.NOT_JUDGED,
+                str(stream.key),
+                "NotJudged",
+                f"{each.what} cannot be read: {each.why}",
+            )

@@ -1,0 +1,225 @@
+"""Checks of a stream's network, status and checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from penstock.api.v1alpha1.status import Cause, Condition
+from penstock.client.checks.finding import Finding, Severity
+from penstock.client.facts import ClusterFacts, StreamFacts
+from penstock.client.text import age, size
+from penstock.cluster import fields
+from penstock.cluster.fields import at, timestamp
+from penstock.contract import naming
+from penstock.contract.pod_check import BrokerCheck, Outcome
+from penstock.contract.reasons import remedy_for
+from penstock.contract.remedy_table import INSIDE
+
+# An operator that runs has written the status of a new spec by then.
+_STALE_AFTER = timedelta(seconds=30)
+_RECENT = timedelta(hours=1)
+_RECENT_DAMAGE = timedelta(days=1)
+# A failure comes a little before the stream is not Ready.
+_SAME_FAILURE = timedelta(minutes=2)
+_NEARLY_FULL = 0.9
+_ASKED_FOR = frozenset({"Suspended", "Suspending"})
+_UNREACHABLE = frozenset(
+    {"BrokerUnreachable", "KafkaClientFailed", "Timeout", "NoProgress", "CommitsStuck"}
+)
+_WORDS = {
+    Outcome.NAME_UNKNOWN: "the name server does not know the host",
+    Outcome.NAME_SERVER_SILENT: "no name server answers",
+    Outcome.REFUSED: "the host answers, and nothing listens at the port",
+    Outcome.NO_ANSWER: "nothing answers at the address",
+}
+_ACTIONS = {
+    Outcome.NAME_UNKNOWN: "Correct bootstrapServers, or create the Service of the brokers.",
+    Outcome.NAME_SERVER_SILENT: "Repair the cluster's name servers, or the network policies.",
+    Outcome.REFUSED: "Start the broker, or correct the port in bootstrapServers.",
+    Outcome.NO_ANSWER: "Check the broker, and the network policies between it and this namespace.",
+}
+
+
+def stale_status(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
+    """Whether the operator has looked at the newest spec."""
+    observed, key = stream.status.observed_generation, stream.key
+    edited = _edited(stream)
+    waits = edited is None or facts.now - edited > _STALE_AFTER
+    if observed == stream.generation or not waits:
+        return
+    what = (
+        f"the status is about generation {observed}, the spec is generation {stream.generation}"
+        if observed is not None
+        else "it has no status"
+    )
+    yield Finding(
+        Severity.PROBLEM,
+        str(key),
+        "StatusStale",
+        f"The operator has not looked at the newest spec for {age(edited, facts.now)}: {what}. "
+        "What the status says is old",
+        "Start the operator, or see its log.",
+        "kubectl logs -A -l app.kubernetes.io/name=penstock,app.kubernetes.io/component=operator "
+        "--prefix --tail=100",
+    )
+
+
+def _edited(stream: StreamFacts) -> datetime | None:
+    """When somebody last changed the spec."""
+    times = [
+        timestamp(each.get("time"))
+        for each in fields.mappings(at(stream.raw, "metadata", "managedFields"))
+        if not each.get("subresource")
+    ]
+    return max((each for each in times if each), default=stream.created)
+
+
+def network_inside(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
+    """Whether the driver's container reaches the brokers."""
+    if stream.inside is None:
+        return
+    reached = {each.server for each in stream.inside.brokers if each.outcome is Outcome.CONNECTED}
+    for each in stream.inside.brokers:
+        if each.server not in reached:
+            # A client needs one broker to find the others.
+            ends = [end for end, servers in stream.brokers.items() if each.server in servers]
+            cut_off = [end for end in ends if not reached & set(stream.brokers[end])]
+            yield _unreachable(stream, each, cut_off)
+
+
+def _unreachable(stream: StreamFacts, found: BrokerCheck, cut_off: Sequence[str]) -> Finding:
+    of = f" of the {' and '.join(cut_off)}" if cut_off else ""
+    is_name = found.outcome in (Outcome.NAME_UNKNOWN, Outcome.NAME_SERVER_SILENT)
+    at_address = f" ({', '.join(found.addresses)})" if found.addresses else ""
+    key = stream.key
+    return Finding(
+        Severity.PROBLEM if cut_off else Severity.WARNING,
+        str(key),
+        "BrokerNameUnresolved" if is_name else "BrokerUnreachable",
+        f"From inside the driver's container, the broker {found.server}{at_address}{of}: "
+        f"{_WORDS[found.outcome]}",
+        _ACTIONS[found.outcome],
+        f"kubectl get networkpolicies,endpointslices -n {key.namespace}",
+        explains=_UNREACHABLE | ({"HostUnknown"} if is_name else set()),
+    )
+
+
+def not_applied(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
+    """Whether the newest spec is not applied, for another reason than that the query fails."""
+    ready = stream.condition("Ready")
+    for kind in ("Stalled", "Reconciling"):
+        found = stream.condition(kind)
+        if found is None or found.status != "True" or found.reason == "ReconciliationPaused":
+            continue
+        if ready is not None and ready.status != "True" and ready.reason == found.reason:
+            continue  # not_ready says it
+        runs = ", an earlier one runs" if stream.holds("Ready") else ""
+        message = f"The newest spec is not applied{runs}: {found.message}"
+        yield _from_reason(stream, Severity.PROBLEM, found.reason, message)
+
+
+def not_ready(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
+    """What the operator, and through it the driver, says about a stream that is not Ready."""
+    ready = stream.condition("Ready")
+    if ready is None or ready.status == "True" or ready.reason in _ASKED_FOR:
+        return
+    since = age(ready.last_transition_time, facts.now)
+    reason, before = _failure_behind(stream, ready)
+    retry = stream.status.next_retry_time
+    at_time = f"{retry:%H:%M:%S} UTC" if retry else ""
+    is_new = bool(at_time) and at_time not in ready.message
+    again = f"; the next attempt is at {at_time}" if is_new else ""
+    message = f"{stream.state} for {since}: {ready.message}{before}{again}"
+    yield _from_reason(stream, Severity.PROBLEM, reason, f"{message}{_reached(stream, reason)}")
+
+
+def _failure_behind(stream: StreamFacts, ready: Condition) -> tuple[str, str]:
+    """The reason that says most, and what failed before a driver that only says that it starts."""
+    failure = stream.status.last_failure
+    if failure is None or failure.reason == ready.reason:
+        return ready.reason, ""
+    if failure.message and failure.message in ready.message:
+        return failure.reason, ""  # Kubernetes' word is the reason, such as CrashLoopBackOff
+    if failure.time < ready.last_transition_time - _SAME_FAILURE:
+        return ready.reason, ""
+    return ready.reason, f"; before that {failure.reason}: {failure.message}"
+
+
+def _reached(stream: StreamFacts, reason: str) -> str:
+    """What the check inside adds, if the driver reports unreachable brokers and it reached them."""
+    brokers = stream.inside.brokers if stream.inside else ()
+    all_connected = all(each.outcome is Outcome.CONNECTED for each in brokers)
+    if reason not in _UNREACHABLE or not brokers or not all_connected:
+        return ""
+    return (
+        ". From inside the driver's container all bootstrapServers accept connections now: look at "
+        "TLS, and at the addresses that the brokers advertise"
+    )
+
+
+def asked_for(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
+    """What somebody has asked for, and may have forgotten."""
+    ready = stream.condition("Ready")
+    if ready is not None and ready.reason in _ASKED_FOR:
+        since = age(ready.last_transition_time, facts.now)
+        message = f"It is suspended for {since}: {ready.message}"
+        yield _from_reason(stream, Severity.WARNING, ready.reason, message)
+    if stream.paused:
+        message = f"The annotation {naming.ANNOTATION_PAUSE} is true: the operator changes nothing"
+        yield _from_reason(stream, Severity.WARNING, "ReconciliationPaused", message)
+
+
+def warnings(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
+    """The condition Warning."""
+    warning = stream.condition("Warning")
+    if warning is not None and warning.status == "True":
+        yield _from_reason(stream, Severity.WARNING, warning.reason, warning.message)
+
+
+def recovered(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
+    """The last failure of a stream that runs again."""
+    failure = stream.status.last_failure
+    if failure is None or not stream.holds("Ready") or facts.now - failure.time > _RECENT:
+        return
+    ago, total = age(failure.time, facts.now), stream.status.restarts
+    count = f" ({total.total} restarts in all)" if total else ""
+    message = f"It runs, and {ago} ago it failed{count}: {failure.message}"
+    yield _from_reason(stream, Severity.WARNING, failure.reason, message)
+
+
+def cores_short(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
+    """Whether a stream runs on fewer cores than it should have."""
+    cores = stream.status.cores
+    if cores is None or not stream.holds("Ready") or cores.registered >= cores.desired:
+        return
+    message = f"It runs on {cores.registered} of {cores.desired} cores"
+    yield _from_reason(stream, Severity.WARNING, "WaitingForCores", message)
+
+
+def checkpoint(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
+    """Repairs that no crash explains, and a volume that fills."""
+    repair = stream.status.last_repair
+    is_recent = repair is not None and facts.now - repair.time < _RECENT_DAMAGE
+    if repair is not None and is_recent and repair.cause is Cause.DAMAGE:
+        message = f"{age(repair.time, facts.now)} ago the checkpoint was damaged: {repair.message}"
+        yield _from_reason(stream, Severity.WARNING, "CheckpointRepaired", message)
+    inside = stream.inside
+    if inside is not None and inside.volume_used_bytes > _NEARLY_FULL * inside.volume_bytes > 0:
+        used, total = size(inside.volume_used_bytes), size(inside.volume_bytes)
+        message = f"The checkpoint's volume is nearly full: {used} of {total}"
+        yield _from_reason(stream, Severity.WARNING, "CheckpointFull", message)
+
+
+def _from_reason(stream: StreamFacts, severity: Severity, reason: str, message: str) -> Finding:
+    """A finding whose remedy the table of reasons has."""
+    remedy, key = remedy_for(reason, stream.status.state), stream.key
+    command = remedy.command_for(key.namespace, key.name)
+    return Finding(
+        severity,
+        str(key),
+        reason,
+        message,
+        "" if remedy.action in message else remedy.action,
+        "" if remedy.command == INSIDE else command,  # that is what runs now
+    )

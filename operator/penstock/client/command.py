@@ -1,0 +1,140 @@
+"""Runs `penstock status`, `logs`, `doctor` and `top`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from penstock.client.checks.diagnosis import diagnose
+from penstock.client.facts import ClusterFacts
+from penstock.client.reading.follow import Followed, LogOptions, pods_of, read_logs
+from penstock.client.reading.gather import Gatherer, NoStream, Scope, gather
+from penstock.client.reading.kube_api import ApiError, KubeApi, NoConfiguration
+from penstock.client.reading.log_lines import Line, for_people
+from penstock.client.text import printable
+from penstock.client.view import findings, status
+from penstock.cluster.objects import Key
+
+CANNOT_LOOK = findings.CANNOT_LOOK
+
+
+def run(name: str, options: argparse.Namespace) -> int:
+    """Runs one command and returns its exit code."""
+    commands = {"status": _status, "logs": _logs, "doctor": _doctor, "top": _top}
+    try:
+        api = KubeApi(options.kubeconfig, options.context)
+        return commands[name](api, options)
+    except NoConfiguration as error:
+        return _cannot_look(str(error))
+    except NoStream as error:
+        return _cannot_look(f"{error}: penstock status -A lists all streams")
+    except ApiError as error:
+        return _cannot_look(_why(api.server, error))
+    except BrokenPipeError:  # of `penstock logs | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _status(api: KubeApi, options: argparse.Namespace) -> int:
+    scope = _scope(api, options)
+    one = bool(scope.name)
+    facts = gather(api, lambda it: it.details(scope) if one else it.fleet(scope))
+    if options.output == "json":
+        _print(status.as_json(facts))
+    elif one:
+        _print(status.as_text(facts.streams[0], facts))
+    elif facts.streams:
+        _print(status.as_table(facts))
+    else:
+        _note(f"no stream found {_where(scope)}")
+    if options.output != "json" and not one:
+        _note_unread(facts)
+    return 0
+
+
+def _doctor(api: KubeApi, options: argparse.Namespace) -> int:
+    scope = _scope(api, options)
+    facts = gather(api, lambda it: it.diagnosis(scope))
+    found = diagnose(facts)
+    as_output = findings.as_json if options.output == "json" else findings.as_text
+    _print(as_output(facts, found))
+    return findings.exit_code(found)
+
+
+def _logs(api: KubeApi, options: argparse.Namespace) -> int:
+    key = Key(options.namespace or api.namespace, options.name)
+    wanted = LogOptions(
+        executors=options.executors,
+        follow=options.follow,
+        previous=options.previous,
+        tail=options.tail,
+        since_seconds=options.since,
+    )
+
+    def show(line: Line) -> None:
+        _print(line.text if options.raw else for_people(line))
+
+    gather(api, lambda it: it.only(Scope(key.namespace, key.name)))
+    pods = pods_of(api, key, executors=wanted.executors)
+    if wanted.follow:
+        for line in Followed(api, key, wanted, _note).lines():
+            show(line)
+    if not pods:
+        return _cannot_look(f"{key} has no pod: penstock doctor {key.name} -n {key.namespace}")
+    for line in read_logs(api, pods, wanted, _note):
+        show(line)
+    return 0
+
+
+def _top(api: KubeApi, options: argparse.Namespace) -> int:
+    from penstock.client.view import top  # imports rich, which the others do without
+
+    scope = _scope(api, options)
+
+    def read(it: Gatherer) -> ClusterFacts:
+        return it.fleet(scope)
+
+    top.show(lambda: gather(api, read), options.interval, options.iterations)
+    return 0
+
+
+def _scope(api: KubeApi, options: argparse.Namespace) -> Scope:
+    name = getattr(options, "name", None) or ""
+    everywhere = options.all_namespaces and not name
+    return Scope("" if everywhere else options.namespace or api.namespace, name)
+
+
+def _where(scope: Scope) -> str:
+    return f"in the namespace {scope.namespace}" if scope.namespace else "in any namespace"
+
+
+def _why(server: str, error: ApiError) -> str:
+    if error.code == 0:
+        return f"the API server {server} cannot be reached: {error}"
+    if error.code == 401:
+        return f"the API server {server} does not accept your credentials: {error}"
+    if error.code == 404:
+        return f"the API server {server} does not know ContinuousStream: install the chart"
+    return f"the API server {server} refused: {error}"
+
+
+def _note_unread(facts: ClusterFacts) -> None:
+    unread = {*facts.unread, *(each for stream in facts.streams for each in stream.unread)}
+    for what in sorted({each.what for each in unread}):
+        why = next(each.why for each in unread if each.what == what)
+        _note(f"not read: {what}: {why}")
+
+
+def _cannot_look(why: str) -> int:
+    _note(f"cannot look: {why}")
+    return CANNOT_LOOK
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _note(text: str) -> None:
+    sys.stderr.write(f"{printable(text)}\n")

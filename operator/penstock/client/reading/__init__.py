@@ -1,0 +1,1 @@
+"""Reads facts and logs from the API server."""

@@ -1,0 +1,146 @@
+"""Reads the logs of a stream's containers; followed, also those of pods that come later."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from penstock.client.reading.kube_api import ApiError, KubeApi
+from penstock.client.reading.log_lines import Line, merge, parse_line, source_of
+from penstock.cluster import fields, objects
+from penstock.cluster.fields import at, mappings
+from penstock.cluster.objects import Key, Manifest
+from penstock.contract import naming
+
+# The name in the driver's template of executors (driver/spark/session.py).
+_EXECUTOR_CONTAINER = "executor"
+# How often new pods are looked for, and a log that has ended is opened again.
+_POLL_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """Which logs, and how much of them."""
+
+    executors: bool = False
+    follow: bool = False
+    previous: bool = False
+    tail: int | None = None
+    since_seconds: int | None = None
+
+    def query(self) -> dict[str, str]:
+        """The parameters of the API request."""
+        return {
+            "timestamps": "true",
+            "follow": "true" if self.follow else "",
+            "previous": "true" if self.previous else "",
+            "tailLines": "" if self.tail is None else str(self.tail),
+            "sinceSeconds": "" if self.since_seconds is None else str(self.since_seconds),
+        }
+
+
+def pods_of(api: KubeApi, stream: Key, *, executors: bool) -> list[Manifest]:
+    """The stream's pods whose logs are wanted, the driver's first."""
+    labels = {naming.LABEL_STREAM: stream.name, naming.LABEL_MANAGED_BY: naming.MANAGED_BY}
+    if not executors:
+        labels[naming.LABEL_COMPONENT] = naming.COMPONENT_DRIVER
+    return sorted(api.list("api/v1/pods", stream.namespace, labels), key=source_of)
+
+
+def read_logs(
+    api: KubeApi, pods: Sequence[Manifest], options: LogOptions, note: Callable[[str], None]
+) -> Iterator[Line]:
+    """The lines that are there, in order of time. What cannot be read is noted."""
+
+    def lines(pod: Manifest) -> Iterator[Line]:
+        try:
+            for raw in api.log_lines(_path(pod), _with_container(pod, options)):
+                yield parse_line(source_of(pod), raw)
+        except ApiError as error:
+            note(f"{objects.name_of(pod)}: {error}")
+
+    return merge([lines(pod) for pod in pods])
+
+
+class Followed:
+    """The lines of all pods of a stream as they arrive, until the caller stops."""
+
+    def __init__(
+        self, api: KubeApi, stream: Key, options: LogOptions, note: Callable[[str], None]
+    ) -> None:
+        self._api = api
+        self._stream = stream
+        self._options = options
+        self._note = note
+        self._lines: queue.SimpleQueue[Line] = queue.SimpleQueue()
+        self._known: set[str] = set()
+
+    def lines(self) -> Iterator[Line]:
+        """Never ends: the stream may be created again."""
+        looked = 0.0
+        while True:
+            if time.monotonic() - looked >= _POLL_SECONDS:
+                self._attach_new()
+                looked = time.monotonic()
+            try:
+                yield self._lines.get(timeout=_POLL_SECONDS)
+            except queue.Empty:
+                continue
+
+    def _attach_new(self) -> None:
+        try:
+            pods = pods_of(self._api, self._stream, executors=self._options.executors)
+        except ApiError as error:
+            self._note(str(error))
+            return
+        for pod in pods:
+            if objects.uid_of(pod) not in self._known and _has_log(pod):
+                self._known.add(objects.uid_of(pod))
+                threading.Thread(target=self._read, args=(pod,), daemon=True).start()
+
+    def _read(self, pod: Manifest) -> None:
+        """Reads the log of one pod until the pod is gone: also of restarted containers."""
+        path, source, last = _path(pod), source_of(pod), ""
+        query = _with_container(pod, self._options)
+        while True:
+            try:
+                for raw in self._api.log_lines(path, query):
+                    line = parse_line(source, raw)
+                    # A log that is opened again begins with the second of its last line.
+                    if line.time > last:
+                        last = line.time
+                        self._lines.put(line)
+            except ApiError as error:
+                if error.code == 403:
+                    self._note(f"{objects.name_of(pod)}: {error}")
+                if error.code in (403, 404):
+                    return
+            if last:
+                query = {**query, "tailLines": "", "sinceSeconds": "", "sinceTime": last}
+            time.sleep(_POLL_SECONDS)
+
+
+def _has_log(pod: Manifest) -> bool:
+    """Whether a container of it has started."""
+    return any(
+        at(each, "state", when) is not None
+        for each in mappings(at(pod, "status", "containerStatuses"))
+        for when in ("running", "terminated")
+    )
+
+
+def _with_container(pod: Manifest, options: LogOptions) -> dict[str, str]:
+    """The parameters, with the container: a pod template may have added others."""
+    containers = mappings(at(pod, "spec", "containers"))
+    names = [fields.text(each.get("name")) for each in containers]
+    ours = [name for name in names if name in (naming.DRIVER_CONTAINER, _EXECUTOR_CONTAINER)]
+    return {**options.query(), "container": next(iter([*ours, *names]), "")}
+
+
+def _path(pod: Manifest) -> str:
+    namespace = fields.text(at(pod, "metadata", "namespace"))
+    return f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(objects.name_of(pod))}/log"

@@ -1,0 +1,299 @@
+"""Reads the facts from the API server, as many at the same time as it makes sense.
+
+What may not be read is noted as unread, and everything else is still read: a person on call often
+has the rights of one namespace only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from penstock.api import group_version
+from penstock.client.facts import (
+    ClusterFacts,
+    DriverMetrics,
+    OperatorFacts,
+    Right,
+    StreamFacts,
+    Unread,
+    namespace_of,
+    with_objects,
+)
+from penstock.client.reading import rights
+from penstock.client.reading.kube_api import MAX_PARALLEL, ApiError, KubeApi
+from penstock.client.reading.metrics_page import parse_metrics
+from penstock.cluster import fields
+from penstock.cluster.events import parse_event
+from penstock.cluster.fields import at
+from penstock.cluster.objects import Manifest
+from penstock.contract import naming, pod_check
+from penstock.contract.pod_check import PodCheck
+
+_STREAMS = f"apis/{group_version.API_VERSION}/{group_version.PLURAL}"
+_CRD = (
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+    f"{group_version.PLURAL}.{group_version.GROUP}"
+)
+_OPERATOR = {
+    "app.kubernetes.io/name": "penstock",
+    "app.kubernetes.io/component": "operator",
+}
+_OURS = {naming.LABEL_MANAGED_BY: naming.MANAGED_BY}
+# Longer than the module takes at most: a name server and a connection that do not answer.
+_INSIDE_SECONDS = 30.0
+# A driver that is frozen keeps nobody waiting.
+_METRICS_SECONDS = 3.0
+
+
+class NoStream(Exception):
+    """There is no stream of this name."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which streams: those of one namespace or (empty) of all; perhaps one by name."""
+
+    namespace: str
+    name: str = ""
+
+
+class Gatherer:
+    """Reads facts for one command."""
+
+    def __init__(self, api: KubeApi, pool: ThreadPoolExecutor) -> None:
+        self._api = api
+        self._pool = pool
+        self._unread: list[Unread] = []
+
+    def fleet(self, scope: Scope) -> ClusterFacts:
+        """The streams with their pods and metrics: what `status` and `top` show."""
+        found = self._streams(scope)
+        pods = self._list("the pods", "api/v1/pods", scope.namespace, _OURS)
+        streams = with_objects(found, pods=pods.result())
+        measured = tuple(self._pool.map(self._with_metrics, streams))
+        return ClusterFacts(self._now(), measured, unread=tuple(self._unread))
+
+    def details(self, scope: Scope) -> ClusterFacts:
+        """The same, with volumes and events: what `status NAME` shows."""
+        found = self._streams(scope)
+        sets = self._list("the StatefulSets", "apis/apps/v1/statefulsets", scope.namespace, _OURS)
+        claims = self._list(
+            "the volume claims", "api/v1/persistentvolumeclaims", scope.namespace, _OURS
+        )
+        pods = self._list("the pods", "api/v1/pods", scope.namespace, _OURS)
+        events = self._list("the events", "apis/events.k8s.io/v1/events", scope.namespace)
+        parsed = [(namespace_of(each), parse_event(each)) for each in events.result()]
+        streams = with_objects(found, sets.result(), claims.result(), pods.result(), parsed)
+        measured = tuple(self._pool.map(self._with_metrics, streams))
+        return ClusterFacts(self._now(), measured, unread=tuple(self._unread))
+
+    def only(self, scope: Scope) -> ClusterFacts:
+        """The streams alone."""
+        return ClusterFacts(self._now(), tuple(map(StreamFacts, self._streams(scope))))
+
+    def diagnosis(self, scope: Scope) -> ClusterFacts:
+        """Everything that `doctor` judges."""
+        serves = self._serves_streams()
+        if not serves:
+            return ClusterFacts(self._now(), serves_streams=False, operators=self._operators())
+        facts = self.details(scope)
+        own = self._pool.submit(self._own_rights, scope.namespace)
+        quotas = self._list("the quotas", "api/v1/resourcequotas", scope.namespace)
+        dns = self._pool.submit(self._dns_endpoints)
+        crd = self._pool.submit(self._crd_properties)
+        nodes = {name: self._pool.submit(self._node, name) for name in _node_names(facts)}
+        streams = self._pool.map(
+            lambda each: self._with_inside(each, always=bool(scope.name)), facts.streams
+        )
+        operators = self._operators()
+        read = {name: node.result() for name, node in nodes.items()}
+        return replace(
+            facts,
+            streams=tuple(streams),
+            operators=operators,
+            missing_rights={"": own.result(), **self._operators_rights(operators or ())},
+            quotas=tuple(quotas.result()),
+            nodes={name: node for name, (known, node) in read.items() if known},
+            dns_endpoints=dns.result(),
+            crd_properties=crd.result(),
+            now=self._now(),
+            unread=tuple(dict.fromkeys(self._unread)),
+        )
+
+    def _streams(self, scope: Scope) -> list[Manifest]:
+        """The streams of the scope. An error here ends the command: without them is nothing."""
+        if not scope.name:
+            return self._api.list(_STREAMS, scope.namespace)
+        prefix, _, plural = _STREAMS.rpartition("/")
+        path = f"/{prefix}/namespaces/{quote(scope.namespace)}/{plural}/{quote(scope.name)}"
+        found = self._api.get(path)
+        if found is None:
+            raise NoStream(f"there is no stream {scope.name} in the namespace {scope.namespace}")
+        return [found]
+
+    def _serves_streams(self) -> bool:
+        found = self._api.get(f"/apis/{group_version.API_VERSION}")
+        resources = fields.mappings((found or {}).get("resources"))
+        return any(each.get("name") == group_version.PLURAL for each in resources)
+
+    def _list(
+        self, what: str, resource: str, namespace: str, labels: dict[str, str] | None = None
+    ) -> Future[list[Manifest]]:
+        """Reads a list meanwhile; empty and noted if it may not be read."""
+
+        def read() -> list[Manifest]:
+            with self._noting(what):
+                return self._api.list(resource, namespace, labels)
+            return []
+
+        return self._pool.submit(read)
+
+    @contextmanager
+    def _noting(self, what: str) -> Iterator[None]:
+        """Notes what could not be read, and goes on."""
+        try:
+            yield
+        except ApiError as error:
+            self._unread.append(Unread(what, str(error)))
+
+    def _operators(self) -> tuple[OperatorFacts, ...] | None:
+        with self._noting("the operator's deployment"):
+            deployments = self._api.list("apis/apps/v1/deployments", labels=_OPERATOR)
+            pods = self._api.list("api/v1/pods", labels=_OPERATOR)
+            found = [
+                OperatorFacts(
+                    each,
+                    tuple(pod for pod in pods if namespace_of(pod) == namespace_of(each)),
+                )
+                for each in deployments
+            ]
+            return tuple(replace(each, lease=self._lease(each)) for each in found)
+        return None
+
+    def _lease(self, operator: OperatorFacts) -> Manifest | None:
+        if not operator.lease_name:
+            return None
+        with self._noting("the operator's Lease"):
+            namespace, name = quote(operator.key.namespace), quote(operator.lease_name)
+            return self._api.get(
+                f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
+            )
+        return None
+
+    def _own_rights(self, namespace: str) -> tuple[Right, ...]:
+        wanted = [replace(each, namespace=namespace) for each in rights.OF_PEOPLE]
+        return self._missing(wanted, "", "your own rights")
+
+    def _operators_rights(self, operators: Iterable[OperatorFacts]) -> dict[str, tuple[Right, ...]]:
+        found: dict[str, tuple[Right, ...]] = {}
+        for each in operators:
+            wanted = [
+                replace(right, namespace=namespace)
+                for namespace in each.namespaces or ("",)
+                for right in rights.OF_OPERATOR
+            ]
+            found[each.service_account] = self._missing(
+                wanted, each.service_account, "the operator's rights"
+            )
+        return found
+
+    def _missing(self, wanted: Sequence[Right], user: str, what: str) -> tuple[Right, ...]:
+        """The rights that a user lacks."""
+        with self._noting(what), ThreadPoolExecutor(MAX_PARALLEL) as pool:
+            allowed = pool.map(lambda right: self._api.allows(right, user), wanted)
+            return tuple(right for right, yes in zip(wanted, list(allowed), strict=True) if not yes)
+        return ()
+
+    def _node(self, name: str) -> tuple[bool, Manifest | None]:
+        """Whether it could be read, and the node; None if there is none of that name."""
+        with self._noting("the nodes"):
+            return True, self._api.get(f"/api/v1/nodes/{quote(name)}")
+        return False, None
+
+    def _dns_endpoints(self) -> int | None:
+        """Ready addresses of the cluster's name servers; None where they have another name."""
+        with self._noting("the cluster's name servers"):
+            slices = self._api.list(
+                "apis/discovery.k8s.io/v1/endpointslices",
+                "kube-system",
+                {"kubernetes.io/service-name": "kube-dns"},
+            )
+            endpoints = [each for found in slices for each in fields.mappings(found["endpoints"])]
+            ready = [each for each in endpoints if at(each, "conditions", "ready") is not False]
+            return len(ready) if slices else None
+        return None
+
+    def _crd_properties(self) -> frozenset[str] | None:
+        with self._noting("the CustomResourceDefinition"):
+            crd = self._api.get(_CRD) or {}
+            for version in fields.mappings(at(crd, "spec", "versions")):
+                if version.get("name") == group_version.VERSION:
+                    schema = at(version, "schema", "openAPIV3Schema", "properties", "status")
+                    return frozenset(fields.mapping(at(schema, "properties")))
+        return None
+
+    def _with_metrics(self, stream: StreamFacts) -> StreamFacts:
+        """The numbers of its driver's own page, if one is served and may be read."""
+        driver = stream.driver
+        if driver is None or not driver.started:
+            return stream
+        try:
+            path = f"{_pod_path(stream, driver.name)}:{naming.METRICS_PORT}/proxy/metrics"
+            page = self._api.page(path, _METRICS_SECONDS)
+        except ApiError as error:
+            unread = Unread("the driver's metrics", str(error))
+            return replace(stream, unread=(*stream.unread, unread))
+        found: DriverMetrics | None = parse_metrics(page)
+        return replace(stream, metrics=found)
+
+    def _with_inside(self, stream: StreamFacts, *, always: bool) -> StreamFacts:
+        """What a check inside the driver's container finds, if the driver runs.
+
+        Of a whole fleet only the streams that are not Ready are checked.
+        """
+        driver = stream.driver
+        if driver is None or not driver.started or not (always or not stream.holds("Ready")):
+            return stream
+        try:
+            return replace(stream, inside=self._check_inside(stream, driver.name))
+        except (ApiError, ValueError) as error:
+            unread = Unread("the network inside the driver's container", str(error))
+            return replace(stream, unread=(*stream.unread, unread))
+
+    def _check_inside(self, stream: StreamFacts, pod: str) -> PodCheck:
+        servers = dict.fromkeys(each for some in stream.brokers.values() for each in some)
+        ran = self._api.run(
+            f"{_pod_path(stream, pod)}/exec",
+            naming.DRIVER_CONTAINER,
+            pod_check.command(list(servers)),
+            _INSIDE_SECONDS,
+        )
+        if ran.code != 0:
+            raise ValueError(f"the image does not have {pod_check.MODULE} (exit code {ran.code})")
+        return pod_check.parse(ran.output)
+
+    @staticmethod
+    def _now() -> datetime:
+        return datetime.now(UTC)
+
+
+def gather(api: KubeApi, read: Callable[[Gatherer], ClusterFacts]) -> ClusterFacts:
+    """Reads facts with threads of their own."""
+    with ThreadPoolExecutor(MAX_PARALLEL) as pool:
+        return read(Gatherer(api, pool))
+
+
+def _node_names(facts: ClusterFacts) -> set[str]:
+    names = (
+        fields.text(at(pod, "spec", "nodeName")) for stream in facts.streams for pod in stream.pods
+    )
+    return {name for name in names if name}
+
+
+def _pod_path(stream: StreamFacts, pod: str) -> str:
+    return f"/api/v1/namespaces/{quote(stream.key.namespace)}/pods/{quote(pod)}"

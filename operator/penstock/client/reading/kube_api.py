@@ -1,0 +1,284 @@
+"""The only access to the API server: plain dicts, log lines, and commands in containers.
+
+The only module that imports the `kubernetes` package, which takes half a second.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import urllib3
+from kubernetes import config
+from kubernetes.client import ApiClient, Configuration
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
+from kubernetes.stream.ws_client import ERROR_CHANNEL, STDOUT_CHANNEL, WSClient, get_websocket_url
+
+from penstock.client.facts import Right
+from penstock.cluster.fields import mapping, mappings, text
+from penstock.cluster.objects import Manifest
+
+_SECONDS = 10.0
+# A followed log may be silent for long; the API server closes an idle one after hours.
+_FOLLOW_SECONDS = 4 * 3600.0
+# Requests at the same time; more would only queue in the API server.
+MAX_PARALLEL = 16
+# Without input there is nothing to close, so every release of Kubernetes understands us.
+_PROTOCOL = "v4.channel.k8s.io"
+
+
+class ApiError(Exception):
+    """The API server refused a request, or could not be reached (code 0)."""
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        super().__init__(message or reason)
+        self.code = code
+        self.reason = reason
+
+
+class NoConfiguration(Exception):
+    """There is no kubeconfig that can be used."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command in a container ended."""
+
+    code: int
+    output: str
+
+
+class KubeApi:
+    """A client for one context of a kubeconfig. Its methods may be called in several threads."""
+
+    def __init__(self, kubeconfig: str | None = None, context: str | None = None) -> None:
+        # It would warn on stderr about each retry; the error at the end says the same.
+        logging.getLogger("urllib3").setLevel(logging.ERROR)
+        configuration = Configuration()
+        configuration.connection_pool_maxsize = MAX_PARALLEL
+        configuration.retries = False
+        self.namespace = _load(configuration, kubeconfig, context)
+        self.server: str = configuration.host
+        self._client = ApiClient(configuration)
+
+    def get(self, path: str) -> Manifest | None:
+        """The object at a path; None if there is none."""
+        try:
+            return self._json("GET", path)
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    def list(
+        self,
+        resource: str,
+        namespace: str = "",
+        labels: Mapping[str, str] | None = None,
+        selector: str = "",
+    ) -> list[Manifest]:
+        """All objects of a resource, such as apis/apps/v1/deployments; in one namespace or all."""
+        prefix, _, plural = resource.rpartition("/")
+        scope = f"namespaces/{quote(namespace)}/" if namespace else ""
+        wanted = ",".join(f"{name}={value}" for name, value in (labels or {}).items())
+        query = {"labelSelector": wanted, "fieldSelector": selector, "limit": "500"}
+        found: list[Manifest] = []
+        while True:
+            page = self._json("GET", f"/{prefix}/{scope}{plural}", query)
+            found += [dict(each) for each in mappings(page.get("items"))]
+            more = text(mapping(page.get("metadata")).get("continue"))
+            if not more:
+                return found
+            query["continue"] = more
+
+    def page(self, path: str, seconds: float) -> str:
+        """The text of a page that a pod serves."""
+        return self._read(self._open("GET", path, seconds=seconds)).decode(errors="replace")
+
+    def allows(self, right: Right, user: str = "") -> bool:
+        """Whether a user has a right; an empty user is the one who asks."""
+        kind = "SubjectAccessReview" if user else "SelfSubjectAccessReview"
+        attributes = {
+            "verb": right.verb,
+            "group": right.group,
+            "resource": right.resource,
+            "subresource": right.subresource,
+            "namespace": right.namespace,
+        }
+        who = {"user": user, "groups": _groups(user)} if user else {}
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": kind,
+            "spec": {"resourceAttributes": attributes, **who},
+        }
+        path = f"/apis/authorization.k8s.io/v1/{kind.lower()}s"
+        answer = self._json("POST", path, body=body)
+        return bool(mapping(answer.get("status")).get("allowed"))
+
+    def log_lines(self, path: str, query: Mapping[str, str]) -> Iterator[str]:
+        """The lines of a container's log, as they arrive."""
+        is_followed = query.get("follow") == "true"
+        response = self._open("GET", path, query, _FOLLOW_SECONDS if is_followed else _SECONDS)
+        rest = b""
+        try:
+            for chunk in response.stream(amt=None if is_followed else 65_536):
+                *lines, rest = (rest + chunk).split(b"\n")
+                yield from (each.decode(errors="replace") for each in lines)
+        except (urllib3.exceptions.HTTPError, OSError):
+            return  # the connection is gone, and with it the log
+        finally:
+            response.release_conn()
+        if rest:
+            yield rest.decode(errors="replace")
+
+    def run(self, path: str, container: str, command: Sequence[str], seconds: float) -> Ran:
+        """Runs a command in a container and waits for its end."""
+        query = [("container", container), ("stdout", "true"), ("stderr", "false")]
+        query += [("command", word) for word in command]
+        _, url, headers, *_ = self._request("GET", path, query)
+        headers = {name.lower(): value for name, value in headers.items()}
+        headers["sec-websocket-protocol"] = _PROTOCOL
+        try:
+            ended = WSClient(
+                self._client.configuration, get_websocket_url(url), headers, capture_all=False
+            )
+            ended.run_forever(timeout=seconds)
+            output = ended.read_channel(STDOUT_CHANNEL)
+            status = ended.read_channel(ERROR_CHANNEL)
+            ended.close()
+        except Exception as error:  # the library raises whatever its sockets raise
+            raise _handshake_error(error) from error
+        if not status:
+            raise ApiError(0, "Timeout", f"the command did not end within {seconds:.0f} s")
+        return Ran(_exit_code(status), output)
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Manifest:
+        data = self._read(self._open(method, path, query, body=body))
+        try:
+            return dict(json.loads(data))
+        except (ValueError, TypeError) as error:
+            raise ApiError(0, "NotJson", "the answer is no JSON: is it a proxy's?") from error
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        seconds: float = _SECONDS,
+        body: Mapping[str, Any] | None = None,
+    ) -> urllib3.BaseHTTPResponse:
+        sent = [(name, value) for name, value in (query or {}).items() if value]
+        request = self._request(method, path, sent, body)
+        try:
+            response = self._client.call_api(*request, _request_timeout=(_SECONDS, seconds))
+        except ApiException as error:
+            raise ApiError(error.status or 0, error.reason or "", str(error.body or "")) from error
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise ApiError(0, "Unreachable", _root_cause(error)) from error
+        raw: urllib3.BaseHTTPResponse = response.response
+        if raw.status >= 300:
+            raise _refusal(raw.status, raw.reason or "", self._read(raw))
+        return raw
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        body: Mapping[str, Any] | None = None,
+    ) -> tuple[Any, ...]:
+        headers = {"Accept": "application/json, */*", "Content-Type": "application/json"}
+        request: tuple[Any, ...] = self._client.param_serialize(
+            method,
+            path,
+            query_params=list(query),
+            header_params=headers,
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        return request
+
+    @staticmethod
+    def _read(response: urllib3.BaseHTTPResponse) -> bytes:
+        try:
+            return bytes(response.data)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise ApiError(0, "Unreachable", _root_cause(error)) from error
+
+
+def _load(configuration: Configuration, kubeconfig: str | None, context: str | None) -> str:
+    """Loads address and credentials; returns the namespace of the context."""
+    try:
+        config.load_kube_config(kubeconfig, context, client_configuration=configuration)
+        contexts, active = config.list_kube_config_contexts(kubeconfig)
+    except config.ConfigException as error:
+        if kubeconfig or context:
+            raise NoConfiguration(str(error)) from error
+        try:
+            config.load_incluster_config(client_configuration=configuration)
+        except config.ConfigException:
+            where = KUBE_CONFIG_DEFAULT_LOCATION
+            raise NoConfiguration(f"no kubeconfig can be used ({where}): {error}") from error
+        return "default"
+    chosen = next((each for each in contexts if each.get("name") == context), active)
+    return text(mapping(mapping(chosen).get("context")).get("namespace")) or "default"
+
+
+def _groups(service_account: str) -> list[str]:
+    """The groups that Kubernetes adds to a service account: rights may be given to them."""
+    *_, namespace, _ = service_account.split(":")
+    return [
+        "system:serviceaccounts",
+        f"system:serviceaccounts:{namespace}",
+        "system:authenticated",
+    ]
+
+
+def _refusal(code: int, reason: str, body: bytes) -> ApiError:
+    """The error from the Status object in the API server's response."""
+    try:
+        status = mapping(json.loads(body or b"{}"))
+    except ValueError:
+        status = {}
+    said = text(status.get("message")) or body.decode(errors="replace").strip()[:500]
+    return ApiError(code, text(status.get("reason")) or reason, said)
+
+
+def _handshake_error(error: Exception) -> ApiError:
+    code = getattr(error, "status_code", None)
+    body = getattr(error, "resp_body", None)
+    if isinstance(code, int):
+        return _refusal(code, "", body if isinstance(body, bytes) else b"")
+    return ApiError(0, "Unreachable", _root_cause(error))
+
+
+def _exit_code(status: str) -> int:
+    """The exit code in the Status object that ends an exec."""
+    found = mapping(json.loads(status))
+    if found.get("status") == "Success":
+        return 0
+    causes = mappings(mapping(found.get("details")).get("causes"))
+    code = next(
+        (text(each.get("message")) for each in causes if each.get("reason") == "ExitCode"), ""
+    )
+    if not code.isdecimal():
+        raise ApiError(0, "ExecFailed", text(found.get("message")))
+    return int(code)
+
+
+def _root_cause(error: BaseException) -> str:
+    """The innermost error, which is the one that says something."""
+    reason = getattr(error, "reason", None)
+    inner = reason if isinstance(reason, BaseException) else error.__cause__ or error.__context__
+    return _root_cause(inner) if inner is not None else f"{type(error).__name__}: {error}"

@@ -1,0 +1,50 @@
+"""The rights that the operator and a person on call need.
+
+The operator's are those of the chart; `test_rights.py` compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.api import group_version
+from penstock.client.facts import Right
+
+_APPLY = ("get", "list", "watch", "create", "patch")
+_RBAC = "rbac.authorization.k8s.io"
+
+
+def _rights(
+    verbs: Iterable[str], resource: str, group: str = "", subresource: str = ""
+) -> tuple[Right, ...]:
+    return tuple(Right(verb, resource, group, subresource) for verb in verbs)
+
+
+OF_OPERATOR: tuple[Right, ...] = (
+    *_rights(("get", "list", "watch"), group_version.PLURAL, group_version.GROUP),
+    *_rights(("patch",), group_version.PLURAL, group_version.GROUP, "status"),
+    *_rights(_APPLY, "statefulsets", "apps"),
+    *_rights(_APPLY, "serviceaccounts"),
+    *_rights(_APPLY, "persistentvolumeclaims"),
+    *_rights((*_APPLY, "delete"), "configmaps"),
+    *_rights((*_APPLY, "delete", "deletecollection"), "pods"),
+    *_rights(("create",), "secrets"),
+    *_rights(_APPLY, "roles", _RBAC),
+    *_rights(_APPLY, "rolebindings", _RBAC),
+    *_rights((*_APPLY, "delete"), "networkpolicies", "networking.k8s.io"),
+    *_rights(("create", "list"), "events", "events.k8s.io"),
+)
+
+# What the commands read in the streams' namespaces; docs/on-call.md has them, and what is shared.
+OF_PEOPLE: tuple[Right, ...] = (
+    *_rights(("get", "list"), group_version.PLURAL, group_version.GROUP),
+    *_rights(("list",), "pods"),
+    *_rights(("get",), "pods", subresource="log"),
+    *_rights(("get",), "pods", subresource="proxy"),
+    # A WebSocket begins with a GET; newer releases ask for create as well.
+    *_rights(("get", "create"), "pods", subresource="exec"),
+    *_rights(("list",), "statefulsets", "apps"),
+    *_rights(("list",), "persistentvolumeclaims"),
+    *_rights(("list",), "events", "events.k8s.io"),
+    *_rights(("list",), "resourcequotas"),
+)

@@ -1,0 +1,67 @@
+"""What `penstock doctor` prints. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from penstock.client.checks.finding import Finding, Severity
+from penstock.client.facts import ClusterFacts, StreamFacts
+from penstock.client.text import age, printable
+
+OK = 0
+PROBLEM = 1
+CANNOT_LOOK = 2
+
+
+def exit_code(findings: Sequence[Finding]) -> int:
+    """The exit code for these findings."""
+    return PROBLEM if any(each.severity is Severity.PROBLEM for each in findings) else OK
+
+
+def as_text(facts: ClusterFacts, findings: Sequence[Finding]) -> str:
+    """For people: the first line names the cause, or says that all is well."""
+    lines = [] if exit_code(findings) else [_well(facts)]
+    for each in findings:
+        lines.append(f"{each.severity}: {each.subject}: {each.reason}: {printable(each.message)}")
+        lines += [f"  do:  {each.action}"] if each.action else []
+        lines += [f"  run: {each.command}"] if each.command else []
+    return "\n".join([*lines, _summary(facts, findings)])
+
+
+def as_json(facts: ClusterFacts, findings: Sequence[Finding]) -> str:
+    """For programs."""
+    content = {
+        "time": facts.now.isoformat(timespec="seconds"),
+        "streams": [str(each.key) for each in facts.streams],
+        "findings": [
+            {name: value for name, value in asdict(each).items() if name != "explains"}
+            for each in findings
+        ],
+    }
+    return json.dumps(content, indent=2)
+
+
+def _well(facts: ClusterFacts) -> str:
+    if not facts.streams:
+        return "ok: there is no stream"
+    if len(facts.streams) == 1:
+        return f"ok: {_state(facts.streams[0], facts)}"
+    return f"ok: {len(facts.streams)} streams, none with a problem"
+
+
+def _state(stream: StreamFacts, facts: ClusterFacts) -> str:
+    ready = stream.condition("Ready")
+    since = f" for {age(ready.last_transition_time, facts.now)}" if ready else ""
+    return f"{stream.key} is {stream.state}{since}"
+
+
+def _summary(facts: ClusterFacts, findings: Sequence[Finding]) -> str:
+    counts = {each: sum(f.severity is each for f in findings) for each in Severity}
+    said = [
+        f"{count} {severity}{'' if count == 1 or severity is Severity.NOT_JUDGED else 's'}"
+        for severity, count in counts.items()
+    ]
+    streams = f"{len(facts.streams)} stream{'' if len(facts.streams) == 1 else 's'} checked"
+    return f"{streams}: {', '.join(said)}"

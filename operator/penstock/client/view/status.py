@@ -1,0 +1,239 @@
+"""What `penstock status` prints: the table of all streams, or everything about one. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+from penstock.client.facts import ClusterFacts, StreamFacts
+from penstock.client.text import NONE, age, clock, number, printable, size, span, table
+from penstock.client.view.story import Moment, moments_of
+from penstock.cluster import fields, objects
+from penstock.cluster.driver_pod import waiting_reason
+from penstock.cluster.fields import at, mappings, text, timestamp
+from penstock.contract import naming
+from penstock.contract.reasons import remedy_for
+
+HEAD = (
+    "NAMESPACE", "NAME", "STATE", "REASON", "MODE", "LAG", "EPOCH", "COMMITTED", "CORES",
+    "RESTARTS",
+)  # fmt: skip
+Row = tuple[str, str]
+_LABEL_WIDTH = 14
+
+
+def rows(facts: ClusterFacts, streams: Iterable[StreamFacts] | None = None) -> list[Sequence[str]]:
+    """A row for each stream, in the order of HEAD."""
+    return [_row(each, facts) for each in (facts.streams if streams is None else streams)]
+
+
+def as_table(facts: ClusterFacts) -> str:
+    """All streams, one on a line."""
+    return "\n".join(table(HEAD, rows(facts)))
+
+
+def _row(stream: StreamFacts, facts: ClusterFacts) -> tuple[str, ...]:
+    status = stream.status
+    cores = f"{status.cores.registered}/{status.cores.desired}" if status.cores else NONE
+    committed = stream.metrics.last_commit if stream.metrics else None
+    return (
+        stream.key.namespace,
+        stream.key.name,
+        stream.state,
+        stream.reason,
+        status.mode or NONE,
+        number(stream.lag),
+        number(status.epoch),
+        age(committed, facts.now),
+        cores,
+        number(status.restarts.total if status.restarts else 0),
+    )
+
+
+def as_json(facts: ClusterFacts) -> str:
+    """For programs: the status as the API has it, and what was read besides."""
+    content = {
+        "time": facts.now.isoformat(timespec="seconds"),
+        "streams": [_as_json(each) for each in facts.streams],
+        "notRead": [{"what": each.what, "why": each.why} for each in facts.unread],
+    }
+    return json.dumps(content, indent=2, default=str)
+
+
+def _as_json(stream: StreamFacts) -> dict[str, Any]:
+    remedy, metrics = remedy_for(stream.reason, stream.status.state), stream.metrics
+    return {
+        "namespace": stream.key.namespace,
+        "name": stream.key.name,
+        "generation": stream.generation,
+        "status": stream.raw.get("status") or {},
+        "lastCommitTime": metrics.last_commit if metrics else None,
+        "recordCommitLatencySeconds": metrics.latency if metrics else None,
+        "action": remedy.action,
+        "command": remedy.command_for(stream.key.namespace, stream.key.name),
+        "pods": [
+            {"name": objects.name_of(pod), "status": _pod_status(pod), "node": _node(pod)}
+            for pod in stream.pods
+        ],
+        "story": [
+            {
+                "time": each.time,
+                "what": each.what,
+                "reason": each.reason,
+                "message": each.message,
+                "count": each.count,
+            }
+            for each in moments_of(stream)
+        ],
+    }
+
+
+def as_text(stream: StreamFacts, facts: ClusterFacts) -> str:
+    """Everything about one stream."""
+    lines = [f"{stream.key}: {stream.state}: {_message(stream)}", ""]
+    lines += [f"{label:<{_LABEL_WIDTH}}{value}" for label, value in _rows(stream, facts) if value]
+    lines += [
+        "",
+        *table(("POD", "STATUS", "READY", "RESTARTS", "NODE", "AGE"), _pods(stream, facts)),
+    ]
+    lines += ["", *_story(moments_of(stream), facts)]
+    return "\n".join(lines)
+
+
+def _rows(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Row]:
+    status, remedy = stream.status, remedy_for(stream.reason, stream.status.state)
+    effective = status.effective
+    ready = stream.condition("Ready")
+    yield "mode", status.mode or ""
+    if effective is not None:
+        yield "image", effective.image or ""
+        yield "revision", f"{effective.revision or NONE}, {_generation(stream)}"
+    if ready is not None:
+        is_ready = "Ready" if ready.status == "True" else "not Ready"
+        since = ready.last_transition_time
+        yield "since", f"{is_ready} for {age(since, facts.now)}, since {clock(since)}"
+    yield "progress", _progress(stream, facts)
+    yield "latency", _latency(stream)
+    yield "cores", _cores(stream)
+    yield "restarts", _restarts(stream)
+    yield from _failure(stream, facts)
+    for kind in ("Reconciling", "Stalled", "Warning"):
+        found = stream.condition(kind)
+        if found is not None and found.status == "True" and found.message != _message(stream):
+            yield kind.lower(), f"{found.reason}: {printable(found.message)}"
+    yield "do", remedy.action
+    yield "run", remedy.command_for(stream.key.namespace, stream.key.name)
+    yield from _checkpoint(stream, facts)
+    for each in (*facts.unread, *stream.unread):
+        yield "not read", printable(f"{each.what}: {each.why}")
+
+
+def _message(stream: StreamFacts) -> str:
+    ready = stream.condition("Ready")
+    return printable(ready.message) if ready else "the operator has not looked at it yet"
+
+
+def _generation(stream: StreamFacts) -> str:
+    observed = stream.status.observed_generation
+    if observed == stream.generation:
+        return f"generation {stream.generation}"
+    seen = NONE if observed is None else observed
+    return f"generation {stream.generation}, of which the operator has seen {seen}"
+
+
+def _progress(stream: StreamFacts, facts: ClusterFacts) -> str:
+    parts = [f"epoch {number(stream.status.epoch)}"] if stream.status.epoch is not None else []
+    if stream.metrics and stream.metrics.last_commit:
+        parts.append(f"committed {age(stream.metrics.last_commit, facts.now)} ago")
+    if stream.lag is not None:
+        parts.append(f"{number(stream.lag)} records behind")
+    return ", ".join(parts)
+
+
+def _latency(stream: StreamFacts) -> str:
+    latency = stream.metrics.latency if stream.metrics else None
+    if latency is None:
+        return ""
+    return f"{latency:.2f} s from a record's timestamp to its commit, mean of this driver"
+
+
+def _cores(stream: StreamFacts) -> str:
+    status = stream.status
+    if status.cores is None:
+        return ""
+    of = f"{status.cores.registered} of {status.cores.desired}"
+    return f"{of}, {number(status.executors)} executors, {number(status.partitions)} partitions"
+
+
+def _restarts(stream: StreamFacts) -> str:
+    found = stream.status.restarts
+    if found is None:
+        return ""
+    return f"{found.total} (query {found.query}, process {found.process}, pod {found.pod})"
+
+
+def _failure(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Row]:
+    failure, retry = stream.status.last_failure, stream.status.next_retry_time
+    if failure is not None:
+        ago = age(failure.time, facts.now)
+        yield "last failure", f"{ago} ago: {failure.reason}: {printable(failure.message)}"
+    if retry is not None:
+        left = retry - facts.now
+        when = f"in {span(left)}" if left > timedelta(0) else "now"
+        yield "next attempt", f"{when}, at {clock(retry)}"
+
+
+def _checkpoint(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Row]:
+    claim, repair = stream.claim, stream.status.last_repair
+    name = naming.checkpoint_claim_name(stream.key.name)
+    if claim is not None:
+        phase = text(at(claim, "status", "phase")) or NONE
+        capacity = text(at(claim, "status", "capacity", "storage"))
+        storage = text(at(claim, "spec", "storageClassName"))
+        known = [phase, capacity, f"class {storage}" if storage else "", _used(stream)]
+        yield "checkpoint", f"{name}, {', '.join(each for each in known if each)}"
+    if repair is not None:
+        ago = age(repair.time, facts.now)
+        yield "last repair", f"{ago} ago: {repair.cause}: {printable(repair.message)}"
+
+
+def _used(stream: StreamFacts) -> str:
+    inside = stream.inside
+    if inside is None or not inside.volume_bytes:
+        return ""
+    return f"{size(inside.volume_used_bytes)} used"
+
+
+def _pods(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Sequence[str]]:
+    for pod in stream.pods:
+        containers = mappings(at(pod, "status", "containerStatuses"))
+        ready = sum(each.get("ready") is True for each in containers)
+        yield (
+            objects.name_of(pod),
+            _pod_status(pod),
+            f"{ready}/{len(containers)}",
+            str(sum(fields.count(each.get("restartCount")) for each in containers)),
+            _node(pod) or NONE,
+            age(timestamp(at(pod, "metadata", "creationTimestamp")), facts.now),
+        )
+
+
+def _pod_status(pod: objects.Manifest) -> str:
+    if objects.is_terminating(pod):
+        return "Terminating"
+    waiting = waiting_reason(pod)
+    return waiting.reason if waiting else text(at(pod, "status", "phase")) or "Unknown"
+
+
+def _node(pod: objects.Manifest) -> str:
+    return text(at(pod, "spec", "nodeName"))
+
+
+def _story(moments: Sequence[Moment], facts: ClusterFacts) -> list[str]:
+    def line(each: Moment) -> Sequence[str]:
+        count = f" (x{each.count})" if each.count > 1 else ""
+        return age(each.time, facts.now), each.what, each.reason, f"{each.message}{count}"
+
+    return table(("AGO", "WHAT", "REASON", "MESSAGE"), map(line, moments))

@@ -1,0 +1,90 @@
+"""What happened to a stream, in order: events, conditions, failures, pods. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from penstock.client.facts import StreamFacts
+from penstock.client.text import printable
+from penstock.cluster import objects
+from penstock.cluster.fields import at, mapping, mappings, text, timestamp
+from penstock.cluster.objects import Manifest
+
+
+@dataclass(frozen=True, order=True)
+class Moment:
+    """One thing that happened."""
+
+    time: datetime
+    what: str
+    """What it happened to: the stream, a pod, a volume claim."""
+    reason: str
+    message: str = ""
+    count: int = 1
+
+
+def moments_of(stream: StreamFacts) -> tuple[Moment, ...]:
+    """All that is known, the oldest first; what two sources say is said once."""
+    found = sorted(
+        {*_events(stream), *_conditions(stream), *_failures(stream), *_pods(stream)},
+    )
+    said: set[tuple[str, str]] = set()
+    kept: list[Moment] = []
+    for each in found:
+        # The operator reports a change as a condition and as an event, a moment apart.
+        key = (each.reason, each.message)
+        if each.message and key in said:
+            continue
+        said.add(key)
+        kept.append(each)
+    return tuple(kept)
+
+
+def _events(stream: StreamFacts) -> Iterator[Moment]:
+    for each in stream.events:
+        what = "stream" if each.name == stream.key.name else f"{each.kind} {each.name}"
+        yield Moment(each.time, what, each.reason, printable(each.message), each.count)
+
+
+def _conditions(stream: StreamFacts) -> Iterator[Moment]:
+    if stream.created:
+        yield Moment(stream.created, "stream", "Created")
+    for each in stream.status.conditions:
+        # A False one says that something does not hold: Ready is the one where that is news.
+        if each.status == "True" or each.type == "Ready":
+            yield Moment(each.last_transition_time, "stream", each.reason, printable(each.message))
+
+
+def _failures(stream: StreamFacts) -> Iterator[Moment]:
+    failure, repair = stream.status.last_failure, stream.status.last_repair
+    if failure is not None:
+        yield Moment(failure.time, "driver", failure.reason, printable(failure.message))
+    if repair is not None:
+        message = f"{repair.cause}: {printable(repair.message)}"
+        yield Moment(repair.time, "checkpoint", repair.reason, message)
+
+
+def _pods(stream: StreamFacts) -> Iterator[Moment]:
+    for pod in stream.pods:
+        name = f"Pod {objects.name_of(pod)}"
+        created = timestamp(at(pod, "metadata", "creationTimestamp"))
+        if created:
+            node = text(at(pod, "spec", "nodeName"))
+            yield Moment(created, name, "Created", f"on {node}" if node else "")
+        for container in mappings(at(pod, "status", "containerStatuses")):
+            yield from _containers(name, container)
+
+
+def _containers(name: str, container: Manifest | object) -> Iterator[Moment]:
+    for when in ("lastState", "state"):
+        state = mapping(at(container, when))
+        started = timestamp(at(state, "running", "startedAt"))
+        ended = mapping(state.get("terminated"))
+        finished = timestamp(ended.get("finishedAt"))
+        if started:
+            yield Moment(started, name, "ContainerStarted")
+        if finished:
+            code = ended.get("exitCode")
+            yield Moment(finished, name, "ContainerEnded", f"{ended.get('reason')}, code {code}")

@@ -1,0 +1,52 @@
+"""What each reason means, and what a person does about it: one table for all who say so.
+
+The driver adds some of these actions to its messages, `penstock status` and `penstock doctor` print
+them, and docs/reasons.md is generated from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.api.v1alpha1.status import StreamState
+from penstock.contract.remedy_table import EDIT, LOGS, NOTHING, POD, ROWS, Remedy
+
+REMEDIES: Mapping[str, Remedy] = {reason: row for row in ROWS for reason in row.reasons.split()}
+
+# For Spark's error conditions, classes of exceptions, and words of Kubernetes that are in no row.
+BY_STATE: Mapping[StreamState, Remedy] = {
+    StreamState.PENDING: Remedy(
+        "", "Kubernetes cannot run the driver yet.", "Do what the message quotes.", POD
+    ),
+    StreamState.STARTING: Remedy(
+        "", "The query is on its way.", f"{NOTHING}. If it lasts for minutes, see the log.", LOGS
+    ),
+    StreamState.WAITING_FOR_CORES: REMEDIES["WaitingForCores"],
+    StreamState.RUNNING: REMEDIES["Running"],
+    StreamState.COMPLETED: REMEDIES["Completed"],
+    StreamState.SUSPENDED: REMEDIES["Suspended"],
+    StreamState.RESTARTING: Remedy(
+        "",
+        "The query failed and is tried again. If it is a record that your transform cannot "
+        "process, every attempt reads it again.",
+        "If it happens again, correct the transform (try_cast), or filter the record.",
+        LOGS,
+    ),
+    StreamState.STALLED: Remedy(
+        "",
+        "Spark, Kafka, Kubernetes or your code refuses it, and a retry alone does not help.",
+        "Correct what the message names. If you corrected something outside the spec, restart the "
+        "stream (restartedAt).",
+        EDIT,
+    ),
+}
+
+
+def remedy_for(reason: str, state: str | None) -> Remedy:
+    """What to do about a reason; where no row has it, what to do in this state.
+
+    A later version of the operator may report states that this one does not know.
+    """
+    in_state = {str(each): remedy for each, remedy in BY_STATE.items()}
+    fallback = BY_STATE[StreamState.STARTING]
+    return REMEDIES.get(reason) or in_state.get(state or "", fallback)

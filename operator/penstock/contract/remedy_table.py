@@ -1,0 +1,399 @@
+"""The rows of docs/reasons.md: what each reason means, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NOTHING = "Nothing"
+
+EDIT = "kubectl edit cstream {name} -n {namespace}"
+LOGS = "kubectl penstock logs {name} -n {namespace}"
+PREVIOUS = "kubectl penstock logs {name} -n {namespace} --previous"
+RESTART = (
+    "kubectl patch cstream {name} -n {namespace} --type=merge "
+    '-p "{{\\"spec\\":{{\\"restartedAt\\":\\"$(date -u +%FT%TZ)\\"}}}}"'
+)
+POD = "kubectl describe pod {name}-driver-0 -n {namespace}"
+PODS = "kubectl describe pods -l penstock.dev/stream={name} -n {namespace}"
+CLAIM = "kubectl describe pvc {name}-checkpoint -n {namespace}"
+INSIDE = "kubectl penstock doctor {name} -n {namespace}"
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What some reasons mean, and what to do."""
+
+    reasons: str
+    """Separated by spaces."""
+    meaning: str
+    action: str
+    """In the imperative; `NOTHING`, perhaps with more words, if Penstock goes on by itself."""
+    command: str = ""
+    """The next command to run, with {namespace} and {name} of the stream; empty if none helps."""
+
+    def command_for(self, namespace: str, name: str) -> str:
+        """The command for one stream."""
+        return self.command.format(namespace=namespace, name=name)
+
+
+ROWS: tuple[Remedy, ...] = (
+    Remedy(
+        "Running Completed",
+        "The query runs, or an availableNow stream has read everything.",
+        f"{NOTHING}.",
+    ),
+    Remedy(
+        "Suspending Suspended",
+        "spec.suspend is true: the stream is stopped, and keeps its checkpoint.",
+        f"{NOTHING}; to continue, set spec.suspend to false.",
+        "kubectl patch cstream {name} -n {namespace} --type=merge "
+        """-p '{{"spec":{{"suspend":false}}}}'""",
+    ),
+    Remedy(
+        "ReconciliationPaused",
+        "Reconciling: the annotation penstock.dev/pause-reconciliation is true, so the operator "
+        "changes nothing. Ready still says what runs.",
+        "Remove the annotation when the maintenance is over.",
+        "kubectl annotate cstream {name} -n {namespace} penstock.dev/pause-reconciliation-",
+    ),
+    Remedy(
+        "DriverStarting DriverStopping RollingOut QueryStarting QueryRestarting "
+        "WaitingForFirstEpoch WaitingForDeletion NoDriverPod",
+        "On the way to Running.",
+        f"{NOTHING}. If it lasts for minutes, look at the events of the driver's pod.",
+        POD,
+    ),
+    Remedy(
+        "DriverNotReady",
+        "The query runs and makes no progress, or its driver does not answer the probe.",
+        f"{NOTHING}: the driver restarts a query without progress. If it lasts, see the log.",
+        LOGS,
+    ),
+    Remedy(
+        "WaitingForCores",
+        "Fewer cores are registered than the source has partitions; Spark would never run "
+        "some of them.",
+        "Make room in the cluster, or lower executor.resources.requests.",
+        PODS,
+    ),
+    Remedy(
+        "InvalidSpec InvalidPattern InvalidPodTemplate NullField NotOneSelect "
+        "UnsupportedOperation UnknownColumn SinkColumns SinkFeedsSource QueryTooLarge "
+        "MemorySinkInCluster",
+        "Stalled: the spec cannot run. If the operator found it, the last valid spec keeps "
+        "running, and Ready stays True while it does.",
+        "Correct what the message names in the spec.",
+        EDIT,
+    ),
+    Remedy(
+        "TooFewExecutorsAllowed",
+        "executor.maxInstances allows fewer cores than the source has partitions. Stalled; "
+        "or, if partitions were added, the stream reads those of before.",
+        "Raise executor.maxInstances or executor.cores.",
+        EDIT,
+    ),
+    Remedy(
+        "PodSecurityViolation",
+        "Stalled: a pod template or sparkConf asks for more than the Pod Security Standard allows.",
+        "Remove the field that the message names, or ask the administrator for the chart's "
+        "value podSecurity.",
+        EDIT,
+    ),
+    Remedy(
+        "OperatorNamespace",
+        "Stalled: the stream is in the operator's own namespace, where its code could act as "
+        "the operator.",
+        "Create it in another namespace.",
+    ),
+    Remedy(
+        "ApplyRefused",
+        "Stalled: the API server refused an object (a quota, a policy, a missing right). The "
+        "operator retries within a minute; what ran keeps running and stays Ready.",
+        "Change what the message names.",
+    ),
+    Remedy(
+        "ApplyFailed",
+        "Reconciling: the API server failed at a write (overload, a broken admission webhook). "
+        "The operator retries with back-off; Stalled after ten minutes.",
+        "Repair what the message names: the API server or an admission webhook.",
+        "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
+    ),
+    Remedy(
+        "ReconcileFailed",
+        "Reconciling: the operator could not read the stream's objects, or failed itself. "
+        "Everything else in the status stays; Ready is Unknown after a minute.",
+        "Look at the operator's log.",
+        "kubectl logs -A -l app.kubernetes.io/name=penstock,app.kubernetes.io/component="
+        "operator --prefix --tail=100",
+    ),
+    Remedy(
+        "ForeignObject",
+        "Stalled: an object of a name that the stream needs belongs to somebody else. It is "
+        "not touched.",
+        "Delete or rename that object, or set checkpoint.volume.adopt for a volume claim.",
+        EDIT,
+    ),
+    Remedy(
+        "ChangedByOthers",
+        "Reconciling: another client keeps changing an object of the stream, which the "
+        "operator restores ever more rarely.",
+        "Stop that client; give a second operator namespaces of its own.",
+    ),
+    Remedy(
+        "TopicMissing",
+        "A topic does not exist. The driver checks every half minute.",
+        "Create the topic, or correct its name.",
+        EDIT,
+    ),
+    Remedy(
+        "PartitionMissing StartingOffsetsIncomplete",
+        "Kafka's partitions and those of the spec, or of the checkpoint, differ. The driver "
+        "checks every half minute.",
+        "Correct what the message names.",
+        EDIT,
+    ),
+    Remedy(
+        "KafkaAuthentication",
+        "The brokers reject the credentials, or TLS does. The driver reads the Secret again "
+        "every half minute.",
+        "Check the credentials and certificates in the options.",
+        EDIT,
+    ),
+    Remedy(
+        "KafkaAuthorization",
+        "Kafka's ACLs do not allow what the stream does. The driver checks every half minute.",
+        "Grant the stream's principal the missing rights.",
+    ),
+    Remedy(
+        "SecretMissing SecretInvalid ConfigMapMissing",
+        "A Secret or ConfigMap, or a key of it, is missing or cannot be used. The driver "
+        "checks every half minute.",
+        "Create or correct what the message names.",
+        "kubectl get secrets,configmaps -n {namespace}",
+    ),
+    Remedy(
+        "DataLoss",
+        "Unread records are gone from Kafka. Stalled, or only a report with failOnDataLoss: false.",
+        "The next records are gone from Kafka (retention, or the topic was created again). To "
+        "continue with the records that are left, set spec.source.kafka.failOnDataLoss to "
+        "false.",
+        EDIT,
+    ),
+    Remedy(
+        "RecordsLost",
+        "Kafka deleted unread records, and failOnDataLoss: false accepts that.",
+        "Raise the topic's retention, or give the stream more cores.",
+    ),
+    Remedy(
+        "CheckpointFull",
+        "The checkpoint's volume is full. The driver checks every half minute.",
+        "Raise spec.checkpoint.volume.size, or delete files that are not the stream's.",
+        EDIT,
+    ),
+    Remedy(
+        "CheckpointNotAccessible",
+        "The checkpoint cannot be read, written or locked. The driver checks every half minute.",
+        "Check the volume: who owns its files, whether it is read-only, whether it has locks.",
+        CLAIM,
+    ),
+    Remedy(
+        "CheckpointMissing",
+        "Stalled: the volume claim with the stream's progress is gone.",
+        "Restore the claim under its name, or delete the stream and apply it again to start "
+        "from startingOffsets.",
+        "kubectl get pvc -n {namespace}",
+    ),
+    Remedy(
+        "CheckpointDamaged",
+        "Stalled: the checkpoint does not show how far the stream had come (checkpoints.md).",
+        "Restore the checkpoint's volume.",
+        CLAIM,
+    ),
+    Remedy(
+        "CheckpointHoldsState CheckpointOfAnotherMode",
+        "Stalled: the checkpoint is of a query or trigger that this one cannot continue "
+        "(checkpoints.md).",
+        "Go back to the previous query and trigger, or apply this one under another name.",
+        EDIT,
+    ),
+    Remedy(
+        "CheckpointTerminating",
+        "The volume claim is being deleted, and goes when the driver's pod ends.",
+        "Keep the volume (persistentVolumeReclaimPolicy: Retain) or copy the checkpoint now.",
+        CLAIM,
+    ),
+    Remedy(
+        "StateOfAnotherQuery",
+        "Stalled: Spark refuses the state in the checkpoint.",
+        "The checkpoint contains the state of another query. Restore the previous query, or "
+        "apply this one under another name, where it starts at its startingOffsets.",
+        EDIT,
+    ),
+    Remedy(
+        "TopicInvalid KafkaOptionInvalid OptionInvalid ClassNotFound PythonFailed "
+        "JavaTransformFailed",
+        "Spark, Kafka or your code refuses it. Stalled, or Restarting if a record may be the "
+        "cause.",
+        "Correct the spec or your code. If you corrected something outside the spec, restart the "
+        "stream (restartedAt).",
+        EDIT,
+    ),
+    Remedy(
+        "Serialization",
+        "A record could not be read or written; every restart reads it again.",
+        "Correct the transform (try_cast), or filter the record.",
+        EDIT,
+    ),
+    Remedy(
+        "RecordTooLarge",
+        "Stalled: a record is larger than the producer or the topic allows.",
+        "Raise kafka.max.request.size in the sink's options, or the topic's max.message.bytes.",
+        EDIT,
+    ),
+    Remedy(
+        "BrokerUnreachable",
+        "No answer from Kafka, or its brokers' names do not resolve.",
+        f"{NOTHING}, if it is short: the stream continues when the brokers answer. If it "
+        "lasts, check the brokers, the name server and the network policies.",
+        INSIDE,
+    ),
+    Remedy(
+        "HostUnknown ConnectionFailed TlsFailed SchemaRegistryFailed",
+        "A service that your code calls is away or answers with an error.",
+        "Check that service, if it lasts.",
+        LOGS,
+    ),
+    Remedy(
+        "KafkaClientFailed Timeout",
+        "Another error of Kafka's client, or a step that took too long.",
+        "See the message, and the driver's log.",
+        LOGS,
+    ),
+    Remedy(
+        "ApiServerUnreachable ApiServerRefused ExecutorsNotGone",
+        "The driver asks the Kubernetes API again.",
+        "Check the API server, the rights of the driver's ServiceAccount, or the nodes of its "
+        "executors, if it lasts.",
+        "kubectl auth can-i --list -n {namespace} "
+        "--as=system:serviceaccount:{namespace}:{name}-driver",
+    ),
+    Remedy(
+        "NoProgress CommitsStuck TasksMissing CoresLost ClockSetBack ExecutorLost TaskFailed "
+        "QueryEnded SessionStopped OffsetOutOfRange TopicRecreated DriverHung DriverStartTimeout",
+        "The query or the driver is restarted from its checkpoint.",
+        f"{NOTHING}. If it happens again, see the log of driver and executors.",
+        f"{LOGS} --executors",
+    ),
+    Remedy(
+        "QueryFailed Unknown",
+        "The query failed, and its driver does not know why.",
+        "See the driver's log.",
+        LOGS,
+    ),
+    Remedy(
+        "QueryNotStopped",
+        "The query did not stop in time, so the process ends.",
+        "Check the checkpoint's volume: it may be slow.",
+        CLAIM,
+    ),
+    Remedy(
+        "OutOfMemory",
+        "An executor needs more heap.",
+        "Give the executors more memory.",
+        EDIT,
+    ),
+    Remedy(
+        "DriverKilled DriverOutOfMemory OOMKilled",
+        "The driver, or a container of the stream, was killed, probably for its memory.",
+        "If it happens again, raise driver.resources (memory), and memoryOverhead for "
+        "OOMKilled and DriverKilled.",
+        PREVIOUS,
+    ),
+    Remedy(
+        "DriverCrashed DriverExited DriverRestarting DriverPodReplaced DriverPodFailed "
+        "ContainerStatusUnknown Error CrashLoopBackOff Evicted",
+        "The driver's process or pod has ended, and another one is started.",
+        f"{NOTHING}. If it happens again, see the log of the process that ended.",
+        PREVIOUS,
+    ),
+    Remedy(
+        "QueryRestarted",
+        "The query was restarted from its checkpoint.",
+        f"{NOTHING}.",
+        LOGS,
+    ),
+    Remedy(
+        "DriverRestarted",
+        "The driver process was restarted. Stalled if it has exited restart.maxAttempts times "
+        "in a row.",
+        "If the stream is Stalled, correct the cause, then restart the stream.",
+        RESTART,
+    ),
+    Remedy(
+        "CheckpointInUse",
+        "Another driver holds the lock of the checkpoint.",
+        "Check the node of the previous pod: its process still runs.",
+        PODS,
+    ),
+    Remedy(
+        "DriverNodeUnreachable",
+        "The node of the driver's pod does not confirm its end, so Kubernetes starts no other.",
+        "Repair the node; or, if it is shut down for good, taint it: the message has the command.",
+        "kubectl get nodes",
+    ),
+    Remedy(
+        "FailedCreate",
+        "A quota, a LimitRange or Pod Security refuses the pod.",
+        "Raise the quota, or ask for less in the spec: the message quotes the API server.",
+        "kubectl describe resourcequotas,limitranges -n {namespace}",
+    ),
+    Remedy(
+        "Unschedulable SchedulingGated",
+        "No node can take the pod: the message quotes the scheduler.",
+        "Make room in the cluster, or correct requests, node selector and tolerations.",
+        PODS,
+    ),
+    Remedy(
+        "ImagePullBackOff ErrImagePull InvalidImageName ErrImageNeverPull ImageInspectError",
+        "A node cannot pull the image: the message quotes the kubelet.",
+        "Correct spec.image or imagePullSecrets, or push the image.",
+        EDIT,
+    ),
+    Remedy(
+        "CreateContainerConfigError CreateContainerError RunContainerError StartError",
+        "The kubelet cannot start the container: the message says why.",
+        "Correct what the message names: a Secret, a ConfigMap, the image's entry point.",
+        POD,
+    ),
+    Remedy(
+        "FailedMount FailedAttachVolume ProvisioningFailed FailedBinding",
+        "The checkpoint's volume cannot be provisioned or mounted: the message quotes Kubernetes.",
+        "Correct spec.checkpoint.volume (storageClassName, size), or repair the storage.",
+        CLAIM,
+    ),
+    Remedy(
+        "ClaimLost",
+        "The volume of the checkpoint's claim is gone.",
+        "Restore the volume from a snapshot, or delete stream and claim to start anew.",
+        CLAIM,
+    ),
+    Remedy(
+        "StatusRefused",
+        "Warning: the API server refused a part of the status: the CRD may be older than the "
+        "operator.",
+        "Apply the operator's own CRD; if that does not help, report it.",
+        "penstock crd | kubectl apply --server-side -f -",
+    ),
+    Remedy(
+        "PythonInContinuousMode PythonInRealTimeMode PlainCredential NotJudged",
+        "Warning: the stream runs.",
+        "See the message.",
+        EDIT,
+    ),
+    Remedy(
+        "CheckpointRepaired CheckpointFound",
+        "An Event: the checkpoint was repaired, or is that of an earlier stream of this name.",
+        f"{NOTHING}; after a repair with the cause Damage, check the volume.",
+        CLAIM,
+    ),
+)

@@ -1,0 +1,82 @@
+"""Tries the brokers from inside the driver's container, and looks at the checkpoint's volume.
+
+`penstock doctor` runs `python3 -m penstock.driver.kafka.pod_check` there. It uses the standard
+library only, because it shares the container's memory with a driver that runs.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import socket
+import sys
+from collections.abc import Sequence
+
+from penstock import __version__
+from penstock.contract import naming
+from penstock.contract.pod_check import BrokerCheck, Outcome, PodCheck
+
+_SECONDS = 3.0
+# The C library asks each name server for five seconds, twice.
+_NAME_SECONDS = 12.0
+
+
+def check_pod(servers: Sequence[str], volume: str = naming.CHECKPOINT_DIR) -> PodCheck:
+    """Tries all servers at the same time, and looks at the checkpoint's volume."""
+    with concurrent.futures.ThreadPoolExecutor(max(1, len(servers))) as pool:
+        brokers = tuple(pool.map(_check_broker, servers))
+    size, used = _volume(volume)
+    return PodCheck(__version__, brokers, size, used)
+
+
+def _check_broker(server: str) -> BrokerCheck:
+    host, _, port = server.rpartition("://")[2].rpartition(":")
+    try:
+        found = _resolve(host.strip("[]"), port)
+    except TimeoutError:
+        return BrokerCheck(server, Outcome.NAME_SERVER_SILENT)
+    except socket.gaierror as error:
+        silent = error.errno in (socket.EAI_AGAIN, socket.EAI_FAIL)
+        return BrokerCheck(server, Outcome.NAME_SERVER_SILENT if silent else Outcome.NAME_UNKNOWN)
+    outcomes = [_connect(address) for address in found]
+    # One address that answers is enough; a refusal says more than silence.
+    order = (Outcome.CONNECTED, Outcome.REFUSED, Outcome.NO_ANSWER)
+    best = min(outcomes, key=order.index, default=Outcome.NAME_UNKNOWN)
+    return BrokerCheck(server, best, tuple(str(address[0]) for address in found))
+
+
+def _resolve(host: str, port: str) -> list[tuple[str, int]]:
+    """The addresses of a host. TimeoutError if the name server takes too long."""
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+    try:
+        asked = pool.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        found = asked.result(_NAME_SECONDS)
+    finally:
+        pool.shutdown(wait=False)
+    return list(dict.fromkeys((str(each[4][0]), int(each[4][1])) for each in found))
+
+
+def _connect(address: tuple[str, int]) -> Outcome:
+    try:
+        with socket.create_connection(address, _SECONDS):
+            return Outcome.CONNECTED
+    except ConnectionRefusedError:
+        return Outcome.REFUSED
+    except OSError:
+        return Outcome.NO_ANSWER
+
+
+def _volume(path: str) -> tuple[int, int]:
+    """The size of a volume, and how much of it is used, in bytes; zeros if it cannot be read."""
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return 0, 0
+    return found.f_blocks * found.f_frsize, (found.f_blocks - found.f_bfree) * found.f_frsize
+
+
+if __name__ == "__main__":
+    sys.stdout.write(check_pod(sys.argv[1:]).to_json() + "\n")
+    sys.stdout.flush()
+    # Not sys.exit: a thread may still wait for a name server.
+    os._exit(0)

@@ -1,0 +1,166 @@
+"""What `penstock status` and `penstock top` print."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from penstock.api.v1alpha1.status import Cause, LastFailure, LastRepair
+from penstock.client.facts import ClusterFacts, DriverMetrics, StreamFacts
+from penstock.client.text import printable, size, span
+from penstock.client.view import fleet, status
+from penstock.client.view.story import moments_of
+from penstock.cluster.objects import Key
+from penstock.contract.driver_report import QueryState
+from testkit.controller import samples
+from testkit.controller.facts import facts_of, with_stream
+from testkit.controller.fake_cluster import FakeCluster
+
+
+def failed() -> ClusterFacts:
+    """A stream that fails after it ran, and is tried again in 12 s."""
+    cluster = FakeCluster()
+    cluster.apply()
+    cluster.settle()
+    now = cluster.clock()
+    failure = LastFailure(
+        reason="TopicMissing", message="The topic in is gone.", permanent=False, time=now
+    )
+    repair = LastRepair(
+        reason="TornCommit", cause=Cause.DAMAGE, message="commits/7 was removed", time=now
+    )
+    cluster.report(
+        state=QueryState.RESTARTING,
+        last_failure=failure,
+        last_repair=repair,
+        next_retry_time=now + timedelta(seconds=42),
+        committed=False,
+        epoch=8112,
+    )
+    cluster.reconcile()
+    cluster.clock.advance(30)
+    metrics = DriverMetrics(last_commit=now, lag=1204, records=100.0, latency=0.91)
+    return with_stream(facts_of(cluster), metrics=metrics)
+
+
+def test_status_says_all_that_a_person_on_call_asks() -> None:
+    """What runs, since when, how far behind, what failed, what comes next, what to do."""
+    facts = failed()
+    text = status.as_text(facts.streams[0], facts)
+    lines = {each[:14].strip(): each[14:] for each in text.splitlines()}
+    assert text.startswith("default/flags: Restarting: The query failed, and is started again")
+    assert lines["mode"] == "Continuous"
+    assert lines["image"] == samples.IMAGE
+    assert lines["since"].startswith("not Ready for 30s, since 2026-11-21 00:")
+    assert lines["progress"] == "epoch 8,112, committed 30s ago, 1,204 records behind"
+    assert lines["latency"].startswith("0.91 s from a record's timestamp to its commit")
+    assert lines["last failure"] == "30s ago: TopicMissing: The topic in is gone."
+    assert lines["next attempt"].startswith("in 12s, at 2026-11-21 00:")
+    assert lines["do"] == "Create the topic, or correct its name."
+    assert lines["run"] == "kubectl edit cstream flags -n default"
+    assert lines["checkpoint"].startswith("flags-checkpoint")
+    assert lines["last repair"] == "30s ago: Damage: commits/7 was removed"
+    assert "flags-driver-0   Running" in text
+
+
+def test_the_story_is_in_order_and_says_nothing_twice() -> None:
+    """The operator reports the start as a condition and as an event."""
+    (stream,) = failed().streams
+    found = moments_of(stream)
+    assert [each.time for each in found] == sorted(each.time for each in found)
+    reasons = [each.reason for each in found]
+    assert reasons[0] == "Created"
+    assert reasons.count("Running") == 1
+    assert {"TornCommit", "TopicMissing"} <= set(reasons[3:])
+
+
+def test_the_table_has_a_row_for_each_stream() -> None:
+    head, row = status.as_table(failed()).splitlines()
+    assert head.split() == list(status.HEAD)
+    assert row.split() == [
+        "default", "flags", "Restarting", "TopicMissing", "Continuous", "1,204", "8,112", "30s",
+        "4/4", "0",
+    ]  # fmt: skip
+
+
+def test_the_json_has_the_status_and_what_was_read_besides() -> None:
+    (stream,) = json.loads(status.as_json(failed()))["streams"]
+    assert stream["status"]["state"] == "Restarting"
+    assert stream["recordCommitLatencySeconds"] == 0.91
+    assert stream["command"] == "kubectl edit cstream flags -n default"
+    assert stream["story"][0]["reason"] == "Created"
+
+
+def test_a_stream_without_a_status_is_shown() -> None:
+    """Before the operator has looked at it, or while there is none."""
+    facts = ClusterFacts(samples.T0, (StreamFacts(samples.stored()),))
+    assert status.as_table(facts).split()[-10:-6] == ["default", "flags", "Unknown", "NoStatus"]
+    text = status.as_text(facts.streams[0], facts)
+    assert text.startswith("default/flags: Unknown: the operator has not looked at it yet")
+
+
+def named(facts: ClusterFacts, name: str, state: str = "", lag: int = 0) -> StreamFacts:
+    """The stream of the facts with another name, state and lag."""
+    (stream,) = facts.streams
+    raw = {
+        **stream.raw,
+        "metadata": {**stream.raw["metadata"], "name": name},
+        "status": {**stream.raw["status"], **({"state": state} if state else {}), "lag": lag},
+    }
+    return replace(stream, raw=raw, metrics=None)
+
+
+def running() -> ClusterFacts:
+    cluster = FakeCluster()
+    cluster.apply()
+    cluster.settle()
+    return facts_of(cluster)
+
+
+def test_what_needs_a_person_comes_first() -> None:
+    """Then what restarts, then what runs; among equals what is further behind."""
+    well, ill = running(), failed()
+    streams = (
+        named(well, "quick", lag=1),
+        named(well, "slow", lag=900),
+        named(ill, "restarts"),
+        named(ill, "later", state="Hibernating"),
+        named(ill, "stalled", state="Stalled"),
+    )
+    facts = replace(well, streams=streams)
+    order = [each.key.name for each in fleet.sorted_streams(facts)]
+    assert order == ["stalled", "restarts", "later", "slow", "quick"]
+
+
+def test_a_rate_needs_two_counts_of_the_same_process() -> None:
+    facts = failed()
+    rate = fleet.COLUMNS.index("RECORDS/S")
+    assert fleet.frame(facts, {})[0][rate] == "-"
+    key, before = Key("default", "flags"), facts.now - timedelta(seconds=2)
+    assert fleet.frame(facts, {key: (before, 40.0)})[0][rate] == "30"
+    assert fleet.frame(facts, {key: (before, 500.0)})[0][rate] == "-"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (200, "3m20s"), (3_000, "50m"),
+        (10_800, "3h"), (11_100, "3h5m"), (90_000, "25h"), (187_200, "2d4h"), (864_000, "10d"),
+    ],
+)  # fmt: skip
+def test_a_span_is_written_as_kubectl_writes_it(seconds: int, text: str) -> None:
+    assert span(timedelta(seconds=seconds)) == text
+
+
+@pytest.mark.parametrize(
+    ("octets", "text"), [(0, "0"), (512, "512"), (1536, "1.5Ki"), (2**30, "1Gi"), (2**41, "2.0Ti")]
+)
+def test_a_size_is_written_as_kubernetes_writes_it(octets: int, text: str) -> None:
+    assert size(octets) == text
+
+
+def test_a_message_moves_no_cursor() -> None:
+    assert printable("a\x1b[2J\nb") == "a\\x1b[2J b"

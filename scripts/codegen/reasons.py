@@ -1,0 +1,45 @@
+"""Generates docs/reasons.md from the table of remedies."""
+
+from __future__ import annotations
+
+from penstock.contract.reasons import BY_STATE
+from penstock.contract.remedy_table import ROWS
+
+_HEAD = """\
+<!-- Generated from operator/penstock/contract/remedy_table.py; run `make generate` to update. -->
+# Reasons
+
+The reason of a condition, of `lastFailure` and of Events. The message says what happened and what
+to do. "Stalled" holds for a spec that has not committed yet; one that has is Restarting for the
+same reason ([failures.md](failures.md)).
+
+`penstock doctor NAME` looks for the cause behind a reason, and prints the action of this table with
+the next command to run.
+
+| reason | meaning | what you do |
+|---|---|---|
+"""
+_BY_STATE = """
+Every other reason is an error condition of Spark (such as `UnresolvedColumn`), the class of an
+exception, or a word of Kubernetes:
+
+| state | meaning | what you do |
+|---|---|---|
+"""
+
+
+def reasons() -> str:
+    """The whole document."""
+    rows = "".join(
+        f"| {_in_code(each.reasons)} | {each.meaning} | {each.action} |\n" for each in ROWS
+    )
+    by_state = "".join(
+        f"| {state} | {each.meaning} | {each.action} |\n"
+        for state, each in BY_STATE.items()
+        if not each.reasons
+    )
+    return f"{_HEAD}{rows}{_BY_STATE}{by_state}"
+
+
+def _in_code(reasons: str) -> str:
+    return ", ".join(f"`{each}`" for each in reasons.split())

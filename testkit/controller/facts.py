@@ -1,0 +1,83 @@
+"""What `penstock status` and `penstock doctor` would read from the cluster in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from penstock import __version__
+from penstock.client.facts import ClusterFacts, OperatorFacts, StreamFacts, with_objects
+from penstock.cluster import objects
+from penstock.cluster.events import parse_event
+from penstock.cluster.objects import Manifest
+from testkit.controller.fake_cluster import KEY, FakeCluster
+
+NODE = "node-1"
+
+
+def facts_of(cluster: FakeCluster, **changes: Any) -> ClusterFacts:
+    """The facts, with an operator that runs. Keywords replace facts of the cluster."""
+    events = [*cluster.api.events, *cluster.api.cluster_events]
+    streams = with_objects(
+        [cluster.stream],
+        cluster.api.of_kind(objects.STATEFUL_SET),
+        cluster.api.of_kind(objects.CLAIM),
+        cluster.api.of_kind(objects.POD),
+        [(KEY.namespace, parse_event(each)) for each in events],
+    )
+    return replace(
+        ClusterFacts(cluster.clock(), tuple(streams), operators=(operator(),)), **changes
+    )
+
+
+def with_stream(facts: ClusterFacts, **changes: Any) -> ClusterFacts:
+    """The facts with changes of their only stream."""
+    (stream,) = facts.streams
+    changed: StreamFacts = replace(stream, **changes)
+    return replace(facts, streams=(changed,))
+
+
+def operator(
+    *arguments: str,
+    ready: bool = True,
+    version: str = __version__,
+    pods: tuple[Manifest, ...] = (),
+    lease: Manifest | None = None,
+) -> OperatorFacts:
+    """The operator's deployment as the chart installs it."""
+    deployment = {
+        "metadata": {
+            "name": "penstock-operator",
+            "namespace": "penstock",
+            "labels": {"app.kubernetes.io/version": version},
+        },
+        "spec": {
+            "template": {
+                "spec": {
+                    "serviceAccountName": "penstock-operator",
+                    "containers": [{"name": "operator", "args": ["operator", *arguments]}],
+                }
+            }
+        },
+        "status": {"readyReplicas": int(ready)},
+    }
+    return OperatorFacts(deployment, pods, lease)
+
+
+def node(name: str = NODE, *, ready: bool = True) -> Manifest:
+    """A node."""
+    message = "kubelet is posting ready status" if ready else "Kubelet stopped posting node status."
+    condition = {"type": "Ready", "status": "True" if ready else "Unknown", "message": message}
+    return {"metadata": {"name": name}, "status": {"conditions": [condition]}}
+
+
+def warning(about: Manifest, reason: str, note: str, time: str) -> Manifest:
+    """An event of Kubernetes about an object."""
+    meta = about["metadata"]
+    return {
+        "metadata": {"name": f"{meta['name']}.{reason}", "creationTimestamp": time},
+        "type": "Warning",
+        "reason": reason,
+        "note": note,
+        "regarding": {"kind": about["kind"], "name": meta["name"], "uid": meta["uid"]},
+    }

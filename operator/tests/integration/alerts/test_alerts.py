@@ -14,8 +14,8 @@ from penstock.contract import naming
 from penstock.controller.children.stateful_set import driver_stateful_set
 from scripts.codegen.alert_rules import ALERTS, rules
 from testkit.controller import samples
+from testkit.operations.runbooks import blocks
 from testkit.paths import CHECKOUT
-from testkit.runbooks import blocks
 from testkit.tools import tool
 from testkit.tools.debian import promtool
 

@@ -12,8 +12,8 @@ import yaml
 from penstock.contract.metric_catalogue import MetricDescription
 from scripts.codegen.alert_rules import ALERTS, Rule, matchers, rules, words
 from scripts.codegen.metrics import CATALOGUES, with_tables
+from testkit.operations.runbooks import HEADINGS, blocks, languages, sections
 from testkit.paths import CHECKOUT
-from testkit.runbooks import HEADINGS, blocks, languages, sections
 
 RULES = rules(ALERTS.read_text())
 ALERT_RULES = [rule for rule in RULES if rule.is_alert]

@@ -9,9 +9,9 @@ import pytest
 from penstock.api.v1alpha1.status import LastFailure, StreamState
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
-from testkit.argo_cd import customization
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
+from testkit.operations.argo_cd import customization
 
 ARGO_CD = customization()
 FAILURE = LastFailure(reason="Boom", message="boom", permanent=False, time=samples.T0)

@@ -1,0 +1,1 @@
+"""What people operate streams with: Argo CD, Prometheus, runbooks. Imports `testkit.kafka`."""

@@ -11,8 +11,9 @@ from typing import TypeVar
 
 from testkit.errors import KubectlError, WaitTimeout
 
-# Long enough for a busy machine: no test concludes anything from the time that a wait took.
-PATIENCE_SECONDS = 90.0
+# Long enough for a busy machine, where Spark alone takes a minute to start (load 20, measured): no test
+# concludes anything from the time that a wait took.
+PATIENCE_SECONDS = 180.0
 
 T = TypeVar("T")
 

@@ -25,8 +25,8 @@ from penstock.driver.supervision.runtime import QueryRuntime
 from testkit.kafka.topics import total
 from testkit.wait import wait_for
 
-# A stop waits ten seconds for a commit, and then for Spark.
-_STOP_SECONDS = 60.0
+# A stop waits for the step that runs, such as the start of Spark, and ten seconds for a commit.
+_STOP_SECONDS = 120.0
 
 
 class InProcessDriver:

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from testkit.errors import KubectlError, WaitTimeout
 
-# Long enough for a busy machine, where Spark alone takes a minute to start (load 20, measured): no test
-# concludes anything from the time that a wait took.
+# Long enough for a busy machine, where Spark alone takes a minute to start (measured at a load of
+# 20). No test concludes anything from the time that a wait took.
 PATIENCE_SECONDS = 180.0
 
 T = TypeVar("T")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from pydantic import ValidationError
 
 from penstock.api.v1alpha1.status import Condition, StreamStatus
 from penstock.cluster import fields
 from penstock.cluster.objects import Manifest
+from penstock.contract import naming
 
 
 def parse_status(raw: Manifest) -> StreamStatus:
@@ -28,3 +31,13 @@ def _top_level(error: ValidationError) -> set[int | str]:
 def find_condition(status: StreamStatus, kind: str) -> Condition | None:
     """The condition of this type."""
     return next((each for each in status.conditions if each.type == kind), None)
+
+
+def status_written(raw: Manifest) -> datetime | None:
+    """When the operator last wrote the status; None if it never did."""
+    times = [
+        fields.timestamp(entry.get("time"))
+        for entry in fields.mappings(fields.at(raw, "metadata", "managedFields"))
+        if entry.get("manager") == naming.FIELD_MANAGER and entry.get("subresource") == "status"
+    ]
+    return max((each for each in times if each is not None), default=None)

@@ -63,8 +63,8 @@ def command(servers: Sequence[str]) -> list[str]:
 
 def parse(text: str) -> PodCheck:
     """Reads what the module printed. ValueError if it is something else."""
-    found: dict[str, Any] = json.loads(text)
     try:
+        found: dict[str, Any] = json.loads(text)
         brokers = tuple(
             BrokerCheck(each["server"], Outcome(each["outcome"]), tuple(each["addresses"]))
             for each in found["brokers"]
@@ -75,5 +75,5 @@ def parse(text: str) -> PodCheck:
             int(found["volume_bytes"]),
             int(found["volume_used_bytes"]),
         )
-    except (KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"not the output of {MODULE}") from error

@@ -53,10 +53,8 @@ def diagnose(facts: ClusterFacts) -> tuple[Finding, ...]:
     found = [*shared]
     for stream in facts.streams:
         found += _of_stream(stream, facts, shared)
-    return tuple(sorted(dict.fromkeys(found), key=lambda each: _ORDER.index(each.severity)))
-
-
-_ORDER: Sequence[Severity] = tuple(Severity)
+    order = list(Severity)
+    return tuple(sorted(dict.fromkeys(found), key=lambda each: order.index(each.severity)))
 
 
 def _of_stream(

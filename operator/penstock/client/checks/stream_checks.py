@@ -11,6 +11,7 @@ from penstock.client.facts import ClusterFacts, StreamFacts
 from penstock.client.text import age, size
 from penstock.cluster import fields
 from penstock.cluster.fields import at, timestamp
+from penstock.cluster.stream_status import status_written
 from penstock.contract import naming
 from penstock.contract.pod_check import BrokerCheck, Outcome
 from penstock.contract.reasons import remedy_for
@@ -18,11 +19,27 @@ from penstock.contract.remedy_table import INSIDE
 
 # An operator that runs has written the status of a new spec by then.
 _STALE_AFTER = timedelta(seconds=30)
+# It writes numbers every ten seconds.
+_UNSEEN_AFTER = timedelta(minutes=2)
 _RECENT = timedelta(hours=1)
 _RECENT_DAMAGE = timedelta(days=1)
 # A failure comes a little before the stream is not Ready.
 _SAME_FAILURE = timedelta(minutes=2)
 _NEARLY_FULL = 0.9
+# A start, a rollout or a restart takes this long at most, unless something is wrong.
+_STARTS_WITHIN = timedelta(minutes=2)
+_ON_THE_WAY = frozenset(
+    {
+        "DriverStarting",
+        "DriverStopping",
+        "NoDriverPod",
+        "QueryRestarting",
+        "QueryStarting",
+        "RollingOut",
+        "WaitingForDeletion",
+        "WaitingForFirstEpoch",
+    }
+)
 _ASKED_FOR = frozenset({"Suspended", "Suspending"})
 _UNREACHABLE = frozenset(
     {"BrokerUnreachable", "KafkaClientFailed", "Timeout", "NoProgress", "CommitsStuck"}
@@ -42,26 +59,44 @@ _ACTIONS = {
 
 
 def stale_status(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
-    """Whether the operator has looked at the newest spec."""
-    observed, key = stream.status.observed_generation, stream.key
-    edited = _edited(stream)
+    """Whether the operator has looked at the newest spec, and at the driver's newest report."""
+    why = _unseen_spec(stream, facts) or _unseen_report(stream, facts)
+    if why:
+        yield Finding(
+            Severity.PROBLEM,
+            str(stream.key),
+            "StatusStale",
+            f"{why}. What the status says is old",
+            "Start the operator, or see its log.",
+            "kubectl logs -A -l app.kubernetes.io/name=penstock,app.kubernetes.io/component="
+            "operator --prefix --tail=100",
+        )
+
+
+def _unseen_spec(stream: StreamFacts, facts: ClusterFacts) -> str:
+    observed, edited = stream.status.observed_generation, _edited(stream)
     waits = edited is None or facts.now - edited > _STALE_AFTER
     if observed == stream.generation or not waits:
-        return
+        return ""
     what = (
-        f"the status is about generation {observed}, the spec is generation {stream.generation}"
-        if observed is not None
-        else "it has no status"
+        "it has no status"
+        if observed is None
+        else f"the status is about generation {observed}, the spec is generation "
+        f"{stream.generation}"
     )
-    yield Finding(
-        Severity.PROBLEM,
-        str(key),
-        "StatusStale",
-        f"The operator has not looked at the newest spec for {age(edited, facts.now)}: {what}. "
-        "What the status says is old",
-        "Start the operator, or see its log.",
-        "kubectl logs -A -l app.kubernetes.io/name=penstock,app.kubernetes.io/component=operator "
-        "--prefix --tail=100",
+    return f"The operator has not looked at the newest spec for {age(edited, facts.now)}: {what}"
+
+
+def _unseen_report(stream: StreamFacts, facts: ClusterFacts) -> str:
+    written, epoch = status_written(stream.raw), stream.status.epoch
+    report = stream.driver.report if stream.driver else None
+    if written is None or report is None or report.epoch in (None, epoch):
+        return ""
+    if facts.now - written < _UNSEEN_AFTER:
+        return ""
+    return (
+        f"The operator has not written the status for {age(written, facts.now)}: it has epoch "
+        f"{epoch}, and the driver reports {report.epoch}"
     )
 
 
@@ -131,7 +166,9 @@ def not_ready(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     is_new = bool(at_time) and at_time not in ready.message
     again = f"; the next attempt is at {at_time}" if is_new else ""
     message = f"{stream.state} for {since}: {ready.message}{before}{again}"
-    yield _from_reason(stream, Severity.PROBLEM, reason, f"{message}{_reached(stream, reason)}")
+    starts = facts.now - ready.last_transition_time < _STARTS_WITHIN
+    severity = Severity.WARNING if starts and reason in _ON_THE_WAY else Severity.PROBLEM
+    yield _from_reason(stream, severity, reason, f"{message}{_reached(stream, reason)}")
 
 
 def _failure_behind(stream: StreamFacts, ready: Condition) -> tuple[str, str]:

@@ -22,7 +22,7 @@ def exit_code(findings: Sequence[Finding]) -> int:
 
 def as_text(facts: ClusterFacts, findings: Sequence[Finding]) -> str:
     """For people: the first line names the cause, or says that all is well."""
-    lines = [] if exit_code(findings) else [_well(facts)]
+    lines = [_well(facts)] if _is_well(facts, findings) else []
     for each in findings:
         lines.append(f"{each.severity}: {each.subject}: {each.reason}: {printable(each.message)}")
         lines += [f"  do:  {each.action}"] if each.action else []
@@ -41,6 +41,14 @@ def as_json(facts: ClusterFacts, findings: Sequence[Finding]) -> str:
         ],
     }
     return json.dumps(content, indent=2)
+
+
+def _is_well(facts: ClusterFacts, findings: Sequence[Finding]) -> bool:
+    """Whether the first line may say so: a stream that starts has a warning that says more."""
+    if exit_code(findings) or len(facts.streams) != 1 or not findings:
+        return not exit_code(findings)
+    (stream,) = facts.streams
+    return stream.holds("Ready") or stream.suspended
 
 
 def _well(facts: ClusterFacts) -> str:

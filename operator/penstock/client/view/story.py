@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from penstock.client.facts import StreamFacts
 from penstock.client.text import printable
 from penstock.cluster import objects
 from penstock.cluster.fields import at, mapping, mappings, text, timestamp
 from penstock.cluster.objects import Manifest
+
+_MOMENT = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, order=True)
@@ -30,15 +32,14 @@ def moments_of(stream: StreamFacts) -> tuple[Moment, ...]:
     found = sorted(
         {*_events(stream), *_conditions(stream), *_failures(stream), *_pods(stream)},
     )
-    said: set[tuple[str, str]] = set()
+    said: dict[tuple[str, str], datetime] = {}
     kept: list[Moment] = []
     for each in found:
         # The operator reports a change as a condition and as an event, a moment apart.
         key = (each.reason, each.message)
-        if each.message and key in said:
-            continue
-        said.add(key)
-        kept.append(each)
+        if not each.message or key not in said or each.time - said[key] > _MOMENT:
+            kept.append(each)
+        said[key] = each.time
     return tuple(kept)
 
 

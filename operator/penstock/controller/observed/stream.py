@@ -13,7 +13,7 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.api.v1alpha1.triggers import Trigger
 from penstock.cluster import fields, objects
 from penstock.cluster.objects import Manifest
-from penstock.cluster.stream_status import parse_status
+from penstock.cluster.stream_status import parse_status, status_written
 from penstock.contract import naming
 from penstock.controller.children import desired_stream
 from penstock.controller.children.desired_stream import DesiredStream
@@ -69,7 +69,7 @@ def parse_metadata(raw: Manifest) -> ObservedStream:
         paused=objects.annotations_of(raw).get(naming.ANNOTATION_PAUSE) == "true",
         status=parse_status(raw),
         has_status=raw.get("status") is not None,
-        status_written=_status_written(raw),
+        status_written=status_written(raw),
         desired=None,
         reclaim_policy=_reclaim_policy(raw),
         commit_interval=_commit_interval(raw),
@@ -117,12 +117,3 @@ def _in_the_operators_namespace(namespace: str) -> Problem:
         f"metadata.namespace: {namespace} is the operator's own namespace, where a stream's code "
         "could start a pod with the operator's rights: create the stream in another one",
     )
-
-
-def _status_written(raw: Manifest) -> datetime | None:
-    times = [
-        fields.timestamp(entry.get("time"))
-        for entry in fields.mappings(fields.at(raw, "metadata", "managedFields"))
-        if entry.get("manager") == naming.FIELD_MANAGER and entry.get("subresource") == "status"
-    ]
-    return max((each for each in times if each is not None), default=None)

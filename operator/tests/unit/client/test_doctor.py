@@ -224,6 +224,14 @@ def operator_silent() -> ClusterFacts:
     return facts_of(cluster)
 
 
+def operator_frozen() -> ClusterFacts:
+    """It is Ready, and does not look at the driver's reports either."""
+    cluster = running()
+    cluster.report(epoch=900)
+    cluster.clock.advance(180)
+    return facts_of(cluster)
+
+
 def operator_without_leader() -> ClusterFacts:
     """Its pods are Ready, and none of them has renewed the Lease."""
     cluster = running()
@@ -300,6 +308,10 @@ FAULTS = (
     Fault(operator_away, "problem: operator penstock/penstock-operator: OperatorNotReady: "),
     Fault(operator_silent, f"{STREAM}StatusStale: The operator has not looked at the newest spec"),
     Fault(
+        operator_frozen,
+        f"{STREAM}StatusStale: The operator has not written the status for 3m",
+    ),
+    Fault(
         operator_without_leader,
         "problem: operator penstock/penstock-operator: NoLeader: No pod of the operator leads: the "
         "Lease penstock was last renewed 2m ago, by penstock-0",
@@ -360,6 +372,21 @@ def test_a_warning_hides_no_problem() -> None:
     )
     findings = diagnose(with_stream(facts, raw=raw, inside=PodCheck("0.1.0", brokers)))
     assert [each.severity for each in findings] == [Severity.PROBLEM, Severity.WARNING]
+
+
+def test_a_stream_that_starts_is_a_warning_for_two_minutes() -> None:
+    """Which the first line says."""
+    cluster = running()
+    pod = cluster.pod
+    assert pod is not None
+    cluster.api.remove(pod)
+    cluster.reconcile()
+    facts = facts_of(cluster)
+    findings = diagnose(facts)
+    first = as_text(facts, findings).splitlines()[0]
+    assert first.startswith("warning: default/flags: NoDriverPod: Restarting for 0s: ")
+    assert exit_code(findings) == 0
+    assert exit_code(diagnose(replace(facts, now=facts.now + timedelta(minutes=3)))) == 1
 
 
 def test_a_failure_that_has_passed_is_a_warning_for_an_hour() -> None:

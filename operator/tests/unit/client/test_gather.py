@@ -1,0 +1,98 @@
+"""What is read of a driver's container, and what is said if that fails.
+
+tests/integration/client has the same commands against a real API server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from penstock.client.checks.diagnosis import diagnose
+from penstock.client.facts import ClusterFacts, Right
+from penstock.client.reading.gather import NoStream, Scope, gather
+from penstock.client.reading.kube_api import ApiError, KubeApi, Ran
+from penstock.cluster.objects import Manifest
+from penstock.contract.pod_check import BrokerCheck, Outcome, PodCheck
+from testkit.controller.fake_cluster import FakeCluster
+
+REACHED = PodCheck("0.1.0", (BrokerCheck("kafka.kafka:9092", Outcome.CONNECTED),))
+
+
+class Api(KubeApi):
+    """Answers with the objects of a cluster in memory, and with one result of exec."""
+
+    def __init__(self, ran: Ran | ApiError) -> None:
+        cluster = FakeCluster()
+        cluster.apply()
+        cluster.settle()
+        self.commands: list[Sequence[str]] = []
+        self._ran = ran
+        self._stream = cluster.stream
+        self._lists = {"pods": [cluster.pod]}
+
+    def get(self, path: str) -> Manifest | None:
+        if path.endswith("/continuousstreams/flags"):
+            return self._stream
+        return {"resources": [{"name": "continuousstreams"}]} if "v1alpha1" in path[-8:] else None
+
+    def list(
+        self,
+        resource: str,
+        namespace: str = "",
+        labels: Mapping[str, str] | None = None,
+        selector: str = "",
+    ) -> list[Manifest]:
+        is_operators = "app.kubernetes.io/name" in (labels or {})
+        found = [] if is_operators else self._lists.get(resource.rpartition("/")[2], [])
+        return [each for each in found if each is not None]
+
+    def page(self, path: str, seconds: float) -> str:
+        raise ApiError(403, "Forbidden", "pods/proxy is forbidden")
+
+    def allows(self, right: Right, user: str = "") -> bool:
+        return True
+
+    def run(self, path: str, container: str, command: Sequence[str], seconds: float) -> Ran:
+        self.commands.append(command)
+        if isinstance(self._ran, ApiError):
+            raise self._ran
+        return self._ran
+
+
+def read(api: KubeApi) -> ClusterFacts:
+    return gather(api, lambda it: it.diagnosis(Scope("default", "flags")))
+
+
+def test_the_brokers_are_tried_inside_the_drivers_container() -> None:
+    """Those of source and sink, each once."""
+    api = Api(Ran(0, REACHED.to_json()))
+    facts = read(api)
+    assert facts.streams[0].inside == REACHED
+    assert [list(each)[3:] for each in api.commands] == [["kafka.kafka:9092"]]
+
+
+@pytest.mark.parametrize(
+    ("ran", "why"),
+    [
+        (Ran(1, ""), "the image does not have penstock.driver.kafka.pod_check (exit code 1)"),
+        (Ran(0, "no JSON"), "not the output of penstock.driver.kafka.pod_check"),
+        (Ran(0, "{}"), "not the output of penstock.driver.kafka.pod_check"),
+        (ApiError(403, "Forbidden", "pods/exec is forbidden"), "pods/exec is forbidden"),
+    ],
+    ids=["older image", "text", "other JSON", "no right"],
+)
+def test_what_cannot_be_tried_inside_is_not_judged(ran: Ran | ApiError, why: str) -> None:
+    """No wrong verdict, and everything else is judged."""
+    facts = read(Api(ran))
+    assert facts.streams[0].inside is None
+    said = [each.message for each in diagnose(facts) if each.reason == "NotJudged"]
+    (inside,) = [each for each in said if each.startswith("the network inside")]
+    assert why in inside
+    assert "the driver's metrics cannot be read: pods/proxy is forbidden" in said
+
+
+def test_a_name_that_does_not_exist_is_no_empty_answer() -> None:
+    with pytest.raises(NoStream, match="no stream absent in the namespace default"):
+        gather(Api(Ran(0, "")), lambda it: it.details(Scope("default", "absent")))

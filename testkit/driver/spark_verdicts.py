@@ -27,8 +27,6 @@ from penstock.driver.spark.transforms import create_function
 from testkit.kafka.broker import running_broker
 from testkit.kafka.jars import connector_jars
 from testkit.streams import nested_queries
-from testkit.streams.compositions import compose
-from testkit.streams.kafka_rows import KAFKA_ROWS
 from testkit.streams.queries import EXECUTIONS, QUERIES, WATERMARKED, WITH_WATERMARK, Query
 
 START_SECONDS = 120.0
@@ -41,7 +39,6 @@ ROWS: tuple[tuple[Query, bool, str], ...] = (
     *((query, False, CHECKED) for query in nested_queries.NESTED),
     *((query, True, CHECKED_WATERMARKED) for query in nested_queries.NESTED_WATERMARKED),
 )
-COMPOSITIONS = 120
 # Of the queries that Spark's check accepts, one in this many is started.
 SAMPLE = 15
 
@@ -70,11 +67,10 @@ class Kafka:
         return {"kafka.bootstrap.servers": self.bootstrap}
 
 
-def main(target: Path, seed: int) -> None:
+def main(target: Path) -> None:
     """Writes the verdicts of Spark as JSON.
 
-    {"refusals": {query: {letter: text or null}}, "started": [...], "groups": {function: group},
-    "compositions": {query: {letter: text or null}}, "kafka": [[query, topic, text or null]]}.
+    {"refusals": {query: {letter: text or null}}, "started": [...], "groups": {function: group}}.
     """
     with tempfile.TemporaryDirectory() as folder, _spark() as (spark, bootstrap):
         kafka = Kafka(bootstrap, Path(folder))
@@ -102,15 +98,6 @@ def main(target: Path, seed: int) -> None:
                     "refusals": refusals,
                     "started": [[key, letter] for key, letter, _ in jobs],
                     "groups": _function_groups(spark),
-                    "compositions": {
-                        sql: _check(spark, kafka, Query(sql, ""), False)[1]
-                        for sql in compose(seed, COMPOSITIONS)
-                    },
-                    "kafka": [
-                        [sql, topic, _refused_by_kafka(spark, kafka, sql, topic)]
-                        for sql in KAFKA_ROWS
-                        for topic in ("out", None)
-                    ],
                 }
             )
         )
@@ -182,15 +169,6 @@ def _plan(spark: Any, query: Query) -> Any:
     return frame
 
 
-def _refused_by_kafka(spark: Any, kafka: Kafka, sql: str, topic: str | None) -> str | None:
-    """Why Spark's Kafka writer does not take the query's columns; `topic` is the sink's option."""
-    frame, _ = _check(spark, kafka, Query(sql, ""), False)
-    output = frame._jdf.queryExecution().analyzed().output()
-    writer = spark._jvm.org.apache.spark.sql.kafka010.KafkaWriter
-    option = spark._jvm.scala.Option.apply(topic)
-    return _refusal(lambda: writer.validateQuery(output, spark._jvm.java.util.HashMap(), option))
-
-
 def _refusal(attempt: Callable[[], object]) -> str | None:
     from pyspark.errors import PySparkException
 
@@ -247,4 +225,4 @@ def _function_groups(spark: Any) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]))

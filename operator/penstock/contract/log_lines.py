@@ -6,18 +6,24 @@ import json
 import logging
 from datetime import UTC, datetime
 
+_OWN = "penstock"
+
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record with its level, message, the facts in `extra`, and the trace of an error."""
+    """Formats a record with its level, message, the facts in `extra`, and the trace of an error.
+
+    Only the lines of libraries name their logger.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
-            "logger": record.name,
             "message": record.getMessage(),
         }
+        if record.name.partition(".")[0] != _OWN:
+            line["logger"] = record.name
         facts = getattr(record, "facts", None)
         if isinstance(facts, dict):
             line.update(facts)

@@ -25,9 +25,7 @@ import pytest
 from testkit.kafka.jars import connector_jars, kafka_jars
 from testkit.streams.examples import FOLDER, consume
 from testkit.streams.streams import stream
-from testkit.wait import wait_for
-
-pytestmark = pytest.mark.timeout(240)
+from testkit.wait import PATIENCE_SECONDS, wait_for
 
 _STOP_SECONDS = 60
 PAYMENTS = (FOLDER / "data" / "payments.jsonl").read_text().splitlines()
@@ -155,7 +153,7 @@ def test_the_command_ends_with_its_query(
     """When all input is read, and after a permanent failure."""
     (tmp_path / "stream.yaml").write_text(stream(**changes).to_yaml())
     with command(tmp_path, environment, "stream.yaml") as running:
-        assert running.process.wait(90) == code, running.log
+        assert running.process.wait(PATIENCE_SECONDS) == code, running.log
     assert message in running.log
 
 

@@ -176,7 +176,6 @@ def _defaults(panel: Panel) -> dict[str, Any]:
         steps.append({"color": "red", "value": panel.alarm})
     made: dict[str, Any] = {
         "unit": panel.unit,
-        "noValue": "none",
         "thresholds": {"mode": "absolute", "steps": steps},
     }
     if panel.kind == "timeseries":

@@ -3,11 +3,12 @@
 import sys
 from pathlib import Path
 
-from scripts.codegen import alert_rules, argocd, crd, metrics, reasons, reference
+from scripts.codegen import alert_rules, argocd, crd, dashboards, metrics, reasons, reference
 
 ROOT = Path(__file__).resolve().parent.parent
 ARGO_CD = ROOT / "examples" / "gitops" / "argocd"
 METRICS = ROOT / "docs" / "metrics.md"
+DASHBOARDS = ROOT / "charts" / "penstock" / "files" / "dashboards"
 
 
 def generated() -> dict[Path, str]:
@@ -27,7 +28,7 @@ def generated() -> dict[Path, str]:
             METRICS.read_text(), alert_rules.rules(alert_rules.ALERTS.read_text())
         ),
         ROOT / "docs" / "reasons.md": reasons.reasons(),
-    }
+    } | {DASHBOARDS / f"{each.name}.json": each.to_json() for each in dashboards.DASHBOARDS}
 
 
 def main() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ from penstock.controller.work_queue import WorkQueue
 from penstock.driver.reporting.http_server import metrics_page, serve
 from penstock.driver.reporting.metrics import Metrics as DriverMetrics
 from scripts.codegen.alert_rules import ALERTS
+from scripts.codegen.dashboards import DASHBOARDS
+from scripts.codegen.dashboards.grafana import Dashboard
 from testkit.operations.prometheus import Prometheus, running_prometheus
 from testkit.operations.runbooks import blocks
 from testkit.paths import CHECKOUT
@@ -31,6 +34,14 @@ from testkit.wait import wait_for
 NOW = datetime.now(UTC)
 RUNBOOKS = CHECKOUT / "docs" / "runbooks"
 LABELS = {"namespace": "shop", "name": "flags"}
+# What is chosen in a dashboard, and what Grafana itself puts in.
+_CHOSEN = {
+    **LABELS,
+    "operator_namespace": "penstock",
+    "__rate_interval": "1m",
+    "__range": "1h",
+}
+_VARIABLE = re.compile(r"\$(\w+)")
 
 
 def _condition(kind: str, status: str, reason: str) -> Condition:
@@ -135,6 +146,26 @@ def test_every_query_of_a_runbook_can_be_asked(running: Prometheus) -> None:
     for page in sorted(RUNBOOKS.glob("*.md")):
         for query in blocks(page.read_text(), "promql"):
             running.query(query.replace("$NAMESPACE", "shop").replace("$NAME", "flags"))
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda each: each.name)
+def test_every_query_of_a_dashboard_can_be_asked(running: Prometheus, dashboard: Dashboard) -> None:
+    """With values for its variables; the answer may be empty."""
+    wait_for("a scrape of both", lambda: len(running.query("up == 1")) == 2)
+    for panel in dashboard.panels:
+        for query in panel.queries:
+            running.query(_VARIABLE.sub(lambda found: _CHOSEN[found[1]], query.expression))
+
+
+def test_the_fleet_shows_each_stream_and_its_lag(running: Prometheus) -> None:
+    """The dashboard's filter fits the labels of both exporters."""
+    wait_for("a scrape of both", lambda: len(running.query("up == 1")) == 2)
+    panels = {panel.title: panel for panel in DASHBOARDS[0].panels}
+    for title in ("Which streams are not ready, and why?", "Oldest waiting record, by stream"):
+        (query,) = panels[title].queries
+        expression = query.expression.replace("$namespace", ".*")
+        (series,) = running.query(expression)
+        assert series["metric"].items() >= LABELS.items()
 
 
 def test_the_configuration_in_the_document_is_one_that_prometheus_reads(tmp_path: Path) -> None:

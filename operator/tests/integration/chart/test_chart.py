@@ -6,6 +6,7 @@ import json
 import subprocess
 
 import pytest
+import yaml
 
 from testkit.kubernetes.api_server import api_server
 from testkit.kubernetes.kubectl import Kube
@@ -39,6 +40,7 @@ def test_the_chart_passes_lint() -> None:
         "podMonitor.interval=often",
         "prometheusRule.enabled=maybe",
         "prometheusRule.runbookUrl=here",
+        "dashboards.labels=grafana",
     ],
 )
 def test_a_wrong_value_is_refused(wrong: str) -> None:
@@ -46,6 +48,36 @@ def test_a_wrong_value_is_refused(wrong: str) -> None:
     done = _helm("template", "penstock", str(CHART), "--set", wrong)
     assert done.returncode != 0
     assert wrong.split("=")[0].split(".")[0] in done.stderr
+
+
+def test_each_dashboard_is_a_config_map_for_the_sidecar_of_grafana() -> None:
+    """With the value's labels and annotations; the runbooks are where the alerts have them."""
+    values = (
+        "dashboards.enabled=true,dashboards.labels.team=data,"
+        "dashboards.annotations.grafana_folder=Streams,"
+        "prometheusRule.runbookUrl=https://books.example/"
+    )
+    template = "--show-only=templates/dashboards.yaml"
+    done = _helm("template", "penstock", str(CHART), "--set", values, template)
+    made = list(yaml.safe_load_all(done.stdout))
+    for each in made:
+        metadata, data = each["metadata"], each["data"]
+        assert metadata["labels"].items() >= {"grafana_dashboard": "1", "team": "data"}.items()
+        assert metadata["annotations"] == {"grafana_folder": "Streams"}
+        ((name, text),) = data.items()
+        source = (CHART / "files/dashboards" / name.removeprefix("penstock-")).read_text()
+        address = "https://penstock.dev/docs/runbooks"
+        assert text == source.replace(address, "https://books.example")
+    files = (CHART / "files/dashboards").glob("*.json")
+    assert sorted(each["metadata"]["name"] for each in made) == sorted(
+        f"penstock-operator-dashboard-{path.stem}" for path in files
+    )
+
+
+def test_without_the_value_there_is_no_dashboard() -> None:
+    done = _helm("template", "penstock", str(CHART))
+    assert done.returncode == 0
+    assert "grafana" not in done.stdout
 
 
 OPERATOR = "system:serviceaccount:default:penstock-operator"

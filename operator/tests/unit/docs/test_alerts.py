@@ -9,9 +9,9 @@ import subprocess
 import pytest
 import yaml
 
-from penstock.contract.metric_catalogue import MetricDescription
-from scripts.codegen.alert_rules import ALERTS, Rule, matchers, rules, words
-from scripts.codegen.metrics import CATALOGUES, with_tables
+from scripts.codegen.alert_rules import ALERTS, Rule, rules
+from scripts.codegen.metrics import with_tables
+from testkit.operations.exported_series import unknown
 from testkit.operations.runbooks import HEADINGS, blocks, languages, sections
 from testkit.paths import CHECKOUT
 
@@ -20,57 +20,24 @@ ALERT_RULES = [rule for rule in RULES if rule.is_alert]
 NAMES = sorted({rule.name for rule in ALERT_RULES})
 RUNBOOKS = CHECKOUT / "docs" / "runbooks"
 CASES = CHECKOUT / "operator/tests/integration/alerts/rules"
-METRICS: dict[str, MetricDescription] = {
-    series: metric
-    for catalogue in CATALOGUES.values()
-    for metric in catalogue.metrics
-    for series in metric.series
-}
-# What others export, and the labels that our expressions may use of it.
-OTHERS = {
-    f"kubelet_volume_stats_{name}": frozenset({"namespace", "persistentvolumeclaim"})
-    for name in ("available_bytes", "capacity_bytes", "inodes_free", "inodes")
-} | {"up": frozenset({"namespace", "pod", "job"})}
-RECORDED = {rule.name for rule in RULES if not rule.is_alert}
-# What Prometheus or the monitors add to each series (docs/metrics.md, Scraping).
-TARGET_LABELS = {"namespace", "name", "pod", "job"}
 VARIABLES = {"NAMESPACE", "NAME", "OPERATOR_NAMESPACE"}
 # kubectl's own commands that a runbook may use, and those that change something.
 LOOKS = {"get", "describe", "logs", "events", "top", "exec"}
 CHANGES = {"patch", "delete", "rollout"}
 
 
-def _unknown(expression: str) -> list[str]:
-    """The series and labels of an expression that nobody exports."""
-    found = [
-        name
-        for name in words(expression)
-        if name.startswith(("penstock_", "kubelet_")) and name not in METRICS.keys() | OTHERS.keys()
-    ]
-    for name, labels in matchers(expression):
-        if name in RECORDED:
-            known: frozenset[str] | set[str] = {"namespace", "name"}
-        elif name in OTHERS:
-            known = OTHERS[name]
-        elif name in METRICS:
-            known = METRICS[name].series_labels | TARGET_LABELS
-        else:
-            known = set()
-        found += [f"{name}{{{label}}}" for label in labels - known]
-    return found
-
-
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.name}-{rule.severity}")
 def test_a_rule_names_only_series_and_labels_that_exist(rule: Rule) -> None:
     """A misspelt one would make the alert silent for ever."""
-    assert _unknown(rule.expression) == []
+    assert unknown(rule.expression) == []
 
 
 def test_a_misspelt_series_or_label_is_found() -> None:
     """Else the test above would prove nothing."""
-    assert _unknown("penstock_stream_sate == 1") == ["penstock_stream_sate"]
-    assert _unknown('penstock_stream_state{stat="Running"}') == ["penstock_stream_state{stat}"]
-    assert _unknown('penstock_driver_record_commit_latency_seconds_bucket{le="1"}') == []
+    assert unknown("penstock_stream_sate == 1") == ["penstock_stream_sate"]
+    assert unknown('penstock_stream_state{stat="Running"}') == ["penstock_stream_state{stat}"]
+    assert unknown("sum by (stat) (penstock_stream_state)") == ["by (stat)"]
+    assert unknown('penstock_driver_record_commit_latency_seconds_bucket{le="1"}') == []
 
 
 @pytest.mark.parametrize("rule", ALERT_RULES, ids=lambda rule: f"{rule.name}-{rule.severity}")
@@ -129,7 +96,7 @@ def test_the_commands_of_a_runbook_can_be_run_as_they_are_written(alert: str) ->
 def test_the_queries_of_a_runbook_name_only_series_and_labels_that_exist(alert: str) -> None:
     text = (RUNBOOKS / f"{alert}.md").read_text()
     for query in blocks(text, "promql"):
-        assert _unknown(query) == []
+        assert unknown(query) == []
         assert set(re.findall(r"\$(\w+)", query)) <= VARIABLES
 
 
@@ -146,7 +113,7 @@ def test_every_series_of_a_case_could_be_exported() -> None:
         for each in yaml.safe_load(path.read_text())["tests"]:
             for series in each["input_series"]:
                 extra = series["series"].replace('node="n"', "")
-                assert _unknown(extra) == [], path.name
+                assert unknown(extra) == [], path.name
 
 
 def test_a_document_without_the_place_of_a_table_is_an_error() -> None:

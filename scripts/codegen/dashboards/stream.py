@@ -1,0 +1,310 @@
+"""The dashboard of one stream: is it on time, and if not, why?"""
+
+from __future__ import annotations
+
+from scripts.codegen.dashboards.grafana import Dashboard, Panel, Query, Row, Variable
+from scripts.codegen.dashboards.shared import RUNBOOK, STATE_COLORS, quantile
+
+_SELECTOR = 'namespace="$namespace", name="$name"'
+_INTERVAL = "max(penstock_stream_commit_interval_seconds{<stream>})"
+
+
+def _query(expression: str, legend: str = "") -> Query:
+    """`<stream>` in the expression stands for the chosen stream."""
+    return Query(expression.replace("<stream>", _SELECTOR), legend)
+
+
+def _quantiles(histogram: str, *shares: float) -> tuple[Query, ...]:
+    return tuple(Query(quantile(each, histogram, _SELECTOR), f"{each:.0%}") for each in shares)
+
+
+_NOW = Row(
+    "Now",
+    (
+        Panel(
+            "What runs?",
+            "The mode and the image of the spec in force.",
+            (_query("max by (mode, image) (penstock_stream_info{<stream>})"),),
+            kind="table",
+        ),
+        Panel(
+            "What do its conditions say?",
+            "Good: Ready is True, and nothing else is. docs/reasons.md says what to do.",
+            (_query("max by (condition, status, reason) (penstock_stream_condition{<stream>})"),),
+            kind="table",
+        ),
+        Panel(
+            "Firing alerts",
+            "Good: none. A click opens the runbook.",
+            (
+                _query(
+                    "max by (alertname, severity) "
+                    '(ALERTS{alertname=~"Penstock.+", alertstate="firing", <stream>})'
+                ),
+            ),
+            kind="table",
+            link=RUNBOOK,
+        ),
+        Panel(
+            "Last commit, failure and repair",
+            "Good: a commit within some intervals while records wait, and no failure since. Damage "
+            "as the cause of a repair is a fault of the volume.",
+            (
+                _query(
+                    "1000 * max(penstock_stream_last_commit_timestamp_seconds{<stream>})", "commit"
+                ),
+                _query(
+                    "1000 * max by (reason) "
+                    "(penstock_stream_last_failure_timestamp_seconds{<stream>})",
+                    "failure: {{reason}}",
+                ),
+                _query(
+                    "1000 * max by (cause) "
+                    "(penstock_stream_last_repair_timestamp_seconds{<stream>})",
+                    "repair: {{cause}}",
+                ),
+            ),
+            unit="dateTimeFromNow",
+            kind="stat",
+        ),
+    ),
+    height=6,
+)
+
+_TIMELINESS = Row(
+    "Is it on time?",
+    (
+        Panel(
+            "How old is the oldest record that waits?",
+            "Good: below the limit of the freshness objective. Rising: look at throughput, cores "
+            "and the partitions that lag.",
+            (
+                _query("max(penstock_driver_lag_seconds{<stream>})", "oldest record"),
+                _query(f"3 * {_INTERVAL} + 30", "limit"),
+            ),
+            unit="s",
+            colors={"limit": "red"},
+        ),
+        Panel(
+            "How long does a record take to its commit?",
+            "Good: the 95% below the limit of the alert PenstockStreamLatencyHigh. Sampled; the "
+            "record reaches the sink earlier.",
+            (
+                *_quantiles("penstock_driver_record_commit_latency_seconds", 0.5, 0.95),
+                _query(f"3 * {_INTERVAL} + 5", "limit"),
+            ),
+            unit="s",
+            colors={"limit": "red"},
+        ),
+        Panel(
+            "How long does an epoch or batch take?",
+            "Good: below the commit interval (0 where a batch starts when the one before has "
+            "ended). A failure repeats what came since the last commit.",
+            (
+                *_quantiles("penstock_driver_epoch_commit_duration_seconds", 0.5, 0.95),
+                _query(_INTERVAL, "interval"),
+            ),
+            unit="s",
+            colors={"interval": "text"},
+        ),
+    ),
+)
+
+_LOAD = Row(
+    "Does it keep up?",
+    (
+        Panel(
+            "Committed records a second",
+            "Good: follows the producers. Flat while the lag grows: the query is at its limit.",
+            (
+                _query(
+                    "sum(rate(penstock_driver_committed_records_total{<stream>}[$__rate_interval]))",
+                    "records",
+                ),
+            ),
+            unit="cps",
+        ),
+        Panel(
+            "How many records wait?",
+            "Good: steady, and about one commit interval of records. No line: no query runs.",
+            (_query("max(penstock_driver_lag_records{<stream>})", "records"),),
+        ),
+        Panel(
+            "Which partitions lag?",
+            "Good: all alike. One that stands out has a hot key, or its broker is slow.",
+            (
+                _query(
+                    "topk(10, max by (topic, partition) "
+                    "(penstock_driver_partition_lag_records{<stream>}))",
+                    "{{topic}}-{{partition}}",
+                ),
+            ),
+            kind="bargauge",
+        ),
+    ),
+)
+
+_FAULTS = Row(
+    "What went wrong?",
+    (
+        Panel(
+            "State",
+            "Good: Running throughout. Compare with the failures beside it.",
+            (_query("max by (state) (penstock_stream_state{<stream>}) == 1", "{{state}}"),),
+            kind="state-timeline",
+            colors=STATE_COLORS,
+        ),
+        Panel(
+            "Restarts so far, by level",
+            "Good: flat. query: the same process tried again; process: a new JVM; pod: Kubernetes "
+            "made a new pod.",
+            (
+                _query(
+                    "max by (level) (penstock_stream_restarts_total{<stream>})",
+                    "{{level}}",
+                ),
+            ),
+        ),
+        Panel(
+            "Failures and stalls, by reason",
+            "Good: none. docs/reasons.md says what each means. A failure that ends the process is "
+            "missing here, and is the last one above.",
+            (
+                _query(
+                    "sum by (reason) "
+                    "(increase(penstock_driver_failures_total{<stream>}[$__rate_interval])) > 0",
+                    "{{reason}}",
+                ),
+                _query(
+                    "sum by (reason, action) (increase("
+                    "penstock_driver_stall_actions_total{<stream>}[$__rate_interval])) > 0",
+                    "{{reason}}: {{action}}",
+                ),
+            ),
+        ),
+    ),
+)
+
+_RESOURCES = Row(
+    "Has it what it needs?",
+    (
+        Panel(
+            "Executor cores",
+            "Good: registered equals desired. A continuous or real-time query waits for a core for "
+            "each partition.",
+            (
+                _query("max by (kind) (penstock_driver_executor_cores{<stream>})", "{{kind}}"),
+                _query("max(penstock_driver_source_partitions{<stream>})", "partitions"),
+            ),
+        ),
+        Panel(
+            "Peak memory, by executor",
+            "Good: some room below the memory of the pod. At the limit the kernel kills the "
+            "executor: give it more.",
+            (
+                _query(
+                    "max by (executor) (penstock_driver_executor_heap_peak_bytes{<stream>})",
+                    "{{executor}} heap",
+                ),
+                _query(
+                    "max by (executor) (penstock_driver_executor_off_heap_peak_bytes{<stream>})",
+                    "{{executor}} outside",
+                ),
+            ),
+            unit="bytes",
+        ),
+        Panel(
+            "Share of time in garbage collection, by executor",
+            "Good: below 10%. More costs throughput and latency: give the executors more memory.",
+            (
+                _query(
+                    "sum by (executor) "
+                    "(rate(penstock_driver_executor_gc_seconds_total{<stream>}[$__rate_interval]))",
+                    "{{executor}}",
+                ),
+            ),
+            unit="percentunit",
+            alarm=0.1,
+        ),
+        Panel(
+            "Free share of the checkpoint's volume",
+            "Good: above 15%. A full volume stops the stream. Measured by the kubelet.",
+            (
+                _query(
+                    "min by (persistentvolumeclaim) (kubelet_volume_stats_available_bytes"
+                    '{namespace="$namespace", persistentvolumeclaim="$name-checkpoint"} / '
+                    "kubelet_volume_stats_capacity_bytes)",
+                    "bytes",
+                ),
+                _query(
+                    "min by (persistentvolumeclaim) (kubelet_volume_stats_inodes_free"
+                    '{namespace="$namespace", persistentvolumeclaim="$name-checkpoint"} / '
+                    "kubelet_volume_stats_inodes)",
+                    "inodes",
+                ),
+            ),
+            unit="percentunit",
+        ),
+    ),
+)
+
+_BATCHES = Row(
+    "Batches and state (none in continuous mode)",
+    (
+        Panel(
+            "Where does the time of batches go?",
+            "Good: mostly addBatch. Seconds of each second, by Spark's parts: latestOffset is the "
+            "broker, walCommit and commitOffsets are the checkpoint's volume.",
+            (
+                _query(
+                    "sum by (part) (rate(penstock_driver_batch_duration_seconds_total"
+                    '{part!="triggerExecution", <stream>}[$__rate_interval]))',
+                    "{{part}}",
+                ),
+            ),
+            unit="percentunit",
+        ),
+        Panel(
+            "Rows of state",
+            "Good: level. Growth without end means that a key or window never expires: set a "
+            "watermark, or shorten it.",
+            (_query("max(penstock_driver_state_rows{<stream>})", "rows"),),
+        ),
+        Panel(
+            "How far behind is the watermark?",
+            "Good: the delay of the watermark and some batches. More: one partition or producer is "
+            "late and holds back every result.",
+            (
+                _query(
+                    "time() - max(penstock_driver_watermark_timestamp_seconds{<stream>})",
+                    "behind",
+                ),
+            ),
+            unit="s",
+        ),
+        Panel(
+            "Late rows dropped a second",
+            "Good: none. They are in no result: a longer watermark keeps them and costs state.",
+            (
+                _query(
+                    "sum(rate(penstock_driver_late_rows_dropped_total{<stream>}[$__rate_interval]))",
+                    "rows",
+                ),
+            ),
+            unit="cps",
+        ),
+    ),
+)
+
+STREAM = Dashboard(
+    name="stream",
+    title="Penstock / Stream",
+    description="One stream: is it on time, and if not, why?",
+    variables=(
+        Variable("namespace", "Namespace", "label_values(penstock_stream_info, namespace)"),
+        Variable(
+            "name", "Stream", 'label_values(penstock_stream_info{namespace="$namespace"}, name)'
+        ),
+    ),
+    rows=(_NOW, _TIMELINESS, _LOAD, _FAULTS, _RESOURCES, _BATCHES),
+)

@@ -1,0 +1,50 @@
+"""Says which series and labels of a PromQL expression nobody exports."""
+
+from __future__ import annotations
+
+import re
+
+from scripts.codegen.alert_rules import ALERTS, matchers, rules, words
+from scripts.codegen.metrics import CATALOGUES
+
+# What Prometheus or the monitors add to each series (docs/metrics.md, Scraping).
+TARGET_LABELS = frozenset({"namespace", "name", "pod", "job"})
+# What others export, and the labels that our expressions may use of it.
+OTHERS = {
+    f"kubelet_volume_stats_{name}": frozenset({"namespace", "persistentvolumeclaim"})
+    for name in ("available_bytes", "capacity_bytes", "inodes_free", "inodes")
+} | {
+    "up": frozenset({"namespace", "pod", "job"}),
+    "ALERTS": frozenset({"alertname", "alertstate", "severity", "namespace", "name"}),
+}
+RECORDED = {
+    rule.name: frozenset({"namespace", "name"})
+    for rule in rules(ALERTS.read_text())
+    if not rule.is_alert
+}
+LABELS: dict[str, frozenset[str]] = {
+    **{
+        series: metric.series_labels | TARGET_LABELS
+        for catalogue in CATALOGUES.values()
+        for metric in catalogue.metrics
+        for series in metric.series
+    },
+    **OTHERS,
+    **RECORDED,
+}
+"""The labels of each series."""
+
+_GROUPING = re.compile(r"\bby\s*\(([^)]*)\)")
+
+
+def unknown(expression: str) -> list[str]:
+    """The series and labels of an expression that nobody exports."""
+    names = words(expression)
+    found = [
+        name for name in names if name.startswith(("penstock_", "kubelet_")) and name not in LABELS
+    ]
+    for name, labels in matchers(expression):
+        found += [f"{name}{{{label}}}" for label in labels - LABELS.get(name, frozenset())]
+    grouped = {each for labels in _GROUPING.findall(expression) for each in words(labels)}
+    labels_of_all = frozenset().union(*(LABELS[name] for name in names & LABELS.keys()))
+    return found + [f"by ({label})" for label in sorted(grouped - labels_of_all)]

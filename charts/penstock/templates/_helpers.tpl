@@ -2,6 +2,11 @@
 {{- printf "%s-operator" .Release.Name | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
+{{- /* Of what is not in the release's namespace: another release may have its name elsewhere. */}}
+{{- define "penstock.clusterName" -}}
+{{ include "penstock.name" . }}.{{ .Release.Namespace }}
+{{- end -}}
+
 {{- define "penstock.image" -}}
 {{- with .Values.image -}}
 {{- if .digest -}}

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+from typing import Any
 
 import pytest
+import yaml
 
+from penstock.contract import naming
+from penstock.controller.children.stateful_set import driver_stateful_set
+from testkit.controller import samples
 from testkit.kubernetes.api_server import api_server
 from testkit.kubernetes.kubectl import Kube
 from testkit.paths import CHECKOUT
@@ -33,6 +38,7 @@ def test_the_chart_passes_lint() -> None:
         "replicas=two",
         "image.repository=",
         "watchNamespaces=default",
+        "className=Blue",
         "crds.install=maybe",
         "podSecurity=none",
         "networkPolicies.enabled=perhaps",
@@ -48,11 +54,69 @@ def test_a_wrong_value_is_refused(wrong: str) -> None:
     assert wrong.split("=")[0].split(".")[0] in done.stderr
 
 
+EVERYTHING = (
+    "--set=driverPolicy.enabled=true,podMonitor.enabled=true,prometheusRule.enabled=true",
+    "--api-versions=monitoring.coreos.com/v1",
+)
+
+
+def _rendered(release: str, namespace: str, *values: str) -> list[dict[str, Any]]:
+    done = _helm("template", release, str(CHART), f"--namespace={namespace}", *values)
+    assert done.returncode == 0, done.stderr
+    return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(("penstock", "blue"), ("penstock", "green"), id="one name, two namespaces"),
+        pytest.param(("blue", "penstock"), ("green", "penstock"), id="two names, one namespace"),
+    ],
+)
+def test_two_releases_have_no_object_in_common(
+    one: tuple[str, str], other: tuple[str, str]
+) -> None:
+    """But the resource type. Both watch the same namespace, for streams of a class each."""
+    values = (*EVERYTHING, "--set=watchNamespaces={shop}")
+    first, second = (
+        {
+            (each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"])
+            for each in _rendered(*release, *values, f"--set=className={release[1]}")
+        }
+        for release in (one, other)
+    )
+    assert {kind for kind, _, _ in first & second} == {"CustomResourceDefinition"}
+
+
+@pytest.mark.parametrize("class_name", ["", "blue"])
+def test_a_release_scrapes_the_drivers_of_its_class_only(class_name: str) -> None:
+    """With the label that its operator gives them."""
+    rendered = _rendered("one", "penstock", *EVERYTHING, f"--set=className={class_name}")
+    (operator,) = [each for each in rendered if each["kind"] == "Deployment"]
+    arguments = operator["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert (f"--class-name={class_name}" in arguments) is bool(class_name)
+    (drivers,) = [each for each in rendered if each["metadata"]["name"] == "one-operator-drivers"]
+    labels = drivers["spec"]["selector"]["matchLabels"]
+    spec = {"className": class_name} if class_name else {}
+    assert (
+        labels.items()
+        <= driver_stateful_set(samples.desired(**spec))["spec"]["template"]["metadata"][
+            "labels"
+        ].items()
+    )
+    assert (naming.LABEL_CLASS in labels) is bool(class_name)
+    assert ("matchExpressions" in drivers["spec"]["selector"]) is not bool(class_name)
+
+
 OPERATOR = "system:serviceaccount:default:penstock-operator"
 
 
 @pytest.mark.parametrize(
-    ("values", "elsewhere"), [((), True), (("--set", "watchNamespaces={one,two}"), False)]
+    ("values", "elsewhere"),
+    [
+        ((), True),
+        (("--set", "watchNamespaces={one,two},className=blue,driverPolicy.enabled=true"), False),
+    ],
 )
 def test_what_it_renders_is_accepted_by_a_real_api_server(
     values: tuple[str, ...], elsewhere: bool

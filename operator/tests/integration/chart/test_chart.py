@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +15,10 @@ from penstock.controller.children.stateful_set import driver_stateful_set
 from testkit.controller import samples
 from testkit.kubernetes.api_server import api_server
 from testkit.kubernetes.kubectl import Kube
+from testkit.kubernetes.penstock_command import PenstockCommand
 from testkit.paths import CHECKOUT
 from testkit.tools import tool
+from testkit.wait import wait_for
 
 CHART = CHECKOUT / "charts" / "penstock"
 
@@ -140,6 +143,39 @@ def test_what_it_renders_is_accepted_by_a_real_api_server(
         assert _may(kube, "create", "coordination.k8s.io", "leases", "default")
         assert not _may(kube, "create", "coordination.k8s.io", "leases", "one")
         assert not _may(kube, "delete", "", "persistentvolumeclaims", "one")
+
+
+def test_helm_test_says_whether_the_operator_is_ready(tmp_path: Path) -> None:
+    """Its pod's command, with the rights of the pod's account and no others."""
+    objects = _rendered("penstock", "default")
+    (pod,) = [each for each in objects if each["kind"] == "Pod"]
+    (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
+    with api_server() as server:
+        kube = server.kube("default")
+        kube.apply(*(each for each in objects if each["kind"] != "Pod"))
+        kube.wait_until_served("cstream")
+        token = kube.run("create", "token", pod["spec"]["serviceAccountName"]).strip()
+        users = yaml.safe_load(server.kubeconfig.read_text())
+        users["users"][0]["user"] = {"token": token}
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(users))
+        command, namespace = pod["spec"]["containers"][0]["args"]
+        assert namespace == "--namespace=default"
+        penstock = PenstockCommand(kubeconfig, "default")
+
+        before = penstock.run(command)
+        assert before.code == 1
+        assert "penstock-operator: OperatorNotReady" in before.first_line
+        kube.run(
+            "patch", "deployment", deployment["metadata"]["name"], "--subresource=status",
+            "--type=merge", '-p={"status": {"replicas": 1, "readyReplicas": 1}}',
+        )  # fmt: skip
+        after = penstock.run(command)
+        assert (after.code, after.first_line) == (0, "ok: there is no stream")
+        assert "cannot be read" not in after.stdout
+
+        kube.run("delete", "crd", "continuousstreams.penstock.dev")
+        wait_for("no resource type", lambda: penstock.run(command).code == 1)
 
 
 def _may(kube: Kube, verb: str, group: str, resource: str, namespace: str) -> bool:

@@ -86,9 +86,12 @@ async def test_each_operator_acts_on_the_streams_of_its_class_only(
         await space.apply()
         moved = await _applied(space)
         assert naming.LABEL_CLASS not in objects.labels_of(moved)
-        claim = await space.get(objects.CLAIM, naming.checkpoint_claim_name(samples.NAME))
-        assert claim is not None
-        assert naming.LABEL_CLASS not in objects.labels_of(claim)
+
+        async def claim_moved() -> bool:
+            claim = await space.get(objects.CLAIM, naming.checkpoint_claim_name(samples.NAME))
+            return claim is not None and naming.LABEL_CLASS not in objects.labels_of(claim)
+
+        await wait_for_async("the checkpoint moved too", claim_moved)
 
 
 async def test_each_operator_acts_in_its_namespaces_only(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from e2e.cluster_stream import KIND, Stopwatch, Stream, small_stream
-from e2e.install import Installation
+from e2e.install import NAMESPACE, OPERATOR, RELEASE, Installation
 from testkit.cluster.traffic import Receiver, Sender, create_topics
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.plugins.figures import RecordFigure
@@ -73,6 +74,19 @@ def test_an_aggregate_ends_stalled_and_recovers_when_corrected(
     assert "Aggregate" in corrected.message
     assert corrected.pods == []
     assert corrected.stream.condition("Stalled")["status"] == "False"
+
+
+def test_the_release_passes_its_own_test(installation: Installation) -> None:
+    """`helm test` runs `penstock doctor` in a pod of the operator's image."""
+    cluster = installation.cluster
+    subprocess.run(
+        [
+            str(cluster.helm), "test", RELEASE, f"--kubeconfig={cluster.kubeconfig}",
+            f"--namespace={NAMESPACE}", "--logs", "--timeout=180s",
+        ],
+        check=True, timeout=240,
+    )  # fmt: skip
+    assert cluster.kube(NAMESPACE).get("pod", f"{OPERATOR}-test") is None
 
 
 def test_applying_the_same_manifest_twice_changes_nothing(kube: Kube, corrected: Corrected) -> None:

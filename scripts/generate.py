@@ -3,10 +3,20 @@
 import sys
 from pathlib import Path
 
-from scripts.codegen import alert_rules, argocd, crd, dashboards, metrics, reasons, reference
+from scripts.codegen import (
+    alert_rules,
+    argocd,
+    chart,
+    crd,
+    dashboards,
+    metrics,
+    reasons,
+    reference,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 ARGO_CD = ROOT / "examples" / "gitops" / "argocd"
+CHART = ROOT / "charts" / "penstock"
 METRICS = ROOT / "docs" / "metrics.md"
 DASHBOARDS = ROOT / "charts" / "penstock" / "files" / "dashboards"
 
@@ -19,7 +29,11 @@ def generated() -> dict[Path, str]:
         # Printed by `penstock crd`.
         ROOT / "operator" / "penstock" / "api" / "v1alpha1" / "crd.yaml": text,
         # A chart can only read files inside it.
-        ROOT / "charts" / "penstock" / "files" / "continuousstreams.yaml": text,
+        CHART / "files" / "continuousstreams.yaml": text,
+        # The table; the rest is written by hand.
+        CHART / "README.md": chart.with_values(
+            (CHART / "README.md").read_text(), (CHART / "values.yaml").read_text()
+        ),
         ARGO_CD / "argocd-cm.yaml": argocd.config_map_patch(ARGO_CD),
         ROOT / "docs" / "reference.md": reference.reference(),
         ROOT / "docs" / "modes.md": reference.modes(),

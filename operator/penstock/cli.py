@@ -185,6 +185,12 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="namespace that the operator runs in; streams in it are refused",
     )
     operator.add_argument(
+        "--class-name",
+        default="",
+        metavar="NAME",
+        help="act on the streams with this spec.className (default: on those without one)",
+    )
+    operator.add_argument(
         "--lease",
         default="",
         metavar="NAME",
@@ -246,6 +252,7 @@ def _operator(options: argparse.Namespace) -> int:
     run(
         Settings(
             default_image=options.default_image,
+            class_name=options.class_name,
             pod_security=PodSecurity(options.pod_security),
             network_policies=options.network_policies,
             metrics_from=tuple(options.metrics_from),

@@ -41,6 +41,7 @@ CONSOLE = {"console": {"numRows": 5, "truncate": False}}
 
 WIDE: tuple[dict[str, Any], ...] = (
     {
+        "className": "blue",
         "suspend": True,
         "restartedAt": "2026-11-22T07:00:00Z",
         "image": "penstock/spark:1",

@@ -2,6 +2,11 @@
 {{- printf "%s-operator" .Release.Name | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
+{{- /* Of what is not in the release's namespace: another release may have its name elsewhere. */}}
+{{- define "penstock.clusterName" -}}
+{{ include "penstock.name" . }}.{{ .Release.Namespace }}
+{{- end -}}
+
 {{- define "penstock.image" -}}
 {{- with .Values.image -}}
 {{- if .digest -}}
@@ -23,4 +28,10 @@ app.kubernetes.io/component: operator
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "penstock.testHook" -}}
+helm.sh/hook: test
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end -}}

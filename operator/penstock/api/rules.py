@@ -111,6 +111,16 @@ def cel_has(path: str) -> str:
     return " && ".join(f"has({'.'.join(steps[: n + 1])})" for n in range(1, len(steps)))
 
 
+def cel_unchanged(path: str) -> str:
+    """CEL: whether an update leaves the field at a dotted path as it is, set or not.
+
+    Not `a == b` of what cel_text gives: the API server then overestimates the cost.
+    """
+    new, old = f"self.{path}", f"oldSelf.{path}"
+    both = f"({cel_has(new)}) == ({cel_has(old)})"
+    return f"{both} && (!({cel_has(new)}) || {new} == {old})"
+
+
 def cel_text(path: str, default: str) -> str:
     """CEL: the int-or-string field at a dotted path as a string; else `default`, also CEL.
 

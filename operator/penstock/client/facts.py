@@ -70,6 +70,11 @@ class StreamFacts:
         return fields.count(at(self.raw, "metadata", "generation"))
 
     @property
+    def class_name(self) -> str:
+        """The class of the operator that acts on it; empty if it names none."""
+        return fields.text(at(self.raw, "spec", "className"))
+
+    @property
     def suspended(self) -> bool:
         """Whether the spec asks for no driver."""
         return at(self.raw, "spec", "suspend") is True
@@ -176,6 +181,11 @@ class OperatorFacts:
         return self._values_of("--namespace=")
 
     @property
+    def class_name(self) -> str:
+        """The class of the streams that it acts on; empty: those without a class."""
+        return next(iter(self._values_of("--class-name=")), "")
+
+    @property
     def lease_name(self) -> str:
         """The name of its Lease, in its namespace; empty if it has none."""
         return next(iter(self._values_of("--lease=")), "")
@@ -190,9 +200,10 @@ class OperatorFacts:
         name = fields.text(spec.get("serviceAccountName")) or "default"
         return f"system:serviceaccount:{self.key.namespace}:{name}"
 
-    def looks_after(self, namespace: str) -> bool:
-        """Whether streams of a namespace are its own."""
-        return not self.namespaces or namespace in self.namespaces
+    def looks_after(self, namespace: str, class_name: str) -> bool:
+        """Whether streams of a class in a namespace are its own."""
+        watched = not self.namespaces or namespace in self.namespaces
+        return watched and class_name == self.class_name
 
 
 @dataclass(frozen=True, order=True)
@@ -233,9 +244,10 @@ class ClusterFacts:
     """The status fields in the schema that is installed; None if that could not be read."""
     unread: tuple[Unread, ...] = ()
 
-    def operators_of(self, namespace: str) -> tuple[OperatorFacts, ...]:
-        """Those that look after the streams of a namespace."""
-        return tuple(each for each in self.operators or () if each.looks_after(namespace))
+    def operators_of(self, namespace: str, class_name: str) -> tuple[OperatorFacts, ...]:
+        """Those that look after the streams of a class in a namespace."""
+        found = (each for each in self.operators or () if each.looks_after(namespace, class_name))
+        return tuple(found)
 
 
 def with_objects(

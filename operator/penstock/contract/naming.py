@@ -5,8 +5,11 @@ from penstock.api.group_version import GROUP
 FIELD_MANAGER = "penstock"
 
 LABEL_STREAM = f"{GROUP}/stream"
+# The stream's class, on its objects: what operators of other classes need not watch.
+LABEL_CLASS = f"{GROUP}/class"
 LABEL_COMPONENT = "app.kubernetes.io/component"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+OWN_LABELS = (LABEL_STREAM, LABEL_CLASS, LABEL_COMPONENT, LABEL_MANAGED_BY)
 MANAGED_BY = "penstock"
 COMPONENT_DRIVER = "driver"
 COMPONENT_EXECUTOR = "executor"
@@ -71,10 +74,11 @@ def checkpoint_claim_name(stream: str) -> str:
     return f"{stream}-checkpoint"
 
 
-def stream_labels(stream: str, component: str) -> dict[str, str]:
+def stream_labels(stream: str, component: str, class_name: str | None = None) -> dict[str, str]:
     """The labels of every object of a stream. Argo CD tracks objects by none of them."""
     return {
         LABEL_STREAM: stream,
+        **({LABEL_CLASS: class_name} if class_name else {}),
         LABEL_COMPONENT: component,
         LABEL_MANAGED_BY: MANAGED_BY,
     }

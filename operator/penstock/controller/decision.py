@@ -41,6 +41,8 @@ from penstock.validation.problem import Problem
 # Watches report every change. These requeues only guard against a missed one.
 _REQUEUE_SETTLED = timedelta(minutes=5)
 _REQUEUE_CHANGING = timedelta(seconds=30)
+# The objects of a deleted stream may be of another class, and so not be watched.
+_REQUEUE_DELETION = timedelta(seconds=5)
 # Kubernetes says only in an event, which is not watched, why it cannot create a pod. At first it is
 # asked this soon, and then more and more rarely.
 _REQUEUE_WITHOUT_POD = timedelta(seconds=2)
@@ -83,7 +85,8 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
         cause = not_applied.invalid_spec(stream.problems, runs=children.stateful_set is not None)
         return _unapplied(stream, children, cause, now, retained)
     if previous:
-        return _unapplied(stream, children, not_applied.previous_objects(previous), now)
+        waits = _unapplied(stream, children, not_applied.previous_objects(previous), now)
+        return replace(waits, requeue_after=_REQUEUE_DELETION)
     wanted = _desired_objects(desired, children)
     foreign = _foreign_objects(desired, wanted, children)
     if foreign:

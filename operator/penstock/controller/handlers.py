@@ -20,20 +20,25 @@ from penstock.api import group_version
 from penstock.cluster import objects
 from penstock.cluster.objects import Key
 from penstock.contract import naming
+from penstock.controller.observed.stream import class_of
 
 
 async def watch(
     enqueue: Callable[[Key], None],
     *,
     configuration: Configuration,
+    class_name: str,
     namespaces: Collection[str],
     ready: asyncio.Event | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Enqueues the stream of each event on a stream or a child, until `stop` is set."""
+    """Enqueues the stream of each event on a stream or a child, until `stop` is set.
+
+    Only those of this class; a child has the class of its stream as a label.
+    """
     await kopf.operator(
-        registry=_registry(enqueue, configuration),
-        settings=_settings(),
+        registry=_registry(enqueue, configuration, class_name),
+        settings=_settings(class_name),
         standalone=True,
         clusterwide=not namespaces,
         namespaces=namespaces,
@@ -42,7 +47,7 @@ async def watch(
     )
 
 
-def _registry(enqueue: Callable[[Key], None], configuration: Configuration) -> Any:
+def _registry(enqueue: Callable[[Key], None], configuration: Configuration, class_name: str) -> Any:
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
@@ -52,8 +57,9 @@ def _registry(enqueue: Callable[[Key], None], configuration: Configuration) -> A
     @kopf.on.event(
         objects.STREAM.group, objects.STREAM.version, objects.STREAM.plural, registry=registry
     )
-    async def stream_changed(namespace: str | None, name: str, **_: Any) -> None:
-        enqueue(Key(namespace or "", name))
+    async def stream_changed(namespace: str | None, name: str, body: Any, **_: Any) -> None:
+        if class_of(body) == class_name:
+            enqueue(Key(namespace or "", name))
 
     async def child_changed(namespace: str | None, labels: Any, **_: Any) -> None:
         enqueue(Key(namespace or "", labels[naming.LABEL_STREAM]))
@@ -83,14 +89,15 @@ async def _connection(configuration: Configuration) -> kopf.ConnectionInfo:
     )
 
 
-def _settings() -> kopf.OperatorSettings:
+def _settings(class_name: str) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False  # the operator creates its own events
     settings.scanning.disabled = True  # so kopf needs no right to watch CustomResourceDefinitions
     settings.persistence.finalizer = f"{group_version.GROUP}/unused"
+    of_class = f"{naming.LABEL_CLASS}={class_name}" if class_name else f"!{naming.LABEL_CLASS}"
     for kind in objects.CHILDREN:
         # Without this the API server would send the events of all pods in the cluster.
         settings.watching.label_selectors[kind.group, kind.version, kind.plural] = (
-            naming.LABEL_STREAM
+            f"{naming.LABEL_STREAM},{of_class}"
         )
     return settings

@@ -116,6 +116,7 @@ async def operate(
             await handlers.watch(
                 queue.add,
                 configuration=configuration,
+                class_name=settings.class_name,
                 namespaces=namespaces,
                 ready=ready,
                 stop=stop,

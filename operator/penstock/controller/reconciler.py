@@ -19,7 +19,12 @@ from penstock.controller.decision import Decision, failed, held, reconcile
 from penstock.controller.kubernetes.api import ApiError, KubernetesApi
 from penstock.controller.metrics import Metrics
 from penstock.controller.observed.children import observe_children
-from penstock.controller.observed.stream import ObservedStream, parse_metadata, parse_stream
+from penstock.controller.observed.stream import (
+    ObservedStream,
+    class_of,
+    parse_metadata,
+    parse_stream,
+)
 from penstock.controller.status.conditions import reports_contest
 from penstock.controller.status.events import event_manifest
 from penstock.controller.status.stream_status import least_status
@@ -71,13 +76,13 @@ class Reconciler:
         self._threads = ThreadPoolExecutor(_THREADS, "parse")
 
     async def reconcile(self, key: Key) -> timedelta | None:
-        """Reconciles one stream once and returns when to do it again.
+        """Reconciles one stream once and returns when to do it again; None if it is not its own.
 
         An error that prevents it is in the stream's status before it is raised.
         """
         with self._metrics.reconciling() as result:
             raw = await self._api.get(objects.STREAM, key.namespace, key.name)
-            if raw is None:
+            if raw is None or class_of(raw) != self._settings.class_name:
                 self._metrics.forget(key)
                 self._applier.forget(key)
                 self._unsent_events.pop(key, None)

@@ -34,7 +34,7 @@ class Standby:
             return None
         again = await self._reconciler.reconcile(key)
         if again is None:
-            self._known.discard(key)  # it was deleted
+            self._known.discard(key)  # it was deleted, or is another operator's
         return again
 
     def take_over(self) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from penstock.api.rules import Rule, cel_has, cel_string, cel_text
+from penstock.api.rules import Rule, cel_string, cel_text, cel_unchanged
 from penstock.api.v1alpha1.base import ByteQuantity, SpecObject, matching
 
 VOLUME_SIZE = "1Gi"
@@ -14,8 +14,6 @@ VOLUME_SIZE = "1Gi"
 _REMEDY = "delete the stream and its PersistentVolumeClaim, and apply the stream again"
 
 
-_CLASS = "checkpoint.volume.storageClassName"
-_NEW_CLASS, _OLD_CLASS = f"self.{_CLASS}", f"oldSelf.{_CLASS}"
 _NEW_SIZE, _OLD_SIZE = (
     cel_text(f"{each}.checkpoint.volume.size", cel_string(VOLUME_SIZE))
     for each in ("self", "oldSelf")
@@ -25,8 +23,7 @@ _NEW_SIZE, _OLD_SIZE = (
 # update and adding it in the next, because a rule on an update needs both values.
 UPDATE_RULES: tuple[Rule, ...] = (
     Rule(
-        cel=f"({cel_has(_NEW_CLASS)}) == ({cel_has(_OLD_CLASS)}) && "
-        f"(!({cel_has(_NEW_CLASS)}) || {_NEW_CLASS} == {_OLD_CLASS})",
+        cel=cel_unchanged("checkpoint.volume.storageClassName"),
         message="checkpoint.volume.storageClassName cannot be changed, added or removed: "
         f"{_REMEDY}",
     ),

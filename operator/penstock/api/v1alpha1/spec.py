@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from penstock.api.mode_rules import MODE_RULES
 from penstock.api.reserved_spark_conf import NO_RESERVED_CONF
-from penstock.api.rules import Rule, rules_of_scalar
+from penstock.api.rules import Rule, cel_unchanged, rules_of_scalar
 from penstock.api.v1alpha1.base import ObjectName, Options, SpecObject, matching
 from penstock.api.v1alpha1.checkpoint import UPDATE_RULES, Checkpoint
 from penstock.api.v1alpha1.kafka import CONNECTION_RULES, KafkaConnection, with_connection
@@ -42,6 +42,15 @@ def _not_default(name: str) -> str:
 DriverServiceAccount = Annotated[
     ObjectName, AfterValidator(_not_default), Field(json_schema_extra=rules_of_scalar(_NOT_DEFAULT))
 ]
+
+
+# As of a Job's `managedBy` and a Service's `loadBalancerClass`: two operators could otherwise both
+# take a stream for their own for a moment.
+_SAME_CLASS = Rule(
+    cel=cel_unchanged("className"),
+    message="className cannot be changed, added or removed: delete the stream and apply it again; "
+    "it continues from a retained checkpoint",
+)
 
 
 class Dependencies(SpecObject):
@@ -89,7 +98,22 @@ class Dependencies(SpecObject):
 class StreamSpec(SpecObject):
     """A Spark streaming query: a source, a transform, a sink, and how it is kept running."""
 
-    rules = (*MODE_RULES, *CONNECTION_RULES, *UPDATE_RULES)
+    rules = (*MODE_RULES, *CONNECTION_RULES, *UPDATE_RULES, _SAME_CLASS)
+    class_name: (
+        Annotated[
+            str,
+            matching(
+                r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+                "takes a-z, 0-9 and '-', and begins and ends with a letter or a digit",
+                max_length=63,
+            ),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="Which operator acts on the stream: the one of this class. It cannot be "
+        "changed. Default: the operator without a class.",
+    )
     suspend: bool = Field(
         False,
         description="Whether the stream is stopped. Its query commits before it stops, and later "

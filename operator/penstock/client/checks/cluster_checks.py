@@ -67,16 +67,19 @@ def operator_runs(facts: ClusterFacts) -> Iterator[Finding]:
     for each in facts.operators:
         if not each.ready:
             yield _not_ready(each)
-    for namespace in sorted({stream.key.namespace for stream in facts.streams}):
-        looking_after = facts.operators_of(namespace)
-        if facts.operators and not looking_after:
+    wanted = {(stream.key.namespace, stream.class_name) for stream in facts.streams}
+    for namespace, class_name in sorted(wanted) if facts.operators else ():
+        looking_after = facts.operators_of(namespace, class_name)
+        if not any(each.class_name == class_name for each in facts.operators):
+            yield _class_missing(facts.operators, namespace, class_name)
+        elif not looking_after:
             yield Finding(
                 Severity.PROBLEM,
                 f"namespace {namespace}",
                 "NamespaceNotWatched",
                 f"No operator looks after the namespace {namespace}",
                 "Add it to the chart's value watchNamespaces.",
-                "helm get values -n {0.namespace} {0.name}".format(facts.operators[0].key),
+                "helm list -A",
             )
         elif len(looking_after) > 1:
             names = ", ".join(str(each.key) for each in looking_after)
@@ -85,9 +88,26 @@ def operator_runs(facts: ClusterFacts) -> Iterator[Finding]:
                 f"namespace {namespace}",
                 "TwoOperators",
                 f"More than one operator looks after the namespace {namespace}: {names}",
-                "Give each of them namespaces of its own (watchNamespaces).",
+                "Give each of them namespaces (watchNamespaces) or a class (className) of its own.",
                 explains=frozenset({"ChangedByOthers"}),
             )
+
+
+def _class_missing(
+    operators: tuple[OperatorFacts, ...], namespace: str, class_name: str
+) -> Finding:
+    theirs = ", ".join(f"{each.key}: {each.class_name or 'no class'}" for each in operators)
+    asked = f"have the className {class_name}" if class_name else "name no class"
+    return Finding(
+        Severity.PROBLEM,
+        f"namespace {namespace}",
+        "ClassMissing",
+        f"Streams in the namespace {namespace} {asked}, and no operator acts on those ({theirs})",
+        "Install a release with the chart's value className of the streams, or delete the streams "
+        "and apply them again with another className: a retained checkpoint continues.",
+        "kubectl get cstream -A -o custom-columns=NAMESPACE:.metadata.namespace,"
+        "NAME:.metadata.name,CLASS:.spec.className",
+    )
 
 
 def _not_ready(operator: OperatorFacts) -> Finding:
@@ -174,7 +194,9 @@ def versions(facts: ClusterFacts) -> Iterator[Finding]:
                 "Use the command of the operator's version.",
             )
     for stream in facts.streams:
-        found = {each.version for each in facts.operators_of(stream.key.namespace)} - {""}
+        found = {
+            each.version for each in facts.operators_of(stream.key.namespace, stream.class_name)
+        } - {""}
         if stream.inside is not None and found and stream.inside.version not in found:
             yield Finding(
                 Severity.WARNING,

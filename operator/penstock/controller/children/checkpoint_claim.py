@@ -48,14 +48,13 @@ def claim_as_allowed(asked: Manifest, found: Manifest | None) -> Manifest:
 def without_owner(found: Manifest) -> Manifest:
     """The claim as it is, but so that it outlives its stream."""
     labels = objects.labels_of(found)
-    ours = naming.stream_labels("", "")
     bare = {
         "apiVersion": objects.CLAIM.api_version,
         "kind": objects.CLAIM.kind,
         "metadata": {
             "name": objects.name_of(found),
             "namespace": at(found, "metadata", "namespace"),
-            "labels": {name: labels[name] for name in ours if name in labels},
+            "labels": {name: labels[name] for name in naming.OWN_LABELS if name in labels},
         },
         "spec": {"resources": {"requests": {}}},
     }

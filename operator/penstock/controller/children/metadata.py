@@ -26,10 +26,11 @@ def owner_reference(desired: DesiredStream) -> dict[str, Any]:
 
 def metadata(desired: DesiredStream, name: str) -> Manifest:
     """The metadata of an object of the stream. The stream's own labels are not copied to it."""
+    class_name = desired.stream.spec.class_name
     return {
         "name": name,
         "namespace": desired.namespace,
-        "labels": naming.stream_labels(desired.name, naming.COMPONENT_DRIVER),
+        "labels": naming.stream_labels(desired.name, naming.COMPONENT_DRIVER, class_name),
         "ownerReferences": [owner_reference(desired)],
     }
 

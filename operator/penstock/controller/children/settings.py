@@ -15,6 +15,8 @@ class Settings:
 
     default_image: str
     """The image of streams that name none."""
+    class_name: str = ""
+    """The class of the streams that this operator acts on; empty: those without a class."""
     pod_security: PodSecurity = PodSecurity.RESTRICTED
     """What pod templates may ask for."""
     network_policies: bool = True

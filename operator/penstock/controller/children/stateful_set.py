@@ -88,7 +88,8 @@ def _pod(desired: DesiredStream) -> Manifest:
 
 
 def _labels(desired: DesiredStream) -> dict[str, str]:
-    return naming.stream_labels(desired.name, naming.COMPONENT_DRIVER)
+    class_name = desired.stream.spec.class_name
+    return naming.stream_labels(desired.name, naming.COMPONENT_DRIVER, class_name)
 
 
 def _pod_spec(desired: DesiredStream) -> Manifest:

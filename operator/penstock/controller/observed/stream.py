@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -48,6 +50,11 @@ class ObservedStream:
     """What the spec says about the checkpoint, even if the spec is invalid; None if unreadable."""
     commit_interval: float | None = None
     """Seconds between commits by the trigger, even if the spec is invalid; None if unreadable."""
+
+
+def class_of(raw: Mapping[str, Any]) -> str:
+    """The class of the operator that acts on a stream; empty if the stream names none."""
+    return fields.text(fields.at(raw, "spec", "className"))
 
 
 def parse_stream(raw: Manifest, settings: Settings) -> ObservedStream:

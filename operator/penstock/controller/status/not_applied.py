@@ -116,7 +116,7 @@ def contested_object(what: str, managers: Sequence[str], since: datetime) -> Not
         CHANGED_BY_OTHERS,
         f"The {what} is changed again and again by another client{who}, so the operator restores "
         f"it more and more rarely. Stop that client. If it is a second Penstock operator, give "
-        f"each of them namespaces of its own (watchNamespaces)",
+        f"each of them namespaces (watchNamespaces) or a class (className) of its own",
         retried=True,
         since=since,
     )

@@ -181,7 +181,8 @@ def _on_kubernetes(
     }
     if cpu.limit is not None:
         conf["spark.kubernetes.executor.limit.cores"] = cpu.limit
-    for label, value in naming.stream_labels(name, naming.COMPONENT_EXECUTOR).items():
+    labels = naming.stream_labels(name, naming.COMPONENT_EXECUTOR, spec.class_name)
+    for label, value in labels.items():
         conf[f"spark.kubernetes.executor.label.{label}"] = value
     return conf
 

@@ -27,7 +27,7 @@ CRD = ROOT / "crds" / "penstock.dev_continuousstreams.yaml"
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 # A YAML block of a document that is a complete resource.
 BLOCK = re.compile(r"^```yaml\n(apiVersion: penstock.*?)^```", re.MULTILINE | re.DOTALL)
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 BLOCKS = [(path.name, text) for path in DOCUMENTS for text in BLOCK.findall(path.read_text())]
 
 
@@ -160,6 +160,28 @@ def test_an_update_that_the_volume_cannot_follow_is_refused(
     stored = kube.get("cstream", "update")
     assert stored is not None
     assert stored["spec"] == before
+
+
+BLUE = changed(GOOD, "className", "blue")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(BLUE, changed(GOOD, "className", "green"), id="changed"),
+        pytest.param(BLUE, GOOD, id="removed"),
+        pytest.param(GOOD, BLUE, id="added"),
+    ],
+)
+def test_a_stream_is_not_handed_to_another_operator(
+    kube: Kube, before: Object, after: Object
+) -> None:
+    """Both operators could take it for their own for a moment."""
+    kube.run("delete", "cstream", "update", "--ignore-not-found")
+    kube.run("create", "-f", "-", stdin=yaml.safe_dump(manifest("update", before)))
+    kube.run("replace", "-f", "-", stdin=yaml.safe_dump(manifest("update", before)))
+    with pytest.raises(KubectlError, match="className cannot be changed, added or removed"):
+        kube.run("replace", "-f", "-", stdin=yaml.safe_dump(manifest("update", after)))
 
 
 @pytest.mark.parametrize(

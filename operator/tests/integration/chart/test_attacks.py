@@ -36,7 +36,7 @@ def kube() -> Iterator[Kube]:
     """A cluster with the chart, and the account and role that the operator gives to `flags`."""
     rendered = run([
         tool("helm"), "template", "penstock", CHECKOUT / "charts/penstock",
-        f"--namespace={OPERATOR_NAMESPACE}", "--set=driverPolicy.enabled=true",
+        f"--namespace={OPERATOR_NAMESPACE}", "--set=driverPolicy.enabled=true", "--skip-tests",
     ])  # fmt: skip
     with api_server() as server:
         kube = server.kube(TENANT)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from penstock.contract import naming
+from penstock.controller.children.stateful_set import driver_stateful_set
+from testkit.controller import samples
 from testkit.kubernetes.api_server import api_server
 from testkit.kubernetes.kubectl import Kube
+from testkit.kubernetes.penstock_command import PenstockCommand
 from testkit.paths import CHECKOUT
 from testkit.tools import tool
+from testkit.wait import wait_for
 
 CHART = CHECKOUT / "charts" / "penstock"
 
@@ -34,6 +41,7 @@ def test_the_chart_passes_lint() -> None:
         "replicas=two",
         "image.repository=",
         "watchNamespaces=default",
+        "className=Blue",
         "crds.install=maybe",
         "podSecurity=none",
         "networkPolicies.enabled=perhaps",
@@ -80,11 +88,69 @@ def test_without_the_value_there_is_no_dashboard() -> None:
     assert "grafana" not in done.stdout
 
 
+EVERYTHING = (
+    "--set=driverPolicy.enabled=true,podMonitor.enabled=true,prometheusRule.enabled=true",
+    "--api-versions=monitoring.coreos.com/v1",
+)
+
+
+def _rendered(release: str, namespace: str, *values: str) -> list[dict[str, Any]]:
+    done = _helm("template", release, str(CHART), f"--namespace={namespace}", *values)
+    assert done.returncode == 0, done.stderr
+    return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(("penstock", "blue"), ("penstock", "green"), id="one name, two namespaces"),
+        pytest.param(("blue", "penstock"), ("green", "penstock"), id="two names, one namespace"),
+    ],
+)
+def test_two_releases_have_no_object_in_common(
+    one: tuple[str, str], other: tuple[str, str]
+) -> None:
+    """But the resource type. Both watch the same namespace, for streams of a class each."""
+    values = (*EVERYTHING, "--set=watchNamespaces={shop}")
+    first, second = (
+        {
+            (each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"])
+            for each in _rendered(*release, *values, f"--set=className={release[1]}")
+        }
+        for release in (one, other)
+    )
+    assert {kind for kind, _, _ in first & second} == {"CustomResourceDefinition"}
+
+
+@pytest.mark.parametrize("class_name", ["", "blue"])
+def test_a_release_scrapes_the_drivers_of_its_class_only(class_name: str) -> None:
+    """With the label that its operator gives them."""
+    rendered = _rendered("one", "penstock", *EVERYTHING, f"--set=className={class_name}")
+    (operator,) = [each for each in rendered if each["kind"] == "Deployment"]
+    arguments = operator["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert (f"--class-name={class_name}" in arguments) is bool(class_name)
+    (drivers,) = [each for each in rendered if each["metadata"]["name"] == "one-operator-drivers"]
+    labels = drivers["spec"]["selector"]["matchLabels"]
+    spec = {"className": class_name} if class_name else {}
+    assert (
+        labels.items()
+        <= driver_stateful_set(samples.desired(**spec))["spec"]["template"]["metadata"][
+            "labels"
+        ].items()
+    )
+    assert (naming.LABEL_CLASS in labels) is bool(class_name)
+    assert ("matchExpressions" in drivers["spec"]["selector"]) is not bool(class_name)
+
+
 OPERATOR = "system:serviceaccount:default:penstock-operator"
 
 
 @pytest.mark.parametrize(
-    ("values", "elsewhere"), [((), True), (("--set", "watchNamespaces={one,two}"), False)]
+    ("values", "elsewhere"),
+    [
+        ((), True),
+        (("--set", "watchNamespaces={one,two},className=blue,driverPolicy.enabled=true"), False),
+    ],
 )
 def test_what_it_renders_is_accepted_by_a_real_api_server(
     values: tuple[str, ...], elsewhere: bool
@@ -108,6 +174,39 @@ def test_what_it_renders_is_accepted_by_a_real_api_server(
         assert _may(kube, "create", "coordination.k8s.io", "leases", "default")
         assert not _may(kube, "create", "coordination.k8s.io", "leases", "one")
         assert not _may(kube, "delete", "", "persistentvolumeclaims", "one")
+
+
+def test_helm_test_says_whether_the_operator_is_ready(tmp_path: Path) -> None:
+    """Its pod's command, with the rights of the pod's account and no others."""
+    objects = _rendered("penstock", "default")
+    (pod,) = [each for each in objects if each["kind"] == "Pod"]
+    (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
+    with api_server() as server:
+        kube = server.kube("default")
+        kube.apply(*(each for each in objects if each["kind"] != "Pod"))
+        kube.wait_until_served("cstream")
+        token = kube.run("create", "token", pod["spec"]["serviceAccountName"]).strip()
+        users = yaml.safe_load(server.kubeconfig.read_text())
+        users["users"][0]["user"] = {"token": token}
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(users))
+        command, namespace = pod["spec"]["containers"][0]["args"]
+        assert namespace == "--namespace=default"
+        penstock = PenstockCommand(kubeconfig, "default")
+
+        before = penstock.run(command)
+        assert before.code == 1
+        assert "penstock-operator: OperatorNotReady" in before.first_line
+        kube.run(
+            "patch", "deployment", deployment["metadata"]["name"], "--subresource=status",
+            "--type=merge", '-p={"status": {"replicas": 1, "readyReplicas": 1}}',
+        )  # fmt: skip
+        after = penstock.run(command)
+        assert (after.code, after.first_line) == (0, "ok: there is no stream")
+        assert "cannot be read" not in after.stdout
+
+        kube.run("delete", "crd", "continuousstreams.penstock.dev")
+        wait_for("no resource type", lambda: penstock.run(command).code == 1)
 
 
 def _may(kube: Kube, verb: str, group: str, resource: str, namespace: str) -> bool:

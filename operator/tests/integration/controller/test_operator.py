@@ -249,7 +249,8 @@ async def test_a_bad_manifest_is_refused_with_the_name_of_the_field(
 @pytest.fixture
 def service_account(server: ApiServer) -> str:
     """The operator's service account, with the rights that the chart grants and no others."""
-    rendered = run([tool("helm"), "template", "penstock", ROOT / "charts/penstock", "-n", SYSTEM])
+    chart = ROOT / "charts/penstock"
+    rendered = run([tool("helm"), "template", "penstock", chart, "-n", SYSTEM, "--skip-tests"])
     rbac = [
         each
         for each in yaml.safe_load_all(rendered)

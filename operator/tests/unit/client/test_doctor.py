@@ -408,6 +408,29 @@ def test_an_operator_that_watches_other_namespaces_is_named() -> None:
     assert diagnose(facts)[0].reason == "NamespaceNotWatched"
 
 
+def test_a_class_that_no_operator_has_is_named() -> None:
+    facts = facts_of(running(), operators=(operator("--class-name=blue"),))
+    (finding,) = diagnose(facts)
+    assert finding.reason == "ClassMissing"
+    assert "Streams in the namespace default name no class" in finding.message
+    assert "penstock/penstock-operator: blue" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("second", "reasons"),
+    [
+        ("--class-name=blue", []),
+        ("--namespace=team-a", []),
+        ("--namespace=default", ["TwoOperators"]),
+    ],
+)
+def test_operators_side_by_side_differ_in_class_or_namespaces(
+    second: str, reasons: list[str]
+) -> None:
+    facts = facts_of(running(), operators=(operator(), operator(second)))
+    assert [each.reason for each in diagnose(facts)] == reasons
+
+
 def test_a_lease_that_is_renewed_is_no_problem() -> None:
     cluster = running()
     lease = {"spec": {"holderIdentity": "penstock-0", "renewTime": cluster.clock.text()}}

@@ -6,7 +6,6 @@ import pytest
 from kubernetes.aio.client import Configuration
 
 from penstock.cluster import objects
-from penstock.contract import naming
 from penstock.controller import handlers
 
 
@@ -33,11 +32,20 @@ async def test_a_renewed_token_is_used() -> None:
     assert seen == ["old", "new"]
 
 
-def test_the_server_sends_only_objects_of_streams() -> None:
+@pytest.mark.parametrize(
+    ("class_name", "selector"),
+    [
+        ("", "penstock.dev/stream,!penstock.dev/class"),
+        ("blue", "penstock.dev/stream,penstock.dev/class=blue"),
+    ],
+)
+def test_the_server_sends_only_objects_of_streams_of_the_class(
+    class_name: str, selector: str
+) -> None:
     """Without a selector this process would hold every pod of the cluster in memory."""
-    settings = handlers._settings()
+    settings = handlers._settings(class_name)
     selectors = {str(key): value for key, value in settings.watching.label_selectors.items()}
     assert len(selectors) == len(objects.CHILDREN)
-    assert set(selectors.values()) == {naming.LABEL_STREAM}
+    assert set(selectors.values()) == {selector}
     assert settings.posting.enabled is False
     assert settings.scanning.disabled is True

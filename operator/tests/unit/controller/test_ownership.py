@@ -1,7 +1,8 @@
-"""What a stream owns, what it must not touch, and when its checkpoint counts as lost."""
+"""What a stream owns, what it must not touch, when its checkpoint counts as lost, and who acts."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from penstock.cluster.objects import Manifest
 from penstock.contract import naming
 from penstock.controller.kubernetes.api import ApiError
 from testkit.controller import samples
-from testkit.controller.fake_cluster import FakeCluster
+from testkit.controller.fake_cluster import KEY, FakeCluster
 
 CLAIM = f"PersistentVolumeClaim {samples.NAME}-checkpoint"
 
@@ -175,3 +176,73 @@ def test_a_claim_that_is_being_deleted_is_a_warning_while_the_stream_runs(
     assert cluster.condition("Warning").reason == "CheckpointTerminating"
     assert cluster.condition("Ready").status == "True"
     assert "CheckpointTerminating" in [each["reason"] for each in cluster.api.events]
+
+
+def cluster_of(class_name: str) -> FakeCluster:
+    """A cluster whose operator has this class."""
+    cluster = FakeCluster()
+    cluster.settings = replace(samples.SETTINGS, class_name=class_name)
+    cluster.restart_operator()
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("operator", "stream", "acts"),
+    [
+        ("", {}, True),
+        ("blue", {"className": "blue"}, True),
+        ("", {"className": "blue"}, False),
+        ("blue", {}, False),
+        ("blue", {"className": "green"}, False),
+    ],
+)
+def test_only_the_operator_of_its_class_acts_on_a_stream(
+    operator: str, stream: dict[str, str], acts: bool
+) -> None:
+    cluster = cluster_of(operator)
+    cluster.apply(**stream)
+    cluster.settle()
+    assert bool(cluster.api.writes) is acts
+    assert (KEY in cluster.metrics._streams.shown) is acts
+
+
+@pytest.mark.parametrize("class_name", [None, "blue"])
+def test_every_object_has_the_class_of_its_stream(class_name: str | None) -> None:
+    """So the operators of other classes need not watch it. Executors have it from the driver."""
+    cluster = cluster_of(class_name or "")
+    cluster.apply(**({"className": class_name} if class_name else {}))
+    cluster.settle()
+    kinds = {
+        each["kind"]: objects.labels_of(each).get(naming.LABEL_CLASS)
+        for kind in objects.CHILDREN
+        for each in cluster.api.of_kind(kind)
+    }
+    assert kinds == {kind.kind: class_name for kind in objects.CHILDREN}
+
+
+def test_a_stream_applied_again_with_another_class_is_forgotten() -> None:
+    cluster = cluster_of("")
+    cluster.apply()
+    cluster.settle()
+    cluster.delete()
+    cluster.apply(className="blue")
+    assert cluster.reconcile() == []
+    assert KEY not in cluster.metrics._streams.shown
+
+
+def test_a_retained_checkpoint_gets_the_class_of_its_new_stream() -> None:
+    """The stream continues under an operator of another class."""
+    cluster = cluster_of("blue")
+    cluster.apply(className="blue")
+    cluster.settle()
+    before = cluster.api.one(objects.CLAIM, naming.checkpoint_claim_name(samples.NAME))
+    cluster.delete()
+    cluster.settle()
+    cluster.settings = samples.SETTINGS
+    cluster.restart_operator()
+    cluster.apply()
+    cluster.settle()
+    after = cluster.api.one(objects.CLAIM, naming.checkpoint_claim_name(samples.NAME))
+    assert objects.uid_of(after) == objects.uid_of(before)
+    assert objects.labels_of(before)[naming.LABEL_CLASS] == "blue"
+    assert naming.LABEL_CLASS not in objects.labels_of(after)

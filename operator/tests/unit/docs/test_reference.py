@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from penstock.api.reserved_spark_conf import RESERVED_CONFS
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.sql.operations import COMPLETE_WITHOUT_AGGREGATE, OPERATIONS
-from scripts.codegen import crd, reference
+from scripts.codegen import chart, crd, reference
 from testkit.streams.crd_schema import nodes
 
 
@@ -47,3 +49,31 @@ def test_every_operation_has_a_row() -> None:
             assert f"| {operation.description} | {operation.name} | " in text
     assert "| an aggregate | Aggregate | no | no | update, complete | no |" in text
     assert "| LIMIT | Limit | no | no | append, complete | no |" in text
+
+
+VALUES = """\
+# A group.
+image:
+  # Where
+  # it is.
+  repository: penstock
+  tag: ""  # which one
+  digest: ""
+
+labels: {a: b}  # not a group
+"""
+
+
+def test_a_value_of_the_chart_is_described_by_its_comment_or_that_of_its_group() -> None:
+    found = {each.name: (each.default, each.meaning) for each in chart.parse(VALUES)}
+    assert found == {
+        "image.repository": ("penstock", "Where it is."),
+        "image.tag": ("", "which one"),
+        "image.digest": ("", "A group."),
+        "labels": ({"a": "b"}, "not a group"),
+    }
+
+
+def test_a_value_of_the_chart_without_a_comment_is_refused() -> None:
+    with pytest.raises(ValueError, match="replicas has no comment"):
+        list(chart.parse(f"{VALUES}\nreplicas: 2\n"))

@@ -13,7 +13,7 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from testkit.paths import CHECKOUT
 
 _BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
-DOCUMENTS = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
+DOCUMENTS = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("**/*.md"))]
 BLOCKS = [
     pytest.param(text, id=f"{path.name}-{number}")
     for path in DOCUMENTS

@@ -1,0 +1,112 @@
+"""Two releases of the operator in one cluster, told apart by class or by namespaces."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from penstock.cluster import objects
+from penstock.cluster.objects import Manifest
+from penstock.contract import naming
+from testkit.controller import samples
+from testkit.controller.control_plane import Namespace, namespace
+from testkit.controller.operator_process import OperatorProcess
+from testkit.kubernetes.api_server import ApiServer
+from testkit.wait import wait_for, wait_for_async
+
+DRIVER = naming.driver_name(samples.NAME)
+
+
+@pytest.fixture
+async def other(server: ApiServer) -> AsyncIterator[Namespace]:
+    """A second namespace."""
+    async with namespace(server) as other:
+        yield other
+
+
+@contextmanager
+def _operator(server: ApiServer, log: Path, *options: str) -> Iterator[OperatorProcess]:
+    """An operator that is up."""
+    operator = OperatorProcess(server, log, *options)
+    try:
+        wait_for("its health page", lambda: operator.page(operator.health, "/healthz"), 60)
+        yield operator
+    finally:
+        operator.end(signal.SIGKILL)
+
+
+async def _applied(space: Namespace) -> Manifest:
+    """Waits until an operator has acted on the newest spec, and returns the StatefulSet."""
+
+    async def applied() -> Manifest | None:
+        stream = await space.get(objects.STREAM, samples.NAME)
+        assert stream is not None
+        meta, seen = stream["metadata"], (stream.get("status") or {}).get("observedGeneration")
+        child = await space.get(objects.STATEFUL_SET, DRIVER)
+        own = child is not None and objects.is_owned_by(child, meta["uid"])
+        return child if own and seen == meta["generation"] else None
+
+    found = await wait_for_async("the newest spec applied", applied, 60)
+    assert found is not None
+    return found
+
+
+async def test_each_operator_acts_on_the_streams_of_its_class_only(
+    server: ApiServer, space: Namespace, other: Namespace, tmp_path: Path
+) -> None:
+    """Also on one that moves: it is deleted, and applied again with another class."""
+    one, two = tmp_path / "blue.log", tmp_path / "none.log"
+    with _operator(server, one, "--class-name=blue") as blue, _operator(server, two):
+        await space.apply(className="blue")
+        await other.apply()
+        first = await _applied(space)
+        assert objects.labels_of(first)[naming.LABEL_CLASS] == "blue"
+        assert naming.LABEL_CLASS not in objects.labels_of(await _applied(other))
+        await space.kubectl("delete", "statefulset", DRIVER)  # noticed by its label
+        restored = await wait_for_async(
+            "the StatefulSet restored", lambda: space.get(objects.STATEFUL_SET, DRIVER)
+        )
+        assert restored is not None
+        assert f"{other.name}/{samples.NAME}" not in one.read_text()
+        assert f"{space.name}/{samples.NAME}" not in two.read_text()
+
+        blue.send(signal.SIGSTOP)
+        await space.apply(className="blue", executor={"cores": 2})
+        await other.apply(executor={"cores": 2})
+        await _applied(other)
+        assert (await space.status())["observedGeneration"] == 1
+        blue.send(signal.SIGCONT)
+        await _applied(space)
+
+        await space.kubectl("delete", "cstream", samples.NAME)
+        await space.apply()
+        moved = await _applied(space)
+        assert naming.LABEL_CLASS not in objects.labels_of(moved)
+
+        async def claim_moved() -> bool:
+            claim = await space.get(objects.CLAIM, naming.checkpoint_claim_name(samples.NAME))
+            return claim is not None and naming.LABEL_CLASS not in objects.labels_of(claim)
+
+        await wait_for_async("the checkpoint moved too", claim_moved)
+
+
+async def test_each_operator_acts_in_its_namespaces_only(
+    server: ApiServer, space: Namespace, other: Namespace, tmp_path: Path
+) -> None:
+    one, two = tmp_path / "one.log", tmp_path / "two.log"
+    with (
+        _operator(server, one, f"--namespace={space.name}"),
+        _operator(server, two, f"--namespace={other.name}"),
+    ):
+        await space.apply()
+        await other.apply()
+        await _applied(space)
+        await _applied(other)
+    assert f"{space.name}/{samples.NAME}" in one.read_text()
+    assert f"{other.name}/{samples.NAME}" not in one.read_text()
+    assert f"{other.name}/{samples.NAME}" in two.read_text()
+    assert f"{space.name}/{samples.NAME}" not in two.read_text()

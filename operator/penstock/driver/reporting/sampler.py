@@ -1,4 +1,8 @@
-"""Samples what the loop should not wait for: records' timestamps, and Spark's own metrics."""
+"""Samples what the loop should not wait for: Spark's own metrics, and records' timestamps.
+
+In two threads: the questions to Kafka may take seconds, and Spark keeps its metrics of a batch only
+for a while.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +20,21 @@ from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.logs import log_event
+from penstock.driver.reporting import jvm_metrics
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.record_age import RecordAges
 from penstock.driver.reporting.record_latency import sample_latency
 from penstock.driver.reporting.record_timestamps import TimestampReader
 from penstock.driver.spark import executor_metrics
-from penstock.driver.spark.batch_metrics import BatchMetrics
+from penstock.driver.spark.batch_metrics import NewBatches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 INTERVAL_SECONDS = 10.0
+# Spark keeps 99 batches, which is more than can end within this time: each has a Spark job, and
+# writes two files. It takes 0.5 ms if there is none (measured).
+BATCHES_SECONDS = 1.0
 
 
 class SampledQuery(Protocol):
@@ -43,12 +51,12 @@ class SampledQuery(Protocol):
     def offsets(self) -> tuple[Offsets, Offsets] | None:
         """The committed and the newest offsets; None if the source has no offsets."""
 
-    def new_batches(self) -> list[BatchMetrics]:
+    def new_batches(self) -> NewBatches:
         """Spark's metrics of the batches since the last call; none in continuous mode."""
 
 
 class Sampler:
-    """Samples in a thread until `stop`. Logs a failing measurement once, and retries it."""
+    """Samples in two threads until `stop`. Logs a failing measurement once, and retries it."""
 
     def __init__(
         self,
@@ -71,30 +79,50 @@ class Sampler:
         self._rng = random.Random()  # noqa: S311
         self._failing: set[str] = set()
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=each, name=name, daemon=True)
+            for name, each in (("spark-sampler", self._ask_spark), ("sampler", self._ask_kafka))
+        ]
+        for each in self._threads:
+            each.start()
 
     def stop(self) -> None:
-        """Ends the calls into the JVM; waits up to 2 s for one that is under way."""
+        """Ends the calls into the JVM; waits up to 2 s for those that are under way."""
         self._stopped.set()
-        self._thread.join(2.0)
+        deadline = time.monotonic() + 2.0
+        for each in self._threads:
+            each.join(max(0.0, deadline - time.monotonic()))
 
-    def _run(self) -> None:
-        while not self._stopped.wait(self._interval) and self._jvm.exit_code is None:
-            self._try("the executors' metrics", self._sample_executors)
+    def _ask_spark(self) -> None:
+        due = time.monotonic() + self._interval
+        while not self._stopped.wait(min(BATCHES_SECONDS, self._interval)):
+            if self._jvm.exit_code is not None:
+                return
             self._try("Spark's metrics of the batches", self._sample_batches)
-            self._try("the record latency", self._sample_latency)
-            if not self._try("the lag in seconds", self._sample_age):
+            if time.monotonic() >= due:
+                due = time.monotonic() + self._interval
+                self._try("the executors' metrics", self._sample_executors)
+                self._try("the JVM's metrics", self._sample_jvm)
+
+    def _ask_kafka(self) -> None:
+        while not self._stopped.wait(self._interval) and self._jvm.exit_code is None:
+            self._try("the record latency", self._sample_latency, self._close)
+            if not self._try("the lag in seconds", self._sample_age, self._close):
                 self._metrics.set_lag_seconds(None)
         self._close()
 
-    def _try(self, what: str, measure: Callable[[], None]) -> bool:
+    def _try(
+        self,
+        what: str,
+        measure: Callable[[], None],
+        after_failure: Callable[[], None] = lambda: None,
+    ) -> bool:
         """Whether it was measured."""
         session = self._runtime.session
         try:
             measure()
         except Exception as error:  # a failed measurement must not stop the query
-            self._close()
+            after_failure()
             if self._stopped.is_set() or self._runtime.session is not session:
                 return False  # what was measured has been stopped meanwhile
             if what not in self._failing and self._jvm.exit_code is None:
@@ -111,8 +139,14 @@ class Sampler:
         self._metrics.set_executors(executors)
 
     def _sample_batches(self) -> None:
-        for batch in self._runtime.new_batches():
+        new = self._runtime.new_batches()
+        for batch in new.batches:
             self._metrics.observe_batch(batch)
+        self._metrics.count_missed_batches(new.missed)
+
+    def _sample_jvm(self) -> None:
+        if self._runtime.session is not None:  # else this might wait for the JVM's start
+            self._metrics.set_jvm(jvm_metrics.collect(self._jvm.gateway))
 
     def _sample_latency(self) -> None:
         offset_range = self._runtime.offset_range

@@ -29,6 +29,11 @@ def test_metrics_of_a_real_query(
     began = time.time()
     with running(flow, jvm, tmp_path) as driver:
         sampler = Sampler(driver.runtime, jvm, flow.spec, tmp_path, driver.metrics, interval=0.2)
+
+        def rows(records: int) -> int | None:
+            """What Spark counts of them: nothing in continuous mode."""
+            return records if trigger == MICRO_BATCH else None
+
         topics.send(source, range(10))
         driver.wait("the first", lambda _: "epoch" in numbers(driver.metrics))
         sent = 10
@@ -50,6 +55,8 @@ def test_metrics_of_a_real_query(
                 and [found[f"partition_lag_records{labels}"] for labels in each] == [0, 0]
                 and found.get("lag_seconds") == 0
                 and found["executor_heap_peak_bytes{executor=driver}"] > 0  # by a heartbeat
+                # No batch was missed: each record is in one of them.
+                and found.get("batch_rows_total{kind=input}") == rows(sent)
             )
 
         wait_for("the end of the topic", at_the_end)
@@ -60,6 +67,10 @@ def test_metrics_of_a_real_query(
     assert found["epoch_commit_duration_seconds_count"] > 0
     assert ("batch_rows_per_second{kind=input}" in found) == (trigger == MICRO_BATCH)
     assert ("batch_duration_seconds_total{part=addBatch}" in found) == (trigger == MICRO_BATCH)
+    assert found.get("batch_rows_total{kind=output}") == rows(sent)
+    assert found["batches_missed_total"] == 0
+    assert 0 < found["jvm_heap_used_bytes"] < found["jvm_heap_max_bytes"]
+    assert found["jvm_gc_seconds_total"] > 0
     samples = found["record_commit_latency_seconds_count"]
     mean = found["record_commit_latency_seconds_sum"] / samples
     record_figure("milliseconds from a record to its commit", round(1000 * mean))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from penstock.contract.metric_catalogue import Catalogue
 
 _COMMIT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_SINK_BUCKETS = (
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900,
+)  # fmt: skip
 _LATENCY_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
 
 DRIVER = Catalogue("penstock_driver_")
@@ -63,6 +66,20 @@ COMMIT_LATENCY = DRIVER.histogram(
     "every ten seconds; the record reaches the sink earlier (see below)",
     unit="seconds",
     buckets=_LATENCY_BUCKETS,
+)
+SINK_LATENCY = DRIVER.histogram(
+    "record_sink_latency_seconds",
+    "time from the source's timestamp, which the query writes into a header, to the timestamp of "
+    "the record in the Kafka sink, for a few random records every ten seconds (see below)",
+    unit="seconds",
+    buckets=_SINK_BUCKETS,
+)
+SINK_LATENCY_BOUND = DRIVER.histogram(
+    "record_sink_latency_bound_seconds",
+    "upper bound of the same for every query from Kafka to a Kafka topic, without a header (see "
+    "below)",
+    unit="seconds",
+    buckets=_SINK_BUCKETS,
 )
 PARTITIONS = DRIVER.gauge("source_partitions", "partitions of the source")
 CORES = DRIVER.gauge(

@@ -67,6 +67,8 @@ class Metrics:
         self._rocksdb_seconds = described.ROCKSDB_SECONDS.counter(self.registry)
         self._rocksdb_operations = described.ROCKSDB_OPERATIONS.counter(self.registry)
         self._latency = described.COMMIT_LATENCY.histogram(self.registry)
+        self._sink_latency = described.SINK_LATENCY.histogram(self.registry)
+        self._sink_latency_bound = described.SINK_LATENCY_BOUND.histogram(self.registry)
         self.registry.register(_Snapshot(self._of_query))
         self.registry.register(_Snapshot(self._by_partition))
         self.registry.register(_Snapshot(self._by_executor))
@@ -101,6 +103,14 @@ class Metrics:
     def observe_latency(self, seconds: float) -> None:
         """Records the time from one record's timestamp to its commit."""
         self._latency.observe(seconds)
+
+    def observe_sink_latency(self, seconds: float) -> None:
+        """Records the time from one record of the source to the sink."""
+        self._sink_latency.observe(seconds)
+
+    def observe_sink_latency_bound(self, seconds: float) -> None:
+        """Records a time that this was at most."""
+        self._sink_latency_bound.observe(seconds)
 
     def set_lag_seconds(self, seconds: float | None) -> None:
         """Sets the age of the oldest record that is not committed; None if it is not known."""

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
+from penstock.api.v1alpha1.sinks import KafkaSink
 from penstock.driver.checkpoint.progress import OffsetRange
+from penstock.driver.engine import Engine, engine_of
 from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import Offsets
@@ -25,6 +27,7 @@ from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.record_age import RecordAges
 from penstock.driver.reporting.record_latency import sample_latency
 from penstock.driver.reporting.record_timestamps import TimestampReader
+from penstock.driver.reporting.sink_latency import SinkLatency
 from penstock.driver.spark import executor_metrics
 from penstock.driver.spark.batch_metrics import NewBatches
 
@@ -35,6 +38,8 @@ INTERVAL_SECONDS = 10.0
 # Spark keeps 99 batches, which is more than can end within this time: each has a Spark job, and
 # writes two files. It takes 0.5 ms if there is none (measured).
 BATCHES_SECONDS = 1.0
+# After a sink could not be read, most often for lack of rights.
+SINK_RETRY_SECONDS = 300.0
 
 
 class SampledQuery(Protocol):
@@ -70,6 +75,11 @@ class Sampler:
         self._runtime = runtime
         self._jvm = jvm
         self._source: KafkaSource | None = spec.source.kafka
+        self._sink: KafkaSink | None = spec.sink.kafka
+        self._sink_latency = _sink_latency(spec)
+        self._sink_timestamps: TimestampReader | None = None
+        self._sink_due = 0.0
+        self._sink_sampled: OffsetRange | None = None
         self._secrets = secrets
         self._metrics = metrics
         self._interval = interval
@@ -109,7 +119,10 @@ class Sampler:
             self._try("the record latency", self._sample_latency, self._close)
             if not self._try("the lag in seconds", self._sample_age, self._close):
                 self._metrics.set_lag_seconds(None)
+            if time.monotonic() >= self._sink_due:
+                self._try("the latency to the sink", self._sample_sink, self._close_sink)
         self._close()
+        self._close_sink()
 
     def _try(
         self,
@@ -170,10 +183,44 @@ class Sampler:
             self._timestamps = TimestampReader(self._jvm.gateway, source, self._secrets)
         return self._timestamps
 
+    def _sample_sink(self) -> None:
+        offset_range = self._runtime.offset_range
+        if self._source is None or self._sink is None or self._sink_latency is None:
+            return
+        if offset_range is None or offset_range is self._sink_sampled:
+            return
+        self._sink_sampled = offset_range
+        self._sink_due = time.monotonic() + SINK_RETRY_SECONDS
+        if self._sink_timestamps is None:
+            self._sink_timestamps = TimestampReader(self._jvm.gateway, self._sink, self._secrets)
+        sample = self._sink_latency.sample(
+            self._reader(self._source), self._sink_timestamps, offset_range, self._rng
+        )
+        self._sink_due = 0.0
+        for seconds in sample.exact:
+            self._metrics.observe_sink_latency(seconds)
+        for seconds in sample.bounds:
+            self._metrics.observe_sink_latency_bound(seconds)
+
     def _close(self) -> None:
         reader, self._timestamps = self._timestamps, None
+        self._close_reader(reader)
+
+    def _close_sink(self) -> None:
+        reader, self._sink_timestamps = self._sink_timestamps, None
+        self._close_reader(reader)
+
+    def _close_reader(self, reader: TimestampReader | None) -> None:
         if reader is not None and self._jvm.exit_code is None:
             try:
                 reader.close()
             except Exception as error:
                 log_event("the reader of timestamps did not close", 30, cause=str(error))
+
+
+def _sink_latency(spec: StreamSpec) -> SinkLatency | None:
+    """None unless the query copies from Kafka to one topic: then nothing is asked."""
+    sink = spec.sink.kafka
+    if spec.source.kafka is None or sink is None or sink.topic is None:
+        return None
+    return SinkLatency(sink.topic, writes_at_once=engine_of(spec) is not Engine.MICRO_BATCH)

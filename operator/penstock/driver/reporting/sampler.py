@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.api.v1alpha1 import KafkaSource, StreamSpec
-from penstock.api.v1alpha1.sinks import KafkaSink
+from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1.kafka import KafkaClient
 from penstock.driver.checkpoint.progress import OffsetRange
 from penstock.driver.engine import Engine, engine_of
 from penstock.driver.java_exceptions import classify_exception
@@ -74,18 +74,15 @@ class Sampler:
     ) -> None:
         self._runtime = runtime
         self._jvm = jvm
-        self._source: KafkaSource | None = spec.source.kafka
-        self._sink: KafkaSink | None = spec.sink.kafka
-        self._sink_latency = _sink_latency(spec)
-        self._sink_timestamps: TimestampReader | None = None
-        self._sink_due = 0.0
-        self._sink_sampled: OffsetRange | None = None
-        self._secrets = secrets
         self._metrics = metrics
         self._interval = interval
-        self._timestamps: TimestampReader | None = None
+        self._source = _Reader(jvm, spec.source.kafka, secrets)
         self._ages = RecordAges()
         self._sampled: OffsetRange | None = None
+        self._sink = _Reader(jvm, spec.sink.kafka, secrets)
+        self._sink_latency = _sink_latency(spec)
+        self._sink_sampled: OffsetRange | None = None
+        self._sink_due = 0.0
         self._rng = random.Random()  # noqa: S311
         self._failing: set[str] = set()
         self._stopped = threading.Event()
@@ -116,13 +113,12 @@ class Sampler:
 
     def _ask_kafka(self) -> None:
         while not self._stopped.wait(self._interval) and self._jvm.exit_code is None:
-            self._try("the record latency", self._sample_latency, self._close)
-            if not self._try("the lag in seconds", self._sample_age, self._close):
+            self._try("the record latency", self._sample_latency, self._source.close)
+            if not self._try("the lag in seconds", self._sample_age, self._source.close):
                 self._metrics.set_lag_seconds(None)
             if time.monotonic() >= self._sink_due:
-                self._try("the latency to the sink", self._sample_sink, self._close_sink)
-        self._close()
-        self._close_sink()
+                self._try("the latency to the sink", self._sample_sink, self._close_both)
+        self._close_both()
 
     def _try(
         self,
@@ -163,54 +159,62 @@ class Sampler:
 
     def _sample_latency(self) -> None:
         offset_range = self._runtime.offset_range
-        if self._source is None or offset_range is None or offset_range is self._sampled:
+        if offset_range is None or offset_range is self._sampled:
             return
-        self._sampled = offset_range
-        for seconds in sample_latency(self._reader(self._source), offset_range, self._rng):
+        self._sampled, reader = offset_range, self._source.get()
+        if reader is None:
+            return
+        for seconds in sample_latency(reader, offset_range, self._rng):
             self._metrics.observe_latency(seconds)
 
     def _sample_age(self) -> None:
         """A commit since the last poll of the newest offsets makes it too low, never too high."""
         offsets = self._runtime.offsets()
-        if self._source is None or offsets is None:
+        reader = None if offsets is None else self._source.get()
+        if offsets is None or reader is None:
             self._metrics.set_lag_seconds(None)
             return
-        reader = self._reader(self._source)
         self._metrics.set_lag_seconds(self._ages.measure(*offsets, reader.first_from, time.time()))
 
-    def _reader(self, source: KafkaSource) -> TimestampReader:
-        if self._timestamps is None:
-            self._timestamps = TimestampReader(self._jvm.gateway, source, self._secrets)
-        return self._timestamps
-
     def _sample_sink(self) -> None:
-        offset_range = self._runtime.offset_range
-        if self._source is None or self._sink is None or self._sink_latency is None:
-            return
-        if offset_range is None or offset_range is self._sink_sampled:
+        offset_range, latency = self._runtime.offset_range, self._sink_latency
+        if latency is None or offset_range is None or offset_range is self._sink_sampled:
             return
         self._sink_sampled = offset_range
         self._sink_due = time.monotonic() + SINK_RETRY_SECONDS
-        if self._sink_timestamps is None:
-            self._sink_timestamps = TimestampReader(self._jvm.gateway, self._sink, self._secrets)
-        sample = self._sink_latency.sample(
-            self._reader(self._source), self._sink_timestamps, offset_range, self._rng
-        )
+        source, sink = self._source.get(), self._sink.get()
+        assert source is not None
+        assert sink is not None
+        sample = latency.sample(source, sink, offset_range, self._rng)
         self._sink_due = 0.0
         for seconds in sample.exact:
             self._metrics.observe_sink_latency(seconds)
         for seconds in sample.bounds:
             self._metrics.observe_sink_latency_bound(seconds)
 
-    def _close(self) -> None:
-        reader, self._timestamps = self._timestamps, None
-        self._close_reader(reader)
+    def _close_both(self) -> None:
+        self._source.close()
+        self._sink.close()
 
-    def _close_sink(self) -> None:
-        reader, self._sink_timestamps = self._sink_timestamps, None
-        self._close_reader(reader)
 
-    def _close_reader(self, reader: TimestampReader | None) -> None:
+class _Reader:
+    """The reader of a source or sink, made when it is asked for; none if that is not Kafka."""
+
+    def __init__(self, jvm: Jvm, client: KafkaClient | None, secrets: Path) -> None:
+        self._jvm = jvm
+        self._client = client
+        self._secrets = secrets
+        self._open: TimestampReader | None = None
+
+    def get(self) -> TimestampReader | None:
+        """The reader; waits for the JVM."""
+        if self._open is None and self._client is not None:
+            self._open = TimestampReader(self._jvm.gateway, self._client, self._secrets)
+        return self._open
+
+    def close(self) -> None:
+        """Closes it. The next question gets another one."""
+        reader, self._open = self._open, None
         if reader is not None and self._jvm.exit_code is None:
             try:
                 reader.close()

@@ -42,6 +42,7 @@ CONSOLE = {"console": {"numRows": 5, "truncate": False}}
 WIDE: tuple[dict[str, Any], ...] = (
     {
         "suspend": True,
+        "observability": {"ui": True, "eventLog": "s3a://logs/spark"},
         "restartedAt": "2026-11-22T07:00:00Z",
         "image": "penstock/spark:1",
         "imagePullSecrets": [{"name": "registry"}],

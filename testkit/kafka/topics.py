@@ -89,6 +89,11 @@ class Topics:
             for message in self._messages(topic)
         ]
 
+    def latencies(self, topic: str) -> list[float]:
+        """Seconds from the time in each record's only header, in milliseconds, to its own."""
+        messages = self._messages(topic)
+        return [(it.timestamp()[1] - int(it.headers()[0][1])) / 1000 for it in messages]
+
     def replays_of_committed(self, commits: CommitLog, source: str, sink: str) -> list[Copy]:
         """The copies in the sink of records that had been committed before: guarantee 2."""
         places = {number: place for place, number in self.placed(source).items()}

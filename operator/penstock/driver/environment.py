@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.api.v1alpha1.spec import Observability
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
 
 # The folder of the first generation. A reset of the stream will start the next one and keep this.
 FIRST_GENERATION = "generation-0"
+_LOOPBACK = "127.0.0.1"
 _API_SERVER = "https://kubernetes.default.svc"
 
 
@@ -52,6 +54,15 @@ class LocalEnvironment:
 
 
 Environment = PodEnvironment | LocalEnvironment
+
+
+def local_ip(environment: Environment, asked: Observability) -> str:
+    """The JVM's SPARK_LOCAL_IP, where Spark's web UI listens (WebUI.initServer, Spark 4.2).
+
+    The web UI asks for no password, so only `kubectl port-forward` shall reach it. Everything else
+    of Spark listens on spark.driver.host.
+    """
+    return _LOOPBACK if asked.ui else environment.address
 
 
 def pod_environment(

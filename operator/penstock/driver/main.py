@@ -23,6 +23,7 @@ from penstock.driver.environment import (
     Environment,
     LocalEnvironment,
     PodEnvironment,
+    local_ip,
     pod_environment,
 )
 from penstock.driver.failures import DriverError, Failure
@@ -195,7 +196,7 @@ def _launch(stream: ContinuousStream, environment: Environment, inherits: Sequen
     return Jvm.launch(
         driver_memory(spec).heap,
         joined,
-        environment.address,
+        local_ip(environment, spec.observability),
         options,
         submit_arguments(spec, SCRATCH),
         inherits,

@@ -93,6 +93,32 @@ class Dependencies(SpecObject):
     )
 
 
+class Observability(SpecObject):
+    """What Spark itself shows of the query, beyond logs and metrics."""
+
+    ui: bool = Field(
+        False,
+        description="Whether Spark's web UI runs: on port 4040 of the driver's pod, for `kubectl "
+        "port-forward` only. Default: false.",
+    )
+    event_log: (
+        Annotated[
+            str,
+            matching(
+                r"^(file|s3a|hdfs|gs|abfss?)://.+$",
+                "takes the URL of a folder: write for example s3a://logs/spark",
+                max_length=1024,
+            ),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="An existing folder for Spark's event log, which its history server reads. The "
+        "log grows without end. Default: no event log.",
+        examples=["s3a://logs/spark"],
+    )
+
+
 # Use `model_validate`: a parsed spec holds a complete Kafka connection in `source.kafka` and
 # `sink.kafka`, whether it is their own or that of spec.kafka.
 class StreamSpec(SpecObject):
@@ -174,6 +200,9 @@ class StreamSpec(SpecObject):
     restart: Restart = Field(Restart(), description="How the stream restarts after failures.")
     driver: Driver = Field(Driver(), description="The driver's pod.")
     executor: Executor = Field(Executor(), description="The executors' pods.")
+    observability: Observability = Field(
+        Observability(), description="Spark's web UI and event log."
+    )
     dependencies: Dependencies = Field(
         Dependencies(), description="Jars that the query needs and the image does not have."
     )

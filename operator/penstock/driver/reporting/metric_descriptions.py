@@ -5,6 +5,9 @@ from __future__ import annotations
 from penstock.contract.metric_catalogue import Catalogue
 
 _COMMIT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_SINK_BUCKETS = (
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900,
+)  # fmt: skip
 _LATENCY_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
 
 DRIVER = Catalogue("penstock_driver_")
@@ -64,6 +67,20 @@ COMMIT_LATENCY = DRIVER.histogram(
     unit="seconds",
     buckets=_LATENCY_BUCKETS,
 )
+SINK_LATENCY = DRIVER.histogram(
+    "record_sink_latency_seconds",
+    "time from the source's timestamp, which the query writes into a header, to the timestamp of "
+    "the record in the Kafka sink, for a few random records every ten seconds (see below)",
+    unit="seconds",
+    buckets=_SINK_BUCKETS,
+)
+SINK_LATENCY_BOUND = DRIVER.histogram(
+    "record_sink_latency_bound_seconds",
+    "upper bound of the same for every query from Kafka to a Kafka topic, without a header (see "
+    "below)",
+    unit="seconds",
+    buckets=_SINK_BUCKETS,
+)
 PARTITIONS = DRIVER.gauge("source_partitions", "partitions of the source")
 CORES = DRIVER.gauge(
     "executor_cores",
@@ -98,17 +115,30 @@ REPAIRS = DRIVER.counter(
     "`status.lastRepair.reason` is the most severe kind",
     "kind",
 )
+BATCHES = DRIVER.counter(
+    "batches_total",
+    "batches of this process that Spark has measured: micro-batch and real-time only, as all that "
+    "follow up to the executors' (see below)",
+)
+BATCHES_MISSED = DRIVER.counter(
+    "batches_missed_total", "batches that Spark has measured and no longer kept when it was asked"
+)
+BATCH_ROWS_TOTAL = DRIVER.counter(
+    "batch_rows_total",
+    "rows of these batches, `input` and `output`; not every sink counts its rows",
+    "kind",
+    unit="rows",
+)
 BATCH_ROWS = DRIVER.gauge(
     "batch_rows_per_second",
-    "micro-batch and real-time only: rows `input` and `processed` a second in the last batch, "
-    "measured by Spark",
+    "rows `input` and `processed` a second in the last batch",
     "kind",
     unit="rows a second",
 )
 BATCH_SECONDS = DRIVER.counter(
     "batch_duration_seconds_total",
-    "the same modes: time by part of the batches, in Spark's words, such as `addBatch` (reading, "
-    "computing and writing), `latestOffset`, `walCommit`; `triggerExecution` is the whole",
+    "time by part of the batches, in Spark's words, such as `addBatch` (reading, computing and "
+    "writing), `latestOffset`, `walCommit`; `triggerExecution` is the whole",
     "part",
     unit="seconds",
 )
@@ -120,10 +150,41 @@ LATE_ROWS = DRIVER.counter(
 )
 STATE_ROWS = DRIVER.gauge("state_rows", "rows of the state of a stateful query", unit="rows")
 STATE_MEMORY = DRIVER.gauge("state_memory_bytes", "memory of that state", unit="bytes")
+STATE_CHANGES = DRIVER.counter(
+    "state_changed_rows_total", "rows of that state `updated` and `removed`", "kind", unit="rows"
+)
+STATE_COMMIT_SECONDS = DRIVER.counter(
+    "state_commit_seconds_total", "time of tasks that commit that state", unit="seconds"
+)
+ROCKSDB_FILES = DRIVER.gauge(
+    "state_rocksdb_file_bytes",
+    "with RocksDB as the state store: size of its SST files",
+    unit="bytes",
+)
+ROCKSDB_SECONDS = DRIVER.counter(
+    "state_rocksdb_seconds_total",
+    "time of tasks in RocksDB, by part in Spark's words, such as `Get` and `CommitFileSync`",
+    "part",
+    unit="seconds",
+)
+ROCKSDB_OPERATIONS = DRIVER.counter(
+    "state_rocksdb_operations_total",
+    "how often, in Spark's words, such as `Get`, `ReadBlockCacheHit` and `ReadBlockCacheMiss`",
+    "operation",
+)
 WATERMARK = DRIVER.gauge(
     "watermark_timestamp_seconds",
     "event time up to which aggregates are final",
     unit="seconds since 1970",
+)
+JVM_HEAP_USED = DRIVER.gauge(
+    "jvm_heap_used_bytes",
+    "use of the heap by the driver's JVM, in every mode; on a laptop the tasks run in it too",
+    unit="bytes",
+)
+JVM_HEAP_MAX = DRIVER.gauge("jvm_heap_max_bytes", "the most that it can be", unit="bytes")
+JVM_GC = DRIVER.counter(
+    "jvm_gc_seconds_total", "time of the driver's JVM in garbage collection", unit="seconds"
 )
 EXECUTOR_ACTIVE_TASKS = DRIVER.gauge(
     "executor_active_tasks",

@@ -6,10 +6,10 @@ executor up to the limits below. No label or value contains anything of a record
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
@@ -21,7 +21,8 @@ from penstock.driver.checkpoint.progress import Commit, OffsetRange
 from penstock.driver.failures import Failure
 from penstock.driver.kafka.offsets import Offsets, lags
 from penstock.driver.reporting import metric_descriptions as described
-from penstock.driver.spark.batch_metrics import BatchMetrics
+from penstock.driver.reporting.jvm_metrics import JvmMetrics
+from penstock.driver.spark.batch_metrics import BatchMetrics, StateMetrics
 from penstock.driver.spark.executor_metrics import ExecutorMetrics
 
 PREFIX = "penstock_driver"
@@ -42,6 +43,7 @@ class Metrics:
         self._offsets: tuple[Offsets, Offsets] = ({}, {})
         self._executors: Sequence[ExecutorMetrics] = ()
         self._batch: BatchMetrics | None = None
+        self._jvm: JvmMetrics | None = None
         self._commit: Commit | None = None
         self._partitions: int | None = None
         self._lag: int | None = None
@@ -56,12 +58,22 @@ class Metrics:
         self._records = described.COMMITTED_RECORDS.counter(self.registry)
         self._commit_duration = described.COMMIT_DURATION.histogram(self.registry)
         self._batch_seconds = described.BATCH_SECONDS.counter(self.registry)
+        self._batches = described.BATCHES.counter(self.registry)
+        self._batches_missed = described.BATCHES_MISSED.counter(self.registry)
+        self._batch_rows = described.BATCH_ROWS_TOTAL.counter(self.registry)
         self._late_rows = described.LATE_ROWS.counter(self.registry)
+        self._state_changes = described.STATE_CHANGES.counter(self.registry)
+        self._state_commit = described.STATE_COMMIT_SECONDS.counter(self.registry)
+        self._rocksdb_seconds = described.ROCKSDB_SECONDS.counter(self.registry)
+        self._rocksdb_operations = described.ROCKSDB_OPERATIONS.counter(self.registry)
         self._latency = described.COMMIT_LATENCY.histogram(self.registry)
+        self._sink_latency = described.SINK_LATENCY.histogram(self.registry)
+        self._sink_latency_bound = described.SINK_LATENCY_BOUND.histogram(self.registry)
         self.registry.register(_Snapshot(self._of_query))
         self.registry.register(_Snapshot(self._by_partition))
         self.registry.register(_Snapshot(self._by_executor))
         self.registry.register(_Snapshot(self._of_batch))
+        self.registry.register(_Snapshot(self._of_jvm))
 
     def count_restart(self, reason: str) -> None:
         """Counts a restart of the query after a failure."""
@@ -92,6 +104,14 @@ class Metrics:
         """Records the time from one record's timestamp to its commit."""
         self._latency.observe(seconds)
 
+    def observe_sink_latency(self, seconds: float) -> None:
+        """Records the time from one record of the source to the sink."""
+        self._sink_latency.observe(seconds)
+
+    def observe_sink_latency_bound(self, seconds: float) -> None:
+        """Records a time that this was at most."""
+        self._sink_latency_bound.observe(seconds)
+
     def set_lag_seconds(self, seconds: float | None) -> None:
         """Sets the age of the oldest record that is not committed; None if it is not known."""
         self._lag_seconds = seconds
@@ -104,12 +124,33 @@ class Metrics:
         """Spark's metrics of all executors."""
         self._executors = executors
 
+    def set_jvm(self, jvm: JvmMetrics) -> None:
+        """The heap of the driver's JVM and its garbage collection."""
+        self._jvm = jvm
+
     def observe_batch(self, batch: BatchMetrics) -> None:
         """Spark's metrics of one batch."""
         self._batch = batch
-        for part, seconds in batch.durations.items():
-            self._batch_seconds.labels(part).inc(max(0.0, seconds))
-        self._late_rows.inc(batch.late_rows)
+        self._batches.inc()
+        self._batch_rows.labels("input").inc(batch.input_rows)
+        if batch.output_rows is not None:
+            self._batch_rows.labels("output").inc(batch.output_rows)
+        _add(self._batch_seconds, batch.durations)
+        if batch.state is not None:
+            self._observe_state(batch.state)
+
+    def _observe_state(self, state: StateMetrics) -> None:
+        self._late_rows.inc(state.late_rows)
+        self._state_changes.labels("updated").inc(state.updated_rows)
+        self._state_changes.labels("removed").inc(state.removed_rows)
+        self._state_commit.inc(state.commit_seconds)
+        if state.rocksdb is not None:
+            _add(self._rocksdb_seconds, state.rocksdb.seconds)
+            _add(self._rocksdb_operations, state.rocksdb.operations)
+
+    def count_missed_batches(self, number: int) -> None:
+        """Counts batches that Spark no longer kept."""
+        self._batches_missed.inc(number)
 
     def set_report(self, report: DriverReport) -> None:
         """Sets the metrics that a report contains."""
@@ -165,15 +206,28 @@ class Metrics:
         rows = described.BATCH_ROWS.gauge_family()
         state = described.STATE_ROWS.gauge_family()
         memory = described.STATE_MEMORY.gauge_family()
+        files = described.ROCKSDB_FILES.gauge_family()
         watermark = described.WATERMARK.gauge_family()
         if batch is not None:
             rows.add_metric(["input"], batch.input_rows_per_second)
             rows.add_metric(["processed"], batch.processed_rows_per_second)
-            state.add_metric([], batch.state_rows)
-            memory.add_metric([], batch.state_memory)
+            if batch.state is not None:
+                state.add_metric([], batch.state.rows)
+                memory.add_metric([], batch.state.memory)
+                if batch.state.rocksdb is not None:
+                    files.add_metric([], batch.state.rocksdb.file_bytes)
             if batch.watermark is not None:
                 watermark.add_metric([], batch.watermark)
-        yield from (rows, state, memory, watermark)
+        yield from (rows, state, memory, files, watermark)
+
+    def _of_jvm(self) -> Iterator[Metric]:
+        jvm = self._jvm
+        yield _number(described.JVM_HEAP_USED, None if jvm is None else jvm.heap_used)
+        yield _number(described.JVM_HEAP_MAX, None if jvm is None else jvm.heap_max)
+        gc = described.JVM_GC.counter_family()
+        if jvm is not None:
+            gc.add_metric([], jvm.gc_seconds)
+        yield gc
 
     def _bounded(self, reason: str) -> str:
         if len(self._reasons) < MAX_REASONS:
@@ -196,6 +250,12 @@ class _Snapshot(Collector):
 
     def collect(self) -> Iterable[Metric]:
         return self._build()
+
+
+def _add(counter: Counter, by_label: Mapping[str, float]) -> None:
+    """Adds to each series of a counter with one label; a clock that jumps back adds nothing."""
+    for label, value in by_label.items():
+        counter.labels(label).inc(max(0.0, value))
 
 
 def _number(metric: MetricDescription, value: float | None) -> Metric:

@@ -13,7 +13,7 @@ from penstock.driver.checkpoint.progress import OffsetRange
 from penstock.driver.reporting.record_timestamps import TimestampReader
 
 # Records in one sample: the amount of fetched data does not grow with the number of partitions.
-_MAX_RECORDS = 8
+MAX_RECORDS = 8
 
 
 def sample_latency(
@@ -32,5 +32,5 @@ def sample_latency(
 def choose_records(offset_range: OffsetRange, rng: random.Random) -> list[tuple[str, int, int]]:
     """Topic, partition and offset of a random record in each of a few partitions."""
     parts = offset_range.parts()
-    chosen = rng.sample(parts, min(_MAX_RECORDS, len(parts)))
+    chosen = rng.sample(parts, min(MAX_RECORDS, len(parts)))
     return [(topic, number, rng.randrange(start, end)) for topic, number, start, end in chosen]

@@ -5,13 +5,17 @@ With `CreateTime` (Kafka's default) a timestamp is as exact as its producer's cl
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.api.v1alpha1 import KafkaSource
+from penstock.api.v1alpha1.kafka import KafkaClient
 from penstock.driver.kafka.admin import client_options
 
+# A query that writes the source's timestamp into this header of its records, as milliseconds since
+# 1970 in decimal, has its latency measured exactly (docs/metrics.md).
+HEADER = "penstock-source-timestamp"
 _POLL_MS = 1000
 _DESERIALIZER = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _OPTIONS = {
@@ -24,6 +28,8 @@ _OPTIONS = {
     "max.poll.records": "1",
     "max.partition.fetch.bytes": "1",
     "fetch.min.bytes": "1",
+    # Those of a sink are for producers.
+    "interceptor.classes": "",
 }
 
 
@@ -34,15 +40,17 @@ class StampedRecord:
     offset: int
     timestamp: float
     """Seconds since 1970."""
+    source_timestamp: float | None = None
+    """The time in its header, in seconds since 1970; None without one."""
 
 
 class TimestampReader:
     """A consumer without a group in the driver's JVM. Not for use by two threads at once."""
 
-    def __init__(self, gateway: Any, source: KafkaSource, secrets: Path) -> None:
+    def __init__(self, gateway: Any, client: KafkaClient, secrets: Path) -> None:
         self._jvm = gateway.jvm
         options = self._jvm.java.util.HashMap()
-        for name, value in {**client_options(source, secrets), **_OPTIONS}.items():
+        for name, value in {**client_options(client, secrets), **_OPTIONS}.items():
             options.put(name, value)
         self._client = self._jvm.org.apache.kafka.clients.consumer.KafkaConsumer(options)
 
@@ -51,15 +59,54 @@ class TimestampReader:
 
         There may be none at the offset: compacted, expired, or a transaction's marker.
         """
-        topic_partition = self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
+        topic_partition = self._topic_partition(topic, partition)
         self._client.assign(self._jvm.java.util.List.of(topic_partition))
         self._client.seek(topic_partition, offset)
         found = self._client.poll(self._jvm.java.time.Duration.ofMillis(_POLL_MS)).iterator()
         if not found.hasNext():
             return None
         record = found.next()
-        return StampedRecord(int(record.offset()), float(record.timestamp()) / 1000)
+        header = record.headers().lastHeader(HEADER)
+        return StampedRecord(
+            int(record.offset()),
+            int(record.timestamp()) / 1000,
+            None if header is None else _milliseconds(header.value()),
+        )
+
+    def ends_at(self, topic: str, at: float) -> Mapping[int, int]:
+        """By partition the offset of its first record after a time, or its end.
+
+        The time is in seconds since 1970. A partition without a record before it is left out.
+        """
+        partitions = self._jvm.java.util.ArrayList()
+        times = self._jvm.java.util.HashMap()
+        for each in self._client.partitionsFor(topic):
+            partition = self._topic_partition(topic, int(each.partition()))
+            partitions.add(partition)
+            times.put(partition, int(at * 1000) + 1)
+        # In this order: a record that arrives in between is after the time.
+        ends = self._client.endOffsets(partitions)
+        first = self._client.beginningOffsets(partitions)
+        after = self._client.offsetsForTimes(times)
+        found = {}
+        for partition in partitions:
+            later = after.get(partition)
+            end = int(ends.get(partition) if later is None else later.offset())
+            if end > int(first.get(partition)):
+                found[int(partition.partition())] = end
+        return found
+
+    def _topic_partition(self, topic: str, partition: int) -> Any:
+        return self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
 
     def close(self) -> None:
         """Closes the connections."""
         self._client.close(self._jvm.java.time.Duration.ofMillis(0))
+
+
+def _milliseconds(value: bytes | None) -> float | None:
+    """Seconds; None if it is no number of milliseconds."""
+    try:
+        return int(value or b"") / 1000
+    except ValueError:
+        return None

@@ -1,4 +1,8 @@
-"""Samples what the loop should not wait for: records' timestamps, and Spark's own metrics."""
+"""Samples what the loop should not wait for: Spark's own metrics, and records' timestamps.
+
+In two threads: the questions to Kafka may take seconds, and Spark keeps its metrics of a batch only
+for a while.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +14,32 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.api.v1alpha1 import KafkaSource, StreamSpec
+from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1.kafka import KafkaClient
 from penstock.driver.checkpoint.progress import OffsetRange
+from penstock.driver.engine import Engine, engine_of
 from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.logs import log_event
+from penstock.driver.reporting import jvm_metrics
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.record_age import RecordAges
 from penstock.driver.reporting.record_latency import sample_latency
 from penstock.driver.reporting.record_timestamps import TimestampReader
+from penstock.driver.reporting.sink_latency import SinkLatency
 from penstock.driver.spark import executor_metrics
-from penstock.driver.spark.batch_metrics import BatchMetrics
+from penstock.driver.spark.batch_metrics import NewBatches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 INTERVAL_SECONDS = 10.0
+# Spark keeps 99 batches, which is more than can end within this time: each has a Spark job, and
+# writes two files. It takes 0.5 ms if there is none (measured).
+BATCHES_SECONDS = 1.0
+# After a sink could not be read, most often for lack of rights.
+SINK_RETRY_SECONDS = 300.0
 
 
 class SampledQuery(Protocol):
@@ -43,12 +56,12 @@ class SampledQuery(Protocol):
     def offsets(self) -> tuple[Offsets, Offsets] | None:
         """The committed and the newest offsets; None if the source has no offsets."""
 
-    def new_batches(self) -> list[BatchMetrics]:
+    def new_batches(self) -> NewBatches:
         """Spark's metrics of the batches since the last call; none in continuous mode."""
 
 
 class Sampler:
-    """Samples in a thread until `stop`. Logs a failing measurement once, and retries it."""
+    """Samples in two threads until `stop`. Logs a failing measurement once, and retries it."""
 
     def __init__(
         self,
@@ -61,40 +74,64 @@ class Sampler:
     ) -> None:
         self._runtime = runtime
         self._jvm = jvm
-        self._source: KafkaSource | None = spec.source.kafka
-        self._secrets = secrets
         self._metrics = metrics
         self._interval = interval
-        self._timestamps: TimestampReader | None = None
+        self._source = _Reader(jvm, spec.source.kafka, secrets)
         self._ages = RecordAges()
         self._sampled: OffsetRange | None = None
+        self._sink = _Reader(jvm, spec.sink.kafka, secrets)
+        self._sink_latency = _sink_latency(spec)
+        self._sink_sampled: OffsetRange | None = None
+        self._sink_due = 0.0
         self._rng = random.Random()  # noqa: S311
         self._failing: set[str] = set()
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=each, name=name, daemon=True)
+            for name, each in (("spark-sampler", self._ask_spark), ("sampler", self._ask_kafka))
+        ]
+        for each in self._threads:
+            each.start()
 
     def stop(self) -> None:
-        """Ends the calls into the JVM; waits up to 2 s for one that is under way."""
+        """Ends the calls into the JVM; waits up to 2 s for those that are under way."""
         self._stopped.set()
-        self._thread.join(2.0)
+        deadline = time.monotonic() + 2.0
+        for each in self._threads:
+            each.join(max(0.0, deadline - time.monotonic()))
 
-    def _run(self) -> None:
-        while not self._stopped.wait(self._interval) and self._jvm.exit_code is None:
-            self._try("the executors' metrics", self._sample_executors)
+    def _ask_spark(self) -> None:
+        due = time.monotonic() + self._interval
+        while not self._stopped.wait(min(BATCHES_SECONDS, self._interval)):
+            if self._jvm.exit_code is not None:
+                return
             self._try("Spark's metrics of the batches", self._sample_batches)
-            self._try("the record latency", self._sample_latency)
-            if not self._try("the lag in seconds", self._sample_age):
-                self._metrics.set_lag_seconds(None)
-        self._close()
+            if time.monotonic() >= due:
+                due = time.monotonic() + self._interval
+                self._try("the executors' metrics", self._sample_executors)
+                self._try("the JVM's metrics", self._sample_jvm)
 
-    def _try(self, what: str, measure: Callable[[], None]) -> bool:
+    def _ask_kafka(self) -> None:
+        while not self._stopped.wait(self._interval) and self._jvm.exit_code is None:
+            self._try("the record latency", self._sample_latency, self._source.close)
+            if not self._try("the lag in seconds", self._sample_age, self._source.close):
+                self._metrics.set_lag_seconds(None)
+            if time.monotonic() >= self._sink_due:
+                self._try("the latency to the sink", self._sample_sink, self._close_both)
+        self._close_both()
+
+    def _try(
+        self,
+        what: str,
+        measure: Callable[[], None],
+        after_failure: Callable[[], None] = lambda: None,
+    ) -> bool:
         """Whether it was measured."""
         session = self._runtime.session
         try:
             measure()
         except Exception as error:  # a failed measurement must not stop the query
-            self._close()
+            after_failure()
             if self._stopped.is_set() or self._runtime.session is not session:
                 return False  # what was measured has been stopped meanwhile
             if what not in self._failing and self._jvm.exit_code is None:
@@ -111,35 +148,83 @@ class Sampler:
         self._metrics.set_executors(executors)
 
     def _sample_batches(self) -> None:
-        for batch in self._runtime.new_batches():
+        new = self._runtime.new_batches()
+        for batch in new.batches:
             self._metrics.observe_batch(batch)
+        self._metrics.count_missed_batches(new.missed)
+
+    def _sample_jvm(self) -> None:
+        if self._runtime.session is not None:  # else this might wait for the JVM's start
+            self._metrics.set_jvm(jvm_metrics.collect(self._jvm.gateway))
 
     def _sample_latency(self) -> None:
         offset_range = self._runtime.offset_range
-        if self._source is None or offset_range is None or offset_range is self._sampled:
+        if offset_range is None or offset_range is self._sampled:
             return
-        self._sampled = offset_range
-        for seconds in sample_latency(self._reader(self._source), offset_range, self._rng):
+        self._sampled, reader = offset_range, self._source.get()
+        if reader is None:
+            return
+        for seconds in sample_latency(reader, offset_range, self._rng):
             self._metrics.observe_latency(seconds)
 
     def _sample_age(self) -> None:
         """A commit since the last poll of the newest offsets makes it too low, never too high."""
         offsets = self._runtime.offsets()
-        if self._source is None or offsets is None:
+        reader = None if offsets is None else self._source.get()
+        if offsets is None or reader is None:
             self._metrics.set_lag_seconds(None)
             return
-        reader = self._reader(self._source)
         self._metrics.set_lag_seconds(self._ages.measure(*offsets, reader.first_from, time.time()))
 
-    def _reader(self, source: KafkaSource) -> TimestampReader:
-        if self._timestamps is None:
-            self._timestamps = TimestampReader(self._jvm.gateway, source, self._secrets)
-        return self._timestamps
+    def _sample_sink(self) -> None:
+        offset_range, latency = self._runtime.offset_range, self._sink_latency
+        if latency is None or offset_range is None or offset_range is self._sink_sampled:
+            return
+        self._sink_sampled = offset_range
+        self._sink_due = time.monotonic() + SINK_RETRY_SECONDS
+        source, sink = self._source.get(), self._sink.get()
+        assert source is not None
+        assert sink is not None
+        sample = latency.sample(source, sink, offset_range, self._rng)
+        self._sink_due = 0.0
+        for seconds in sample.exact:
+            self._metrics.observe_sink_latency(seconds)
+        for seconds in sample.bounds:
+            self._metrics.observe_sink_latency_bound(seconds)
 
-    def _close(self) -> None:
-        reader, self._timestamps = self._timestamps, None
+    def _close_both(self) -> None:
+        self._source.close()
+        self._sink.close()
+
+
+class _Reader:
+    """The reader of a source or sink, made when it is asked for; none if that is not Kafka."""
+
+    def __init__(self, jvm: Jvm, client: KafkaClient | None, secrets: Path) -> None:
+        self._jvm = jvm
+        self._client = client
+        self._secrets = secrets
+        self._open: TimestampReader | None = None
+
+    def get(self) -> TimestampReader | None:
+        """The reader; waits for the JVM."""
+        if self._open is None and self._client is not None:
+            self._open = TimestampReader(self._jvm.gateway, self._client, self._secrets)
+        return self._open
+
+    def close(self) -> None:
+        """Closes it. The next question gets another one."""
+        reader, self._open = self._open, None
         if reader is not None and self._jvm.exit_code is None:
             try:
                 reader.close()
             except Exception as error:
                 log_event("the reader of timestamps did not close", 30, cause=str(error))
+
+
+def _sink_latency(spec: StreamSpec) -> SinkLatency | None:
+    """None unless the query copies from Kafka to one topic: then nothing is asked."""
+    sink = spec.sink.kafka
+    if spec.source.kafka is None or sink is None or sink.topic is None:
+        return None
+    return SinkLatency(sink.topic, writes_at_once=engine_of(spec) is not Engine.MICRO_BATCH)

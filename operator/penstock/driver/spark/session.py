@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from penstock.api.v1alpha1.spec import Observability
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
 from penstock.contract.pod_merge import merge_pod_template
@@ -74,7 +75,8 @@ _DEFAULTS_ON_KUBERNETES = {
 _FORCED = {
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
-    "spark.ui.enabled": "false",
+    # The web UI shows; what runs is in the stream's spec.
+    "spark.ui.killEnabled": "false",
 }
 
 _FORCED_IN_CONTINUOUS_MODE = {
@@ -130,6 +132,7 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     shuffle = {"spark.sql.shuffle.partitions": str(size.cores)}
     in_pods = {} if isinstance(environment, LocalEnvironment) else _DEFAULTS_ON_KUBERNETES
     conf = {**_DEFAULTS, **in_pods, **shuffle, **spec.spark_conf, **_FORCED}
+    conf |= _observability(spec.observability)
     if engine_of(spec) is Engine.CONTINUOUS:
         conf |= _FORCED_IN_CONTINUOUS_MODE
     parallelism = default_parallelism(spec.source, spec.spark_conf)
@@ -140,6 +143,13 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     if isinstance(environment, LocalEnvironment):
         return conf | _local(environment, size)
     return conf | _FORCED_ON_KUBERNETES | _on_kubernetes(stream, environment, size)
+
+
+def _observability(asked: Observability) -> dict[str, str]:
+    conf = {"spark.ui.enabled": str(asked.ui).lower()}
+    if asked.event_log is not None:
+        conf |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": asked.event_log}
+    return conf
 
 
 def _local(environment: LocalEnvironment, size: Size) -> dict[str, str]:

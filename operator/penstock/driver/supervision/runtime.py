@@ -27,7 +27,7 @@ from penstock.driver.kubernetes.api import Api
 from penstock.driver.logs import log_event
 from penstock.driver.spark import activity, executors, query, session, user_python
 from penstock.driver.spark.activity import Activity
-from penstock.driver.spark.batch_metrics import BatchMetrics, BatchReader
+from penstock.driver.spark.batch_metrics import BatchReader, NewBatches
 from penstock.driver.supervision.executor_cleanup import ClusterPreparation
 from penstock.driver.supervision.partitions import ChosenPartitions, choose
 from penstock.driver.supervision.state import Observation
@@ -147,10 +147,9 @@ class QueryRuntime:
         """The records of the newest commit; None where they are unknown."""
         return self.progress.offset_range
 
-    def new_batches(self) -> list[BatchMetrics]:
-        """Spark's metrics of the batches since the last call; none in continuous mode."""
-        query = self._query
-        return [] if query is None else self._batches.new_batches(query)
+    def new_batches(self) -> NewBatches:
+        """Spark's metrics of the batches since the last call; for one thread beside the loop's."""
+        return self._batches.new_batches(self._query)
 
     def offsets(self) -> tuple[Offsets, Offsets] | None:
         """The committed and the newest offsets; None if the source has no offsets."""
@@ -201,6 +200,7 @@ class QueryRuntime:
         if self._session is not None and executors.is_stopped(self._session.sparkContext):
             # pyspark would refuse another context as long as it does not know that this one ended.
             self._session.stop()
+            self._batches.keep(self._query)
             self._query = self._frame = self._session = self._size = None
             return Failure("SessionStopped", "Spark stopped the application by itself.")
         if self._query is None:
@@ -208,6 +208,7 @@ class QueryRuntime:
             return self._source.failure if self._frame is not None and self._source else None
         if self._query.isActive:
             return None if self._source is None else self._source.failure
+        self._batches.keep(self._query)
         ended, self._query = self._query, None
         exception = ended._jsq.exception()
         if exception.isEmpty():
@@ -327,6 +328,7 @@ class QueryRuntime:
         running, self._query, self._frame = self._query, None, None
         if running is not None:
             _stop(running)
+            self._batches.keep(running)
 
     def wait_for_commit(self, seconds: float) -> None:
         """Waits for the query's next commit: records written after it are written again later.
@@ -353,6 +355,7 @@ class QueryRuntime:
             try:
                 if running is not None:
                     _stop(running)
+                    self._batches.keep(running)
                     executors.wait_until_idle(up.sparkContext)
             finally:
                 up.stop()

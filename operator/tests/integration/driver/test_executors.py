@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+import urllib.error
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +20,7 @@ from penstock.driver.environment import PodEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
 from testkit.driver.fake_kubelet import Kubelet
-from testkit.driver.in_process_driver import running
+from testkit.driver.in_process_driver import InProcessDriver, running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.plugins.figures import RecordFigure
 from testkit.wait import wait_for
@@ -32,6 +35,8 @@ def kubelet(class_path: str, tmp_path: Path) -> Iterator[Kubelet]:
     yield one
     one.close()
 
+
+POD_IP = "127.0.0.2"
 
 # Polls instead of watches: the fake API server has no watch.
 POLLING = {
@@ -59,9 +64,9 @@ def amounts(resources: dict[str, Any]) -> dict[tuple[str, str], Decimal]:
 
 
 def pod(kubelet: Kubelet, folder: Path) -> PodEnvironment:
-    """The driver pod."""
+    """The driver pod, whose address is not loopback's own."""
     return PodEnvironment(
-        "numbers-driver-0", "127.0.0.1", "payments", "hash",
+        "numbers-driver-0", POD_IP, "payments", "hash",
         checkpoint=folder / "checkpoint", api_server=kubelet.url,
     )  # fmt: skip
 
@@ -69,14 +74,23 @@ def pod(kubelet: Kubelet, folder: Path) -> PodEnvironment:
 def test_a_missing_core_is_reported_and_waited_for(
     kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path, record_figure: RecordFigure
 ) -> None:
-    """Spark itself would run one partition and silently ignore the other."""
+    """Spark itself would run one partition and silently ignore the other. With its web UI, and its
+    event log."""
     source, sink = topics.make(2), topics.make()
     topics.send(source, range(100))
+    events = tmp_path / "events"
+    events.mkdir()
     kubelet.room = 1
     start = time.monotonic()
     api = Api(kubelet.url, "payments")
     with running(
-        number_flow(topics, source, sink, sparkConf=POLLING),
+        number_flow(
+            topics,
+            source,
+            sink,
+            sparkConf={**POLLING, "spark.ui.port": "0"},
+            observability={"ui": True, "eventLog": events.as_uri()},
+        ),
         jvm,
         pod(kubelet, tmp_path),
         api=api,
@@ -95,6 +109,19 @@ def test_a_missing_core_is_reported_and_waited_for(
         states = {report.state for report in driver.reports if report.registered_cores == 1}
         assert states == {QueryState.WAITING_FOR_CORES}
         assert driver.last.query_restarts == 0
+        assert "Streaming Query" in web_page(driver, "127.0.0.1", "/StreamingQuery/")
+        with pytest.raises(urllib.error.URLError):
+            web_page(driver, POD_IP, "/")
+    assert [path.name for path in events.glob("*/events_1_*")]
+
+
+def web_page(driver: InProcessDriver, address: str, path: str) -> str:
+    """A page of Spark's web UI, asked for at an address of this machine."""
+    session = driver.runtime.session
+    assert session is not None
+    port = urllib.parse.urlsplit(session.sparkContext.uiWebUrl or "").port
+    with urllib.request.urlopen(f"http://{address}:{port}{path}", timeout=60) as answer:
+        return str(answer.read().decode())
 
 
 def test_executors_are_waited_for_lost_added_and_released(

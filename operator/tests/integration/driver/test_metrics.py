@@ -10,7 +10,7 @@ import pytest
 
 from penstock.driver.jvm import Jvm
 from penstock.driver.reporting.record_age import RecordAges
-from penstock.driver.reporting.record_timestamps import TimestampReader
+from penstock.driver.reporting.record_timestamps import HEADER, TimestampReader
 from penstock.driver.reporting.sampler import Sampler
 from testkit.driver.in_process_driver import running
 from testkit.driver.metric_samples import numbers
@@ -19,16 +19,32 @@ from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH
 from testkit.wait import wait_for
 
+WITH_SOURCE_TIMESTAMP = f"""
+SELECT key, value, array(struct(
+  '{HEADER}' AS key, CAST(CAST(unix_millis(timestamp) AS STRING) AS BINARY) AS value)) AS headers
+FROM source
+"""
+LATENCIES = (
+    "record_commit_latency_seconds",
+    "record_sink_latency_seconds",
+    "record_sink_latency_bound_seconds",
+)
+
 
 @pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH], ids=["continuous", "micro-batch"])
 def test_metrics_of_a_real_query(
     topics: Topics, jvm: Jvm, tmp_path: Path, trigger: dict[str, Any], record_figure: RecordFigure
 ) -> None:
     source, sink = topics.make(), topics.make()
-    flow = number_flow(topics, source, sink, trigger)
+    flow = number_flow(topics, source, sink, trigger, transform={"sql": WITH_SOURCE_TIMESTAMP})
     began = time.time()
     with running(flow, jvm, tmp_path) as driver:
         sampler = Sampler(driver.runtime, jvm, flow.spec, tmp_path, driver.metrics, interval=0.2)
+
+        def rows(records: int) -> int | None:
+            """What Spark counts of them: nothing in continuous mode."""
+            return records if trigger == MICRO_BATCH else None
+
         topics.send(source, range(10))
         driver.wait("the first", lambda _: "epoch" in numbers(driver.metrics))
         sent = 10
@@ -37,7 +53,8 @@ def test_metrics_of_a_real_query(
             nonlocal sent
             topics.send(source, range(sent, sent + 10))
             sent += 10
-            return numbers(driver.metrics)["record_commit_latency_seconds_count"] >= 3
+            found = numbers(driver.metrics)
+            return all(found[f"{each}_count"] >= 3 for each in LATENCIES)
 
         wait_for("samples", sampled)
         topics.wait_received(sink, range(sent))
@@ -50,6 +67,8 @@ def test_metrics_of_a_real_query(
                 and [found[f"partition_lag_records{labels}"] for labels in each] == [0, 0]
                 and found.get("lag_seconds") == 0
                 and found["executor_heap_peak_bytes{executor=driver}"] > 0  # by a heartbeat
+                # No batch was missed: each record is in one of them.
+                and found.get("batch_rows_total{kind=input}") == rows(sent)
             )
 
         wait_for("the end of the topic", at_the_end)
@@ -60,11 +79,19 @@ def test_metrics_of_a_real_query(
     assert found["epoch_commit_duration_seconds_count"] > 0
     assert ("batch_rows_per_second{kind=input}" in found) == (trigger == MICRO_BATCH)
     assert ("batch_duration_seconds_total{part=addBatch}" in found) == (trigger == MICRO_BATCH)
-    samples = found["record_commit_latency_seconds_count"]
-    mean = found["record_commit_latency_seconds_sum"] / samples
-    record_figure("milliseconds from a record to its commit", round(1000 * mean))
-    record_figure("samples", round(samples))
-    assert 0 < mean < time.time() - began
+    assert found.get("batch_rows_total{kind=output}") == rows(sent)
+    assert found["batches_missed_total"] == 0
+    assert 0 < found["jvm_heap_used_bytes"] < found["jvm_heap_max_bytes"]
+    assert found["jvm_gc_seconds_total"] > 0
+    means = {each: found[f"{each}_sum"] / found[f"{each}_count"] for each in LATENCIES}
+    for each, mean in means.items():
+        record_figure(f"milliseconds of {each}", round(1000 * mean))
+        record_figure(f"samples of {each}", round(found[f"{each}_count"]))
+    to_commit, to_sink, bound = means.values()
+    assert 0 < to_commit < time.time() - began
+    really = topics.latencies(sink)
+    assert min(really) <= to_sink <= max(really)
+    assert min(really) <= bound
     assert found["executor_task_slots{executor=driver}"] == 2
 
 

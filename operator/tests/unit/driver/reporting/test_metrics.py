@@ -6,6 +6,7 @@ from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.progress import Commit, OffsetRange
 from penstock.driver.failures import Failure
+from penstock.driver.reporting.jvm_metrics import JvmMetrics
 from penstock.driver.reporting.metrics import MAX_PARTITIONS, MAX_REASONS, OTHER, Metrics
 from penstock.driver.spark import batch_metrics
 from penstock.driver.spark.executor_metrics import ExecutorMetrics
@@ -97,28 +98,66 @@ def test_partitions_and_executors_come_and_go() -> None:
 
 
 PROGRESS = """{"batchId": 3, "inputRowsPerSecond": 12.5, "processedRowsPerSecond": "Infinity",
+"numInputRows": 50, "sink": {"numOutputRows": 20},
 "eventTime": {"watermark": "2026-01-01T00:00:10.000Z"},
 "durationMs": {"addBatch": 250, "triggerExecution": 300},
-"stateOperators": [{"numRowsTotal": 3, "memoryUsedBytes": 100, "numRowsDroppedByWatermark": 2},
-{"numRowsTotal": 4}]}"""
+"stateOperators": [{"numRowsTotal": 3, "memoryUsedBytes": 100, "numRowsDroppedByWatermark": 2,
+"numRowsUpdated": 5, "numRowsRemoved": 1, "commitTimeMs": 30,
+"customMetrics": {"rocksdbGetLatency": 200, "rocksdbCommitFileSyncLatencyMs": 506,
+"rocksdbGetCount": 20, "rocksdbSstFileSize": 7000, "SnapshotLastUploaded.partition_0": 9}},
+{"numRowsTotal": 4, "customMetrics": {"rocksdbGetCount": 1, "rocksdbSstFileSize": 594}}]}"""
 
 
-def test_a_batch() -> None:
+def test_batches() -> None:
     metrics = Metrics()
-    assert not any(name.startswith("batch") for name in numbers(metrics))
+    assert not any(name.startswith("batch_") for name in numbers(metrics))
+    metrics.observe_batch(batch_metrics.read(PROGRESS))
+    metrics.observe_batch(batch_metrics.read(PROGRESS))
+    metrics.count_missed_batches(3)
+    found = numbers(metrics)
+    assert found["batches_total"] == 2
+    assert found["batches_missed_total"] == 3
+    assert found["batch_rows_total{kind=input}"] == 100
+    assert found["batch_rows_total{kind=output}"] == 40
+    assert found["batch_duration_seconds_total{part=addBatch}"] == 0.5
+    assert found["batch_duration_seconds_total{part=triggerExecution}"] == 0.6
+    assert found["batch_rows_per_second{kind=input}"] == 12.5
+    assert found["batch_rows_per_second{kind=processed}"] == 0
+    assert found["watermark_timestamp_seconds"] == 1767225610
+
+
+def test_the_state_of_all_operators_and_rocksdb_in_it() -> None:
+    metrics = Metrics()
     metrics.observe_batch(batch_metrics.read(PROGRESS))
     metrics.observe_batch(batch_metrics.read(PROGRESS))
     found = numbers(metrics)
-    assert found["batch_duration_seconds_total{part=addBatch}"] == 0.5
-    assert found["batch_duration_seconds_total{part=triggerExecution}"] == 0.6
     assert found["late_rows_dropped_total"] == 4
-    assert found["batch_rows_per_second{kind=input}"] == 12.5
-    assert found["batch_rows_per_second{kind=processed}"] == 0
     assert found["state_rows"] == 7
     assert found["state_memory_bytes"] == 100
-    assert found["watermark_timestamp_seconds"] == 1767225610
-    metrics.observe_batch(batch_metrics.read("{}"))
-    assert "watermark_timestamp_seconds" not in numbers(metrics)
+    assert found["state_changed_rows_total{kind=updated}"] == 10
+    assert found["state_changed_rows_total{kind=removed}"] == 2
+    assert found["state_commit_seconds_total"] == 0.06
+    assert found["state_rocksdb_file_bytes"] == 7594
+    assert found["state_rocksdb_seconds_total{part=Get}"] == 0.4
+    assert found["state_rocksdb_seconds_total{part=CommitFileSync}"] == 1.012
+    assert found["state_rocksdb_operations_total{operation=Get}"] == 42
+
+
+def test_a_stateless_batch_of_a_sink_that_counts_nothing() -> None:
+    metrics = Metrics()
+    metrics.observe_batch(batch_metrics.read('{"batchId": 0, "sink": {"numOutputRows": -1}}'))
+    unknown = ("watermark_timestamp_seconds", "state_rows", "batch_rows_total{kind=output}")
+    assert numbers(metrics).keys().isdisjoint(unknown)
+
+
+def test_the_driver_s_jvm() -> None:
+    metrics = Metrics()
+    assert "jvm_heap_used_bytes" not in numbers(metrics)
+    metrics.set_jvm(JvmMetrics(heap_used=5 << 20, heap_max=9 << 20, gc_seconds=1.5))
+    found = numbers(metrics)
+    assert found["jvm_heap_used_bytes"] == 5 << 20
+    assert found["jvm_heap_max_bytes"] == 9 << 20
+    assert found["jvm_gc_seconds_total"] == 1.5
 
 
 def test_series_are_bounded() -> None:

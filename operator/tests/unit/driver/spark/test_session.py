@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.contract.sizing import Size
-from penstock.driver.environment import LocalEnvironment, PodEnvironment
+from penstock.driver.environment import LocalEnvironment, PodEnvironment, local_ip
 from penstock.driver.spark.session import executor_template, spark_conf
 from testkit.streams.streams import MICRO_BATCH, kafka_sink, kafka_source, stream
 
@@ -39,6 +39,7 @@ SIZE = Size(partitions=5, executors=3, cores_per_executor=2)
         ("spark.dynamicAllocation.enabled", "false"),
         ("spark.speculation", "false"),
         ("spark.ui.enabled", "false"),
+        ("spark.ui.killEnabled", "false"),
         ("spark.kubernetes.executor.disableConfigMap", "true"),
         # Spark's RPC: authenticated with a secret from a file, encrypted, nothing less.
         ("spark.authenticate", "true"),
@@ -69,6 +70,22 @@ def test_on_kubernetes(conf: str, value: str) -> None:
     }
     driver = {"resources": {"limits": {"memory": "2Gi"}}}
     assert spark_conf(stream(executor=executor, driver=driver), POD, SIZE)[conf] == value
+
+
+def test_the_web_ui_and_the_event_log_on_request() -> None:
+    conf = spark_conf(stream(), POD, SIZE)
+    assert "spark.eventLog.enabled" not in conf
+    asked = stream(observability={"ui": True, "eventLog": "s3a://logs/spark"})
+    conf = spark_conf(asked, POD, SIZE)
+    assert conf["spark.ui.enabled"] == conf["spark.eventLog.enabled"] == "true"
+    assert conf["spark.eventLog.dir"] == "s3a://logs/spark"
+    assert conf["spark.ui.killEnabled"] == "false"
+
+
+def test_the_web_ui_listens_on_loopback_only() -> None:
+    """It has no password, and every pod of the cluster could reach it otherwise."""
+    assert local_ip(POD, stream().spec.observability) == POD.address
+    assert local_ip(POD, stream(observability={"ui": True}).spec.observability) == "127.0.0.1"
 
 
 @pytest.mark.parametrize(

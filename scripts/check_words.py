@@ -56,6 +56,22 @@ class Finding:
         return f"{self.path}:{self.line}: '{self.word}' is retired: use {self.instead}"
 
 
+class _ByFirstWord:
+    """Rows by the words with which their phrases begin: most lines have none of these words."""
+
+    def __init__(self, rows: Iterable[Retired]) -> None:
+        self.all = list(rows)
+        self._rows: dict[str, list[Retired]] = {}
+        for row in self.all:
+            for phrase in row.phrases:
+                self._rows.setdefault(phrase[0], []).append(row)
+
+    def possible(self, words: Words) -> Iterator[Retired]:
+        """The rows that may apply to these words."""
+        for word in self._rows.keys() & set(words):
+            yield from self._rows[word]
+
+
 def retired_words(glossary: str) -> list[Retired]:
     """The rows of the table of retired words. ValueError if there is none."""
     rows = [match.groups() for line in glossary.splitlines() if (match := _ROW.match(line))]
@@ -69,11 +85,11 @@ def retired_words(glossary: str) -> list[Retired]:
 
 def findings_in(path: str, text: str, retired: Iterable[Retired]) -> list[Finding]:
     """The retired words in the name and the text of one file. Line 0 is the file's name."""
-    rows = list(retired)
+    rows = _ByFirstWord(retired)
+    prose = _ByFirstWord(row for row in rows.all if not row.names_only)
     found = set(_findings(path, 0, _words(path), rows))
     for number, line in enumerate(text.splitlines(), 1):
-        words = _words(line)
-        found |= set(_findings(path, number, words, [row for row in rows if not row.names_only]))
+        found |= set(_findings(path, number, _words(line), prose))
         for name in _COMPOUND.findall(line):
             found |= set(_findings(path, number, _words(name), rows))
     if path.endswith(".py"):
@@ -117,8 +133,8 @@ def _phrases(listed: str) -> frozenset[Words]:
     return frozenset(words for each in listed.split(",") if (words := _words(each)))
 
 
-def _findings(path: str, line: int, words: Words, rows: Iterable[Retired]) -> Iterator[Finding]:
-    for row in rows:
+def _findings(path: str, line: int, words: Words, rows: _ByFirstWord) -> Iterator[Finding]:
+    for row in rows.possible(words):
         free = _positions(words, row.allowed)
         for phrase in row.phrases:
             if _positions(words, [phrase]) - free:

@@ -82,7 +82,7 @@ def test_the_release_passes_its_own_test(installation: Installation) -> None:
     subprocess.run(
         [
             str(cluster.helm), "test", RELEASE, f"--kubeconfig={cluster.kubeconfig}",
-            f"--namespace={NAMESPACE}", "--logs", "--timeout=180s",
+            f"--namespace={NAMESPACE}", "--timeout=180s",
         ],
         check=True, timeout=240,
     )  # fmt: skip

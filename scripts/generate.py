@@ -26,6 +26,8 @@ def generated() -> dict[Path, str]:
     text = crd.to_yaml()
     return {
         ROOT / "crds" / "penstock.dev_continuousstreams.yaml": text,
+        # kustomize reads no file outside its folders.
+        ROOT / "config" / "crd" / "penstock.dev_continuousstreams.yaml": text,
         # Printed by `penstock crd`.
         ROOT / "operator" / "penstock" / "api" / "v1alpha1" / "crd.yaml": text,
         # A chart can only read files inside it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import yaml
 
 from penstock.contract import naming
 from penstock.controller.children.stateful_set import driver_stateful_set
+from scripts import render_config
+from testkit.commands import run
 from testkit.controller import samples
 from testkit.kubernetes.api_server import api_server
 from testkit.kubernetes.kubectl import Kube
@@ -207,6 +210,19 @@ def test_helm_test_says_whether_the_operator_is_ready(tmp_path: Path) -> None:
 
         kube.run("delete", "crd", "continuousstreams.penstock.dev")
         wait_for("no resource type", lambda: penstock.run(command).code == 1)
+
+
+def test_the_kustomize_base_is_the_chart() -> None:
+    """With the resource type and the namespace. If not: python -m scripts.render_config."""
+    helm = tool("helm")
+    assert render_config.RENDERED.read_text() == render_config.render(helm)
+    built = run([tool("kubectl"), "kustomize", render_config.RENDERED.parent])
+    rendered = _rendered("penstock", "penstock", "--skip-tests")
+    assert _names(yaml.safe_load_all(built)) == {("Namespace", "penstock"), *_names(rendered)}
+
+
+def _names(objects: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
+    return {(each["kind"], each["metadata"]["name"]) for each in objects}
 
 
 def _may(kube: Kube, verb: str, group: str, resource: str, namespace: str) -> bool:

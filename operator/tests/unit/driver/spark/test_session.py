@@ -59,6 +59,7 @@ SIZE = Size(partitions=5, executors=3, cores_per_executor=2)
         ("spark.kubernetes.executor.limit.cores", "3"),
         ("spark.driver.memory", "1536m"),
         ("spark.kubernetes.executor.label.penstock.dev/stream", "numbers"),
+        ("spark.kubernetes.executor.label.penstock.dev/class", "blue"),
         ("spark.kubernetes.executor.label.app.kubernetes.io/component", "executor"),
     ],
 )
@@ -69,7 +70,8 @@ def test_on_kubernetes(conf: str, value: str) -> None:
         "memoryOverhead": "400Mi",
     }
     driver = {"resources": {"limits": {"memory": "2Gi"}}}
-    assert spark_conf(stream(executor=executor, driver=driver), POD, SIZE)[conf] == value
+    blue = stream(className="blue", executor=executor, driver=driver)
+    assert spark_conf(blue, POD, SIZE)[conf] == value
 
 
 def test_the_web_ui_and_the_event_log_on_request() -> None:

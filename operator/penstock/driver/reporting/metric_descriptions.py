@@ -81,6 +81,14 @@ SINK_LATENCY_BOUND = DRIVER.histogram(
     unit="seconds",
     buckets=_SINK_BUCKETS,
 )
+FETCH_DURATION = DRIVER.histogram(
+    "kafka_fetch_duration_seconds",
+    "time in which the brokers of `source` and `sink` deliver a record to the driver, for the same "
+    "samples; the executors' own times are not known (see below)",
+    "of",
+    unit="seconds",
+    buckets=_COMMIT_BUCKETS,
+)
 PARTITIONS = DRIVER.gauge("source_partitions", "partitions of the source")
 CORES = DRIVER.gauge(
     "executor_cores",

@@ -81,6 +81,14 @@ SINK_LATENCY_BOUND = DRIVER.histogram(
     unit="seconds",
     buckets=_SINK_BUCKETS,
 )
+FETCH_DURATION = DRIVER.histogram(
+    "kafka_fetch_duration_seconds",
+    "time in which the brokers of `source` and `sink` deliver a record to the driver, for the same "
+    "samples; the executors' own times are not known (see below)",
+    "of",
+    unit="seconds",
+    buckets=_COMMIT_BUCKETS,
+)
 PARTITIONS = DRIVER.gauge("source_partitions", "partitions of the source")
 CORES = DRIVER.gauge(
     "executor_cores",
@@ -115,10 +123,19 @@ REPAIRS = DRIVER.counter(
     "`status.lastRepair.reason` is the most severe kind",
     "kind",
 )
+JVM_HEAP_USED = DRIVER.gauge(
+    "jvm_heap_used_bytes",
+    "use of the heap by the driver's JVM; on a laptop the tasks run in it too",
+    unit="bytes",
+)
+JVM_HEAP_MAX = DRIVER.gauge("jvm_heap_max_bytes", "the most that it can be", unit="bytes")
+JVM_GC = DRIVER.counter(
+    "jvm_gc_seconds_total", "time of the driver's JVM in garbage collection", unit="seconds"
+)
 BATCHES = DRIVER.counter(
     "batches_total",
-    "batches of this process that Spark has measured: micro-batch and real-time only, as all that "
-    "follow up to the executors' (see below)",
+    "batches that Spark has measured in this process: micro-batch and real-time only, as all up to "
+    "the watermark (see below)",
 )
 BATCHES_MISSED = DRIVER.counter(
     "batches_missed_total", "batches that Spark has measured and no longer kept when it was asked"
@@ -176,15 +193,6 @@ WATERMARK = DRIVER.gauge(
     "watermark_timestamp_seconds",
     "event time up to which aggregates are final",
     unit="seconds since 1970",
-)
-JVM_HEAP_USED = DRIVER.gauge(
-    "jvm_heap_used_bytes",
-    "use of the heap by the driver's JVM, in every mode; on a laptop the tasks run in it too",
-    unit="bytes",
-)
-JVM_HEAP_MAX = DRIVER.gauge("jvm_heap_max_bytes", "the most that it can be", unit="bytes")
-JVM_GC = DRIVER.counter(
-    "jvm_gc_seconds_total", "time of the driver's JVM in garbage collection", unit="seconds"
 )
 EXECUTOR_ACTIVE_TASKS = DRIVER.gauge(
     "executor_active_tasks",

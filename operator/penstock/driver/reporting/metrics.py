@@ -67,6 +67,7 @@ class Metrics:
         self._rocksdb_seconds = described.ROCKSDB_SECONDS.counter(self.registry)
         self._rocksdb_operations = described.ROCKSDB_OPERATIONS.counter(self.registry)
         self._latency = described.COMMIT_LATENCY.histogram(self.registry)
+        self._fetch_duration = described.FETCH_DURATION.histogram(self.registry)
         self._sink_latency = described.SINK_LATENCY.histogram(self.registry)
         self._sink_latency_bound = described.SINK_LATENCY_BOUND.histogram(self.registry)
         self.registry.register(_Snapshot(self._of_query))
@@ -111,6 +112,10 @@ class Metrics:
     def observe_sink_latency_bound(self, seconds: float) -> None:
         """Records a time that this was at most."""
         self._sink_latency_bound.observe(seconds)
+
+    def observe_fetch(self, of: str, seconds: float) -> None:
+        """Records how long the brokers of `source` or `sink` took to deliver one record."""
+        self._fetch_duration.labels(of).observe(seconds)
 
     def set_lag_seconds(self, seconds: float | None) -> None:
         """Sets the age of the oldest record that is not committed; None if it is not known."""

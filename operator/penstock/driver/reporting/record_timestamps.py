@@ -5,7 +5,8 @@ With `CreateTime` (Kafka's default) a timestamp is as exact as its producer's cl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,11 +45,29 @@ class StampedRecord:
     """The time in its header, in seconds since 1970; None without one."""
 
 
+@dataclass(frozen=True)
+class TopicEnds:
+    """Where the partitions of a topic ended at a time."""
+
+    ends: Mapping[int, int]
+    """By partition the offset after its last record. Empty partitions are left out."""
+    is_whole: bool
+    """Whether these are all of its partitions."""
+
+
 class TimestampReader:
     """A consumer without a group in the driver's JVM. Not for use by two threads at once."""
 
-    def __init__(self, gateway: Any, client: KafkaClient, secrets: Path) -> None:
+    def __init__(
+        self,
+        gateway: Any,
+        client: KafkaClient,
+        secrets: Path,
+        on_fetch: Callable[[float], None] = lambda seconds: None,
+    ) -> None:
+        """`on_fetch` gets the seconds of each fetch that has found a record."""
         self._jvm = gateway.jvm
+        self._on_fetch = on_fetch
         options = self._jvm.java.util.HashMap()
         for name, value in {**client_options(client, secrets), **_OPTIONS}.items():
             options.put(name, value)
@@ -62,9 +81,11 @@ class TimestampReader:
         topic_partition = self._topic_partition(topic, partition)
         self._client.assign(self._jvm.java.util.List.of(topic_partition))
         self._client.seek(topic_partition, offset)
+        began = time.monotonic()
         found = self._client.poll(self._jvm.java.time.Duration.ofMillis(_POLL_MS)).iterator()
         if not found.hasNext():
             return None
+        self._on_fetch(time.monotonic() - began)
         record = found.next()
         header = record.headers().lastHeader(HEADER)
         return StampedRecord(
@@ -73,15 +94,16 @@ class TimestampReader:
             None if header is None else _milliseconds(header.value()),
         )
 
-    def ends_at(self, topic: str, at: float) -> Mapping[int, int]:
-        """By partition the offset of its first record after a time, or its end.
+    def ends_at(self, topic: str, at: float, most: int) -> TopicEnds:
+        """The ends of the topic's first partitions at a time, up to `most`.
 
-        The time is in seconds since 1970. A partition without a record before it is left out.
+        The time is in seconds since 1970.
         """
+        count = int(self._client.partitionsFor(topic).size())
         partitions = self._jvm.java.util.ArrayList()
         times = self._jvm.java.util.HashMap()
-        for each in self._client.partitionsFor(topic):
-            partition = self._topic_partition(topic, int(each.partition()))
+        for number in range(min(count, most)):
+            partition = self._topic_partition(topic, number)
             partitions.add(partition)
             times.put(partition, int(at * 1000) + 1)
         # In this order: a record that arrives in between is after the time.
@@ -89,12 +111,12 @@ class TimestampReader:
         first = self._client.beginningOffsets(partitions)
         after = self._client.offsetsForTimes(times)
         found = {}
-        for partition in partitions:
+        for number, partition in enumerate(partitions):
             later = after.get(partition)
             end = int(ends.get(partition) if later is None else later.offset())
             if end > int(first.get(partition)):
-                found[int(partition.partition())] = end
-        return found
+                found[number] = end
+        return TopicEnds(found, is_whole=count <= most)
 
     def _topic_partition(self, topic: str, partition: int) -> Any:
         return self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)

@@ -11,6 +11,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -76,10 +77,12 @@ class Sampler:
         self._jvm = jvm
         self._metrics = metrics
         self._interval = interval
-        self._source = _Reader(jvm, spec.source.kafka, secrets)
+        self._source = _Reader(
+            jvm, spec.source.kafka, secrets, partial(metrics.observe_fetch, "source")
+        )
         self._ages = RecordAges()
         self._sampled: OffsetRange | None = None
-        self._sink = _Reader(jvm, spec.sink.kafka, secrets)
+        self._sink = _Reader(jvm, spec.sink.kafka, secrets, partial(metrics.observe_fetch, "sink"))
         self._sink_latency = _sink_latency(spec)
         self._sink_sampled: OffsetRange | None = None
         self._sink_due = 0.0
@@ -200,8 +203,15 @@ class Sampler:
 class _Reader:
     """The reader of a source or sink, made when it is asked for; none if that is not Kafka."""
 
-    def __init__(self, jvm: Jvm, client: KafkaClient | None, secrets: Path) -> None:
+    def __init__(
+        self,
+        jvm: Jvm,
+        client: KafkaClient | None,
+        secrets: Path,
+        on_fetch: Callable[[float], None],
+    ) -> None:
         self._jvm = jvm
+        self._on_fetch = on_fetch
         self._client = client
         self._secrets = secrets
         self._open: TimestampReader | None = None
@@ -209,7 +219,9 @@ class _Reader:
     def get(self) -> TimestampReader | None:
         """The reader; waits for the JVM."""
         if self._open is None and self._client is not None:
-            self._open = TimestampReader(self._jvm.gateway, self._client, self._secrets)
+            self._open = TimestampReader(
+                self._jvm.gateway, self._client, self._secrets, self._on_fetch
+            )
         return self._open
 
     def close(self) -> None:

@@ -24,10 +24,10 @@ from typing import Protocol
 
 from penstock.driver.checkpoint.progress import OffsetRange
 from penstock.driver.reporting.record_latency import MAX_RECORDS, choose_records
-from penstock.driver.reporting.record_timestamps import StampedRecord
+from penstock.driver.reporting.record_timestamps import StampedRecord, TopicEnds
 
-# The amount of reading does not grow with the number of the sink's partitions: of a wider topic the
-# bound ends at the commit.
+# What is read does not grow with the number of the sink's partitions. A wider topic's first ones
+# are sampled, and its bound ends at the commit.
 MAX_PARTITIONS = 32
 
 
@@ -37,8 +37,8 @@ class Records(Protocol):
     def first_from(self, topic: str, partition: int, offset: int) -> StampedRecord | None:
         """The first record at an offset or after it."""
 
-    def ends_at(self, topic: str, at: float) -> Mapping[int, int]:
-        """By partition the offset after its last record at that time; none if it is empty."""
+    def ends_at(self, topic: str, at: float, most: int) -> TopicEnds:
+        """The ends of the topic's first partitions at a time, up to `most`."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,11 @@ class SinkLatency:
         self, source: Records, sink: Records, read: OffsetRange, rng: random.Random
     ) -> SinkSample:
         """The records of one epoch or batch, and those of the sink since the last sample."""
-        ends = sink.ends_at(self._topic, read.committed_at)
-        before, self._ends = self._ends, ends
+        topic = sink.ends_at(self._topic, read.committed_at, MAX_PARTITIONS)
+        before, self._ends = self._ends, topic.ends
         return SinkSample(
-            exact=[] if before is None else self._exact(sink, before, ends, rng),
-            bounds=self._bounds(source, sink, ends, read, rng),
+            exact=[] if before is None else self._exact(sink, before, topic.ends, rng),
+            bounds=self._bounds(source, sink, topic, read, rng),
         )
 
     def _exact(
@@ -92,14 +92,14 @@ class SinkLatency:
         self,
         source: Records,
         sink: Records,
-        ends: Mapping[int, int],
+        topic: TopicEnds,
         read: OffsetRange,
         rng: random.Random,
     ) -> list[float]:
         timestamps = self._of_records(source, read, rng)
         if not timestamps:
             return []
-        written_by = self._newest(sink, ends, read.committed_at)
+        written_by = self._newest(sink, topic, read.committed_at)
         if self._writes_at_once:
             timestamps = [max(timestamps)]
         # Negative if the query has dropped the record and nothing came after it.
@@ -117,12 +117,13 @@ class SinkLatency:
         found = [(offset, source.first_from(topic, n, offset)) for topic, n, offset in chosen]
         return [it.timestamp for offset, it in found if it is not None and it.offset == offset]
 
-    def _newest(self, sink: Records, ends: Mapping[int, int], committed_at: float) -> float:
+    def _newest(self, sink: Records, topic: TopicEnds, committed_at: float) -> float:
         """The timestamp of the newest record that the sink had at the commit."""
-        if not ends or len(ends) > MAX_PARTITIONS:
+        if not topic.ends or not topic.is_whole:
             return committed_at
         last = [
-            (end, sink.first_from(self._topic, number, end - 1)) for number, end in ends.items()
+            (end, sink.first_from(self._topic, number, end - 1))
+            for number, end in topic.ends.items()
         ]
         times = [it.timestamp for end, it in last if it is not None and it.offset < end]
         # A marker of a transaction, or a record that has expired, hides what was before it.

@@ -83,6 +83,8 @@ def test_metrics_of_a_real_query(
     assert found["batches_missed_total"] == 0
     assert 0 < found["jvm_heap_used_bytes"] < found["jvm_heap_max_bytes"]
     assert found["jvm_gc_seconds_total"] > 0
+    for of in ("source", "sink"):
+        assert found[f"kafka_fetch_duration_seconds_count{{of={of}}}"] > 0
     means = {each: found[f"{each}_sum"] / found[f"{each}_count"] for each in LATENCIES}
     for each, mean in means.items():
         record_figure(f"milliseconds of {each}", round(1000 * mean))

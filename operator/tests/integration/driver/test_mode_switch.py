@@ -15,6 +15,7 @@ from penstock.api.v1alpha1.status import Cause
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import Jvm
+from penstock.driver.spark.batch_metrics import RocksDbMetrics
 from testkit.driver.driver_process import driver, traffic
 from testkit.driver.in_process_driver import running
 from testkit.kafka.deliveries import commits_of
@@ -29,6 +30,7 @@ from testkit.streams.streams import (
     REAL_TIME,
     stream,
 )
+from testkit.wait import wait_for
 
 MODES = {"C": CONTINUOUS, "M": MICRO_BATCH, "A": ASYNC, "R": REAL_TIME}
 # Each switch between two of the four modes, once.
@@ -180,7 +182,15 @@ def test_available_now_completes_and_stops_the_session(
         driver.wait("the session to stop", lambda report: not driver.runtime.has_session)
         assert driver.health.ready
         assert driver.last.state is QueryState.COMPLETED
+        # The metrics of its batches can still be read.
+        assert sum(each.input_rows for each in driver.runtime.new_batches().batches) == 40
     assert set(topics.received(sink)) == set(range(40))
+
+
+ROCKSDB = {
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming."
+    "state.RocksDBStateStoreProvider"
+}
 
 
 def test_an_aggregate_with_a_watermark(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
@@ -190,9 +200,8 @@ def test_an_aggregate_with_a_watermark(topics: Topics, jvm: Jvm, tmp_path: Path)
         "GROUP BY window(timestamp, '1 second')"
     )
     transform = {"sql": sql, "watermark": {"column": "timestamp", "delay": "1 second"}}
-    counted = number_flow(
-        topics, source, sink, MICRO_BATCH, transform=transform, outputMode="update"
-    )
+    more: dict[str, Any] = {"outputMode": "update", "sparkConf": ROCKSDB}
+    counted = number_flow(topics, source, sink, MICRO_BATCH, transform=transform, **more)
     with running(counted, jvm, tmp_path) as driver:
         topics.send(source, range(30))
         driver.wait("counts", lambda report: sum(topics.received(sink).values()) > 0)
@@ -200,9 +209,18 @@ def test_an_aggregate_with_a_watermark(topics: Topics, jvm: Jvm, tmp_path: Path)
         # A batch has as many tasks as there are cores, not 200.
         assert driver.runtime.session is not None
         assert driver.runtime.session.conf.get("spark.sql.shuffle.partitions") == "2"
+
+        def rocksdb() -> list[RocksDbMetrics]:
+            states = [each.state for each in driver.runtime.new_batches().batches]
+            return [each.rocksdb for each in states if each and each.rows and each.rocksdb]
+
+        of_state = wait_for("a batch with state", rocksdb)[-1]  # reported after its commit
+        assert of_state.file_bytes > 0
+        assert {"Get", "Put", "ReadBlockCacheHit"} <= of_state.operations.keys()
+        assert {"Get", "CommitFileSync", "CommitFlush"} <= of_state.seconds.keys()
     # Another grouping over the same state is reported at once, not after retries.
     other = {**transform, "sql": sql.replace("GROUP BY", "GROUP BY key,")}
-    edited = number_flow(topics, source, sink, MICRO_BATCH, transform=other, outputMode="update")
+    edited = number_flow(topics, source, sink, MICRO_BATCH, transform=other, **more)
     topics.send(source, range(30, 60))
     with running(edited, jvm, tmp_path) as driver:
         report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.driver.checkpoint.progress import OffsetRange
-from penstock.driver.reporting.record_timestamps import StampedRecord
+from penstock.driver.reporting.record_timestamps import StampedRecord, TopicEnds
 from penstock.driver.reporting.sink_latency import MAX_PARTITIONS, SinkLatency, SinkSample
 
 COMMITTED_AT = 1_700_000_010.0
@@ -27,13 +26,13 @@ class Topic:
                 return StampedRecord(number, *record)
         return None
 
-    def ends_at(self, topic: str, at: float) -> Mapping[int, int]:
+    def ends_at(self, topic: str, at: float, most: int) -> TopicEnds:
         ends = {}
-        for partition, records in self.records.items():
+        for partition, records in list(self.records.items())[:most]:
             later = [n for n, each in enumerate(records) if each is not None and each[0] > at]
             if end := min(later, default=len(records)):
                 ends[partition] = end
-        return ends
+        return TopicEnds(ends, is_whole=len(self.records) <= most)
 
 
 def seconds(*before_commit: float) -> list[tuple[float, float | None] | None]:

@@ -23,6 +23,11 @@ def prometheus() -> Path:
     return debian_program("prometheus", "prometheus")
 
 
+def alertmanager() -> Path:
+    """Prometheus' Alertmanager."""
+    return debian_program("prometheus-alertmanager", "prometheus-alertmanager")
+
+
 def debian_program(package: str, program: str) -> Path:
     """The path of a program: this machine's own, or else one from a Debian package."""
     installed = system_packages.which(program)

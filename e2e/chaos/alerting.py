@@ -1,4 +1,4 @@
-"""A real Prometheus and a real Alertmanager watch the cluster by the chart's own monitors and rules.
+"""A real Prometheus and a real Alertmanager watch the cluster by the chart's monitors and rules.
 
 Both run on this machine. They reach pods and kubelets as `kubectl proxy` does: through the API
 server.
@@ -11,6 +11,7 @@ import json
 import subprocess
 import threading
 import urllib.request
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -43,10 +44,10 @@ class Alerting:
     prometheus: Prometheus
     notifications: Notifications
 
-    def wait_fired(self, name: str, since: float, **labels: str) -> Notification:
+    def wait_fired(self, alert: str, since: float, /, **labels: str) -> Notification:
         """Waits until an alert has fired since a moment; it has a runbook."""
         (found, *_) = wait_for(
-            f"{name} fires", lambda: self.fired(name, since, **labels), every=0.5
+            f"{alert} fires", lambda: self.fired(alert, since, **labels), every=0.5
         )
         assert (_RUNBOOKS / found.annotations["runbook_url"].rpartition("/")[2]).exists()
         return found
@@ -62,9 +63,9 @@ class Alerting:
         assert found is not None
         return found
 
-    def fired(self, name: str, since: float, **labels: str) -> list[Notification]:
+    def fired(self, alert: str, since: float, /, **labels: str) -> list[Notification]:
         """The alerts of this name that fired since a moment."""
-        found = self.notifications.about(alertname=name, **labels)
+        found = self.notifications.about(alertname=alert, **labels)
         return [each for each in found if each.fired >= since]
 
 
@@ -102,10 +103,10 @@ def alerting(cluster: Cluster, folder: Path) -> Iterator[Alerting]:
 
 
 def _rendered(cluster: Cluster) -> list[Object]:
-    waits = {rule.name: {} for rule in rules(ALERTS.read_text()) if rule.is_alert}
-    for rule in rules(ALERTS.read_text()):
-        if rule.is_alert:
-            waits[rule.name][rule.severity] = _FOR
+    waits: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for each in rules(ALERTS.read_text()):
+        if each.is_alert:
+            waits[each.name][each.severity] = _FOR
     values = {"podMonitor": {"enabled": True}, "prometheusRule": {"enabled": True, "for": waits}}
     command = [
         str(cluster.helm), "template", RELEASE, str(CHART), f"--namespace={NAMESPACE}",
@@ -171,7 +172,7 @@ def _webhook(notifications: Notifications) -> Iterator[str]:
     """The URL of a server that takes Alertmanager's notifications."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # noqa: N802
+        def do_POST(self) -> None:
             notifications.receive(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.send_header("Content-Length", "0")

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from testkit.kafka.broker import free_ports
-from testkit.tools.debian import alertmanager
+from testkit.tools.debian import alertmanager, with_its_files
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def running_alertmanager(folder: Path, webhook: str) -> Iterator[str]:
     (port,) = free_ports(1)
     address = f"127.0.0.1:{port}"
     command = [
-        str(alertmanager()),
+        *with_its_files(alertmanager()),  # it reads its templates
         f"--config.file={folder / 'alertmanager.yml'}",
         f"--storage.path={folder / 'alertmanager'}",
         f"--web.listen-address={address}",

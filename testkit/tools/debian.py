@@ -39,6 +39,19 @@ def debian_program(package: str, program: str) -> Path:
     return build_once(folder, partial(_unpack, package)) / "usr" / "bin" / program
 
 
+def with_its_files(program: Path) -> list[str]:
+    """The words that start an unpacked program, with its package's files under /usr/share.
+
+    They are there for the program only, in a mount namespace of its own.
+    """
+    share = program.parents[1] / "share"
+    if share == Path("/usr/share"):
+        return [str(program)]
+    script = 'mount --bind "$0" /usr/share && exec "$@"'
+    unshare = ["unshare", "--map-root-user", "--mount"]
+    return [*unshare, "sh", "-c", script, str(share), str(program)]
+
+
 def _unpack(package: str, folder: Path) -> None:
     print_progress(f"unpacking {package} from Debian")
     download = ["apt-get", "download", "-qq", package]

@@ -180,11 +180,17 @@ def _cause(stream: StreamFacts, ready: Condition) -> tuple[str, str]:
         return ready.reason, ready.message
     if failure.message and failure.message in ready.message:
         return failure.reason, ready.message  # Kubernetes' word is the reason: CrashLoopBackOff
-    if failure.time < ready.last_transition_time - _SAME_FAILURE:
+    if failure.time < _earliest_cause(stream, ready):
         return ready.reason, ready.message
     if ready.reason in _SAYS_LITTLE:
         return failure.reason, f"{failure.message.rstrip('.')}; now: {ready.message}"
     return ready.reason, f"{ready.message}; before that {failure.reason}: {failure.message}"
+
+
+def _earliest_cause(stream: StreamFacts, ready: Condition) -> datetime:
+    """What failed before then has passed, or ended with the pod before: an edit replaced that."""
+    shortly_before = ready.last_transition_time - _SAME_FAILURE
+    return max(shortly_before, stream.driver.created) if stream.driver else shortly_before
 
 
 def _reached(stream: StreamFacts, reason: str) -> str:

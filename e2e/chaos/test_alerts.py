@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Producer
 
 from e2e.chaos.alerting import Alerting
+from e2e.chaos.on_call import PersonOnCall
 from e2e.cluster_stream import KIND, Stream, small_stream
 from e2e.install import OPERATOR, Installation
 from testkit.cluster.access import Cluster
@@ -146,7 +147,13 @@ def test_an_alert_fires_for_each_fault_and_is_resolved(
         fires("PenstockStreamReplayWindowLong", slow),
         fires("PenstockCheckpointVolumeFilling", slow),
     ]
-    fires("PenstockStreamLatencyHigh", slow)  # it looks back for five minutes
+    looks_back = fires("PenstockStreamLatencyHigh", slow)  # it is not resolved for five minutes
+    person = PersonOnCall(installation, slow, alerts)
+    for each in (*of_crowded, *of_slow, looks_back):
+        person.follow_runbook(each)
+    assert "UnknownColumn: The newest spec is not applied, an earlier one" in person.ask_doctor()
+    another = PersonOnCall(installation, crowded, alerts)
+    assert "Unschedulable: The pod crowded-exec-1 waits: " in another.ask_doctor()
 
     began = time.time()
     slow.edit(transform={"sql": SLOW_SQL})
@@ -160,6 +167,9 @@ def test_an_alert_fires_for_each_fault_and_is_resolved(
             fires("PenstockDriverMetricsAbsent", crowded),
             fires("PenstockReconcileFailing", crowded),
         ]
+        for each in of_crowded:
+            another.follow_runbook(each)
+        assert "OperatorRightsMissing: The operator may not: " in another.ask_doctor()
     ends(*of_crowded, *of_slow)
 
 

@@ -21,7 +21,7 @@ from e2e.chaos import faults
 from e2e.chaos.alerting import Alerting
 from e2e.chaos.faults import Target
 from e2e.chaos.observers import StatusLog, commits_on_node
-from e2e.chaos.on_call import Call, on_call
+from e2e.chaos.on_call import Call, PersonOnCall
 from e2e.cluster_stream import Stopwatch, Stream, small_stream
 from e2e.install import Installation
 from testkit.cluster.traffic import Receiver, Sender, create_topics
@@ -102,7 +102,7 @@ FAULTS = [
         faults.exhaust_an_executor,
         level="query",
         alert="PenstockStreamCoresShort",
-        finds="ExecutorLost: ",
+        finds="ExecutorOutOfMemory: ",
     ),
     Fault("executor frozen", faults.executor_frozen, 45, finds="ExecutorLost: "),
     Fault("executor cut off", faults.executor_cut_off, 60, finds="ExecutorLost: "),
@@ -177,11 +177,12 @@ def test_nothing_is_lost_whatever_fails(
     ):
         stream.wait_for("the first records in the sink", lambda: out.arrivals.counts, 60)
         target = Target(installation, stream, spec, source, out)
+        person = PersonOnCall(installation, stream, alerts)
         outcomes = []
         windows = []
         for fault in _chosen():
             began, duplicates = time.time(), out.arrivals.duplicates
-            with on_call(stream, alerts, fault.alert) as call:
+            with person.waiting_for(fault.alert) as call:
                 outcome = _inject(fault, target, numbers, status)
             outcome.call, outcome.duplicates = call, out.arrivals.duplicates - duplicates
             if call.fired is not None:

@@ -41,7 +41,7 @@ _ON_THE_WAY = frozenset(
         "WaitingForFirstEpoch",
     }
 )
-_SAYS_LITTLE = _ON_THE_WAY | {"DriverNotReady"}
+_SAYS_LITTLE = _ON_THE_WAY | {"DriverNotReady", "ExecutorLost"}
 _ASKED_FOR = frozenset({"Suspended", "Suspending"})
 _UNREACHABLE = frozenset(
     {"BrokerUnreachable", "KafkaClientFailed", "Timeout", "NoProgress", "CommitsStuck"}

@@ -45,9 +45,9 @@ class PersonOnCall:
         self._followed: set[str] = set()
 
     def ask_doctor(self) -> str:
-        """The first line with a finding. One before it says `ok` if the stream has recovered."""
-        lines = self._doctor.run("doctor", self._stream.name).stdout.splitlines()
-        return next((line for line in lines if not line.startswith("ok: ")), "")
+        """The first line; and the next one if the stream has recovered, which then says from what."""
+        first, *others = self._doctor.run("doctor", self._stream.name).stdout.splitlines()
+        return f"{first}; {others[0]}" if first.startswith("ok: ") else first
 
     def follow_runbook(self, fired: Notification) -> None:
         """Follows the runbook of an alert that fires; AssertionError if that fails."""

@@ -27,8 +27,8 @@ from testkit.streams.streams import kafka_to_kafka
 
 pytestmark = pytest.mark.timeout(1200)
 
-# A slow record holds up its epoch for longer than three intervals of a second.
-SLOW_RECORDS = 12
+# A slow record holds up its epoch for more than three intervals of a second; each epoch has one.
+SLOW_RECORDS = 10
 SLOW_SQL = """
 SELECT key,
        CASE WHEN CAST(key AS STRING) = 'slow'
@@ -138,8 +138,8 @@ def test_an_alert_fires_for_each_fault_and_is_resolved(
     )
     slow.wait_ready()
     began = time.time()
-    _send_old_slow_records(external, source)
     slow.edit(transform={"sql": INVALID_SQL})
+    _send_old_slow_records(external, source)
     of_crowded = [fires("PenstockStreamCoresShort", crowded)]
     of_slow = [
         fires("PenstockStreamStalled", slow),
@@ -185,7 +185,8 @@ def _send_old_slow_records(bootstrap: str, topic: str) -> None:
     then = int(time.time() * 1000) - HOUR_MS
     for _ in range(SLOW_RECORDS):
         producer.produce(topic, key="slow", value="record", timestamp=then)
-    assert producer.flush(30) == 0
+        assert producer.flush(30) == 0
+        time.sleep(1)
 
 
 @contextlib.contextmanager

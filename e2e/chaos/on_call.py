@@ -45,7 +45,7 @@ class PersonOnCall:
         self._followed: set[str] = set()
 
     def ask_doctor(self) -> str:
-        """The first line; and the next one if the stream has recovered, which then says from what."""
+        """The first line. If the stream has recovered, the next one says from what."""
         first, *others = self._doctor.run("doctor", self._stream.name).stdout.splitlines()
         return f"{first}; {others[0]}" if first.startswith("ok: ") else first
 

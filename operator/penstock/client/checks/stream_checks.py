@@ -176,7 +176,7 @@ def not_ready(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
 def _cause(stream: StreamFacts, ready: Condition) -> tuple[str, str]:
     """The reason that says most, and why. A driver that starts says only that it does."""
     failure = stream.status.last_failure
-    if failure is None or failure.reason == ready.reason:
+    if failure is None or ready.reason in (failure.reason, "RollingOut"):  # somebody's edit
         return ready.reason, ready.message
     if failure.message and failure.message in ready.message:
         return failure.reason, ready.message  # Kubernetes' word is the reason: CrashLoopBackOff

@@ -417,6 +417,30 @@ def test_a_failure_that_had_passed_is_no_cause_of_a_start() -> None:
     assert finding.reason != "DriverKilled"
 
 
+def test_a_failure_of_the_pod_before_an_edit_is_no_cause_of_a_start() -> None:
+    """The pod of the new spec has not failed."""
+    cluster = running()
+    lost = LastFailure(
+        reason="ExecutorLost", message="1 of 4", permanent=False, time=cluster.clock()
+    )
+    cluster.report(last_failure=lost, query_restarts=1)
+    cluster.reconcile()
+    cluster.clock.advance(5)
+    cluster.apply(trigger={"continuous": {"checkpointInterval": "7s"}})
+    cluster.reconcile()
+    said = set()
+    for _ in range(5):
+        cluster.step()
+        cluster.clock.advance(1)
+        cluster.reconcile()
+        said |= {each.reason for each in diagnose(facts_of(cluster)) if "ago" not in each.message}
+    cluster.report(state=QueryState.STARTING, last_failure=None, committed=False)
+    cluster.reconcile()
+    said |= {each.reason for each in diagnose(facts_of(cluster))}
+    assert {"RollingOut", "QueryStarting"} <= said
+    assert "ExecutorLost" not in said
+
+
 def test_a_failure_that_has_passed_is_a_warning_for_an_hour() -> None:
     cluster = running()
     failure = LastFailure(

@@ -14,6 +14,8 @@ from testkit.paths import CHECKOUT
 
 # What the test cluster lacks: metrics-server, and the Prometheus operator's resources.
 _NOT_HERE = ("kubectl get podmonitors", " top pods ")
+# "Does the driver answer?" An error says no.
+_MAY_FAIL = ("kubectl get --raw",)
 # A query that compares may have no answer, and only a stateful stream has these series.
 _MAY_HAVE_NO_ANSWER = (" > ", "penstock_driver_state_", "penstock_driver_watermark_")
 
@@ -47,7 +49,7 @@ def _run(line: str, cluster: Cluster, variables: dict[str, str]) -> None:
         ["bash", "-euo", "pipefail", "-c", line],
         env=environment, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
-    assert done.returncode == 0, f"{line}: {done.stderr}"
+    assert done.returncode == 0 or line.startswith(_MAY_FAIL), f"{line}: {done.stderr}"
 
 
 def _filled(query: str, variables: dict[str, str]) -> str:

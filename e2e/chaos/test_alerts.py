@@ -28,8 +28,8 @@ from testkit.streams.streams import kafka_to_kafka
 pytestmark = pytest.mark.timeout(1200)
 
 # The key of a slow record says until when it takes seconds (in ms): then the fault is over.
-SLOW_SECONDS = 45
-SLOW_RECORDS = 10
+SLOW_SECONDS = 60
+SLOW_RECORDS = 14
 SLOW_SQL = """
 SELECT key,
        CASE WHEN CAST(key AS STRING) LIKE 'slow %'

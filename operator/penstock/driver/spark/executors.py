@@ -59,10 +59,10 @@ class MemoryKills:
     """The executors of a driver's sessions that were killed for their memory."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[int, str]] = set()
+        self._reported: set[tuple[int, str]] = set()
 
     def new(self, spark_context: Any) -> Failure | None:
-        """A failure about those that were not told before; None if there are none."""
+        """A failure about those that were not reported before; None if there are none."""
         session = spark_context._jsc.sc().startTime()
         found = spark_context._jsc.sc().statusStore().executorList(False)
         killed = [
@@ -70,10 +70,10 @@ class MemoryKills:
             for each in (found.apply(i) for i in range(found.length()))
             if not each.isActive() and _OOM_KILLED.search(_remove_reason(each))
         ]
-        new = [each for each in killed if (session, each) not in self._told]
+        new = [each for each in killed if (session, each) not in self._reported]
         if not new:
             return None
-        self._told.update((session, each) for each in new)
+        self._reported.update((session, each) for each in new)
         return Failure(
             "ExecutorOutOfMemory",
             f"The executor {', '.join(new)} used more memory than its container's limit and was "

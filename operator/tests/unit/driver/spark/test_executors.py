@@ -1,4 +1,4 @@
-"""Executors that were killed for their memory are told once, with what to do."""
+"""Executors that were killed for their memory are reported once, with what to do."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _context(start: int, *reasons: str | None) -> Any:
     return SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: java))
 
 
-def test_a_killed_executor_is_told_once() -> None:
+def test_a_killed_executor_is_reported_once() -> None:
     kills, context = MemoryKills(), _context(1, None, KILLED)
     failure = kills.new(context)
     assert failure is not None

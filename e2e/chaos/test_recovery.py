@@ -12,14 +12,16 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from e2e.chaos import faults
+from e2e.chaos.alerting import Alerting
 from e2e.chaos.faults import Target
 from e2e.chaos.observers import StatusLog, commits_on_node
+from e2e.chaos.on_call import Call, PersonOnCall
 from e2e.cluster_stream import Stopwatch, Stream, small_stream
 from e2e.install import Installation
 from testkit.cluster.traffic import Receiver, Sender, create_topics
@@ -50,29 +52,74 @@ class Fault:
     """How long it lasts; 0 if `inject` does it all."""
     level: str | None = None
     """Where the operator counts a restart: query, process or pod. None if it need not."""
+    alert: str = "PenstockStreamNotReady"
+    """The alert that must fire, and be resolved after the fault; empty if none must."""
+    finds: str = "no alert"
+    """What doctor answers when that alert fires: an expression."""
 
 
 # Kubernetes restarts a container after a delay that grows with each restart and ends with its pod.
 # So the faults that end the driver's process stand between those that replace its pod.
 FAULTS = [
-    Fault("query failed", faults.fail_query),
-    Fault("driver's JVM killed", faults.kill_jvm, level="process"),
-    Fault("spec edited while the operator is away", faults.edit_without_operator),
-    Fault("suspended and continued", faults.suspended, 2),
-    Fault("driver's JVM frozen", faults.driver_frozen, 100, "process"),
+    Fault("query failed", faults.fail_query, finds="UserRaisedException: "),
+    Fault("driver's JVM killed", faults.kill_jvm, level="process", finds="DriverKilled: "),
     Fault(
-        "driver's pod deleted", lambda target: faults.delete_driver_pod(target.stream), level="pod"
+        "spec edited while the operator is away",
+        faults.edit_without_operator,
+        alert="PenstockOperatorAbsent",
+        finds="OperatorNotReady: ",
     ),
-    Fault("restarted by a person", faults.restart),
-    Fault("executor deleted", faults.delete_an_executor, level="query"),
-    Fault("leading operator killed, spec edited", faults.edit_while_leader_dies),
-    Fault("executor out of memory", faults.exhaust_an_executor, level="query"),
-    Fault("executor frozen", faults.executor_frozen, 45),
-    Fault("executor cut off", faults.executor_cut_off, 60),
-    Fault("no DNS, executor deleted", faults.no_dns_and_executor_deleted, 60),
-    Fault("kubelet restarted", faults.kubelet_restarted, 2),
-    Fault("broker killed and moved", faults.broker_moved, 1),
-    Fault("no API server, driver's JVM killed", faults.no_api_server_and_jvm_killed, 60),
+    Fault("suspended and continued", faults.suspended, 2, alert=""),
+    Fault(
+        "driver's JVM frozen",
+        faults.driver_frozen,
+        100,
+        "process",
+        finds="(DriverNotReady: .* is not ready|DriverHung: )",
+    ),
+    Fault(
+        "driver's pod deleted",
+        lambda target: faults.delete_driver_pod(target.stream),
+        level="pod",
+        finds="DriverPodReplaced: ",
+    ),
+    Fault("restarted by a person", faults.restart, finds="(Driver|Query)(Starting|Stopping): "),
+    Fault(
+        "executor deleted",
+        faults.delete_an_executor,
+        level="query",
+        alert="PenstockStreamCoresShort",
+        finds="ExecutorLost: ",
+    ),
+    Fault(
+        "leading operator killed, spec edited",
+        faults.edit_while_leader_dies,
+        alert="PenstockLeaderLost",
+        finds="ok: ",  # another one leads within seconds, and the alert says so
+    ),
+    Fault(
+        "executor out of memory",
+        faults.exhaust_an_executor,
+        level="query",
+        alert="PenstockStreamCoresShort",
+        finds="ExecutorOutOfMemory: ",
+    ),
+    Fault("executor frozen", faults.executor_frozen, 45, finds="ExecutorLost: "),
+    Fault("executor cut off", faults.executor_cut_off, 60, finds="ExecutorLost: "),
+    Fault(
+        "no DNS, executor deleted",
+        faults.no_dns_and_executor_deleted,
+        60,
+        finds="NameServersDown: ",
+    ),
+    Fault("kubelet restarted", faults.kubelet_restarted, 2, alert=""),
+    Fault("broker killed and moved", faults.broker_moved, 1, finds="BrokerUnreachable: "),
+    Fault(
+        "no API server, driver's JVM killed",
+        faults.no_api_server_and_jvm_killed,
+        60,
+        finds="(NoLeader|ApiServerUnreachable|DriverKilled): ",
+    ),
 ]
 
 
@@ -90,6 +137,7 @@ class Outcome:
     in_doubt: int = 0
     """The most records of one commit in this time: the bound of the duplicates of one replay."""
     said: str = ""
+    call: Call = field(default_factory=lambda: Call(""))
 
     def row(self) -> str:
         """One line of the table."""
@@ -106,6 +154,7 @@ def test_nothing_is_lost_whatever_fails(
     kube: Kube,
     topic: str,
     tmp_path: Path,
+    alerts: Alerting,
     record_figure: RecordFigure,
 ) -> None:
     """Every number arrives, the stream flows again by itself, and nothing committed comes twice."""
@@ -128,13 +177,17 @@ def test_nothing_is_lost_whatever_fails(
     ):
         stream.wait_for("the first records in the sink", lambda: out.arrivals.counts, 60)
         target = Target(installation, stream, spec, source, out)
+        person = PersonOnCall(installation, stream, alerts)
         outcomes = []
         windows = []
         for fault in _chosen():
             began, duplicates = time.time(), out.arrivals.duplicates
-            outcome = _inject(fault, target, numbers, status)
-            outcome.duplicates = out.arrivals.duplicates - duplicates
-            print(f"{fault.name}: {outcome.row()}", flush=True)
+            with person.waiting_for(fault.alert) as call:
+                outcome = _inject(fault, target, numbers, status)
+            outcome.call, outcome.duplicates = call, out.arrivals.duplicates - duplicates
+            if call.fired is not None:
+                alerts.wait_resolved(call.fired)
+            print(f"{fault.name}: {outcome.row()}\n  {call}", flush=True)
             outcomes.append(outcome)
             windows.append((began, time.time()))
         sent = numbers.finish()
@@ -143,6 +196,7 @@ def test_nothing_is_lost_whatever_fails(
     for outcome, window in zip(outcomes, windows, strict=True):
         outcome.in_doubt = commits.most_in_doubt(*window)
         record_figure(outcome.fault, outcome.row())
+        record_figure(f"doctor about {outcome.fault}", outcome.call)
     replays = commits.replays_of_committed(
         source,
         numbers.places,
@@ -157,6 +211,11 @@ def test_nothing_is_lost_whatever_fails(
     assert lost == []
     assert replays == []
     assert [outcome.fault for outcome in outcomes if outcome.flows is None] == []
+    assert {
+        fault.name: str(outcome.call)
+        for fault, outcome in zip(_chosen(), outcomes, strict=True)
+        if not re.search(fault.finds, str(outcome.call))
+    } == {}
 
 
 def _chosen() -> list[Fault]:

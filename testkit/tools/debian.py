@@ -23,6 +23,11 @@ def prometheus() -> Path:
     return debian_program("prometheus", "prometheus")
 
 
+def alertmanager() -> Path:
+    """Prometheus' Alertmanager."""
+    return debian_program("prometheus-alertmanager", "prometheus-alertmanager")
+
+
 def debian_program(package: str, program: str) -> Path:
     """The path of a program: this machine's own, or else one from a Debian package."""
     installed = system_packages.which(program)
@@ -32,6 +37,19 @@ def debian_program(package: str, program: str) -> Path:
         raise ClusterError(f"This machine lacks {program}: install {package}, see its website.")
     folder = cache_dir("tools") / f"debian-{debian_release()}-{package}"
     return build_once(folder, partial(_unpack, package)) / "usr" / "bin" / program
+
+
+def with_its_files(program: Path) -> list[str]:
+    """The words that start an unpacked program, with its package's files under /usr/share.
+
+    They are there for the program only, in a mount namespace of its own.
+    """
+    share = program.parents[1] / "share"
+    if share == Path("/usr/share"):
+        return [str(program)]
+    script = 'mount --bind "$0" /usr/share && exec "$@"'
+    unshare = ["unshare", "--map-root-user", "--mount"]
+    return [*unshare, "sh", "-c", script, str(share), str(program)]
 
 
 def _unpack(package: str, folder: Path) -> None:

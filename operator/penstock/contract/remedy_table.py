@@ -297,8 +297,8 @@ ROWS: tuple[Remedy, ...] = (
         CLAIM,
     ),
     Remedy(
-        "OutOfMemory",
-        "An executor needs more heap.",
+        "OutOfMemory ExecutorOutOfMemory",
+        "An executor needs more heap, or its container more memory.",
         "Give the executors more memory.",
         EDIT,
     ),

@@ -23,8 +23,8 @@ _STALE_AFTER = timedelta(seconds=30)
 _UNSEEN_AFTER = timedelta(minutes=2)
 _RECENT = timedelta(hours=1)
 _RECENT_DAMAGE = timedelta(days=1)
-# A failure comes a little before the stream is not Ready.
-_SAME_FAILURE = timedelta(minutes=2)
+# A failure comes a little before the stream is not Ready; what failed earlier has passed.
+_SAME_FAILURE = timedelta(seconds=30)
 _NEARLY_FULL = 0.9
 # A start, a rollout or a restart takes this long at most, unless something is wrong.
 _STARTS_WITHIN = timedelta(minutes=2)
@@ -36,10 +36,12 @@ _ON_THE_WAY = frozenset(
         "QueryRestarting",
         "QueryStarting",
         "RollingOut",
+        "WaitingForCores",
         "WaitingForDeletion",
         "WaitingForFirstEpoch",
     }
 )
+_SAYS_LITTLE = _ON_THE_WAY | {"DriverNotReady", "ExecutorLost"}
 _ASKED_FOR = frozenset({"Suspended", "Suspending"})
 _UNREACHABLE = frozenset(
     {"BrokerUnreachable", "KafkaClientFailed", "Timeout", "NoProgress", "CommitsStuck"}
@@ -160,27 +162,35 @@ def not_ready(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     if ready is None or ready.status == "True" or ready.reason in _ASKED_FOR:
         return
     since = age(ready.last_transition_time, facts.now)
-    reason, before = _failure_behind(stream, ready)
+    reason, why = _cause(stream, ready)
     retry = stream.status.next_retry_time
     at_time = f"{retry:%H:%M:%S} UTC" if retry else ""
-    is_new = bool(at_time) and at_time not in ready.message
+    is_new = bool(at_time) and at_time not in why
     again = f"; the next attempt is at {at_time}" if is_new else ""
-    message = f"{stream.state} for {since}: {ready.message}{before}{again}"
     starts = facts.now - ready.last_transition_time < _STARTS_WITHIN
-    severity = Severity.WARNING if starts and reason in _ON_THE_WAY else Severity.PROBLEM
-    yield _from_reason(stream, severity, reason, f"{message}{_reached(stream, reason)}")
+    severity = Severity.WARNING if starts and ready.reason in _ON_THE_WAY else Severity.PROBLEM
+    message = f"{stream.state} for {since}: {why}{again}{_reached(stream, reason)}"
+    yield _from_reason(stream, severity, reason, message)
 
 
-def _failure_behind(stream: StreamFacts, ready: Condition) -> tuple[str, str]:
-    """The reason that says most, and what failed before a driver that only says that it starts."""
+def _cause(stream: StreamFacts, ready: Condition) -> tuple[str, str]:
+    """The reason that says most, and why. A driver that starts says only that it does."""
     failure = stream.status.last_failure
-    if failure is None or failure.reason == ready.reason:
-        return ready.reason, ""
+    if failure is None or ready.reason in (failure.reason, "RollingOut"):  # somebody's edit
+        return ready.reason, ready.message
     if failure.message and failure.message in ready.message:
-        return failure.reason, ""  # Kubernetes' word is the reason, such as CrashLoopBackOff
-    if failure.time < ready.last_transition_time - _SAME_FAILURE:
-        return ready.reason, ""
-    return ready.reason, f"; before that {failure.reason}: {failure.message}"
+        return failure.reason, ready.message  # Kubernetes' word is the reason: CrashLoopBackOff
+    if failure.time < _earliest_cause(stream, ready):
+        return ready.reason, ready.message
+    if ready.reason in _SAYS_LITTLE:
+        return failure.reason, f"{failure.message.rstrip('.')}; now: {ready.message}"
+    return ready.reason, f"{ready.message}; before that {failure.reason}: {failure.message}"
+
+
+def _earliest_cause(stream: StreamFacts, ready: Condition) -> datetime:
+    """What failed before then has passed, or ended with the pod before: an edit replaced that."""
+    shortly_before = ready.last_transition_time - _SAME_FAILURE
+    return max(shortly_before, stream.driver.created) if stream.driver else shortly_before
 
 
 def _reached(stream: StreamFacts, reason: str) -> str:

@@ -1,11 +1,14 @@
-"""The executors of the running application: how many are ready, and requests for more."""
+"""The executors of the running application: how many are ready, and why some ended; requests."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
+
+from penstock.driver.failures import Failure
 
 # These loggers warn about the end of tasks whose query is stopped on purpose.
 _LOGGERS_OF_ENDING_TASKS = (
@@ -22,6 +25,9 @@ _LOGGERS_OF_ENDING_TASKS = (
     # The write of a checkpoint file is interrupted.
     "org.apache.hadoop.util.Shell",
 )
+# Spark quotes Kubernetes (ExecutorPodsLifecycleManager and containersDescription, Spark 4.2): the
+# reason of a terminated container has no place of its own.
+_OOM_KILLED = re.compile(r"termination reason: OOMKilled\b")
 
 
 def registered(spark_context: Any) -> int:
@@ -47,6 +53,37 @@ def request(spark_context: Any, executors: int) -> None:
 def is_stopped(spark_context: Any) -> bool:
     """Whether Spark has stopped the application by itself."""
     return bool(spark_context._jsc.sc().isStopped())
+
+
+class MemoryKills:
+    """The executors of a driver's sessions that were killed for their memory."""
+
+    def __init__(self) -> None:
+        self._reported: set[tuple[int, str]] = set()
+
+    def new(self, spark_context: Any) -> Failure | None:
+        """A failure about those that were not reported before; None if there are none."""
+        session = spark_context._jsc.sc().startTime()
+        found = spark_context._jsc.sc().statusStore().executorList(False)
+        killed = [
+            str(each.id())
+            for each in (found.apply(i) for i in range(found.length()))
+            if not each.isActive() and _OOM_KILLED.search(_remove_reason(each))
+        ]
+        new = [each for each in killed if (session, each) not in self._reported]
+        if not new:
+            return None
+        self._reported.update((session, each) for each in new)
+        return Failure(
+            "ExecutorOutOfMemory",
+            f"The executor {', '.join(new)} used more memory than its container's limit and was "
+            "killed. Raise spec.executor.resources.limits.memory and spec.executor.memoryOverhead.",
+        )
+
+
+def _remove_reason(summary: Any) -> str:
+    reason = summary.removeReason()
+    return "" if reason.isEmpty() else str(reason.get())
 
 
 @contextlib.contextmanager

@@ -78,6 +78,7 @@ class QueryRuntime:
         self._completed = False
         self._repair_plans: list[RepairPlan] = []
         self._batches = BatchReader()
+        self._memory_kills = executors.MemoryKills()
 
     # Observe.
 
@@ -160,9 +161,16 @@ class QueryRuntime:
         return commit.offsets, newest
 
     def take_warning(self) -> Failure | None:
-        """A failure that does not stop the query, once: records that are lost."""
+        """A failure that does not stop the query, once: lost records, or why executors ended."""
         warning, self._warning = self._warning or self._lost_while_running(), None
-        return warning
+        return warning or self._killed_for_memory()
+
+    def _killed_for_memory(self) -> Failure | None:
+        up, size = self._session, self._size
+        if up is None or size is None or isinstance(self._environment, LocalEnvironment):
+            return None
+        lacks_some = self._executors_ready < size.executors
+        return self._memory_kills.new(up.sparkContext) if lacks_some else None
 
     def _lost_while_running(self) -> Failure | None:
         kafka, source, commit = self._stream.spec.source.kafka, self._source, self.progress.newest

@@ -62,6 +62,23 @@ def test_the_chart_makes_a_prometheusrule_of_the_same_rules(tmp_path: Path) -> N
             assert after.annotations == {**before.annotations, **books}
 
 
+def test_how_long_an_alert_waits_is_a_value_of_the_chart() -> None:
+    """By name and severity; the other alerts wait as before. A name that is none is refused."""
+    waits = "prometheusRule.enabled=true,prometheusRule.for.PenstockStreamNotReady.warning=7m"
+    (made,) = _rendered("prometheusrule", waits)
+    file = yaml.safe_load(ALERTS.read_text())
+    for before, after in zip(_alerts(file), _alerts(made["spec"]), strict=True):
+        name, severity = before["alert"], before["labels"]["severity"]
+        is_chosen = (name, severity) == ("PenstockStreamNotReady", "warning")
+        assert after.get("for") == ("7m" if is_chosen else before.get("for"))
+    with pytest.raises(subprocess.CalledProcessError):
+        _helm("prometheusRule.enabled=true,prometheusRule.for.StreamNotReady.warning=7m")
+
+
+def _alerts(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    return [rule for group in spec["groups"] for rule in group["rules"] if "alert" in rule]
+
+
 def test_without_values_there_is_no_object_of_the_prometheus_operator() -> None:
     """Its kinds are unknown to a cluster without it."""
     assert "monitoring.coreos.com" not in _helm("")

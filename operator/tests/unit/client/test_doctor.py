@@ -14,7 +14,7 @@ import pytest
 
 from penstock.api.v1alpha1.status import LastFailure, StreamStatus
 from penstock.client.checks.diagnosis import diagnose
-from penstock.client.checks.finding import Severity
+from penstock.client.checks.finding import Finding, Severity
 from penstock.client.facts import ClusterFacts, Right, Unread
 from penstock.client.view.findings import as_json, as_text, exit_code
 from penstock.cluster import objects
@@ -387,6 +387,58 @@ def test_a_stream_that_starts_is_a_warning_for_two_minutes() -> None:
     assert first.startswith("warning: default/flags: NoDriverPod: Restarting for 0s: ")
     assert exit_code(findings) == 0
     assert exit_code(diagnose(replace(facts, now=facts.now + timedelta(minutes=3)))) == 1
+
+
+def _starts_after_a_failure(seconds_between: float) -> tuple[Finding, ...]:
+    """What is found when a driver starts so long after the failure of its JVM."""
+    cluster = running()
+    killed = LastFailure(
+        reason="DriverKilled",
+        message="The JVM was killed.",
+        permanent=False,
+        time=cluster.clock(),
+    )
+    cluster.clock.advance(seconds_between)
+    cluster.report(state=QueryState.STARTING, last_failure=killed, committed=False)
+    cluster.reconcile()
+    return diagnose(facts_of(cluster))
+
+
+def test_a_driver_that_starts_after_a_failure_names_the_failure() -> None:
+    """That it starts is what follows."""
+    (finding,) = _starts_after_a_failure(10)
+    assert (finding.severity, finding.reason) == (Severity.WARNING, "DriverKilled")
+    assert "The JVM was killed; now: " in finding.message
+
+
+def test_a_failure_that_had_passed_is_no_cause_of_a_start() -> None:
+    """Somebody has edited the spec since, for example."""
+    (finding,) = _starts_after_a_failure(100)
+    assert finding.reason != "DriverKilled"
+
+
+def test_a_failure_of_the_pod_before_an_edit_is_no_cause_of_a_start() -> None:
+    """The pod of the new spec has not failed."""
+    cluster = running()
+    lost = LastFailure(
+        reason="ExecutorLost", message="1 of 4", permanent=False, time=cluster.clock()
+    )
+    cluster.report(last_failure=lost, query_restarts=1)
+    cluster.reconcile()
+    cluster.clock.advance(5)
+    cluster.apply(trigger={"continuous": {"checkpointInterval": "7s"}})
+    cluster.reconcile()
+    said = set()
+    for _ in range(5):
+        cluster.step()
+        cluster.clock.advance(1)
+        cluster.reconcile()
+        said |= {each.reason for each in diagnose(facts_of(cluster)) if "ago" not in each.message}
+    cluster.report(state=QueryState.STARTING, last_failure=None, committed=False)
+    cluster.reconcile()
+    said |= {each.reason for each in diagnose(facts_of(cluster))}
+    assert {"RollingOut", "QueryStarting"} <= said
+    assert "ExecutorLost" not in said
 
 
 def test_a_failure_that_has_passed_is_a_warning_for_an_hour() -> None:

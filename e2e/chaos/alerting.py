@@ -1,0 +1,192 @@
+"""A real Prometheus and a real Alertmanager watch the cluster by the chart's monitors and rules.
+
+Both run on this machine. They reach pods and kubelets as `kubectl proxy` does: through the API
+server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import threading
+import urllib.request
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.install import CHART, NAMESPACE, RELEASE
+from scripts.codegen.alert_rules import ALERTS, rules
+from testkit.cluster.access import Cluster
+from testkit.kubernetes.kubectl import Object
+from testkit.operations.alertmanager import Notification, Notifications, running_alertmanager
+from testkit.operations.pod_monitors import scrape_configs, targets
+from testkit.operations.prometheus import Prometheus, running_prometheus
+from testkit.paths import CHECKOUT
+from testkit.wait import repeat_in_background, wait_for
+
+# A fault of the tests lasts for seconds: no alert waits for minutes, by a value of the chart.
+_FOR = "2s"
+_EVERY = "2s"
+_RUNBOOKS = CHECKOUT / "docs" / "runbooks"
+
+
+@dataclass(frozen=True)
+class Alerting:
+    """What Prometheus knows, and the notifications that Alertmanager has sent."""
+
+    prometheus: Prometheus
+    notifications: Notifications
+
+    def wait_fired(self, alert: str, since: float, /, **labels: str) -> Notification:
+        """Waits until an alert has fired since a moment; it has a runbook."""
+        (found, *_) = wait_for(
+            f"{alert} fires", lambda: self.fired(alert, since, **labels), every=0.5
+        )
+        assert (_RUNBOOKS / found.annotations["runbook_url"].rpartition("/")[2]).exists()
+        return found
+
+    def wait_resolved(self, fired: Notification) -> Notification:
+        """Waits until an alert that fired is resolved."""
+
+        def resolved() -> Notification | None:
+            now = self.notifications.about(**fired.labels)
+            return next((e for e in now if e.fired >= fired.fired and e.resolved), None)
+
+        found = wait_for(f"{fired.name} is resolved", resolved, every=0.5)
+        assert found is not None
+        return found
+
+    def fired(self, alert: str, since: float, /, **labels: str) -> list[Notification]:
+        """The alerts of this name that fired since a moment."""
+        found = self.notifications.about(alertname=alert, **labels)
+        return [each for each in found if each.fired >= since]
+
+
+@contextlib.contextmanager
+def alerting(cluster: Cluster, folder: Path) -> Iterator[Alerting]:
+    """Prometheus and Alertmanager, configured by what the chart renders."""
+    rendered = _rendered(cluster)
+    monitors = [each for each in rendered if each["kind"] == "PodMonitor"]
+    (rule,) = (each for each in rendered if each["kind"] == "PrometheusRule")
+    (folder / "rules.yaml").write_text(yaml.safe_dump(rule["spec"]))
+    notifications = Notifications()
+    with (
+        _proxy(cluster, folder) as api,
+        _discovery(api, folder),
+        _webhook(notifications) as url,
+        running_alertmanager(folder, url) as alertmanager,
+        running_prometheus(
+            folder,
+            {
+                "global": {
+                    "scrape_interval": _EVERY,
+                    "scrape_timeout": _EVERY,
+                    "evaluation_interval": _EVERY,
+                },
+                "rule_files": ["rules.yaml"],
+                "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]},
+                "scrape_configs": [
+                    *scrape_configs(monitors, "targets.json"),
+                    _kubelets(cluster, api),
+                ],
+            },
+        ) as prometheus,
+    ):
+        yield Alerting(prometheus, notifications)
+
+
+def _rendered(cluster: Cluster) -> list[Object]:
+    waits: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for each in rules(ALERTS.read_text()):
+        if each.is_alert:
+            waits[each.name][each.severity] = _FOR
+    values = {"podMonitor": {"enabled": True}, "prometheusRule": {"enabled": True, "for": waits}}
+    command = [
+        str(cluster.helm), "template", RELEASE, str(CHART), f"--namespace={NAMESPACE}",
+        "--values=-",
+        "--show-only=templates/podmonitor.yaml", "--show-only=templates/prometheusrule.yaml",
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, input=json.dumps(values), capture_output=True, text=True, check=True, timeout=60
+    )
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def _kubelets(cluster: Cluster, api: str) -> dict[str, Any]:
+    """The volumes' metrics, as everyone scrapes them who watches a cluster."""
+    kept = {"source_labels": ["__name__"], "regex": "kubelet_volume_stats_.*", "action": "keep"}
+    return {
+        "job_name": "kubelet",
+        "honor_labels": True,
+        "static_configs": [
+            {
+                "targets": [api],
+                "labels": {"__metrics_path__": f"/api/v1/nodes/{node}/proxy/metrics", "node": node},
+            }
+            for node in cluster.nodes[:1]
+        ],
+        "metric_relabel_configs": [kept],
+    }
+
+
+@contextlib.contextmanager
+def _proxy(cluster: Cluster, folder: Path) -> Iterator[str]:
+    """The API server's address on loopback, without credentials."""
+    command = [
+        str(cluster.kubectl), f"--kubeconfig={cluster.kubeconfig}", "proxy", "--port=0",
+    ]  # fmt: skip
+    with (
+        (folder / "proxy.log").open("w") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().split()[-1]  # Starting to serve on 127.0.0.1:PORT
+        finally:
+            process.terminate()
+
+
+def _discovery(api: str, folder: Path) -> AbstractContextManager[None]:
+    """Keeps the file of targets up to date."""
+
+    def look() -> None:
+        with contextlib.suppress(OSError):  # the API server is busy: the next look finds it all
+            with urllib.request.urlopen(f"http://{api}/api/v1/pods", timeout=10) as answer:
+                pods = json.load(answer)["items"]
+            new = folder / "targets.new"
+            new.write_text(json.dumps(targets(pods, api)))
+            new.rename(folder / "targets.json")
+
+    return repeat_in_background(look, 1.0)
+
+
+@contextlib.contextmanager
+def _webhook(notifications: Notifications) -> Iterator[str]:
+    """The URL of a server that takes Alertmanager's notifications."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            notifications.receive(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        thread.join(10)
+        server.server_close()

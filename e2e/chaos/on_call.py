@@ -1,0 +1,79 @@
+"""The drill: an alert calls a person, who asks `penstock doctor` and follows the runbook."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from e2e.chaos.alerting import Alerting
+from e2e.chaos.runbook import follow
+from e2e.cluster_stream import Stream
+from e2e.install import Installation
+from testkit.kubernetes.penstock_command import PenstockCommand
+from testkit.operations.alertmanager import Notification
+
+
+@dataclass
+class Call:
+    """The alert that called, and what doctor answered."""
+
+    alert: str
+    fired: Notification | None = None
+    """None if it did not."""
+    answer: str = ""
+    error: str = ""
+    """What was wrong with the runbook."""
+
+    def __str__(self) -> str:
+        """One line of the table."""
+        if not self.alert:
+            return "no alert"
+        return self.error or self.answer if self.fired else f"{self.alert} did not fire"
+
+
+class PersonOnCall:
+    """Answers alerts about one stream. Each runbook is followed at its first alert."""
+
+    def __init__(self, installation: Installation, stream: Stream, alerts: Alerting) -> None:
+        self._cluster = installation.cluster
+        self._stream = stream
+        self._alerts = alerts
+        self._doctor = PenstockCommand(stream.kube.kubeconfig, stream.kube.namespace)
+        self._followed: set[str] = set()
+
+    def ask_doctor(self) -> str:
+        """The first line. If the stream has recovered, the next one says from what."""
+        first, *others = self._doctor.run("doctor", self._stream.name).stdout.splitlines()
+        return f"{first}; {others[0]}" if first.startswith("ok: ") else first
+
+    def follow_runbook(self, fired: Notification) -> None:
+        """Follows the runbook of an alert that fires; AssertionError if that fails."""
+        if fired.name not in self._followed:
+            self._followed.add(fired.name)
+            follow(fired, self._cluster, self._alerts)
+
+    @contextlib.contextmanager
+    def waiting_for(self, alert: str) -> Iterator[Call]:
+        """Waits for an alert during the block, if it has a name, and answers it."""
+        call, over, began = Call(alert), threading.Event(), time.time()
+
+        def answer() -> None:
+            while call.fired is None and not over.wait(0.2):
+                call.fired = next(iter(self._alerts.fired(alert, began)), None)
+            if call.fired is not None:
+                call.answer = self.ask_doctor()
+                try:
+                    self.follow_runbook(call.fired)
+                except AssertionError as error:
+                    call.error = str(error)
+
+        person = threading.Thread(target=answer)
+        person.start()
+        try:
+            yield call
+        finally:
+            over.set()
+            person.join()

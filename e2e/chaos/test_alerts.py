@@ -1,0 +1,237 @@
+"""Faults that last are made on the cluster: their alerts fire, and are resolved after recovery.
+
+The fault table of test_recovery.py makes the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Producer
+
+from e2e.chaos.alerting import Alerting
+from e2e.chaos.on_call import PersonOnCall
+from e2e.cluster_stream import KIND, Stream, small_stream
+from e2e.install import OPERATOR, Installation
+from testkit.cluster.access import Cluster
+from testkit.cluster.traffic import create_topics
+from testkit.kubernetes.kubectl import Kube, Object
+from testkit.operations.alertmanager import Notification
+from testkit.plugins.figures import RecordFigure
+from testkit.streams.streams import kafka_to_kafka
+
+pytestmark = pytest.mark.timeout(1200)
+
+# The key of a slow record says until when it takes seconds (in ms): then the fault is over.
+SLOW_SECONDS = 60
+SLOW_RECORDS = 14
+SLOW_SQL = """
+SELECT key,
+       CASE WHEN CAST(key AS STRING) LIKE 'slow %'
+             AND CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)
+                 < CAST(substring(CAST(key AS STRING), 6) AS BIGINT)
+            THEN CAST(java_method('java.lang.Thread', 'sleep', 4000L) AS BINARY)
+            ELSE value END AS value
+FROM source
+"""
+INVALID_SQL = "SELECT nothing FROM source"
+HOUR_MS = 3_600_000
+ROOM = "test.penstock.dev/room"
+MEBIBYTES = 64
+METRICS_PORT = 8091
+
+
+@pytest.fixture
+def small_volume(installation: Installation, kube: Kube) -> Iterator[str]:
+    """A folder of the node, nearly full, which is the checkpoint's volume of the stream `slow`."""
+    cluster = installation.cluster
+    node, folder = cluster.nodes[0], f"/var/{kube.namespace}"
+    size = f"size={MEBIBYTES}m,mode=0777"
+    _bash(cluster, f"mkdir {folder} && mount -t tmpfs -o {size} tmpfs {folder}")
+    _bash(cluster, f"head -c {MEBIBYTES * 9 // 10}M /dev/zero > {folder}/ballast")
+    common = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "",
+    }
+    of_node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    kube.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": kube.namespace},
+            "spec": {
+                **common,
+                "capacity": {"storage": f"{MEBIBYTES}Mi"},
+                "local": {"path": folder},  # the kubelet measures no hostPath
+                "nodeAffinity": {
+                    "required": {"nodeSelectorTerms": [{"matchExpressions": [of_node]}]}
+                },
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "slow-checkpoint"},
+            "spec": {
+                **common,
+                "volumeName": kube.namespace,
+                "resources": {"requests": {"storage": f"{MEBIBYTES}Mi"}},
+            },
+        },
+    )
+    yield folder
+    kube.delete(KIND, "slow")
+    kube.delete("pvc", "slow-checkpoint")
+    kube.delete("pv", kube.namespace)
+    _bash(cluster, f"umount {folder} && rmdir {folder}")
+
+
+def test_an_alert_fires_for_each_fault_and_is_resolved(
+    installation: Installation,
+    kube: Kube,
+    topic: str,
+    small_volume: str,
+    alerts: Alerting,
+    record_figure: RecordFigure,
+) -> None:
+    """Two streams have several faults at once."""
+    cluster, external = installation.cluster, installation.kafka.external
+    source, sink = f"{topic}-in", f"{topic}-out"
+    create_topics(external, **{source: 1, sink: 1})
+    slow, crowded = Stream(kube, "slow"), Stream(kube, "crowded")
+    created = began = time.time()
+
+    def fires(name: str, stream: Stream) -> Notification:
+        found = alerts.wait_fired(name, created, namespace=kube.namespace, name=stream.name)
+        record_figure(f"{name}: seconds until it fired", found.fired - began)
+        return found
+
+    def ends(*fired: Notification) -> None:
+        for each in fired:
+            over = alerts.wait_resolved(each)
+            assert over.resolved is not None
+            record_figure(f"{each.name}: seconds until it was resolved", over.resolved - began)
+
+    kube.apply(
+        small_stream(
+            slow.name,
+            kafka_to_kafka(
+                installation.kafka.internal,
+                source,
+                sink,
+                transform={"sql": SLOW_SQL},
+                checkpoint={"volume": {"adopt": True, "size": f"{MEBIBYTES}Mi"}},
+                executor=_executor(),
+            ),
+        ),
+        small_stream(
+            crowded.name,
+            {
+                "source": {"rate": {"rowsPerSecond": 1, "numPartitions": 1}},
+                "sink": {"console": {}},
+                "trigger": {"microBatch": {}},
+                "executor": _executor({"nodeSelector": {ROOM: "yes"}}),
+            },
+        ),
+    )
+    slow.wait_ready()
+    began = time.time()
+    slow.edit(transform={"sql": INVALID_SQL})
+    _send_old_slow_records(external, source)
+    of_crowded = [fires("PenstockStreamCoresShort", crowded)]
+    of_slow = [
+        fires("PenstockStreamStalled", slow),
+        fires("PenstockStreamLagGrowing", slow),
+        fires("PenstockStreamReplayWindowLong", slow),
+        fires("PenstockCheckpointVolumeFilling", slow),
+    ]
+    person = PersonOnCall(installation, slow, alerts)
+    for each in (*of_crowded, *of_slow):
+        person.follow_runbook(each)
+    assert "UnknownColumn: The newest spec is not applied" in person.ask_doctor()
+    another = PersonOnCall(installation, crowded, alerts)
+    assert "Unschedulable: The pod crowded-exec-1 waits: " in another.ask_doctor()
+
+    began = time.time()
+    slow.edit(transform={"sql": SLOW_SQL})
+    _bash(cluster, f"rm {small_volume}/ballast")
+    with _room(kube, cluster.nodes[0]):
+        crowded.wait_ready()
+    ends(*of_crowded)
+    began = time.time()
+    with _metrics_blocked(cluster, crowded), _right_removed(kube):
+        of_crowded = [
+            fires("PenstockDriverMetricsAbsent", crowded),
+            fires("PenstockReconcileFailing", crowded),
+        ]
+        for each in of_crowded:
+            another.follow_runbook(each)
+        assert "OperatorRightsMissing: The operator may not: " in another.ask_doctor()
+    ends(*of_crowded, *of_slow)
+
+
+def _executor(pod_spec: Object | None = None) -> Object:
+    template = {"podTemplate": {"spec": pod_spec}} if pod_spec else {}
+    requests = {"cpu": "100m", "memory": "896Mi"}
+    return {"cores": 1, "resources": {"requests": requests}, **template}
+
+
+def _send_old_slow_records(bootstrap: str, topic: str) -> None:
+    """Records that have waited for an hour, by their timestamps; about one in each epoch."""
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 3})
+    now = int(time.time() * 1000)
+    key, then = f"slow {now + SLOW_SECONDS * 1000}", now - HOUR_MS
+    for _ in range(SLOW_RECORDS):
+        producer.produce(topic, key=key, value="record", timestamp=then)
+        assert producer.flush(30) == 0
+        time.sleep(1)
+
+
+@contextlib.contextmanager
+def _room(kube: Kube, node: str) -> Iterator[None]:
+    """The node has the label that the executors ask for."""
+    kube.run("label", "node", node, f"{ROOM}=yes")
+    try:
+        yield
+    finally:
+        kube.run("label", "node", node, f"{ROOM}-")
+
+
+@contextlib.contextmanager
+def _metrics_blocked(cluster: Cluster, stream: Stream) -> Iterator[None]:
+    """Nobody reaches the metrics of a driver."""
+    pod = stream.kube.get("pod", stream.driver_pod)
+    assert pod is not None
+    rule = f"OUTPUT -d {pod['status']['podIP']} -p tcp --dport {METRICS_PORT} -j REJECT"
+    _bash(cluster, f"iptables -w -I {rule}")
+    try:
+        yield
+    finally:
+        _bash(cluster, f"iptables -w -D {rule}")
+
+
+@contextlib.contextmanager
+def _right_removed(kube: Kube) -> Iterator[None]:
+    """The operator may not read ConfigMaps."""
+    everywhere = replace(kube, namespace="")
+    role = everywhere.get("clusterrole", OPERATOR)
+    assert role is not None
+
+    def put(rules: list[Object]) -> None:
+        patch = json.dumps({"rules": rules})
+        everywhere.run("patch", "clusterrole", OPERATOR, "--type=merge", "-p", patch)
+
+    put([each for each in role["rules"] if "configmaps" not in each["resources"]])
+    try:
+        yield
+    finally:
+        put(role["rules"])
+
+
+def _bash(cluster: Cluster, script: str) -> str:
+    return cluster.on_node(cluster.nodes[0], "bash", "-c", script)

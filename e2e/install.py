@@ -16,6 +16,7 @@ CHART = CHECKOUT / "charts" / "penstock"
 NAMESPACE = "penstock"
 RELEASE = "penstock"
 OPERATOR = "penstock-operator"
+CLUSTER_ROLE = f"{OPERATOR}.{NAMESPACE}"
 
 
 @dataclass(frozen=True)

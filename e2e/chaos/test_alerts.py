@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from e2e.chaos.alerting import Alerting
 from e2e.chaos.on_call import PersonOnCall
 from e2e.cluster_stream import KIND, Stream, small_stream
-from e2e.install import OPERATOR, Installation
+from e2e.install import CLUSTER_ROLE, Installation
 from testkit.cluster.access import Cluster
 from testkit.cluster.traffic import create_topics
 from testkit.kubernetes.kubectl import Kube, Object
@@ -219,12 +219,12 @@ def _metrics_blocked(cluster: Cluster, stream: Stream) -> Iterator[None]:
 def _right_removed(kube: Kube) -> Iterator[None]:
     """The operator may not read ConfigMaps."""
     everywhere = replace(kube, namespace="")
-    role = everywhere.get("clusterrole", OPERATOR)
+    role = everywhere.get("clusterrole", CLUSTER_ROLE)
     assert role is not None
 
     def put(rules: list[Object]) -> None:
         patch = json.dumps({"rules": rules})
-        everywhere.run("patch", "clusterrole", OPERATOR, "--type=merge", "-p", patch)
+        everywhere.run("patch", "clusterrole", CLUSTER_ROLE, "--type=merge", "-p", patch)
 
     put([each for each in role["rules"] if "configmaps" not in each["resources"]])
     try:

@@ -137,7 +137,7 @@ class Sampler:
             after_failure()
             if self._stopped.is_set() or self._runtime.session is not session:
                 return False  # what was measured has been stopped meanwhile
-            if what not in self._failing and self._jvm.exit_code is None:
+            if what not in self._failing and not self._jvm.is_gone_after(error):
                 cause = classify_exception(error).message
                 log_event(f"{what} could not be measured", logging.WARNING, cause=cause)
             self._failing.add(what)

@@ -50,6 +50,8 @@ _DEFAULTS = {
     # stop() must return: a query that does not stop is abandoned with its session.
     "spark.sql.streaming.stopTimeout": "20s",
     "spark.ui.showConsoleProgress": "false",
+    # The web UI shows; what runs is in the stream's spec.
+    "spark.ui.killEnabled": "false",
     # GCM also protects Spark's RPC from changes; CTR, the default, does not.
     "spark.network.crypto.cipher": "AES/GCM/NoPadding",
     "spark.network.crypto.authEngineVersion": "2",
@@ -75,8 +77,6 @@ _DEFAULTS_ON_KUBERNETES = {
 _FORCED = {
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
-    # The web UI shows; what runs is in the stream's spec.
-    "spark.ui.killEnabled": "false",
 }
 
 _FORCED_IN_CONTINUOUS_MODE = {

@@ -114,6 +114,8 @@ def _in_batches(operation: Operation) -> str:
     names = [name for name in ("append", "update", "complete") if supports(name)]
     if names[:1] != ["append"] and supports("append", watermark=True):
         names.insert(0, "event time")
+    if "update" not in names and supports("update", watermark=True):
+        names.append("update with event time")
     if not names:
         return "no"
     # Whether complete is supported depends on aggregates, not on this operation.

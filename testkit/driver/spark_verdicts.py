@@ -20,14 +20,18 @@ from typing import Any
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.api.v1alpha1 import SqlFunction
+from penstock.api.v1alpha1 import SqlFunction, StreamSpec
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark import session
 from penstock.driver.spark.transforms import create_function
+from penstock.sql.refusals import judge_sql
 from testkit.kafka.broker import running_broker
 from testkit.kafka.jars import connector_jars
 from testkit.streams import nested_queries
+from testkit.streams.compositions import compose
+from testkit.streams.kafka_rows import REFUSED, TAKEN, TAKEN_WITH_TOPIC
 from testkit.streams.queries import EXECUTIONS, QUERIES, WATERMARKED, WITH_WATERMARK, Query
+from testkit.streams.streams import query_stream
 
 START_SECONDS = 120.0
 # The executions that Spark's check alone judges, without a start.
@@ -39,6 +43,8 @@ ROWS: tuple[tuple[Query, bool, str], ...] = (
     *((query, False, CHECKED) for query in nested_queries.NESTED),
     *((query, True, CHECKED_WATERMARKED) for query in nested_queries.NESTED_WATERMARKED),
 )
+# Of each seed.
+COMPOSITIONS = 60
 # Of the queries that Spark's check accepts, one in this many is started.
 SAMPLE = 15
 
@@ -67,17 +73,21 @@ class Kafka:
         return {"kafka.bootstrap.servers": self.bootstrap}
 
 
-def main(target: Path) -> None:
+def main(target: Path, seeds: list[int]) -> None:
     """Writes the verdicts of Spark as JSON.
 
-    {"refusals": {query: {letter: text or null}}, "started": [...], "groups": {function: group}}.
+    {"refusals": {query: {letter: text or null}}, "started": [...], "groups": {function: group},
+    "kafka": [[query, topic, text or null], ...]}. The refusals include those of the compositions of
+    each seed. Of these a query is started if Penstock refuses it and Spark's check does not: Spark
+    may refuse it with the first batch.
     """
     with tempfile.TemporaryDirectory() as folder, _spark() as (spark, bootstrap):
         kafka = Kafka(bootstrap, Path(folder))
+        checker = _Checker(spark, kafka)
         refusals: dict[str, dict[str, str | None]] = {}
         jobs: list[tuple[str, str, Any]] = []
         for number, (query, watermark, letters) in enumerate(ROWS):
-            frame, checked = _check(spark, kafka, query, watermark)
+            frame, checked = checker.check(query, watermark)
             refusals[key_of(query, watermark)] = checked
             if frame is None or letters in (CHECKED, CHECKED_WATERMARKED):
                 continue
@@ -85,6 +95,14 @@ def main(target: Path) -> None:
                 contradicts_table = letter not in query.accepted_by
                 if checked[letter] is None and (contradicts_table or number % SAMPLE == 0):
                     jobs.append((key_of(query, watermark), letter, frame))
+        for query, watermark, letters in compositions(seeds):
+            frame, checked = checker.check(query, watermark, letters)
+            refusals[key_of(query, watermark)] = checked
+            jobs += [
+                (key_of(query, watermark), letter, frame)
+                for letter in letters
+                if checked[letter] is None and refused_here(query, letter, watermark)
+            ]
 
         def start(job: tuple[str, str, Any]) -> None:
             key, letter, frame = job
@@ -98,9 +116,30 @@ def main(target: Path) -> None:
                     "refusals": refusals,
                     "started": [[key, letter] for key, letter, _ in jobs],
                     "groups": _function_groups(spark),
+                    "kafka": [
+                        [sql, topic, _refused_by_kafka(checker, sql, topic)]
+                        for sql in (*TAKEN, *TAKEN_WITH_TOPIC, *REFUSED)
+                        for topic in ("out", None)
+                    ],
                 }
             )
         )
+
+
+def compositions(seeds: list[int]) -> list[tuple[Query, bool, str]]:
+    """Random queries, like ROWS."""
+    made = [Query(sql, "") for seed in seeds for sql in compose(seed, COMPOSITIONS)]
+    half = len(made) // 2
+    return [
+        *((query, False, CHECKED) for query in made[:half]),
+        *((query, True, CHECKED_WATERMARKED) for query in made[half:]),
+    ]
+
+
+def refused_here(query: Query, letter: str, watermark: bool) -> list[str]:
+    """Why Penstock refuses a query."""
+    spec = StreamSpec.model_validate(query_stream(query.sql, letter, watermark))
+    return [each.message for each in judge_sql(spec).refusals]
 
 
 def key_of(query: Query, watermark: bool) -> str:
@@ -129,36 +168,48 @@ def _spark() -> Iterator[tuple[Any, str]]:
             jvm.end()
 
 
-def _check(
-    spark: Any, kafka: Kafka, query: Query, watermark: bool
-) -> tuple[Any, dict[str, str | None]]:
-    """The DataFrame, None if Spark cannot analyze the query, and the refusals of Spark's check."""
-    source = (
-        spark.readStream.format("kafka")
-        .options(**kafka.client, subscribe="in", startingOffsets="earliest")
-        .load()
-    )
-    if watermark:
-        source = source.withWatermark("timestamp", "5 seconds")
-    source.createOrReplaceTempView("source")
-    made: list[Any] = []
-    refusal = _refusal(lambda: made.append(_plan(spark, query)))
-    for function in query.functions:
-        spark.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {function.name}")
-    if refusal is not None:
-        return None, dict.fromkeys(EXECUTIONS, refusal)
-    (frame,) = made
-    sql = spark._jvm.org.apache.spark.sql
-    checker = sql.catalyst.analysis.UnsupportedOperationChecker
-    modes = sql.streaming.OutputMode
-    plan = frame._jdf.queryExecution().analyzed()
-    output = {"append": modes.Append(), "update": modes.Update(), "complete": modes.Complete()}
+class _Checker:
+    """Asks Spark's check of streaming queries, as it runs before a start."""
 
-    def check(letter: str) -> None:
-        method = checker.checkForContinuous if letter == "C" else checker.checkForStreaming
-        method(plan, output[EXECUTIONS[letter].output_mode])
+    def __init__(self, spark: Any, kafka: Kafka) -> None:
+        self._spark = spark
+        source = (
+            spark.readStream.format("kafka")
+            .options(**kafka.client, subscribe="in", startingOffsets="earliest")
+            .load()
+        )
+        self._sources = {False: source, True: source.withWatermark("timestamp", "5 seconds")}
+        self._watermark: bool | None = None
+        sql = spark._jvm.org.apache.spark.sql
+        checker = sql.catalyst.analysis.UnsupportedOperationChecker
+        self._for_continuous = checker.checkForContinuous
+        self._for_batches = checker.checkForStreaming
+        modes = sql.streaming.OutputMode
+        self._modes = {
+            "append": modes.Append(), "update": modes.Update(), "complete": modes.Complete()
+        }  # fmt: skip
 
-    return frame, {letter: _refusal(lambda: check(letter)) for letter in EXECUTIONS}  # noqa: B023
+    def check(
+        self, query: Query, watermark: bool, letters: str = "".join(EXECUTIONS)
+    ) -> tuple[Any, dict[str, str | None]]:
+        """The DataFrame, None if Spark cannot analyze the query, and the check's refusals."""
+        if self._watermark is not watermark:
+            self._sources[watermark].createOrReplaceTempView("source")
+            self._watermark = watermark
+        made: list[Any] = []
+        refusal = _refusal(lambda: made.append(_plan(self._spark, query)))
+        for function in query.functions:
+            self._spark.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {function.name}")
+        if refusal is not None:
+            return None, dict.fromkeys(letters, refusal)
+        (frame,) = made
+        plan = frame._jdf.queryExecution().analyzed()
+
+        def check(letter: str) -> None:
+            method = self._for_continuous if letter == "C" else self._for_batches
+            method(plan, self._modes[EXECUTIONS[letter].output_mode])
+
+        return frame, {letter: _refusal(lambda: check(letter)) for letter in letters}  # noqa: B023
 
 
 def _plan(spark: Any, query: Query) -> Any:
@@ -167,6 +218,15 @@ def _plan(spark: Any, query: Query) -> Any:
     frame = spark.sql(query.sql)
     frame._jdf.queryExecution().analyzed()
     return frame
+
+
+def _refused_by_kafka(checker: _Checker, sql: str, topic: str | None) -> str | None:
+    """Why Spark's Kafka writer does not take the query's columns; `topic` is the sink's option."""
+    frame, _ = checker.check(Query(sql, ""), False, "U")
+    output = frame._jdf.queryExecution().analyzed().output()
+    jvm = frame.sparkSession._jvm
+    writer = jvm.org.apache.spark.sql.kafka010.KafkaWriter
+    return _refusal(lambda: writer.validateQuery(output, jvm.scala.Option.apply(topic)))
 
 
 def _refusal(attempt: Callable[[], object]) -> str | None:
@@ -225,4 +285,4 @@ def _function_groups(spark: Any) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), [int(each) for each in sys.argv[2:]])

@@ -402,4 +402,55 @@ NESTED_WATERMARKED = (
     Query("SELECT window, count(*) FROM source GROUP BY window(timestamp, '1 hour'), key", "AUM"),
     Query("SELECT max(timestamp) AS t, key FROM source GROUP BY key", "UM"),
     Query("SELECT key, count(*) FROM source WHERE timestamp > '2020-01-01' GROUP BY key", "UM"),
+    Query(
+        "SELECT t, count(*) FROM (SELECT struct(timestamp AS f).f AS t FROM source) GROUP BY t",
+        "AUM",
+    ),
+    Query(
+        "SELECT t, count(*) FROM (SELECT s.t AS t FROM (SELECT struct(timestamp AS t) AS s FROM source)) GROUP BY t",
+        "AUM",
+    ),
+    Query(
+        "SELECT s.t, count(*) FROM (SELECT struct(timestamp AS t) AS s FROM source) GROUP BY s.t",
+        "UM",
+    ),
+    Query("SELECT DISTINCT s.t FROM (SELECT struct(timestamp AS t) AS s FROM source)", "AUM"),
+    Query(
+        "SELECT s.k, count(*) FROM (SELECT struct(key AS k, timestamp AS t) AS s FROM source) GROUP BY s.k",
+        "UM",
+    ),
+    Query(
+        "SELECT t, count(*) FROM (SELECT inline(array(struct(timestamp AS t, key AS k))) FROM source) GROUP BY t",
+        "AUM",
+    ),
+    Query(
+        "SELECT k, count(*) FROM (SELECT inline(array(struct(timestamp AS t, key AS k))) FROM source) GROUP BY k",
+        "UM",
+    ),
+    Query(
+        "SELECT t, count(*) FROM (SELECT from_json(CAST(value AS STRING), 't TIMESTAMP').t AS t FROM source) GROUP BY t",
+        "UM",
+    ),
+    Query(
+        "SELECT count(*) FROM (SELECT window(timestamp, '1 hour').start AS t FROM source) GROUP BY session_window(t, '5 minutes')",
+        "M",
+    ),
+    Query(
+        "SELECT t, count(*) FROM (SELECT window.start AS t FROM source GROUP BY window(timestamp, '1 hour')) GROUP BY t",
+        "",
+    ),
+    Query(
+        "SELECT window.start AS t FROM source GROUP BY window(timestamp, '1 hour') UNION SELECT timestamp FROM source",
+        "",
+    ),
+    Query(
+        "SELECT timestamp FROM source UNION SELECT CAST(timestamp AS TIMESTAMP) FROM source", "AUM"
+    ),
+    Query(
+        "SELECT CAST(timestamp AS TIMESTAMP) FROM source UNION SELECT timestamp FROM source", "UM"
+    ),
+    Query(
+        "SELECT s.key FROM (SELECT r.id AS key FROM range(3) r JOIN source s ON r.id = s.offset) s LEFT JOIN source x ON s.key = x.offset",
+        "",
+    ),
 )

@@ -276,6 +276,57 @@ QUERIES = (
         "WITH a AS (SELECT id FROM range(3)) SELECT s.key, a.id FROM source s JOIN a ON s.offset = a.id",
         "AUSR",
     ),
+    Query("SELECT DISTINCT key FROM (SELECT DISTINCT key, topic FROM source)", ""),
+    Query("SELECT DISTINCT count(*) AS n FROM source GROUP BY key", ""),
+    Query("SELECT DISTINCT n FROM (SELECT count(*) AS n FROM source GROUP BY key)", ""),
+    Query("SELECT key, count(*) FROM (SELECT DISTINCT key, topic FROM source) GROUP BY key", ""),
+    Query("SELECT key FROM source GROUP BY key UNION SELECT key FROM source", ""),
+    Query(
+        "SELECT a.key FROM source a JOIN (SELECT DISTINCT key FROM source) b ON a.key = b.key", ""
+    ),
+    Query(
+        "SELECT a.key FROM source a LEFT SEMI JOIN (SELECT DISTINCT key FROM source) b ON a.key = b.key",
+        "",
+    ),
+    Query("SELECT DISTINCT key FROM source ORDER BY key", ""),
+    Query("SELECT key, count(*) FROM (SELECT * FROM source ORDER BY key) GROUP BY key", ""),
+    Query(
+        "SELECT key, n FROM (SELECT key, count(*) AS n FROM source GROUP BY key) ORDER BY n", "M"
+    ),
+    Query(
+        "WITH a AS (SELECT key, count(*) AS n FROM source GROUP BY key) SELECT * FROM a ORDER BY n",
+        "",
+    ),
+    Query(
+        "WITH a AS (SELECT key, count(*) AS n FROM source GROUP BY key ORDER BY n) SELECT * FROM a",
+        "M",
+    ),
+    Query(
+        "WITH a AS (SELECT key, count(*) AS n FROM source GROUP BY key) SELECT n, count(*) FROM a GROUP BY n",
+        "UM",
+    ),
+    Query(
+        "SELECT offset, count(*) FROM (SELECT offset FROM source EXCEPT SELECT id FROM range(10)) GROUP BY offset",
+        "UM",
+    ),
+    Query(
+        "SELECT offset FROM (SELECT offset, count(*) FROM source GROUP BY offset) EXCEPT SELECT id FROM range(10)",
+        "UM",
+    ),
+    Query("SELECT a.key FROM source a JOIN source b ON a.offset > b.offset", ""),
+    Query(
+        "SELECT a.key FROM source a JOIN (SELECT id FROM range(10) OFFSET 2) b ON a.offset = b.id",
+        "",
+    ),
+    Query(
+        "SELECT a.key FROM source a JOIN (SELECT monotonically_increasing_id() AS id FROM range(10)) b ON a.offset = b.id",
+        "",
+    ),
+    Query("SELECT key FROM source WHERE offset IN (SELECT id FROM range(10) OFFSET 2)", "CAUSR"),
+    Query(
+        "SELECT key FROM source WHERE offset IN (SELECT monotonically_increasing_id() FROM range(10))",
+        "CAUSR",
+    ),
 )
 
 # With a watermark of 5 seconds on the column timestamp, which C and S do not accept.
@@ -318,7 +369,6 @@ WATERMARKED = (
     Query(
         "SELECT a.key FROM source a LEFT JOIN source b ON a.key = b.key",
         "",
-        refused_by_spark_only="A",
     ),
     Query(
         "SELECT a.key FROM source a LEFT JOIN source b ON a.key = b.key AND a.timestamp BETWEEN b.timestamp AND b.timestamp + INTERVAL 1 MINUTE",
@@ -327,12 +377,10 @@ WATERMARKED = (
     Query(
         "SELECT a.key FROM source a FULL JOIN source b ON a.key = b.key",
         "",
-        refused_by_spark_only="A",
     ),
     Query(
         "SELECT a.key FROM source a LEFT SEMI JOIN source b ON a.key = b.key",
         "",
-        refused_by_spark_only="A",
     ),
     Query("SELECT a.key FROM source a LEFT ANTI JOIN source b ON a.key = b.key", ""),
     Query("SELECT a.key, b.id FROM source a JOIN range(10) b ON a.offset = b.id", "AUR"),
@@ -349,7 +397,7 @@ WATERMARKED = (
     Query("SELECT key FROM source WHERE offset IN (SELECT id FROM range(10))", "AUR"),
     Query("SELECT key FROM source WHERE key IN (SELECT key FROM source)", ""),
     Query("SELECT key FROM source UNION ALL SELECT key FROM source", "AU"),
-    Query("SELECT key FROM source UNION SELECT key FROM source", "UM", refused_by_spark_only="A"),
+    Query("SELECT key FROM source UNION SELECT key FROM source", "UM"),
     Query("SELECT offset FROM source UNION ALL SELECT id FROM range(10)", ""),
     Query("WITH a AS (SELECT key, count(*) AS n FROM source GROUP BY key) SELECT * FROM a", "UM"),
     Query("WITH a AS (SELECT * FROM source) SELECT key FROM a UNION ALL SELECT key FROM a", "AU"),
@@ -381,4 +429,40 @@ WATERMARKED = (
         "SELECT a.key, count(*) FROM source a JOIN source b ON a.key=b.key GROUP BY a.key",
         "U",
     ),
+    Query(
+        "SELECT key, count(*) FROM (SELECT DISTINCT key, timestamp FROM source) GROUP BY key", ""
+    ),
+    Query(
+        "SELECT timestamp, count(*) FROM (SELECT DISTINCT key, timestamp FROM source) GROUP BY timestamp",
+        "A",
+    ),
+    Query(
+        "SELECT timestamp, count(*) FROM (SELECT timestamp, key, count(*) FROM source GROUP BY timestamp, key) GROUP BY timestamp",
+        "A",
+    ),
+    Query(
+        "SELECT timestamp, max(n) FROM (SELECT max(timestamp) AS timestamp, key, count(*) AS n FROM source GROUP BY key) GROUP BY timestamp",
+        "",
+    ),
+    Query("SELECT DISTINCT count(*) AS n, timestamp FROM source GROUP BY timestamp", "A"),
+    Query(
+        "SELECT a.key FROM source a LEFT SEMI JOIN source b ON a.key = b.key AND a.timestamp = b.timestamp",
+        "AU",
+    ),
+    Query("SELECT a.key FROM source a LEFT JOIN source b USING (key, timestamp)", "A"),
+    Query("SELECT key FROM source a LEFT JOIN source b USING (key)", ""),
+    Query("SELECT key FROM source NATURAL LEFT JOIN source b", "A"),
+    Query(
+        "SELECT a.key FROM source a LEFT JOIN source b ON a.key = b.key AND a.offset < b.offset", ""
+    ),
+    Query(
+        "SELECT a.key FROM source a LEFT JOIN source b ON a.key = b.key AND (a.offset = 1 OR a.timestamp < b.timestamp)",
+        "",
+    ),
+    Query(
+        "SELECT a.timestamp FROM source a JOIN (SELECT DISTINCT timestamp FROM source) b ON a.timestamp = b.timestamp",
+        "A",
+    ),
+    Query("SELECT offset FROM source EXCEPT SELECT id FROM range(3)", "U"),
+    Query("SELECT timestamp FROM source EXCEPT SELECT TIMESTAMP '2020-01-01' FROM range(3)", "AU"),
 )

@@ -50,6 +50,28 @@ KAFKA_TO_KAFKA: dict[str, Any] = {
     "trigger": {"continuous": {"checkpointInterval": "1 second"}},
 }
 
+# The letters of `queries.EXECUTIONS`.
+_BY_LETTER: dict[str, dict[str, Any]] = {
+    "C": {"trigger": CONTINUOUS},
+    "A": {"trigger": MICRO_BATCH},
+    "U": {"trigger": MICRO_BATCH, "outputMode": "update"},
+    "M": {"trigger": MICRO_BATCH, "outputMode": "complete"},
+    "S": {"trigger": ASYNC},
+    "R": {"trigger": REAL_TIME},
+}
+
+
+def query_stream(sql: str, letter: str, watermark: bool = False) -> dict[str, Any]:
+    """A spec that runs a query over a topic in the execution of a letter.
+
+    The watermark is on the column `timestamp`, and the sink takes any columns.
+    """
+    transform: dict[str, Any] = {"sql": sql}
+    if watermark:
+        transform["watermark"] = {"column": "timestamp", "delay": "5 seconds"}
+    fields = {"sink": {"memory": {}}, "transform": transform, **_BY_LETTER[letter]}
+    return {**KAFKA_TO_KAFKA, **fields}
+
 
 def kafka_source(bootstrap: str = "kafka:9092", **more: Any) -> dict[str, Any]:
     """A Kafka source, by default of the topic `in`."""

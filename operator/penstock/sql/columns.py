@@ -46,6 +46,8 @@ class Column:
     """Spark's name of the type; None if unknown."""
     event_time: bool | None = None
     """Whether it carries the watermark; None if unknown."""
+    fields: Columns | None = ()
+    """The fields of a struct that may carry the watermark; None if they are unknown."""
 
 
 Columns = tuple[Column, ...]
@@ -111,7 +113,8 @@ def find_column_problems(columns: Sequence[Column], sink: Sink) -> list[str]:
 
 def _fits(of_type: str, types: Sequence[str]) -> bool:
     is_text = of_type.startswith(("string ", "varchar", "char"))  # with a collation or a length
-    return of_type in types or ("string" in types and is_text)
+    may_fit = any(each.startswith(f"{of_type}<") for each in types)  # an array of unknown elements
+    return of_type in types or may_fit or ("string" in types and is_text)
 
 
 def _missing_value(columns: Sequence[Column]) -> str:
@@ -132,6 +135,7 @@ def united(one: Column, other: Column) -> Column:
         one,
         type=one.type if one.type == other.type else None,
         event_time=one.event_time if one.event_time == other.event_time else None,
+        fields=one.fields if one.fields == other.fields else None,
     )
 
 

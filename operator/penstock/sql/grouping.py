@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
-from penstock.sql.scope import Scope, carries_event_time
+from penstock.sql.expressions import carries_event_time
+from penstock.sql.scope import Scope
 
 _SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
@@ -24,9 +25,10 @@ def grouping_keys(select: exp.Select) -> list[exp.Expr]:
     return keys
 
 
-def may_carry_event_time(keys: Iterable[exp.Expr], select: exp.Select, scope: Scope) -> bool:
-    """False only if certainly no key carries the watermark."""
+def may_group_by_event_time(select: exp.Select, scope: Scope) -> bool:
+    """False only if certainly no key of GROUP BY carries the watermark."""
     aliases = {each.alias.lower(): each for each in select.expressions if each.alias}
+    keys = grouping_keys(select)
     return any(_carries(key, select.expressions, aliases, scope) is not False for key in keys)
 
 
@@ -35,14 +37,19 @@ def _carries(
 ) -> bool | None:
     if isinstance(key, exp.Literal):  # GROUP BY 1 is the first column
         number = int(key.name) if not key.is_string and key.name.isdigit() else 0
-        return (
-            carries_event_time(selected[number - 1], scope)
-            if _is_ordinal(number, selected)
-            else None
-        )
+        return _key_carries(selected[number - 1], scope) if _is_ordinal(number, selected) else None
     if isinstance(key, exp.Column) and len(key.parts) == 1 and scope.find(key) is None:
         aliased = aliases.get(key.name.lower())
-        return None if aliased is None else carries_event_time(aliased, scope)
+        return None if aliased is None else _key_carries(aliased, scope)
+    return _key_carries(key, scope)
+
+
+def _key_carries(key: exp.Expr, scope: Scope) -> bool | None:
+    """Spark looks for the watermark in keys that are columns, so not in fields of a struct."""
+    while isinstance(key, exp.Alias | exp.Paren):
+        key = key.this
+    if isinstance(key, exp.Dot) or (isinstance(key, exp.Column) and scope.is_field(key)):
+        return False
     return carries_event_time(key, scope)
 
 

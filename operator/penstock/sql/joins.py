@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from sqlglot import exp
 
 from penstock.sql import operations as op
-from penstock.sql.columns import Columns, united
+from penstock.sql.columns import Column, Columns, united
+from penstock.sql.expressions import carries_event_time, may_carry_event_time
 from penstock.sql.operations import Operation
-from penstock.sql.scope import Relation
+from penstock.sql.scope import Relation, Scope
+
+# StreamingJoinHelper.getStateValueWatermark
+_COMPARISONS = (exp.Between, exp.GT, exp.GTE, exp.LT, exp.LTE)
 
 
 def classify_join(
-    select: exp.Select | None, join: exp.Join, left: Relation, right: Relation
+    select: exp.Select | None, join: exp.Join, left: Relation, right: Relation, scope: Scope | None
 ) -> Operation:
-    """The operation of a join of which at least one side is a stream."""
+    """The operation of a join of which at least one side is a stream.
+
+    The scope has the relations that the join's condition can name; it is None if they are unknown.
+    """
     side, kind = join.side, join.kind
     if left.is_stream and right.is_stream:
         if kind == "ANTI":
             return op.ANTI_JOIN
         if side or kind == "SEMI":
-            return op.OUTER_JOIN
-        # The condition may be in a WHERE, also in that of an enclosing query.
-        no_condition = (
-            join.args.get("on") is None and not join.args.get("using") and not join.method
-        )
-        certain = _is_top_without_where(select) and (no_condition or _is_on_true(join))
+            if scope is not None and not _may_compare_event_time(join, scope):
+                return op.JOIN_WITHOUT_EVENT_TIME
+            return op.SEMI_JOIN if kind == "SEMI" else op.OUTER_JOIN
+        # The equality may be in a WHERE, also in that of an enclosing query.
+        certain = _is_top_without_where(select) and not _may_have_equality(join)
         return op.CROSS_JOIN if certain else op.JOIN
     keeps_table = (
         side == "FULL"
@@ -45,7 +54,11 @@ def classify_set_operation(node: exp.SetOperation, left: Relation, right: Relati
         return op.EXCEPT if right.is_stream else op.STATIC_EXCEPT
     if left.is_stream != right.is_stream:
         return op.STATIC_UNION
-    return op.DISTINCT_UNION if node.args.get("distinct") else op.UNION
+    if not node.args.get("distinct"):
+        return op.UNION
+    if may_carry_event_time(set_operation_columns(left, right)):
+        return op.DISTINCT_UNION
+    return op.DISTINCT_UNION_WITHOUT_EVENT_TIME
 
 
 def set_operation_columns(left: Relation, right: Relation) -> Columns | None:
@@ -53,12 +66,61 @@ def set_operation_columns(left: Relation, right: Relation) -> Columns | None:
     if left.columns is None or right.columns is None or len(left.columns) != len(right.columns):
         return None
     pairs = zip(left.columns, right.columns, strict=True)
-    return tuple(united(one, other) for one, other in pairs)
+    return tuple(_united(one, other) for one, other in pairs)
 
 
-def _is_on_true(join: exp.Join) -> bool:
+def _united(one: Column, other: Column) -> Column:
+    """A column of a set operation. Spark keeps the watermark of the left side (Union.output)."""
+    column = united(one, other)
+    return replace(column, event_time=one.event_time) if column.type is not None else column
+
+
+def _may_compare_event_time(join: exp.Join, scope: Scope) -> bool:
+    """False only if certainly no part of the condition tells which rows are too late to match.
+
+    As in Spark 4.2: an equality with a column that carries the watermark, or a comparison that
+    contains one (UnsupportedOperationChecker.checkForStreamStreamJoinWatermark).
+    """
+    using = [each.name for each in join.args.get("using") or ()]
+    if join.method:  # NATURAL
+        (*_, (_, right)) = scope.relations
+        using += [each.name or "" for each in right.columns or ()]
+        if right.columns is None:
+            return True
+    if any(_may_carry(exp.column(name), scope) for name in using):
+        return True
+    return any(_is_over_event_time(each, scope) for each in _conjuncts(join.args.get("on")))
+
+
+def _conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
+    pending = [] if condition is None else [condition]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, exp.And):
+            pending += [each.right, each.left]
+        elif isinstance(each, exp.Paren):
+            pending.append(each.this)
+        else:
+            yield each
+
+
+def _is_over_event_time(condition: exp.Expr, scope: Scope) -> bool:
+    if isinstance(condition, exp.EQ | exp.NullSafeEQ):
+        return any(_may_carry(side, scope) for side in (condition.left, condition.right))
+    return isinstance(condition, _COMPARISONS) and any(
+        _may_carry(column, scope) for column in condition.find_all(exp.Column)
+    )
+
+
+def _may_carry(node: exp.Expr, scope: Scope) -> bool:
+    return carries_event_time(node, scope) is not False
+
+
+def _may_have_equality(join: exp.Join) -> bool:
+    if join.args.get("using") or join.method:  # NATURAL
+        return True
     condition = join.args.get("on")
-    return isinstance(condition, exp.Boolean) and bool(condition.this)
+    return condition is not None and condition.find(exp.EQ, exp.NullSafeEQ, exp.In) is not None
 
 
 def _is_top_without_where(select: exp.Select | None) -> bool:

@@ -54,8 +54,12 @@ def _session_aggregate(execution: Execution) -> bool:
     return _aggregate(execution) and execution.output_mode != "update"
 
 
-def _chained_aggregate(execution: Execution) -> bool:
+def _append_with_watermark(execution: Execution) -> bool:
     return execution.in_batches and execution.output_mode == "append" and execution.watermark
+
+
+def _watermark_not_complete(execution: Execution) -> bool:
+    return execution.in_batches and execution.output_mode != "complete" and execution.watermark
 
 
 def _limit(execution: Execution) -> bool:
@@ -67,6 +71,7 @@ def _sort(execution: Execution) -> bool:
 
 
 _NO_EVENT_TIME = "without event time a group never ends, so outputMode append would never write it"
+_NO_MATCH = "only a watermark tells that a row has no match"
 _NO_KEY = "without an equality condition Spark cannot store the rows of the two streams by key"
 
 AGGREGATE = Operation("Aggregate", "an aggregate over event time", _aggregate, _NO_EVENT_TIME)
@@ -80,11 +85,12 @@ DISTINCT_AGGREGATE = Operation(
     "its state would grow without bound",
     "use approx_count_distinct",
 )
-CHAINED_AGGREGATE = Operation(
-    "Aggregate",
-    "an aggregate of an aggregate",
-    _chained_aggregate,
-    "rows that reach the second aggregate late would be lost",
+# UnsupportedOperationChecker.checkStreamingQueryGlobalWatermarkLimit
+STATE_AFTER_AGGREGATE = Operation(
+    "StatefulOperation",
+    "an aggregate, DISTINCT or join of streams over the rows of an aggregate or DISTINCT",
+    _append_with_watermark,
+    "rows that reach the second operation late would be lost",
 )
 SESSION_AGGREGATE = Operation(
     "SessionWindow",
@@ -123,13 +129,20 @@ JOIN = Operation(
     lambda execution: execution.in_batches and execution.output_mode != "complete",
 )
 OUTER_JOIN = Operation(
+    "Join", "an outer join of two streams over event time", _append_with_watermark, _NO_MATCH
+)
+SEMI_JOIN = Operation(
+    "Join", "a semi join of two streams over event time", _watermark_not_complete, _NO_MATCH
+)
+JOIN_WITHOUT_EVENT_TIME = Operation(
     "Join",
-    "an outer or semi join of two streams",
-    _chained_aggregate,
-    "only a watermark tells that a row has no match",
+    "an outer or semi join of two streams without event time in its condition",
+    _never,
+    _NO_MATCH,
+    "compare the columns of event time in the condition",
 )
 ANTI_JOIN = Operation("Join", "an anti join with a stream on its right", _never)
-CROSS_JOIN = Operation("Join", "a join of two streams without a condition", _never, _NO_KEY)
+CROSS_JOIN = Operation("Join", "a join of two streams without an equality", _never, _NO_KEY)
 STATIC_JOIN = Operation("Join", "a join with a table", _not_continuous)
 STATIC_CROSS_JOIN = Operation("Join", "a cross join with a table", _without_shuffle)
 TABLE_PRESERVING_JOIN = Operation(
@@ -142,7 +155,15 @@ TABLE_PRESERVING_JOIN = Operation(
 # Real-time mode refuses to read a source twice, and a stream has one source only.
 UNION = Operation("Union", "UNION ALL", _without_shuffle)
 STATIC_UNION = Operation("Union", "UNION of a stream and a table", _never)
-DISTINCT_UNION = Operation("Union", "UNION, which removes duplicates", _aggregate, _NO_EVENT_TIME)
+DISTINCT_UNION = Operation(
+    "Union", "UNION, which removes duplicates, over event time", _aggregate, _NO_EVENT_TIME
+)
+DISTINCT_UNION_WITHOUT_EVENT_TIME = Operation(
+    "Union",
+    "UNION, which removes duplicates",
+    _aggregate_without_event_time,
+    _NO_EVENT_TIME,
+)
 EXCEPT = Operation("Except", "EXCEPT with a stream on its right", _never)
 STATIC_EXCEPT = Operation(
     "Except",
@@ -156,7 +177,12 @@ PIPE = Operation("PipeOperator", "pipe syntax", _not_continuous)
 LATERAL = Operation("LateralJoin", "a lateral subquery", _not_continuous)
 LIMIT = Operation("Limit", "LIMIT", _limit, "rows already written cannot be withdrawn")
 OFFSET = Operation("Offset", "OFFSET", _never)
-SORT = Operation("Sort", "sorting", _sort, "a stream can only be sorted as a whole")
+SORT = Operation(
+    "Sort", "sorting the rows of an aggregate", _sort, "a stream can only be sorted as a whole"
+)
+SORT_WITHOUT_AGGREGATE = Operation(
+    "Sort", "sorting", _never, "only the result of an aggregate can be sorted, as a whole"
+)
 REPARTITION = Operation("Repartition", "repartitioning", _without_shuffle)
 SAMPLE = Operation("Sample", "TABLESAMPLE", _never)
 GENERATE = Operation("Generate", "a function that returns several rows", _not_continuous)
@@ -197,13 +223,14 @@ IN_FUNCTION = (AGGREGATE_IN_FUNCTION, GENERATE_IN_FUNCTION, WINDOW, STREAM_IN_SU
 
 # In the order of docs/modes.md.
 OPERATIONS: tuple[Operation, ...] = (
-    AGGREGATE_WITHOUT_EVENT_TIME, AGGREGATE, SESSION_AGGREGATE, CHAINED_AGGREGATE,
+    AGGREGATE_WITHOUT_EVENT_TIME, AGGREGATE, SESSION_AGGREGATE, STATE_AFTER_AGGREGATE,
     DISTINCT_AGGREGATE, AGGREGATE_IN_FUNCTION, DISTINCT_WITHOUT_EVENT_TIME, DISTINCT, PIVOT,
-    UNPIVOT, SLIDING_WINDOW, INTERVAL_IN_WINDOW, WINDOW, JOIN, OUTER_JOIN, ANTI_JOIN, CROSS_JOIN,
-    STATIC_JOIN, STATIC_CROSS_JOIN, TABLE_PRESERVING_JOIN, UNION, DISTINCT_UNION, STATIC_UNION,
-    EXCEPT, STATIC_EXCEPT, INTERSECT, JOIN_HINT, WITH, PIPE, LATERAL, LIMIT, OFFSET, SORT,
-    REPARTITION, SAMPLE, GENERATE, GENERATE_IN_FUNCTION, SCRIPT, CURRENT_TIME, ROW_NUMBER,
-    STREAM_IN_SUBQUERY, COMPLETE_WITHOUT_AGGREGATE, NO_STREAM,
+    UNPIVOT, SLIDING_WINDOW, INTERVAL_IN_WINDOW, WINDOW, JOIN, OUTER_JOIN, SEMI_JOIN,
+    JOIN_WITHOUT_EVENT_TIME, ANTI_JOIN, CROSS_JOIN, STATIC_JOIN, STATIC_CROSS_JOIN,
+    TABLE_PRESERVING_JOIN, UNION, DISTINCT_UNION_WITHOUT_EVENT_TIME, DISTINCT_UNION, STATIC_UNION,
+    EXCEPT, STATIC_EXCEPT, INTERSECT, JOIN_HINT, WITH, PIPE, LATERAL, LIMIT, OFFSET,
+    SORT_WITHOUT_AGGREGATE, SORT, REPARTITION, SAMPLE, GENERATE, GENERATE_IN_FUNCTION, SCRIPT,
+    CURRENT_TIME, ROW_NUMBER, STREAM_IN_SUBQUERY, COMPLETE_WITHOUT_AGGREGATE, NO_STREAM,
 )  # fmt: skip
 
 _OUTPUTS = ("append", "update", "complete")

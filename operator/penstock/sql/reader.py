@@ -14,12 +14,13 @@ from sqlglot import exp
 
 from penstock.sql import operations as op
 from penstock.sql.columns import Columns
-from penstock.sql.grouping import grouping_keys, may_carry_event_time
+from penstock.sql.expressions import may_carry_event_time, output_columns
+from penstock.sql.grouping import may_group_by_event_time
 from penstock.sql.joins import classify_join, classify_set_operation, set_operation_columns
 from penstock.sql.operations import Operation
-from penstock.sql.scope import Relation, Scope, output_columns
+from penstock.sql.scope import Relation, Scope
 from penstock.sql.spark_functions import operation_of
-from penstock.sql.time_windows import is_session_window, is_time_window
+from penstock.sql.time_windows import WINDOW_COLUMNS, is_session_window, is_time_window
 
 SOURCE_VIEW = "source"
 
@@ -75,10 +76,9 @@ class QueryReader:
             return self._read_relation(node, ctes)
         else:
             return Relation(is_stream=False)
-        if result.is_stream:
-            self._read_final_clauses(node)
-            if node.args.get("with_") is not None:
-                self._add(op.WITH, node.args["with_"])
+        self._read_final_clauses(node, result)
+        if result.is_stream and node.args.get("with_") is not None:
+            self._add(op.WITH, node.args["with_"])
         return result
 
     def _read_with(self, node: exp.Expr, ctes: Mapping[str, Relation]) -> dict[str, Relation]:
@@ -96,7 +96,7 @@ class QueryReader:
             result = self._read_relation(clause.this, ctes)
             named.append((_name_of(clause.this), result))
         for join in node.args.get("joins") or ():
-            result, right = self._read_join(node, join, result, ctes)
+            result, right = self._read_join(node, join, result, ctes, named)
             named.append((_name_of(join.this), right))
         laterals = node.args.get("laterals") or ()
         if laterals:
@@ -114,8 +114,8 @@ class QueryReader:
         columns = output_columns(node, scope)
         if not result.is_stream:
             return Relation(False, columns)
-        aggregated = self._read_aggregate(node, result, function, scope)
-        return Relation(True, columns, aggregated or result.aggregated)
+        result = replace(result, columns=columns)
+        return self._read_aggregate(node, result, function, scope)
 
     def _read_relation(self, node: exp.Expr, ctes: Mapping[str, Relation]) -> Relation:
         if isinstance(node, exp.Table):
@@ -126,12 +126,17 @@ class QueryReader:
             result = Relation(is_stream=False)
         result = replace(result, columns=_renamed(result.columns, node))
         for join in node.args.get("joins") or ():
-            result, _ = self._read_join(None, join, result, ctes)
+            result, _ = self._read_join(None, join, result, ctes, None)
             result = replace(result, columns=None)
         if any(node.args.get(each) for each in ("pivots", "laterals")):
             result = replace(result, columns=None)
         if result.is_stream:
-            self._read_table_clauses(node)
+            is_grouped = self._read_table_clauses(node, result)
+            result = replace(
+                result,
+                aggregated=result.aggregated or is_grouped,
+                grouped=result.grouped or is_grouped,
+            )
         return result
 
     def _named_table(self, node: exp.Table, ctes: Mapping[str, Relation]) -> Relation:
@@ -144,11 +149,13 @@ class QueryReader:
         if node.db or not name:
             return Relation(is_stream=False)
         if name in ctes:
-            return ctes[name]
+            return replace(ctes[name], grouped=False)  # Spark's check does not look behind the name
         is_source = name == SOURCE_VIEW
         return Relation(is_source, self.source if is_source else None)
 
-    def _read_table_clauses(self, node: exp.Expr) -> None:
+    def _read_table_clauses(self, node: exp.Expr, rows: Relation) -> bool:
+        """Reads the clauses of a FROM item on a stream; returns whether one is an aggregate."""
+        is_grouped = False
         sample = node.args.get("sample")
         if sample is not None:
             self._add(op.LIMIT if sample.args.get("size") is not None else op.SAMPLE, sample)
@@ -156,10 +163,13 @@ class QueryReader:
             if pivot.args.get("unpivot"):
                 self._add(op.UNPIVOT, pivot)
             else:
-                self.has_aggregate = True
+                self.has_aggregate = is_grouped = True
                 self._add(op.PIVOT, pivot)
+                if rows.aggregated:
+                    self._add(op.STATE_AFTER_AGGREGATE, pivot)
         for lateral in node.args.get("laterals") or ():
             self._add(op.GENERATE, lateral)
+        return is_grouped
 
     def _read_join(
         self,
@@ -167,8 +177,12 @@ class QueryReader:
         join: exp.Join,
         left: Relation,
         ctes: Mapping[str, Relation],
+        named: list[tuple[str, Relation]] | None,
     ) -> tuple[Relation, Relation]:
-        """The joined rows, and those of the right side as other expressions can name them."""
+        """The joined rows, and those of the right side as other expressions can name them.
+
+        `named` are the relations to the left by name; None if their names are not known.
+        """
         if isinstance(join.this, exp.Lateral):
             if left.is_stream:
                 inner = join.this.this
@@ -176,23 +190,24 @@ class QueryReader:
             return left, Relation(is_stream=False)
         right = self._read_relation(join.this, ctes)
         if left.is_stream or right.is_stream:
-            self._add(classify_join(select, join, left, right), join)
-        kept = left if join.kind in ("SEMI", "ANTI") else right
-        joined = Relation(
-            left.is_stream or right.is_stream, None, left.aggregated or kept.aggregated
-        )
-        return joined, right
+            scope = None if named is None else Scope((*named, (_name_of(join.this), right)))
+            self._add(classify_join(select, join, left, right, scope), join)
+        if left.is_stream and right.is_stream and (left.aggregated or right.aggregated):
+            self._add(op.STATE_AFTER_AGGREGATE, join)
+        return _combined(left, right, None), right
 
     def _read_set_operation(self, node: exp.SetOperation, ctes: Mapping[str, Relation]) -> Relation:
         left, right = self._read_query(node.left, ctes), self._read_query(node.right, ctes)
         is_stream = left.is_stream or right.is_stream
         if is_stream:
             operation = classify_set_operation(node, left, right)
-            self.has_aggregate = self.has_aggregate or operation is op.DISTINCT_UNION
             self._add(operation, node)
-        return Relation(
-            is_stream, set_operation_columns(left, right), left.aggregated or right.aggregated
-        )
+            if operation in (op.DISTINCT_UNION, op.DISTINCT_UNION_WITHOUT_EVENT_TIME):
+                self.has_aggregate = True
+                if left.aggregated or right.aggregated:
+                    self._add(op.STATE_AFTER_AGGREGATE, node)
+                left = replace(left, aggregated=True)
+        return _combined(left, right, set_operation_columns(left, right))
 
     def _read_expressions(
         self, node: exp.Expr, ctes: Mapping[str, Relation], scope: Scope, is_stream: bool
@@ -208,7 +223,8 @@ class QueryReader:
             operation = operation_of(each, self.function_types)
             if isinstance(each, exp.Column) and _is_time_without_parentheses(each, scope):
                 operation = op.CURRENT_TIME
-            if operation is None or not is_stream:
+            # Spark looks for a row number in the whole plan, also where it reads a table.
+            if operation is None or not (is_stream or operation is op.ROW_NUMBER):
                 continue
             if operation is op.AGGREGATE:
                 if any(isinstance(arg, exp.Distinct) for arg in each.args.values()):
@@ -226,25 +242,31 @@ class QueryReader:
         self.unreadable += reader.unreadable
 
     def _read_aggregate(
-        self, node: exp.Select, child: Relation, function: exp.Expr | None, scope: Scope
-    ) -> bool:
+        self, node: exp.Select, rows: Relation, function: exp.Expr | None, scope: Scope
+    ) -> Relation:
+        """Reads what a SELECT on a stream aggregates, and returns the rows that it makes."""
         group, distinct = node.args.get("group"), node.args.get("distinct")
-        if group is None and function is None and distinct is None:
-            return False
-        self.has_aggregate = True
         place = group if function is None else function
         if place is not None:
-            if child.aggregated:
-                self._add(op.CHAINED_AGGREGATE, place)
-            elif group is not None and any(is_session_window(each) for each in group.walk()):
+            if group is not None and any(is_session_window(each) for each in group.walk()):
                 self._add(op.SESSION_AGGREGATE, place)
-            else:
-                event_time = may_carry_event_time(grouping_keys(node), node, scope)
-                self._add(op.AGGREGATE if event_time else op.AGGREGATE_WITHOUT_EVENT_TIME, place)
+            event_time = may_group_by_event_time(node, scope)
+            operation = op.AGGREGATE if event_time else op.AGGREGATE_WITHOUT_EVENT_TIME
+            rows = self._aggregated(operation, place, rows, grouped=True)
         if distinct is not None:
-            event_time = child.aggregated or may_carry_event_time(node.expressions, node, scope)
-            self._add(op.DISTINCT if event_time else op.DISTINCT_WITHOUT_EVENT_TIME, distinct)
-        return True
+            event_time = may_carry_event_time(rows.columns)
+            operation = op.DISTINCT if event_time else op.DISTINCT_WITHOUT_EVENT_TIME
+            rows = self._aggregated(operation, distinct, rows)
+        return rows
+
+    def _aggregated(
+        self, operation: Operation, node: exp.Expr, rows: Relation, grouped: bool = False
+    ) -> Relation:
+        self.has_aggregate = True
+        self._add(operation, node)
+        if rows.aggregated:
+            self._add(op.STATE_AFTER_AGGREGATE, node)
+        return replace(rows, aggregated=True, grouped=rows.grouped or grouped)
 
     def _read_hints(self, node: exp.Select, scope: Scope) -> None:
         hint: exp.Expr | None = node.args.get("hint")
@@ -261,10 +283,15 @@ class QueryReader:
                 if not named or named & relations:  # Spark ignores a hint for another relation
                     self._add(op.JOIN_HINT, hint)
 
-    def _read_final_clauses(self, node: exp.Expr) -> None:
+    def _read_final_clauses(self, node: exp.Expr, rows: Relation) -> None:
         for argument, operation in _FINAL_CLAUSES:
             clause = node.args.get(argument)
-            if clause is not None and not _is_limit_all(clause):
+            if clause is None or _is_limit_all(clause):
+                continue
+            if operation is op.SORT and not rows.grouped:
+                operation = op.SORT_WITHOUT_AGGREGATE
+            # Spark refuses an OFFSET wherever it is in the plan, also on a table.
+            if rows.is_stream or operation is op.OFFSET:
                 self._add(operation, clause)
 
 
@@ -320,7 +347,7 @@ def _aliases(node: exp.Select) -> frozenset[str]:
     """The names that the SELECT gives; with a time window also that of its column."""
     names = {each.alias.lower() for each in node.expressions if each.alias}
     if any(is_time_window(each) for each in _own_expressions(node)):
-        names |= {"window", "session_window"}
+        names |= WINDOW_COLUMNS
     return frozenset(names)
 
 
@@ -333,6 +360,16 @@ def _name_of(node: exp.Expr) -> str:
     if not isinstance(node, exp.Table):
         return ""
     return (_constant_identifier(node.this) or node.name).lower()
+
+
+def _combined(left: Relation, right: Relation, columns: Columns | None) -> Relation:
+    """The rows of a join or a set operation."""
+    return Relation(
+        left.is_stream or right.is_stream,
+        columns,
+        left.aggregated or right.aggregated,
+        left.grouped or right.grouped,
+    )
 
 
 def _constant_identifier(node: exp.Expr | None) -> str | None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from sqlglot import exp
 
 from penstock.sql.columns import Column, Columns, united
-from penstock.sql.statement import type_name
-from penstock.sql.time_windows import is_time_window
 
 # Spark resolves these names to functions where no column has them (LiteralFunctionResolution).
 LITERAL_FUNCTIONS = frozenset(
@@ -22,12 +20,11 @@ _UNITS = frozenset(
     ("year", "quarter", "month", "week", "day", "dayofyear", "hour", "minute", "second",
      "millisecond", "microsecond")
 )  # fmt: skip
-
-
-_UNKNOWN = Column(None)
-_ATOMIC = ("binary", "string", "bigint", "int", "timestamp", "boolean", "double")
-# Stars in nested queries multiply.
-_MAX_COLUMNS = 5_000
+_UNKNOWN = Column(None, fields=None)
+_WITHOUT_EVENT_TIME = Column(None, event_time=False)
+_ATOMIC = (
+    "bigint", "binary", "boolean", "date", "decimal", "double", "int", "string", "timestamp"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,9 @@ class Relation:
     columns: Columns | None = None
     """None if unknown."""
     aggregated: bool = False
-    """Whether an aggregate made them."""
+    """Whether an aggregate or DISTINCT made them, or rows that they are made of."""
+    grouped: bool = False
+    """Whether it was an aggregate, so that outputMode complete can sort them."""
 
 
 class _Index:
@@ -46,15 +45,22 @@ class _Index:
 
     def __init__(self, relations: Iterable[Relation]) -> None:
         self._columns: dict[str, Column] = {}
-        self._complete = True
+        self._otherwise: Column | None = None
         for relation in relations:
-            self._complete = self._complete and relation.columns is not None
+            if relation.columns is None:
+                self._add_unknown(relation)
             for column in relation.columns or ():
-                self._add(column)
+                self._add(column, relation)
 
-    def _add(self, column: Column) -> None:
+    def _add_unknown(self, relation: Relation) -> None:
+        if self._otherwise is not _UNKNOWN:
+            self._otherwise = _UNKNOWN if relation.is_stream else _WITHOUT_EVENT_TIME
+
+    def _add(self, column: Column, relation: Relation) -> None:
+        if not relation.is_stream:
+            column = replace(column, event_time=False, fields=())
         if column.name is None:
-            self._complete = False
+            self._add_unknown(relation)
             return
         name = column.name.lower()
         other = self._columns.get(name)
@@ -63,7 +69,7 @@ class _Index:
 
     def find(self, name: str) -> Column | None:
         """The column of that name; one that is unknown in every respect if it may be there."""
-        return self._columns.get(name) or (None if self._complete else _UNKNOWN)
+        return self._columns.get(name) or self._otherwise
 
 
 @dataclass(frozen=True)
@@ -99,9 +105,17 @@ class Scope:
     def find(self, node: exp.Column) -> Column | None:
         """The column that a node names; None if there is certainly none."""
         parts = [each.name.lower() for each in node.parts]
-        if len(parts) > 1 and parts[0] in self._by_relation:
-            return _field(self._by_relation[parts[0]].find(parts[1]), len(parts) - 2)
-        return _field(self._all.find(parts[0]), len(parts) - 1)
+        if self._is_qualified(parts):
+            return field_of(self._by_relation[parts[0]].find(parts[1]), parts[2:])
+        return field_of(self._all.find(parts[0]), parts[1:])
+
+    def is_field(self, node: exp.Column) -> bool:
+        """Whether a node names a field of a column and not a column."""
+        parts = [each.name.lower() for each in node.parts]
+        return len(parts) > (2 if self._is_qualified(parts) else 1)
+
+    def _is_qualified(self, parts: Sequence[str]) -> bool:
+        return len(parts) > 1 and parts[0] in self._by_relation
 
     def unknown_columns(self, nodes: Iterable[exp.Expr]) -> Iterator[exp.Column]:
         """The nodes that name a column which is certainly not there."""
@@ -115,108 +129,18 @@ class Scope:
                 yield node
 
 
-def type_of(node: exp.Expr, scope: Scope) -> str | None:
-    """Spark's name for the type of an expression; None if it is not certain."""
-    match node:
-        case exp.Alias() | exp.Paren():
-            return type_of(node.this, scope)
-        case exp.Column():
-            found = scope.find(node)
-            return None if found is None else found.type
-        case exp.Cast():
-            return type_name(node.to)
-        case exp.Literal():
-            return "string" if node.is_string else None
-        case exp.Count():
-            return "bigint"
-        case exp.Boolean() | exp.Predicate() | exp.Not() | exp.And() | exp.Or():
-            return "boolean"
-        case exp.Struct():
-            return "struct"
-        case exp.Anonymous():
-            if is_time_window(node) and node.name.lower() != "window_time":
-                return "struct"
-            return scope.function_types.get(node.name.lower())
-    return None
-
-
-def carries_event_time(node: exp.Expr, scope: Scope) -> bool | None:
-    """Whether an expression carries the watermark, as a column or a window over one does.
-
-    Spark keeps the watermark in the column's metadata, so no function of it does, not even a cast
-    or window.start (measured with 4.2).
-    """
-    match node:
-        case exp.Alias() | exp.Paren():
-            return carries_event_time(node.this, scope)
-        case exp.Column():
-            found = scope.find(node)
-            return None if found is None else found.event_time
-        case exp.Star():
-            columns = scope.columns
-            return None if columns is None else _any(each.event_time for each in columns)
-        case exp.Anonymous():
-            if is_time_window(node) and node.expressions:
-                return carries_event_time(node.expressions[0], scope)
-    return False
-
-
-def output_columns(select: exp.Select, scope: Scope) -> Columns | None:
-    """The columns that a SELECT makes; None if they cannot be told."""
-    made: list[Column] = []
-    for each in select.expressions:
-        columns = _outputs(each, scope)
-        if columns is None or len(made) > _MAX_COLUMNS:
+def field_of(column: Column | None, path: Sequence[str]) -> Column | None:
+    """A field of a struct column, by the names that lead to it; None if there is certainly none."""
+    for name in path:
+        if column is None or column.type in _ATOMIC:
             return None
-        made += columns
-    return tuple(made)
-
-
-def _outputs(node: exp.Expr, scope: Scope) -> Columns | None:
-    if isinstance(node, exp.Star):
-        return _star(node, scope.columns)
-    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
-        named = [each for name, each in scope.relations if name == node.table.lower()]
-        return _star(node.this, named[0].columns) if len(named) == 1 else None
-    if isinstance(node, exp.Aliases | exp.Explode | exp.Inline | exp.Stack | exp.UDTF):
-        return None
-    if isinstance(node, exp.QueryTransform):
-        return None
-    if isinstance(node, exp.Anonymous) and not node.name.isidentifier():
-        return None
-    return (Column(_name_of(node), type_of(node, scope), carries_event_time(node, scope)),)
-
-
-def _name_of(node: exp.Expr) -> str | None:
-    """The name that Spark gives to a column; None if it is not a plain word."""
-    if isinstance(node, exp.Cast | exp.Paren):
-        return _name_of(node.this)  # Spark omits a cast in the name
-    return node.output_name or None
-
-
-def _star(star: exp.Star, columns: Columns | None) -> Columns | None:
-    if columns is None or star.args.get("replace") or star.args.get("rename"):
-        return None
-    excluded = {each.name.lower() for each in star.args.get("except_") or ()}
-    return tuple(each for each in columns if (each.name or "").lower() not in excluded)
-
-
-def _field(column: Column | None, depth: int) -> Column | None:
-    """A field of a struct column."""
-    if column is None or depth == 0:
-        return column
-    if column.type in _ATOMIC:
-        return None
-    return replace(_UNKNOWN, event_time=None if column.event_time is None else False)
+        if column.fields is None:
+            return _UNKNOWN
+        named = [each for each in column.fields if (each.name or "").lower() == name]
+        column = named[0] if named else _WITHOUT_EVENT_TIME
+    return column
 
 
 def _parameters(nodes: Iterable[exp.Expr]) -> frozenset[str]:
     lambdas = (each for each in nodes if isinstance(each, exp.Lambda))
     return frozenset(name.name.lower() for each in lambdas for name in each.expressions)
-
-
-def _any(values: Iterable[bool | None]) -> bool | None:
-    listed = list(values)
-    if True in listed:
-        return True
-    return None if None in listed else False

@@ -111,9 +111,9 @@ def declared_type(text: str) -> str | None:
 
 
 def type_name(node: exp.Expr) -> str | None:
-    """Spark's name of a type without parameters; None for others."""
-    text = node.sql(dialect="spark").lower()
-    return text if text.isidentifier() else None
+    """Spark's name of a type, without its parameters; None for an interval."""
+    name, _, _ = node.sql(dialect="spark").lower().replace("<", "(").partition("(")
+    return name if name.isidentifier() else None
 
 
 def declared_columns(schema: str) -> dict[str, str | None] | None:

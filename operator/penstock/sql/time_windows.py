@@ -8,6 +8,8 @@ from fractions import Fraction
 from sqlglot import exp
 
 _WINDOWS = ("window", "session_window", "window_time")
+WINDOW_COLUMNS = frozenset(("window", "session_window"))
+"""The names of the columns that a GROUP BY over a time window makes."""
 # Spark's units of an interval (Literals: Interval Literal, and CalendarInterval strings).
 _MICROSECONDS = {
     "microsecond": 1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from typing import Any
@@ -14,8 +15,9 @@ from sqlglot.errors import SqlglotError
 
 from penstock.sql import operations
 from penstock.sql.spark_functions import operation_of
-from testkit.driver.spark_verdicts import ROWS, key_of
+from testkit.driver.spark_verdicts import ROWS, compositions, key_of, refused_here
 from testkit.paths import CHECKOUT
+from testkit.streams.kafka_rows import REFUSED, TAKEN, TAKEN_WITH_TOPIC
 from testkit.streams.queries import EXECUTIONS
 
 pytestmark = pytest.mark.timeout(900)
@@ -25,8 +27,9 @@ pytestmark = pytest.mark.timeout(900)
 def spark(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The output of `testkit.driver.spark_verdicts`: one Spark session for all queries."""
     target = tmp_path_factory.mktemp("verdicts") / "verdicts.json"
+    seeds = [1, random.randrange(10**6)]
     done = subprocess.run(
-        [sys.executable, "-m", "testkit.driver.spark_verdicts", str(target)],
+        [sys.executable, "-m", "testkit.driver.spark_verdicts", str(target), *map(str, seeds)],
         cwd=CHECKOUT / "operator",
         env=_environment(),
         capture_output=True,
@@ -34,7 +37,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     )
     assert done.returncode == 0, done.stderr[-4000:]
     result: dict[str, Any] = json.loads(target.read_text())
-    return result
+    return {**result, "seeds": seeds}
 
 
 def _environment() -> dict[str, str]:
@@ -69,6 +72,32 @@ def test_enough_queries_were_started(spark: dict[str, Any]) -> None:
     assert min(ran[letter] for letter in "CAUSR") >= 3
     assert ran["M"] >= 1
     assert failed >= 40
+
+
+def test_random_compositions_are_judged_as_spark_judges_them(spark: dict[str, Any]) -> None:
+    """None that Spark refuses is accepted, and none that it accepts is refused."""
+    print(f"compositions of the seeds {spark['seeds']}")  # pytest shows it if the test fails
+    wrong = []
+    accepted = 0
+    for query, watermark, letters in compositions(spark["seeds"]):
+        for letter in letters:
+            refusal = spark["refusals"][key_of(query, watermark)][letter]
+            ours = refused_here(query, letter, watermark)
+            accepted += refusal is None
+            if bool(ours) != (refusal is not None):
+                wrong.append((letter, watermark, query.sql, refusal, ours))
+    assert wrong == []
+    assert accepted >= 40
+
+
+def test_sparks_kafka_writer_takes_the_columns_that_the_table_says(spark: dict[str, Any]) -> None:
+    """KafkaWriter.validateQuery judges the columns of Spark's own plan."""
+    taken = {(sql, topic): refusal is None for sql, topic, refusal in spark["kafka"]}
+    assert taken == {
+        (sql, topic): sql in TAKEN or (sql in TAKEN_WITH_TOPIC and topic is not None)
+        for sql in (*TAKEN, *TAKEN_WITH_TOPIC, *REFUSED)
+        for topic in ("out", None)
+    }
 
 
 # Functions that Spark puts into a wrong group, or that need OVER.

@@ -30,8 +30,17 @@ CASES = {
     "good": (KAFKA_TO_KAFKA, None),
     "headers": (HEADERS, None),
     "no-column": (
-        changed(KAFKA_TO_KAFKA, "transform", {"sql": "SELECT carId AS value FROM source"}),
-        "carId",
+        changed(KAFKA_TO_KAFKA, "transform", {"sql": "SELECT no_such(value) AS value FROM source"}),
+        "no_such",
+    ),
+    "no-text": (
+        {
+            **KAFKA_TO_KAFKA,
+            "transform": {"sql": "SELECT max(offset) AS value FROM source"},
+            "trigger": {"microBatch": {}},
+            "outputMode": "update",
+        },
+        "takes a column value of type STRING OR BINARY, not BIGINT",
     ),
     "no-sql": (changed(RATE_TO_CONSOLE, "transform", {"sql": "SELECT ((("}), "PARSE_SYNTAX_ERROR"),
     "late": (

@@ -9,9 +9,10 @@ import pytest
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.sql.refusals import Refusal, find_refusals
+from testkit.streams.kafka_rows import REFUSED, TAKEN, TAKEN_WITH_TOPIC
 from testkit.streams.nested_queries import NESTED, NESTED_WATERMARKED
 from testkit.streams.queries import EXECUTIONS, QUERIES, WATERMARKED, WITH_WATERMARK, Query
-from testkit.streams.streams import KAFKA_TO_KAFKA
+from testkit.streams.streams import KAFKA_TO_KAFKA, changed, query_stream
 
 CONTINUOUS: dict[str, Any] = {"trigger": {"continuous": {"checkpointInterval": "1s"}}}
 BATCHES: dict[str, Any] = {"trigger": {"microBatch": {}}}
@@ -76,6 +77,15 @@ def test_verdicts_with_a_watermark_are_those_of_spark(query: Query) -> None:
     assert actual == expected(query, WITH_WATERMARK)
 
 
+@pytest.mark.parametrize("sql", [*TAKEN, *TAKEN_WITH_TOPIC, *REFUSED])
+def test_a_kafka_sink_takes_the_columns_that_sparks_writer_takes(sql: str) -> None:
+    """With a topic in the sink, and without."""
+    spec = {**query_stream(sql, "U"), "sink": KAFKA_TO_KAFKA["sink"]}  # U accepts all of them
+    without_topic = changed(spec, "sink.kafka.topic", ...)
+    taken = [not find_refusals(StreamSpec.model_validate(each)) for each in (spec, without_topic)]
+    assert taken == [sql not in REFUSED, sql in TAKEN]
+
+
 MESSAGES = [
     (
         "C",
@@ -126,8 +136,8 @@ MESSAGES = [
         "U",
         "SELECT key FROM source ORDER BY key",
         "column 24: trigger.microBatch with outputMode update does not support Sort (sorting: "
-        "ORDER BY key), because a stream can only be sorted as a whole: remove it from "
-        "the query",
+        "ORDER BY key), because only the result of an aggregate can be sorted, as a whole: remove "
+        "it from the query",
     ),
     (
         "M",

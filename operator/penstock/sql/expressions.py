@@ -1,0 +1,267 @@
+"""What an expression makes, where the text of a query tells it: type, name and event time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from penstock.sql.columns import Column, Columns
+from penstock.sql.scope import Scope, field_of
+from penstock.sql.statement import type_name
+from penstock.sql.time_windows import WINDOW_COLUMNS, is_time_window
+
+# In the order in which Spark widens them.
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
+_MAX_INT, _MAX_BIGINT = 2**31 - 1, 2**63 - 1
+# What Spark's functions return, whatever their arguments are.
+_RETURNED: tuple[tuple[tuple[type[exp.Expr], ...], str], ...] = (
+    ((exp.Count, exp.CountIf, exp.ApproxDistinct, exp.IntDiv), "bigint"),
+    ((exp.Length, exp.Year, exp.Month, exp.Day, exp.DayOfWeek, exp.ArraySize), "int"),
+    ((exp.Hour, exp.Minute), "int"),
+    ((exp.Rand, exp.Stddev, exp.Variance), "double"),
+    ((exp.CurrentTimestamp, exp.TimestampTrunc), "timestamp"),
+    ((exp.CurrentDate, exp.TsOrDsToDate), "date"),
+    ((exp.Array, exp.ArrayAgg, exp.ArrayUniqueAgg, exp.RegexpSplit), "array"),
+    ((exp.VarMap, exp.Map), "map"),
+    ((exp.Struct,), "struct"),
+    ((exp.Null,), "void"),
+    ((exp.Interval,), "interval"),
+    ((exp.Boolean, exp.Predicate, exp.Not, exp.And, exp.Or), "boolean"),
+)
+_BY_NAME = {
+    "cardinality": "int", "crc32": "bigint", "hash": "int", "mean": "double", "now": "timestamp",
+    "session_window": "struct", "std": "double", "window": "struct", "xxhash64": "bigint",
+}  # fmt: skip
+_WITHOUT_PARENTHESES = {"current_date": "date", "current_timestamp": "timestamp"}
+_FIELDS_OF_WINDOW = tuple(Column(name, "timestamp", False) for name in ("start", "end"))
+# Stars in nested queries multiply.
+_MAX_COLUMNS = 5_000
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Div)
+_LIKE_ITS_ARGUMENT = (exp.Abs, exp.AnyValue, exp.ArgMax, exp.ArgMin, exp.First, exp.Last, exp.Max,
+                      exp.Min, exp.Neg)  # fmt: skip
+
+
+def type_of(node: exp.Expr, scope: Scope) -> str | None:
+    """Spark's name for the type of an expression, without parameters; None if not certain."""
+    declared = _declared_type(node, scope)
+    if declared is not None:
+        return declared[0]
+    match node:
+        case exp.Alias() | exp.Paren() | exp.Filter():
+            return type_of(node.this, scope)
+        case exp.Column():
+            found = scope.find(node)
+            return _type_without_column(node, scope) if found is None else found.type
+        case exp.Dot():
+            found = _dotted(node, scope)
+            return None if found is None else found.type
+        case exp.Cast():
+            return type_name(node.to)
+        case exp.Literal():
+            return "string" if node.is_string else _number(node.name)
+        case exp.Coalesce() | exp.Greatest() | exp.Least():
+            return _common([node.this, *node.expressions], scope)
+        case exp.If():
+            return _common([node.args.get("true"), node.args.get("false")], scope)
+        case exp.Case():
+            results = [each.args.get("true") for each in node.args["ifs"]]
+            return _common([*results, node.args.get("default")], scope)
+        case exp.Sum():
+            return _sum(type_of(node.this, scope))
+        case exp.Avg():
+            return {"decimal": "decimal", None: None}.get(type_of(node.this, scope), "double")
+        case exp.Add() | exp.Sub() | exp.Mul() | exp.Mod() | exp.Div():
+            return _arithmetic(node, scope)
+        case exp.Anonymous():
+            return _BY_NAME.get(node.name.lower())
+    if isinstance(node, _LIKE_ITS_ARGUMENT):
+        return type_of(node.this, scope)
+    return next((name for kinds, name in _RETURNED if isinstance(node, kinds)), None)
+
+
+def carries_event_time(node: exp.Expr, scope: Scope) -> bool | None:
+    """Whether an expression carries the watermark, as a column or a window over one does.
+
+    Spark keeps the watermark in the column's metadata, and in that of a struct's field made of it.
+    So no function of it does, not even a cast or window.start (measured with 4.2).
+    """
+    match node:
+        case exp.Alias() | exp.Paren():
+            return carries_event_time(node.this, scope)
+        case exp.Column():
+            found = scope.find(node)
+            if found is None:
+                return False if _is_field_of_window(node) else None
+            return found.event_time
+        case exp.Dot():
+            found = _dotted(node, scope)
+            return None if found is None else found.event_time
+        case exp.Star():
+            columns = scope.columns
+            return None if columns is None else _any(each.event_time for each in columns)
+        case exp.Anonymous():
+            if is_time_window(node) and node.expressions:
+                return carries_event_time(node.expressions[0], scope)
+    return False
+
+
+def may_carry_event_time(columns: Columns | None) -> bool:
+    """False only if certainly none of the columns carries the watermark."""
+    return columns is None or any(each.event_time is not False for each in columns)
+
+
+def _is_field_of_window(node: exp.Column) -> bool:
+    """Whether a node is window.start, where GROUP BY makes the column `window`."""
+    return len(node.parts) > 1 and node.parts[0].name.lower() in WINDOW_COLUMNS
+
+
+def _fields_of(node: exp.Expr, scope: Scope) -> Columns | None:
+    """The fields of an expression that may carry the watermark; None if they are unknown."""
+    match node:
+        case exp.Alias() | exp.Paren():
+            return _fields_of(node.this, scope)
+        case exp.Column():
+            found = scope.find(node)
+            return None if found is None else found.fields
+        case exp.Dot():
+            found = _dotted(node, scope)
+            return None if found is None else found.fields
+        case exp.Struct():
+            return tuple(_field(each, scope) for each in node.expressions)
+        case exp.Cast() | exp.FromJson():
+            return ()
+    if isinstance(node, exp.Anonymous) and is_time_window(node):
+        return _FIELDS_OF_WINDOW
+    columns = [scope.find(each) for each in node.find_all(exp.Column)]
+    hidden = any(each is None or each.event_time is not False or each.fields for each in columns)
+    return None if hidden or any(each and each.fields is None for each in columns) else ()
+
+
+def _field(node: exp.Expr, scope: Scope) -> Column:
+    name, value = node.alias_or_name, node
+    if isinstance(node, exp.PropertyEQ):
+        name, value = node.this.name, node.expression
+    return Column(
+        name, type_of(value, scope), carries_event_time(value, scope), _fields_of(value, scope)
+    )
+
+
+def _dotted(node: exp.Dot, scope: Scope) -> Column | None:
+    """The field that a node such as struct(a).a names."""
+    base = node.this
+    return field_of(
+        Column(None, None, None, _fields_of(base, scope)), [node.expression.name.lower()]
+    )
+
+
+def output_columns(select: exp.Select, scope: Scope) -> Columns | None:
+    """The columns that a SELECT makes; None if they cannot be told."""
+    made: list[Column] = []
+    for each in select.expressions:
+        columns = _outputs(each, scope)
+        if columns is None or len(made) > _MAX_COLUMNS:
+            return None
+        made += columns
+    return tuple(made)
+
+
+def _outputs(node: exp.Expr, scope: Scope) -> Columns | None:
+    if isinstance(node, exp.Star):
+        return _star(node, scope.columns)
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+        named = [each for name, each in scope.relations if name == node.table.lower()]
+        return _star(node.this, named[0].columns) if len(named) == 1 else None
+    if isinstance(node, exp.Inline) and isinstance(node.this, exp.Array):
+        rows = node.this.expressions
+        return _fields_of(rows[0], scope) or None if len(rows) == 1 else None
+    if isinstance(node, exp.Aliases | exp.Explode | exp.Inline | exp.Stack | exp.UDTF):
+        return None
+    if isinstance(node, exp.QueryTransform):
+        return None
+    if isinstance(node, exp.Anonymous) and not node.name.isidentifier():
+        return None
+    made = _field(node, scope)
+    return (replace(made, name=_name_of(node)),)
+
+
+def _name_of(node: exp.Expr) -> str | None:
+    """The name that Spark gives to a column; None if it is not a plain word."""
+    if isinstance(node, exp.Cast | exp.Paren):
+        return _name_of(node.this)  # Spark omits a cast in the name
+    return node.output_name or None
+
+
+def _star(star: exp.Star, columns: Columns | None) -> Columns | None:
+    if columns is None or star.args.get("replace") or star.args.get("rename"):
+        return None
+    excluded = {each.name.lower() for each in star.args.get("except_") or ()}
+    return tuple(each for each in columns if (each.name or "").lower() not in excluded)
+
+
+def _type_without_column(node: exp.Column, scope: Scope) -> str | None:
+    """The type of what looks like a column: window.start, or a function without parentheses."""
+    if _is_field_of_window(node):
+        return "timestamp"
+    name = node.name.lower()
+    hidden = len(node.parts) > 1 or name in scope.aliases
+    return None if hidden else _WITHOUT_PARENTHESES.get(name)
+
+
+def _declared_type(node: exp.Expr, scope: Scope) -> tuple[str | None] | None:
+    """The type of a function that the stream declares, which hides Spark's of that name."""
+    if not isinstance(node, exp.Func):
+        return None
+    names = [node.name] if isinstance(node, exp.Anonymous) else node.sql_names()
+    found = [each.lower() for each in names if each.lower() in scope.function_types]
+    return (scope.function_types[found[0]],) if found else None
+
+
+def _common(nodes: Iterable[exp.Expr | None], scope: Scope) -> str | None:
+    """The type of a value that is one of several."""
+    given = [each for each in nodes if each is not None and not isinstance(each, exp.Null)]
+    types = {type_of(each, scope) for each in given}
+    if len(types) == 1:
+        return types.pop()
+    return _wider(types)
+
+
+def _wider(types: Iterable[str | None]) -> str | None:
+    """The number type that holds all of them; None if one of them is no number."""
+    listed = list(types)
+    if not listed or any(each not in _NUMBERS for each in listed):
+        return None
+    return max((str(each) for each in listed), key=_NUMBERS.index)
+
+
+def _arithmetic(node: exp.Expr, scope: Scope) -> str | None:
+    """The type of a chain of + - * / %, which may be long: without recursion to the left."""
+    types: list[str | None] = []
+    divides = False
+    while isinstance(node, _ARITHMETIC):
+        divides = divides or isinstance(node, exp.Div)
+        types.append(type_of(node.right, scope))
+        node = node.left
+    wider = _wider([*types, type_of(node, scope)])
+    return "double" if divides and wider not in (None, "decimal") else wider
+
+
+def _sum(of_type: str | None) -> str | None:
+    if of_type in ("float", "double"):
+        return "double"
+    return "decimal" if of_type == "decimal" else ("bigint" if of_type in _NUMBERS else None)
+
+
+def _number(text: str) -> str | None:
+    if text.isdigit():
+        value = int(text) if len(text) < 20 else _MAX_BIGINT + 1
+        return "int" if value <= _MAX_INT else ("bigint" if value <= _MAX_BIGINT else "decimal")
+    return "double" if "e" in text.lower() else "decimal"
+
+
+def _any(values: Iterable[bool | None]) -> bool | None:
+    listed = list(values)
+    if True in listed:
+        return True
+    return None if None in listed else False

@@ -39,7 +39,6 @@ def test_metrics_of_a_real_query(
     flow = number_flow(topics, source, sink, trigger, transform={"sql": WITH_SOURCE_TIMESTAMP})
     began = time.time()
     with running(flow, jvm, tmp_path) as driver:
-        sampler = Sampler(driver.runtime, jvm, flow.spec, tmp_path, driver.metrics, interval=0.2)
 
         def rows(records: int) -> int | None:
             """What Spark counts of them: nothing in continuous mode."""
@@ -47,6 +46,8 @@ def test_metrics_of_a_real_query(
 
         topics.send(source, range(10))
         driver.wait("the first", lambda _: "epoch" in numbers(driver.metrics))
+        # Not before: at this pace it would slow down the start.
+        sampler = Sampler(driver.runtime, jvm, flow.spec, tmp_path, driver.metrics, interval=0.2)
         sent = 10
 
         def sampled() -> bool:

@@ -41,6 +41,7 @@ _ON_THE_WAY = frozenset(
         "WaitingForFirstEpoch",
     }
 )
+# What failed just before says more.
 _SAYS_LITTLE = _ON_THE_WAY | {"DriverNotReady", "ExecutorLost"}
 _ASKED_FOR = frozenset({"Suspended", "Suspending"})
 _UNREACHABLE = frozenset(

@@ -104,7 +104,12 @@ FAULTS = [
         alert="PenstockStreamCoresShort",
         finds="ExecutorOutOfMemory: ",
     ),
-    Fault("executor frozen", faults.executor_frozen, 45, finds="ExecutorLost: "),
+    Fault(
+        "executor frozen",
+        faults.executor_frozen,
+        45,
+        finds="(ExecutorLost|WaitingForCores): ",
+    ),
     Fault("executor cut off", faults.executor_cut_off, 60, finds="ExecutorLost: "),
     Fault(
         "no DNS, executor deleted",

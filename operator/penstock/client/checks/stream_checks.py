@@ -41,6 +41,7 @@ _ON_THE_WAY = frozenset(
         "WaitingForFirstEpoch",
     }
 )
+# What failed just before says more.
 _SAYS_LITTLE = _ON_THE_WAY | {"DriverNotReady", "ExecutorLost"}
 _ASKED_FOR = frozenset({"Suspended", "Suspending"})
 _UNREACHABLE = frozenset(
@@ -169,7 +170,7 @@ def not_ready(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     again = f"; the next attempt is at {at_time}" if is_new else ""
     starts = facts.now - ready.last_transition_time < _STARTS_WITHIN
     severity = Severity.WARNING if starts and ready.reason in _ON_THE_WAY else Severity.PROBLEM
-    message = f"{stream.state} for {since}: {why}{again}{_reached(stream, reason)}"
+    message = f"{stream.state} for {since}: {why}{again}{_reached(stream, ready.reason)}"
     yield _from_reason(stream, severity, reason, message)
 
 

@@ -80,8 +80,8 @@ def _add(before: Restarts, *, query: int, process: int, pod: int) -> Restarts:
 def _last_failure(
     before: StreamStatus, pod: DriverPod, report: DriverReport | None, *, replaced: bool
 ) -> LastFailure | None:
-    """The latest failure; of two with the same time, the one that was known before."""
-    known = [before.last_failure, report.last_failure if report else None, pod.failure]
+    """The latest failure. Of two in the same second, the driver's report has the later one."""
+    known = [report.last_failure if report else None, before.last_failure, pod.failure]
     if replaced:
         known.append(
             LastFailure(

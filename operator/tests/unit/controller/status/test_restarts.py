@@ -101,6 +101,13 @@ def test_the_last_failure_is_the_latest() -> None:
     assert after(pod(last_failure=early), None).last_failure == early
 
 
+def test_of_two_failures_in_the_same_second_the_report_has_the_later_one() -> None:
+    """Kubernetes' times have whole seconds, and a cause may follow what was seen first."""
+    seen = LastFailure(reason="NoProgress", message="", permanent=False, time=samples.T0)
+    cause = LastFailure(reason="ExecutorLost", message="", permanent=False, time=samples.T0)
+    assert after(pod(last_failure=seen), pod(last_failure=cause)).last_failure == cause
+
+
 def test_an_evicted_pod_has_the_nodes_message() -> None:
     raw = samples.driver_pod(HASH, phase="Failed", reason="Evicted", message="low on memory")
     failure = DriverPod(raw).failure

@@ -301,18 +301,6 @@ QUERIES = (
         "WITH a AS (SELECT key, count(*) AS n FROM source GROUP BY key ORDER BY n) SELECT * FROM a",
         "M",
     ),
-    Query(
-        "WITH a AS (SELECT key, count(*) AS n FROM source GROUP BY key) SELECT n, count(*) FROM a GROUP BY n",
-        "UM",
-    ),
-    Query(
-        "SELECT offset, count(*) FROM (SELECT offset FROM source EXCEPT SELECT id FROM range(10)) GROUP BY offset",
-        "UM",
-    ),
-    Query(
-        "SELECT offset FROM (SELECT offset, count(*) FROM source GROUP BY offset) EXCEPT SELECT id FROM range(10)",
-        "UM",
-    ),
     Query("SELECT a.key FROM source a JOIN source b ON a.offset > b.offset", ""),
     Query(
         "SELECT a.key FROM source a JOIN (SELECT id FROM range(10) OFFSET 2) b ON a.offset = b.id",
@@ -463,6 +451,5 @@ WATERMARKED = (
         "SELECT a.timestamp FROM source a JOIN (SELECT DISTINCT timestamp FROM source) b ON a.timestamp = b.timestamp",
         "A",
     ),
-    Query("SELECT offset FROM source EXCEPT SELECT id FROM range(3)", "U"),
     Query("SELECT timestamp FROM source EXCEPT SELECT TIMESTAMP '2020-01-01' FROM range(3)", "AU"),
 )

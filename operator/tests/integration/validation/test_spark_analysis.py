@@ -34,13 +34,10 @@ CASES = {
         "no_such",
     ),
     "no-text": (
-        {
-            **KAFKA_TO_KAFKA,
-            "transform": {"sql": "SELECT max(offset) AS value FROM source"},
-            "trigger": {"microBatch": {}},
-            "outputMode": "update",
-        },
-        "takes a column value of type STRING OR BINARY, not BIGINT",
+        changed(
+            KAFKA_TO_KAFKA, "transform", {"sql": "SELECT bit_count(offset) AS value FROM source"}
+        ),
+        "takes a column value of type STRING OR BINARY, not INT",
     ),
     "no-sql": (changed(RATE_TO_CONSOLE, "transform", {"sql": "SELECT ((("}), "PARSE_SYNTAX_ERROR"),
     "late": (
@@ -49,10 +46,11 @@ CASES = {
             "transform",
             {
                 "watermark": {"column": "timestamp", "delay": "5s"},
-                "sql": "SELECT a.key, a.value FROM source a LEFT JOIN source b ON a.key = b.key",
+                "sql": "SELECT a.key, a.value FROM source a LEFT JOIN source b "
+                "ON a.key = b.key AND a.timestamp > '2020-01-01'",
             },
         ),
-        "join",
+        "Stream-stream LeftOuter join",
     ),
     "custom": (
         changed(

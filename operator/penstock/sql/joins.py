@@ -50,15 +50,16 @@ def classify_set_operation(node: exp.SetOperation, left: Relation, right: Relati
     """The operation of a UNION, EXCEPT or INTERSECT of which at least one side is a stream."""
     if isinstance(node, exp.Intersect):
         return op.INTERSECT
+    event_time = may_carry_event_time(set_operation_columns(left, right))
     if isinstance(node, exp.Except):
-        return op.EXCEPT if right.is_stream else op.STATIC_EXCEPT
+        if right.is_stream:
+            return op.EXCEPT
+        return op.STATIC_EXCEPT if event_time else op.STATIC_EXCEPT_WITHOUT_EVENT_TIME
     if left.is_stream != right.is_stream:
         return op.STATIC_UNION
     if not node.args.get("distinct"):
         return op.UNION
-    if may_carry_event_time(set_operation_columns(left, right)):
-        return op.DISTINCT_UNION
-    return op.DISTINCT_UNION_WITHOUT_EVENT_TIME
+    return op.DISTINCT_UNION if event_time else op.DISTINCT_UNION_WITHOUT_EVENT_TIME
 
 
 def set_operation_columns(left: Relation, right: Relation) -> Columns | None:

@@ -465,4 +465,8 @@ WATERMARKED = (
     ),
     Query("SELECT timestamp FROM source EXCEPT SELECT TIMESTAMP '2020-01-01' FROM range(3)", "AU"),
     Query("SELECT offset FROM source EXCEPT SELECT id FROM range(3)", "U"),
+    Query(
+        "SELECT a.key FROM source a LEFT JOIN (SELECT key, timestamp + INTERVAL 1 HOUR AS t FROM source) b ON a.key = b.key AND a.timestamp < b.t",
+        "",
+    ),
 )

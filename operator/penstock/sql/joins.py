@@ -90,7 +90,14 @@ def _may_compare_event_time(join: exp.Join, scope: Scope) -> bool:
             return True
     if any(_may_carry(exp.column(name), scope) for name in using):
         return True
-    return any(_is_over_event_time(each, scope) for each in _conjuncts(join.args.get("on")))
+    sides = _nullable_sides(join, scope)
+    return any(_is_over_event_time(each, scope, sides) for each in _conjuncts(join.args.get("on")))
+
+
+def _nullable_sides(join: exp.Join, scope: Scope) -> list[Scope]:
+    """The sides whose watermark ends the wait for a match: those whose rows may be missing."""
+    left, right = Scope(scope.relations[:-1]), Scope(scope.relations[-1:])
+    return {"FULL": [left, right], "RIGHT": [left]}.get(join.side, [right])
 
 
 def _conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
@@ -105,12 +112,13 @@ def _conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
             yield each
 
 
-def _is_over_event_time(condition: exp.Expr, scope: Scope) -> bool:
+def _is_over_event_time(condition: exp.Expr, scope: Scope, nullable: list[Scope]) -> bool:
     if isinstance(condition, exp.EQ | exp.NullSafeEQ):
         return any(_may_carry(side, scope) for side in (condition.left, condition.right))
-    return isinstance(condition, _COMPARISONS) and any(
-        _may_carry(column, scope) for column in condition.find_all(exp.Column)
-    )
+    if not isinstance(condition, _COMPARISONS):
+        return False
+    found = [side.find(each) for each in condition.find_all(exp.Column) for side in nullable]
+    return any(each is not None and each.event_time is not False for each in found)
 
 
 def _may_carry(node: exp.Expr, scope: Scope) -> bool:

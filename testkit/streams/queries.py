@@ -301,6 +301,18 @@ QUERIES = (
         "WITH a AS (SELECT key, count(*) AS n FROM source GROUP BY key ORDER BY n) SELECT * FROM a",
         "M",
     ),
+    Query(
+        "WITH a AS (SELECT key, count(*) AS n FROM source GROUP BY key) SELECT n, count(*) FROM a GROUP BY n",
+        "UM",
+    ),
+    Query(
+        "SELECT a, count(*) FROM (SELECT offset AS a FROM source EXCEPT SELECT id FROM range(10)) GROUP BY a",
+        "UM",
+    ),
+    Query(
+        "SELECT n FROM (SELECT key, count(*) AS n FROM source GROUP BY key) EXCEPT SELECT id FROM range(10)",
+        "UM",
+    ),
     Query("SELECT a.key FROM source a JOIN source b ON a.offset > b.offset", ""),
     Query(
         "SELECT a.key FROM source a JOIN (SELECT id FROM range(10) OFFSET 2) b ON a.offset = b.id",
@@ -452,4 +464,9 @@ WATERMARKED = (
         "A",
     ),
     Query("SELECT timestamp FROM source EXCEPT SELECT TIMESTAMP '2020-01-01' FROM range(3)", "AU"),
+    Query("SELECT offset FROM source EXCEPT SELECT id FROM range(3)", "U"),
+    Query(
+        "SELECT a.key FROM source a LEFT JOIN (SELECT key, timestamp + INTERVAL 1 HOUR AS t FROM source) b ON a.key = b.key AND a.timestamp < b.t",
+        "",
+    ),
 )

@@ -140,9 +140,15 @@ def _fields_of(node: exp.Expr, scope: Scope) -> Columns | None:
 
 
 def _field(node: exp.Expr, scope: Scope) -> Column:
+    """The field of a struct, or the column of a SELECT, that an expression makes."""
     name, value = node.alias_or_name, node
     if isinstance(node, exp.PropertyEQ):
         name, value = node.this.name, node.expression
+    while isinstance(value, exp.Alias | exp.Paren):
+        value = value.this
+    if isinstance(value, exp.Dot):  # looked up once, or nested structs would take for ever
+        found = _dotted(value, scope) or Column(None, fields=None)
+        return replace(found, name=name)
     return Column(
         name, type_of(value, scope), carries_event_time(value, scope), _fields_of(value, scope)
     )

@@ -50,15 +50,16 @@ def classify_set_operation(node: exp.SetOperation, left: Relation, right: Relati
     """The operation of a UNION, EXCEPT or INTERSECT of which at least one side is a stream."""
     if isinstance(node, exp.Intersect):
         return op.INTERSECT
+    event_time = may_carry_event_time(set_operation_columns(left, right))
     if isinstance(node, exp.Except):
-        return op.EXCEPT if right.is_stream else op.STATIC_EXCEPT
+        if right.is_stream:
+            return op.EXCEPT
+        return op.STATIC_EXCEPT if event_time else op.STATIC_EXCEPT_WITHOUT_EVENT_TIME
     if left.is_stream != right.is_stream:
         return op.STATIC_UNION
     if not node.args.get("distinct"):
         return op.UNION
-    if may_carry_event_time(set_operation_columns(left, right)):
-        return op.DISTINCT_UNION
-    return op.DISTINCT_UNION_WITHOUT_EVENT_TIME
+    return op.DISTINCT_UNION if event_time else op.DISTINCT_UNION_WITHOUT_EVENT_TIME
 
 
 def set_operation_columns(left: Relation, right: Relation) -> Columns | None:
@@ -89,7 +90,14 @@ def _may_compare_event_time(join: exp.Join, scope: Scope) -> bool:
             return True
     if any(_may_carry(exp.column(name), scope) for name in using):
         return True
-    return any(_is_over_event_time(each, scope) for each in _conjuncts(join.args.get("on")))
+    sides = _nullable_sides(join, scope)
+    return any(_is_over_event_time(each, scope, sides) for each in _conjuncts(join.args.get("on")))
+
+
+def _nullable_sides(join: exp.Join, scope: Scope) -> list[Scope]:
+    """The sides whose watermark ends the wait for a match: those whose rows may be missing."""
+    left, right = Scope(scope.relations[:-1]), Scope(scope.relations[-1:])
+    return {"FULL": [left, right], "RIGHT": [left]}.get(join.side, [right])
 
 
 def _conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
@@ -104,12 +112,13 @@ def _conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
             yield each
 
 
-def _is_over_event_time(condition: exp.Expr, scope: Scope) -> bool:
+def _is_over_event_time(condition: exp.Expr, scope: Scope, nullable: list[Scope]) -> bool:
     if isinstance(condition, exp.EQ | exp.NullSafeEQ):
         return any(_may_carry(side, scope) for side in (condition.left, condition.right))
-    return isinstance(condition, _COMPARISONS) and any(
-        _may_carry(column, scope) for column in condition.find_all(exp.Column)
-    )
+    if not isinstance(condition, _COMPARISONS):
+        return False
+    found = [side.find(each) for each in condition.find_all(exp.Column) for side in nullable]
+    return any(each is not None and each.event_time is not False for each in found)
 
 
 def _may_carry(node: exp.Expr, scope: Scope) -> bool:

@@ -165,11 +165,10 @@ DISTINCT_UNION_WITHOUT_EVENT_TIME = Operation(
     _NO_EVENT_TIME,
 )
 EXCEPT = Operation("Except", "EXCEPT with a stream on its right", _never)
-STATIC_EXCEPT = Operation(
-    "Except",
-    "EXCEPT",
-    lambda execution: _aggregate(execution) and execution.output_mode != "complete",
-    _NO_EVENT_TIME,
+# Spark makes an aggregate of it, but counts that neither for outputMode complete nor as state.
+STATIC_EXCEPT = Operation("Except", "EXCEPT over event time", _aggregate, _NO_EVENT_TIME)
+STATIC_EXCEPT_WITHOUT_EVENT_TIME = Operation(
+    "Except", "EXCEPT", _aggregate_without_event_time, _NO_EVENT_TIME
 )
 INTERSECT = Operation("Intersect", "INTERSECT", _never)
 WITH = Operation("WithCTE", "a common table expression (WITH)", _not_continuous)
@@ -228,9 +227,10 @@ OPERATIONS: tuple[Operation, ...] = (
     UNPIVOT, SLIDING_WINDOW, INTERVAL_IN_WINDOW, WINDOW, JOIN, OUTER_JOIN, SEMI_JOIN,
     JOIN_WITHOUT_EVENT_TIME, ANTI_JOIN, CROSS_JOIN, STATIC_JOIN, STATIC_CROSS_JOIN,
     TABLE_PRESERVING_JOIN, UNION, DISTINCT_UNION_WITHOUT_EVENT_TIME, DISTINCT_UNION, STATIC_UNION,
-    EXCEPT, STATIC_EXCEPT, INTERSECT, JOIN_HINT, WITH, PIPE, LATERAL, LIMIT, OFFSET,
-    SORT_WITHOUT_AGGREGATE, SORT, REPARTITION, SAMPLE, GENERATE, GENERATE_IN_FUNCTION, SCRIPT,
-    CURRENT_TIME, ROW_NUMBER, STREAM_IN_SUBQUERY, COMPLETE_WITHOUT_AGGREGATE, NO_STREAM,
+    EXCEPT, STATIC_EXCEPT_WITHOUT_EVENT_TIME, STATIC_EXCEPT, INTERSECT, JOIN_HINT, WITH, PIPE,
+    LATERAL, LIMIT, OFFSET, SORT_WITHOUT_AGGREGATE, SORT, REPARTITION, SAMPLE, GENERATE,
+    GENERATE_IN_FUNCTION, SCRIPT, CURRENT_TIME, ROW_NUMBER, STREAM_IN_SUBQUERY,
+    COMPLETE_WITHOUT_AGGREGATE, NO_STREAM,
 )  # fmt: skip
 
 _OUTPUTS = ("append", "update", "complete")

@@ -149,7 +149,8 @@ class QueryReader:
         if node.db or not name:
             return Relation(is_stream=False)
         if name in ctes:
-            return replace(ctes[name], grouped=False)  # Spark's check does not look behind the name
+            # Spark's check does not look behind the name (measured with 4.2).
+            return replace(ctes[name], aggregated=False, grouped=False)
         is_source = name == SOURCE_VIEW
         return Relation(is_source, self.source if is_source else None)
 

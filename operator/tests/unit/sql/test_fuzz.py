@@ -34,6 +34,14 @@ def test_any_sql_gets_a_verdict(sql: str) -> None:
     verdict(sql)
 
 
+def test_fields_of_nested_structs_are_looked_up_once() -> None:
+    """Twice on each level would be 2**40 times."""
+    expression = "value"
+    for _ in range(40):
+        expression = f"named_struct('a', {expression}).a"
+    verdict(f"SELECT {expression} AS value FROM source")
+
+
 @settings(deadline=None, max_examples=60)
 @given(EXPRESSIONS, EXPRESSIONS)
 def test_any_bodies_of_functions_get_a_verdict(one: str, other: str) -> None:

@@ -17,7 +17,7 @@ from testkit.images.penstock_images import (
 )
 from testkit.kafka.jars import connector_jars, kafka_jars
 from testkit.tools import tool_names, tools
-from testkit.tools.debian import promtool
+from testkit.tools.debian import alertmanager, promtool
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,6 +72,7 @@ def _prepare(_: argparse.Namespace) -> None:
         connector_jars()
         kafka_jars()
         promtool()
+        alertmanager()
         if programs:
             ensure_node_base()
         build_example_images(build_images(image_names())["spark"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import random
+import os
 import subprocess
 import sys
 from typing import Any
@@ -25,9 +25,12 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The output of `testkit.driver.spark_verdicts`: one Spark session for all queries."""
+    """The output of `testkit.driver.spark_verdicts`: one Spark session for all queries.
+
+    PENSTOCK_SEEDS=2,3 composes others, to find what the tables lack.
+    """
     target = tmp_path_factory.mktemp("verdicts") / "verdicts.json"
-    seeds = [1, random.randrange(10**6)]
+    seeds = [int(seed) for seed in os.environ.get("PENSTOCK_SEEDS", "1").split(",")]
     done = subprocess.run(
         [sys.executable, "-m", "testkit.driver.spark_verdicts", str(target), *map(str, seeds)],
         cwd=CHECKOUT / "operator",
@@ -41,8 +44,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def _environment() -> dict[str, str]:
-    import os
-
     return {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
 
 

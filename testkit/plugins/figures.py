@@ -21,7 +21,8 @@ class Figures:
         """Adds a result of the test to the JUnit report and to the terminal's output."""
 
         def record(name: str, value: object) -> None:
-            record_property(name, round(value, 1) if isinstance(value, float) else value)
+            # As text: a worker of a divided run cannot send any object to the terminal's process.
+            record_property(name, str(round(value, 1) if isinstance(value, float) else value))
 
         return record
 

@@ -7,9 +7,6 @@ pass is one that only the API server refuses.
 from __future__ import annotations
 
 import json
-import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -51,18 +48,7 @@ def by_kubectl(server: ApiServer, text: str) -> str | None:
 
 def refusal(server: ApiServer, text: str) -> str | None:
     """Why the API server refuses a manifest in a strict dry run; None if it accepts it."""
-    request = urllib.request.Request(
-        f"{server.url}{PATH}?dryRun=All&fieldValidation=Strict",
-        data=text.encode(),
-        headers={"Authorization": f"Bearer {server.token}", "Content-Type": "application/yaml"},
-        method="POST",
-    )
-    trust = ssl.create_default_context(cafile=str(server.ca))
-    try:
-        with urllib.request.urlopen(request, timeout=60, context=trust):
-            return None
-    except urllib.error.HTTPError as error:
-        return str(json.loads(error.read())["message"])
+    return server.refusal(PATH, text)
 
 
 def wrong(

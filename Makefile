@@ -6,9 +6,9 @@ SHELL := /bin/bash
 BIN := .venv/bin
 PYTHON := $(BIN)/python
 STAMP := .venv/.installed
-# Processes that share the tests of a run: one has the cluster's, the others mostly wait. Each has its
+# Processes that share the tests of a run. Three are no faster on two cores (measured). Each has its
 # own JVM and broker, so more need more memory.
-WORKERS ?= 3
+WORKERS ?= 2
 
 .PHONY: help demo test check prepare static unit integration chaos e2e generate docs format cluster-up cluster-down clean
 

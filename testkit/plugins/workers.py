@@ -1,4 +1,4 @@
-"""Divides a run between the worker processes of pytest-xdist (`pytest -n 3`).
+"""Divides a run between the worker processes of pytest-xdist (`pytest -n 2`).
 
 A file stays on one worker, because its tests share fixtures. All of e2e is one worker's, because
 there is one cluster; it comes first, because it takes longest and mostly waits.

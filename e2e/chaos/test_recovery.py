@@ -83,7 +83,11 @@ FAULTS = [
         level="pod",
         finds="DriverPodReplaced: ",
     ),
-    Fault("restarted by a person", faults.restart, finds="(Driver|Query)(Starting|Stopping): "),
+    Fault(
+        "restarted by a person",
+        faults.restart,
+        finds="(RollingOut|(Driver|Query)(Starting|Stopping)): ",
+    ),
     Fault(
         "executor deleted",
         faults.delete_an_executor,
@@ -219,8 +223,14 @@ def test_nothing_is_lost_whatever_fails(
     assert {
         fault.name: str(outcome.call)
         for fault, outcome in zip(_chosen(), outcomes, strict=True)
-        if not re.search(fault.finds, str(outcome.call))
+        if not _is_answered(fault, str(outcome.call))
     } == {}
+
+
+def _is_answered(fault: Fault, answer: str) -> bool:
+    """Whether doctor named the cause, or the stream had recovered from a fault of a moment."""
+    over = fault.seconds == 0 and answer.startswith("ok: ")
+    return over or re.search(fault.finds, answer) is not None
 
 
 def _chosen() -> list[Fault]:

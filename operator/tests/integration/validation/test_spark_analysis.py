@@ -40,18 +40,6 @@ CASES = {
         "takes a column value of type STRING OR BINARY, not INT",
     ),
     "no-sql": (changed(RATE_TO_CONSOLE, "transform", {"sql": "SELECT ((("}), "PARSE_SYNTAX_ERROR"),
-    "late": (
-        changed(
-            changed(KAFKA_TO_KAFKA, "trigger", {"microBatch": {}}),
-            "transform",
-            {
-                "watermark": {"column": "timestamp", "delay": "5s"},
-                "sql": "SELECT a.key, a.value FROM source a LEFT JOIN source b "
-                "ON a.key = b.key AND a.timestamp > '2020-01-01'",
-            },
-        ),
-        "Stream-stream LeftOuter join",
-    ),
     "custom": (
         changed(
             changed(

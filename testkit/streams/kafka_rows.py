@@ -30,7 +30,6 @@ TAKEN_WITH_TOPIC = (
     "SELECT CASE WHEN offset > 1 THEN 'a' END AS value FROM source",
     "SELECT split(CAST(value AS STRING), ',')[0] AS value FROM source",
     "SELECT key || value AS value FROM source",
-    "SELECT offset AS value FROM source UNION ALL SELECT 2 AS value FROM source",
     "SELECT value, CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers FROM source",
 )
 # Refused in any case.

@@ -6,17 +6,22 @@ SHELL := /bin/bash
 BIN := .venv/bin
 PYTHON := $(BIN)/python
 STAMP := .venv/.installed
+DEMO_STAMP := .venv/.installed-demo
 # Processes that share the tests of a run. Three are no faster on two cores (measured). Each has its
 # own JVM and broker, so more need more memory.
 WORKERS ?= 2
 
-.PHONY: help demo test check prepare static unit integration chaos e2e generate docs format cluster-up cluster-down clean
+.PHONY: help demo demo-cluster test check prepare static unit integration chaos e2e images push release-rehearsal generate docs bench-latency format cluster-up cluster-down clean
 
 help: ## Show the targets
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
 
-demo: prepare ## Run a stream on a real cluster, kill its driver, watch the recovery
-	$(PYTHON) -m e2e.demo
+demo: $(DEMO_STAMP) ## Run a stream on this machine, kill its driver, watch the recovery: needs Python only
+	$(PYTHON) -m demo.laptop
+
+demo-cluster: $(STAMP) ## The same with the operator on a kind cluster
+	$(PYTHON) -m testkit prepare --cluster
+	$(PYTHON) -m demo.cluster
 
 test: $(STAMP) ## Run everything that CI runs: static checks and all tests
 	$(MAKE) --jobs=2 static prepare
@@ -50,11 +55,25 @@ chaos: prepare ## Run all faults, here and on the cluster; KILLS=30 for more
 e2e: prepare ## Run e2e: the tests on the kind cluster, with e2e/chaos
 	$(PYTHON) -m pytest e2e
 
+REGISTRY ?= penstock
+images: $(STAMP) ## Build the release's images as REGISTRY/operator and REGISTRY/spark
+	$(PYTHON) -m scripts.release images $(REGISTRY)
+
+push: $(STAMP) ## Push the release's images and chart to REGISTRY
+	$(PYTHON) -m scripts.release push $(REGISTRY)
+
+release-rehearsal: prepare ## Publish to a registry here, install from it, upgrade to this checkout
+	$(PYTHON) -m pytest e2e/rehearsals/release.py
+
 generate: $(STAMP) ## Write the files that are generated from the models
 	$(PYTHON) -m scripts.generate
 
 docs: $(STAMP) ## Build the documentation as a site, in build/docs, and check its links
 	$(BIN)/zensical build --strict
+
+bench-latency: $(STAMP) ## Measure each mode beside Kafka Streams and Flink, for docs/benchmarks; 15 minutes
+	$(PYTHON) -m benchmarks.latency
+	$(PYTHON) -m scripts.generate
 
 format: $(STAMP) ## Format the code
 	$(BIN)/ruff check --fix-only .
@@ -70,5 +89,10 @@ clean: ## Remove the virtual environment and the caches of the tools
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(STAMP): pyproject.toml constraints.txt scripts/venv
-	scripts/venv
+	scripts/venv dev
+	@touch $@
+
+# In the same .venv, which `make test` later completes.
+$(DEMO_STAMP): pyproject.toml constraints.txt scripts/venv
+	scripts/venv demo
 	@touch $@

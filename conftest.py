@@ -2,13 +2,16 @@
 
 import pytest
 
+from testkit import doctor
 from testkit.paths import CHECKOUT
 from testkit.plugins.figures import Figures
+from testkit.plugins.missing_parts import MissingParts, in_ci
 from testkit.plugins.proofs import Proofs
 from testkit.plugins.workers import Workers
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the plugins of the testkit."""
-    for plugin in (Proofs(CHECKOUT / "docs"), Figures(), Workers()):
+    proofs = Proofs(CHECKOUT / "docs", skips_fail=in_ci())
+    for plugin in (proofs, Figures(), MissingParts(doctor.lacking), Workers()):
         config.pluginmanager.register(plugin)

@@ -1,1 +1,1 @@
-"""End-to-end tests and the demo, on a real kind cluster."""
+"""End-to-end tests on a real kind cluster."""

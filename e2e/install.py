@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from dataclasses import dataclass
 
 from testkit.cluster.access import Cluster
@@ -37,21 +36,18 @@ def install(cluster: Cluster) -> Installation:
     """Loads this checkout's images, starts Kafka and installs the chart."""
     refs = ensure_images(["operator", "spark"], cluster)
     kafka = ensure_kafka(cluster)
-    _helm_upgrade(cluster, refs["operator"], refs["spark"])
+    upgrade(cluster, refs["operator"], refs["spark"])
     return Installation(cluster, kafka, refs)
 
 
-def _helm_upgrade(cluster: Cluster, operator: str, spark: str) -> None:
+def upgrade(cluster: Cluster, operator: str, spark: str) -> None:
+    """Installs this checkout's chart with these images, which the node has, or upgrades to it."""
     repository, _, tag = operator.rpartition(":")
     values = {
         "image": {"repository": repository, "tag": tag, "pullPolicy": "Never"},
         "sparkImage": spark,
     }
-    subprocess.run(
-        [
-            str(cluster.helm), "upgrade", "--install", RELEASE, str(CHART),
-            f"--kubeconfig={cluster.kubeconfig}", f"--namespace={NAMESPACE}", "--create-namespace",
-            "--values=-", "--wait", "--timeout=180s",
-        ],
-        input=json.dumps(values), text=True, check=True, stdout=subprocess.DEVNULL, timeout=240,
-    )  # fmt: skip
+    words = ["upgrade", "--install", RELEASE, str(CHART), "--create-namespace"]
+    cluster.run_helm(
+        NAMESPACE, *words, "--values=-", "--wait", "--timeout=180s", stdin=json.dumps(values)
+    )

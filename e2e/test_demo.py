@@ -1,8 +1,8 @@
-"""The demo, which runs the example fraud-flags.yaml as it is and deletes its driver's pod."""
+"""`make demo-cluster` runs the example fraud-flags.yaml as it is and deletes its driver's pod."""
 
 import pytest
 
-from e2e import demo
+from demo import cluster
 from e2e.cluster_stream import KIND
 from e2e.install import Installation
 
@@ -13,9 +13,9 @@ def test_the_demo_loses_no_flag(
     installation: Installation, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It ends with exit code 0, and says what it counted and what to try next."""
-    assert demo.main(watch_seconds=3) == 0
+    assert cluster.main(watch_seconds=3) == 0
     said = capsys.readouterr().out
     assert "Ready again after" in said
     assert " 0 lost, 0 wrong, " in said
     assert "make cluster-down" in said
-    installation.kube(demo.NAMESPACE).delete(KIND, "fraud-flags")
+    installation.kube(cluster.NAMESPACE).delete(KIND, "fraud-flags")

@@ -20,7 +20,7 @@ import yaml
 from e2e.cluster_stream import KIND, Stream
 from e2e.install import Installation
 from testkit.cluster.load_images import ensure_example_images
-from testkit.cluster.traffic import create_topics
+from testkit.kafka.traffic import create_topics
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.streams.examples import FOLDER, consume, produce
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import pytest
 
 from e2e.cluster_stream import KIND, Stopwatch, Stream, small_stream
 from e2e.install import NAMESPACE, OPERATOR, RELEASE, Installation
-from testkit.cluster.traffic import Receiver, Sender, create_topics
+from testkit.kafka.traffic import Receiver, Sender, create_topics
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import kafka_to_kafka
@@ -79,13 +78,7 @@ def test_an_aggregate_ends_stalled_and_recovers_when_corrected(
 def test_the_release_passes_its_own_test(installation: Installation) -> None:
     """`helm test` runs `penstock doctor` in a pod of the operator's image."""
     cluster = installation.cluster
-    subprocess.run(
-        [
-            str(cluster.helm), "test", RELEASE, f"--kubeconfig={cluster.kubeconfig}",
-            f"--namespace={NAMESPACE}", "--timeout=180s",
-        ],
-        check=True, timeout=240,
-    )  # fmt: skip
+    cluster.run_helm(NAMESPACE, "test", RELEASE, "--timeout=180s")
     assert cluster.kube(NAMESPACE).get("pod", f"{OPERATOR}-test") is None
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from e2e.cluster_stream import KIND, Stream, small_stream
 from e2e.install import Installation
-from testkit.cluster.traffic import Receiver, Sender, create_topics
+from testkit.kafka.traffic import Receiver, Sender, create_topics
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.streams.streams import kafka_to_kafka
 

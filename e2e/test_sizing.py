@@ -6,7 +6,7 @@ import pytest
 
 from e2e.cluster_stream import KIND, Stream, small_stream
 from e2e.install import Installation
-from testkit.cluster.traffic import create_topics
+from testkit.kafka.traffic import create_topics
 from testkit.kubernetes.kubectl import Kube
 from testkit.streams.streams import kafka_to_kafka
 

@@ -3,6 +3,9 @@
 import sys
 from pathlib import Path
 
+from benchmarks.latency import page
+from benchmarks.latency.result import Result
+from penstock import __version__
 from scripts.codegen import (
     alert_rules,
     argocd,
@@ -18,12 +21,14 @@ ROOT = Path(__file__).resolve().parent.parent
 ARGO_CD = ROOT / "examples" / "gitops" / "argocd"
 CHART = ROOT / "charts" / "penstock"
 METRICS = ROOT / "docs" / "metrics.md"
+LATENCY = ROOT / "docs" / "benchmarks" / "latency.md"
 DASHBOARDS = ROOT / "charts" / "penstock" / "files" / "dashboards"
 
 
 def generated() -> dict[Path, str]:
     """All generated files and their contents."""
     text = crd.to_yaml()
+    values = chart.with_version((CHART / "values.yaml").read_text(), __version__)
     return {
         ROOT / "crds" / "penstock.dev_continuousstreams.yaml": text,
         # kustomize reads no file outside its folders.
@@ -32,16 +37,22 @@ def generated() -> dict[Path, str]:
         ROOT / "operator" / "penstock" / "api" / "v1alpha1" / "crd.yaml": text,
         # A chart can only read files inside it.
         CHART / "files" / "continuousstreams.yaml": text,
+        # The version; the rest is written by hand.
+        CHART / "Chart.yaml": chart.with_version((CHART / "Chart.yaml").read_text(), __version__),
+        CHART / "values.yaml": values,
         # The table; the rest is written by hand.
-        CHART / "README.md": chart.with_values(
-            (CHART / "README.md").read_text(), (CHART / "values.yaml").read_text()
-        ),
+        CHART / "README.md": chart.with_values((CHART / "README.md").read_text(), values),
         ARGO_CD / "argocd-cm.yaml": argocd.config_map_patch(ARGO_CD),
         ROOT / "docs" / "reference.md": reference.reference(),
         ROOT / "docs" / "modes.md": reference.modes(),
         # The tables; what is between them is written by hand.
         METRICS: metrics.with_tables(
             METRICS.read_text(), alert_rules.rules(alert_rules.ALERTS.read_text())
+        ),
+        # The tables, from the figures of the last `make bench-latency`.
+        LATENCY: page.with_figures(
+            LATENCY.read_text(),
+            Result.model_validate_json(LATENCY.with_suffix(".json").read_text()),
         ),
         ROOT / "docs" / "reasons.md": reasons.reasons(),
     } | {DASHBOARDS / f"{each.name}.json": each.to_json() for each in dashboards.DASHBOARDS}

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from testkit import doctor
+from testkit.cluster.clients import CLIENTS, missing_clients
 from testkit.cluster.kind_cluster import ensure_cluster, remove_cluster
 from testkit.cluster.load_images import ensure_images
+from testkit.commands import print_progress
 from testkit.errors import ClusterError
 from testkit.images.node_image import ensure_node_base, ensure_node_image, missing_programs
 from testkit.images.penstock_images import (
@@ -16,8 +18,13 @@ from testkit.images.penstock_images import (
     image_names,
 )
 from testkit.kafka.jars import connector_jars, kafka_jars
+from testkit.kafka.stream_programs import stream_programs
+from testkit.plugins.missing_parts import in_ci
 from testkit.tools import tool_names, tools
 from testkit.tools.debian import alertmanager, promtool
+
+# What the tests on this machine run; a cluster needs more.
+_TOOLS = ("etcd", "kube-apiserver", "actionlint", *CLIENTS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m testkit", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     prepare = commands.add_parser("prepare", help="build tools, jars and images; start nothing")
+    prepare.add_argument("--cluster", action="store_true", help="only what the cluster needs")
     prepare.set_defaults(run=_prepare)
     up = commands.add_parser(
         "up", help="start the cluster, or reuse the running one if it is healthy"
@@ -62,22 +70,36 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _prepare(_: argparse.Namespace) -> None:
+def _prepare(options: argparse.Namespace) -> None:
     """The compiler's work and the downloads of jars and packages overlap."""
-    programs = missing_programs()
+    lacking = {} if options.cluster or in_ci() else doctor.lacking()
+    for why in dict.fromkeys(lacking.values()):
+        print_progress(f"NOT PREPARED, and the tests that need it are skipped:\n{why}")
+    real = not options.cluster and "real" not in lacking
+    cluster = "cluster" not in lacking
+    programs = missing_programs() if cluster else ()
+    wanted = [*programs, *(missing_clients() if cluster else ()), *(_TOOLS if real else ())]
     with ThreadPoolExecutor(1) as pool:
-        compiled = pool.submit(
-            tools, "kubectl", "helm", "kind", "etcd", "kube-apiserver", *programs
-        )
-        connector_jars()
-        kafka_jars()
-        promtool()
-        alertmanager()
+        compiled = pool.submit(tools, *dict.fromkeys(wanted))
+        if real:
+            _fetch_programs()
         if programs:
             ensure_node_base()
-        build_example_images(build_images(image_names())["spark"])
+        if cluster:
+            spark = build_images(image_names())["spark"]
+        if real and cluster:
+            build_example_images(spark)
         compiled.result()
-    ensure_node_image()
+    if cluster:
+        ensure_node_image()
+
+
+def _fetch_programs() -> None:
+    connector_jars()
+    kafka_jars()
+    stream_programs()
+    promtool()
+    alertmanager()
 
 
 def _up(options: argparse.Namespace) -> None:

@@ -33,6 +33,13 @@ def examine() -> list[Finding]:
     return [check() for check in checks]
 
 
+def lacking() -> dict[str, str]:
+    """Why the tests of a marker cannot run on this machine, by marker; empty if all can."""
+    needs = {"real": (_go(), _java()), "cluster": (_engine(), _go())}
+    bad = {marker: [each for each in all_ if not each.good] for marker, all_ in needs.items()}
+    return {marker: report(findings) for marker, findings in bad.items() if findings}
+
+
 def report(findings: Sequence[Finding]) -> str:
     """The findings as text, one line each."""
     return "\n".join(f"{'✓' if f.good else '✗'} {f.what}: {f.message}" for f in findings)

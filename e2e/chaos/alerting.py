@@ -108,15 +108,10 @@ def _rendered(cluster: Cluster) -> list[Object]:
         if each.is_alert:
             waits[each.name][each.severity] = _FOR
     values = {"podMonitor": {"enabled": True}, "prometheusRule": {"enabled": True, "for": waits}}
-    command = [
-        str(cluster.helm), "template", RELEASE, str(CHART), f"--namespace={NAMESPACE}",
-        "--values=-",
-        "--show-only=templates/podmonitor.yaml", "--show-only=templates/prometheusrule.yaml",
-    ]  # fmt: skip
-    done = subprocess.run(
-        command, input=json.dumps(values), capture_output=True, text=True, check=True, timeout=60
-    )
-    return list(yaml.safe_load_all(done.stdout))
+    templates = [f"--show-only=templates/{each}.yaml" for each in ("podmonitor", "prometheusrule")]
+    words = ["template", RELEASE, str(CHART), "--values=-", *templates]
+    rendered = cluster.run_helm(NAMESPACE, *words, stdin=json.dumps(values))
+    return list(yaml.safe_load_all(rendered))
 
 
 def _kubelets(cluster: Cluster, api: str) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from confluent_kafka import Producer
 
 from e2e.cluster_stream import Stream, small_stream
 from e2e.install import NAMESPACE, OPERATOR, Installation
-from testkit.cluster.traffic import Receiver
+from testkit.cluster.access import Cluster
+from testkit.kafka.traffic import Receiver
 from testkit.kubernetes.kubectl import Object
 from testkit.wait import wait_for
 
@@ -277,7 +278,9 @@ def _frozen(target: Target, pod: Object) -> Iterator[None]:
 def executor_cut_off(target: Target) -> Iterator[None]:
     """No packet reaches an executor or leaves it."""
     address = target.executor()["status"]["podIP"]
-    with _rules(target, *(f"FORWARD {way} {address} -j DROP" for way in ("-s", "-d"))):
+    with firewall_rules(
+        target.installation.cluster, *(f"FORWARD {way} {address} -j DROP" for way in ("-s", "-d"))
+    ):
         port = target.on_node(_PORT.format(address=address)).strip()
         # A no-op for a network without a bridge, whose packets all pass the firewall.
         close = f"bridge link set dev {port} state 0" if port else ":"
@@ -298,21 +301,22 @@ def no_api_server_and_jvm_killed(target: Target) -> Iterator[None]:
         "get", "node", target.node, "-o", "jsonpath={.spec.podCIDR}"
     )
     rule = f"INPUT -s {range_of_pods} -p tcp --dport 6443 -j REJECT --reject-with tcp-reset"
-    with _rules(target, rule):
+    with firewall_rules(target.installation.cluster, rule):
         target.signal(pod, "KILL")
         yield
 
 
 @contextlib.contextmanager
-def _rules(target: Target, *rules: str) -> Iterator[None]:
-    """Rules of the node's firewall, during the block."""
+def firewall_rules(cluster: Cluster, *rules: str) -> Iterator[None]:
+    """Rules of the firewall of the node that runs all pods, during the block."""
+    node = cluster.nodes[0]
     for rule in rules:
-        target.on_node(f"iptables -w -I {rule}")
+        cluster.on_node(node, "bash", "-c", f"iptables -w -I {rule}")
     try:
         yield
     finally:
         for rule in rules:
-            target.on_node(f"iptables -w -D {rule}")
+            cluster.on_node(node, "bash", "-c", f"iptables -w -D {rule}")
 
 
 @contextlib.contextmanager

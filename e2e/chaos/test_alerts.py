@@ -9,17 +9,19 @@ import contextlib
 import json
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer
 
 from e2e.chaos.alerting import Alerting
+from e2e.chaos.faults import firewall_rules
 from e2e.chaos.on_call import PersonOnCall
 from e2e.cluster_stream import KIND, Stream, small_stream
 from e2e.install import CLUSTER_ROLE, Installation
 from testkit.cluster.access import Cluster
-from testkit.cluster.traffic import create_topics
+from testkit.kafka.traffic import create_topics
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.operations.alertmanager import Notification
 from testkit.plugins.figures import RecordFigure
@@ -201,17 +203,12 @@ def _room(kube: Kube, node: str) -> Iterator[None]:
         kube.run("label", "node", node, f"{ROOM}-")
 
 
-@contextlib.contextmanager
-def _metrics_blocked(cluster: Cluster, stream: Stream) -> Iterator[None]:
+def _metrics_blocked(cluster: Cluster, stream: Stream) -> AbstractContextManager[None]:
     """Nobody reaches the metrics of a driver."""
     pod = stream.kube.get("pod", stream.driver_pod)
     assert pod is not None
-    rule = f"OUTPUT -d {pod['status']['podIP']} -p tcp --dport {METRICS_PORT} -j REJECT"
-    _bash(cluster, f"iptables -w -I {rule}")
-    try:
-        yield
-    finally:
-        _bash(cluster, f"iptables -w -D {rule}")
+    address = pod["status"]["podIP"]
+    return firewall_rules(cluster, f"OUTPUT -d {address} -p tcp --dport {METRICS_PORT} -j REJECT")
 
 
 @contextlib.contextmanager

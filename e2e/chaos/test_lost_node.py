@@ -16,7 +16,7 @@ from e2e.cluster_stream import Stopwatch, Stream, small_stream
 from e2e.install import Installation
 from testkit.cluster.kind_config import SHARED_VOLUMES
 from testkit.cluster.load_images import load
-from testkit.cluster.traffic import Receiver, Sender, create_topics
+from testkit.kafka.traffic import Receiver, Sender, create_topics
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import kafka_to_kafka

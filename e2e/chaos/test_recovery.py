@@ -24,8 +24,8 @@ from e2e.chaos.observers import StatusLog, commits_on_node
 from e2e.chaos.on_call import Call, PersonOnCall
 from e2e.cluster_stream import Stopwatch, Stream, small_stream
 from e2e.install import Installation
-from testkit.cluster.traffic import Receiver, Sender, create_topics
 from testkit.errors import WaitTimeout
+from testkit.kafka.traffic import Receiver, Sender, create_topics
 from testkit.kubernetes.kubectl import Kube
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import kafka_to_kafka

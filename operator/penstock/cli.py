@@ -292,6 +292,7 @@ def _client(name: str, options: argparse.Namespace) -> int:
 
 
 def _validate(options: argparse.Namespace) -> int:
+    from penstock.local.errors import CommandError
     from penstock.validation import output
 
     try:
@@ -308,6 +309,9 @@ def _validate(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
+    except CommandError as error:
+        print(f"--spark: {error}", file=sys.stderr)
+        return error.code
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a path need not be Unicode
     if options.format == "json":

@@ -1,4 +1,4 @@
-"""Writes the table of charts/penstock/README.md: the values, with the comments of values.yaml."""
+"""Writes what the chart repeats: its values, in README.md, and the version of this release."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import yaml
 
 _TABLE = re.compile(r"(<!-- generated: values -->\n).*?(<!-- end -->)", re.DOTALL)
 _TRAILING = re.compile(r"  # (.*)$")
+# The chart's version, that of the operator's image, and the tag of the Spark image.
+_VERSION = re.compile(r"^(version: |appVersion: |sparkImage: [^:]+:).*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,11 @@ def with_values(document: str, values: str) -> str:
     if count != 1:
         raise ValueError("charts/penstock/README.md must mark one place for the values")
     return made
+
+
+def with_version(document: str, version: str) -> str:
+    """Chart.yaml or values.yaml, with this version wherever it names one of this release."""
+    return _VERSION.sub(lambda found: f"{found[1]}{version}", document)
 
 
 def parse(values: str) -> Iterator[Value]:

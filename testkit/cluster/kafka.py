@@ -23,26 +23,11 @@ class KafkaEndpoints:
 def ensure_kafka(cluster: Cluster) -> KafkaEndpoints:
     """A ready broker in the namespace `kafka`. It creates no topic automatically."""
     image = ensure_images(["kafka"], cluster)["kafka"]
-    address = _node_address(cluster)
     manifests = _MANIFESTS.read_text().replace("image: IMAGE", f"image: {image}")
     kube = cluster.kube("kafka")
     kube.run(
         "apply", "--server-side", "--force-conflicts", "-f", "-",
-        stdin=manifests.replace("NODE_ADDRESS", address),
+        stdin=manifests.replace("NODE_ADDRESS", cluster.address),
     )  # fmt: skip
     kube.run("rollout", "status", "statefulset/kafka", "--timeout=240s", timeout=250)
-    return KafkaEndpoints("kafka.kafka.svc:9092", f"{address}:{_NODE_PORT}")
-
-
-def _node_address(cluster: Cluster) -> str:
-    """The control plane's address on the nodes' network, which includes this machine."""
-    return (
-        cluster.kube()
-        .run(
-            "get",
-            "nodes",
-            "--selector=node-role.kubernetes.io/control-plane",
-            '-ojsonpath={.items[0].status.addresses[?(@.type=="InternalIP")].address}',
-        )
-        .split()[0]
-    )
+    return KafkaEndpoints("kafka.kafka.svc:9092", f"{cluster.address}:{_NODE_PORT}")

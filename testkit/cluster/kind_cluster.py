@@ -10,6 +10,7 @@ from pathlib import Path
 
 from testkit.cluster import isolation
 from testkit.cluster.access import Cluster
+from testkit.cluster.clients import client
 from testkit.cluster.host import prepare_host, restore_host
 from testkit.cluster.kind_config import POD_RESOLVER, kind_config
 from testkit.commands import print_progress, run
@@ -19,7 +20,6 @@ from testkit.engine.container_engine import engine
 from testkit.errors import ClusterError, WaitTimeout
 from testkit.images.node_image import ensure_node_image, is_own, possible_node_images
 from testkit.paths import cache_dir
-from testkit.tools import tool, tools
 from testkit.wait import wait_for
 
 NAME = "penstock"
@@ -73,12 +73,18 @@ def _create(nodes: int, image: str) -> Cluster:
         "--kubeconfig", kubeconfig, "--wait", "180s", timeout=_CREATE_SECONDS,
     )  # fmt: skip
     names = tuple(sorted(_kind("get", "nodes", "--name", NAME).split()))
-    made = _cluster(names)
+    made = Cluster(NAME, kubeconfig, client("kubectl"), client("helm"), names)
     if not is_own(image):
         isolation.block_outside(made)
     _cordon_all_but_the_first(made)
     _wait_until_usable(made)
-    state = {"key": _key(image), "nodes": names, "boot": _boot()}
+    state = {
+        "key": _key(image),
+        "nodes": names,
+        "boot": _boot(),
+        "kubectl": str(made.kubectl),
+        "helm": str(made.helm),
+    }
     (folder / "state.json").write_text(json.dumps(state))
     return made
 
@@ -120,7 +126,11 @@ def _running(keys: set[str]) -> Cluster | None:
         return None
     if state.get("boot") != _boot() or state.get("key") not in keys:
         return None
-    found = _cluster(tuple(state["nodes"]))
+    kubectl, helm = (Path(state.get(name, "")) for name in ("kubectl", "helm"))
+    if not (kubectl.is_file() and helm.is_file()):
+        return None
+    kubeconfig = cache_dir("cluster") / "kubeconfig"
+    found = Cluster(NAME, kubeconfig, kubectl, helm, tuple(state["nodes"]))
     return found if _healthy(found) else None
 
 
@@ -166,14 +176,8 @@ def _remove() -> None:
     shutil.rmtree(cache_dir("cluster") / _SHARED, ignore_errors=True)
 
 
-def _cluster(nodes: tuple[str, ...]) -> Cluster:
-    found = tools("kubectl", "helm")
-    kubeconfig = cache_dir("cluster") / "kubeconfig"
-    return Cluster(NAME, kubeconfig, found["kubectl"], found["helm"], nodes)
-
-
 def _kind(*words: str | Path, timeout: float = 60) -> str:
-    return run([tool("kind"), *words], env=engine().env, timeout=timeout)
+    return run([client("kind"), *words], env=engine().env, timeout=timeout)
 
 
 def _boot() -> str:

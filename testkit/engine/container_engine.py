@@ -42,9 +42,15 @@ class ContainerEngine:
             return False
         return True
 
-    def build(self, context: Path, dockerfile: Path, ref: str, **arguments: str) -> None:
-        """Builds a Dockerfile with these values of its ARGs. The engine caches its layers."""
+    def build(
+        self, context: Path, dockerfile: Path, ref: str, *, target: str = "", **arguments: str
+    ) -> None:
+        """Builds a Dockerfile, or a stage of it, with these values of its ARGs.
+
+        The engine caches the layers.
+        """
         words: list[str | Path] = ["build", "--tag", ref, "--file", dockerfile]
+        words += [f"--target={target}"] if target else []
         words += [f"--build-arg={name}={value}" for name, value in arguments.items()]
         if self.name == "podman":
             words += ["--layers", *build_options(cache_dir("engine"))]

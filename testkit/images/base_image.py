@@ -1,6 +1,6 @@
 """Builds the Debian base image under the name in the Dockerfiles, if no registry is reachable."""
 
-from collections.abc import Sequence
+import shlex
 from pathlib import Path
 
 from testkit import system_packages
@@ -10,7 +10,15 @@ from testkit.engine.container_engine import engine, registry_is_reachable
 from testkit.paths import cache_dir
 from testkit.tools.pins import debian_release
 
-_EXCLUDED_DOCS = ("doc", "man", "locale", "i18n", "info")
+# What the published image sets too: neither documentation nor apt's caches get into a layer.
+_DPKG = [f"path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale", "i18n", "info")]
+_APT = (
+    'APT::Install-Recommends "false";',
+    'APT::Keep-Downloaded-Packages "false";',
+    'Dir::Cache::pkgcache "";',
+    'Dir::Cache::srcpkgcache "";',
+)
+_LABEL = "penstock.dev/base"
 
 
 def base_ref() -> str:
@@ -20,29 +28,33 @@ def base_ref() -> str:
 
 def ensure_base() -> str:
     """Builds the base image if it is missing. With a registry the engine pulls it itself."""
-    ref = base_ref()
-    if engine().has_image(ref) or registry_is_reachable():
-        return ref
-    engine().import_tree(debian_tree([]), ref, ["CMD bash"])
+    ref, key = base_ref(), content_hash(debian_release(), _DPKG, _APT)
+    # An image without the label was pulled.
+    if not (engine().has_image(ref) and _label(ref) in ("", key)) and not registry_is_reachable():
+        engine().import_tree(_debian_tree(key), ref, ["CMD bash", f"LABEL {_LABEL}={key}"])
     return ref
 
 
-def debian_tree(packages: Sequence[str]) -> Path:
-    """A tar of a minimal Debian with these packages, kept in the cache."""
+def _label(ref: str) -> str:
+    template = f'{{{{index .Labels "{_LABEL}"}}}}'
+    return engine().run("image", "inspect", f"--format={template}", ref).strip()
+
+
+def _debian_tree(key: str) -> Path:
+    """A tar of a minimal Debian, kept in the cache."""
     system_packages.require(*system_packages.BASE_IMAGES)
-    key = content_hash(debian_release(), list(packages), list(_EXCLUDED_DOCS))
     target = cache_dir("debian") / f"{debian_release()}-{key}"
-    return build_once(target, lambda folder: _debootstrap(packages, folder)) / "root.tar"
+    return build_once(target, _debootstrap) / "root.tar"
 
 
-def _debootstrap(packages: Sequence[str], folder: Path) -> None:
-    print_progress(f"making a minimal Debian tree with {len(packages)} extra packages")
+def _debootstrap(folder: Path) -> None:
+    print_progress("making a minimal Debian")
     command = [
         "mmdebstrap",
         "--variant=minbase",
-        '--aptopt=Apt::Install-Recommends "false"',
-        *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _EXCLUDED_DOCS),
-        *([f"--include={','.join(packages)}"] if packages else []),
+        # At the end: mmdebstrap itself installs from what apt has downloaded.
+        f"--customize-hook=printf '%s\\n' {shlex.join(_APT)} > $1/etc/apt/apt.conf.d/99-slim",
+        *(f"--dpkgopt={option}" for option in _DPKG),
         debian_release(),
         str(folder / "root.tar"),
     ]

@@ -13,31 +13,14 @@ from testkit.commands import print_progress, run
 from testkit.content_hash import content_hash
 from testkit.engine.container_engine import engine, registry_is_reachable
 from testkit.errors import ClusterError
-from testkit.images.base_image import debian_tree
+from testkit.images.base_image import ensure_base
 from testkit.images.program_image import write_archive
 from testkit.paths import HERE, cache_dir
 from testkit.tools import tool_key, tools
-from testkit.tools.pins import debian_release, go_tool, published_node_image
+from testkit.tools.pins import debian_release, kubernetes_version, published_node_image
 
 PAUSE = "localhost/penstock/pause:1"
 
-PACKAGES = (
-    "ca-certificates",
-    "conntrack",
-    "containerd",
-    "containernetworking-plugins",
-    "dbus",
-    "ethtool",
-    "iproute2",
-    "iptables",
-    "kmod",
-    "mount",
-    "procps",
-    "runc",
-    "socat",
-    "systemd",
-    "systemd-sysv",
-)
 _ASSETS = HERE / "images" / "node"
 _NODE_PROGRAMS = ("kubeadm", "kubelet", "kubectl", "kube-proxy", "nodenet")
 _CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
@@ -74,11 +57,9 @@ def is_own(ref: str) -> bool:
 
 
 def _own_ref() -> str:
-    found = go_tool("kubernetes").version
+    found = kubernetes_version()
     programs = [tool_key(name) for name in _PROGRAMS]
-    key = content_hash(
-        _ASSETS, HERE / "images" / "program_image.py", programs, list(PACKAGES), debian_release()
-    )
+    key = content_hash(_ASSETS, HERE / "images" / "program_image.py", programs, debian_release())
     return f"localhost/penstock/node:{found}-{key}"
 
 
@@ -92,7 +73,7 @@ def _build(ref: str) -> None:
         (context / "bin").mkdir()
         for name in _NODE_PROGRAMS:
             shutil.copy(programs[name], context / "bin" / name)
-        (context / "kind" / "version").write_text(go_tool("kubernetes").version + "\n")
+        (context / "kind" / "version").write_text(kubernetes_version() + "\n")
         (context / "images").mkdir()
         _write_images(programs, context / "images")
         engine().build(context, context / "Dockerfile", ref)
@@ -105,16 +86,15 @@ def _build(ref: str) -> None:
 
 
 def ensure_node_base() -> None:
-    """Makes the Debian tree that our own image is built on, if it is missing."""
-    ref = f"localhost/penstock/node-base:{debian_release()}-{content_hash(list(PACKAGES))}"
-    if not engine().has_image(ref):
-        engine().import_tree(debian_tree(PACKAGES), ref)
-    engine().run("tag", ref, "localhost/penstock/node-base:latest")
+    """Builds our own image's layer of Debian packages, if it is missing."""
+    ensure_base()
+    dockerfile = _ASSETS / "Dockerfile"
+    engine().build(_ASSETS, dockerfile, "localhost/penstock/node-base:latest", target="base")
 
 
 def _write_images(programs: dict[str, Path], folder: Path) -> None:
     """Writes the images of the node's own pods, under the names that this kubeadm expects."""
-    version = go_tool("kubernetes").version
+    version = kubernetes_version()
     listed = run(
         [programs["kubeadm"], "config", "images", "list", "--kubernetes-version", version]
     ).split()

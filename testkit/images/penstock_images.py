@@ -67,7 +67,8 @@ def build_images(which: Sequence[str]) -> dict[str, str]:
     refs = {name: image_ref(name) for name in which}
     for name, ref in refs.items():
         if not engine().has_image(ref):
-            _build(name, ref)
+            build_as(name, ref)
+            _remove_old_images(name)
     return refs
 
 
@@ -91,12 +92,12 @@ def build_example_images(spark: str) -> dict[str, str]:
     return refs
 
 
-def _build(name: str, ref: str) -> None:
+def build_as(name: str, ref: str, **arguments: str) -> None:
+    """Builds an image under this reference, with these values of its Dockerfile's ARGs."""
     ensure_base()
     print_progress(f"building {ref}")
     with _context(_RECIPES[name]) as context:
-        engine().build(context, context / _RECIPES[name].dockerfile, ref)
-    _remove_old_images(name)
+        engine().build(context, context / _RECIPES[name].dockerfile, ref, **arguments)
 
 
 @contextmanager

@@ -14,15 +14,16 @@ CONNECTOR_POM = CHECKOUT / "images" / "spark" / "pom.xml"
 def kafka_jars() -> Path:
     """The folder with the class path of a Kafka broker."""
     system_packages.require("java")
-    return _jars("kafka-broker", BROKER_POM)
+    return maven_jars("kafka-broker", BROKER_POM)
 
 
 def connector_jars() -> Path:
     """The folder with the jars that Spark's Kafka connector needs beyond pyspark's own."""
-    return _jars("spark-connector", CONNECTOR_POM)
+    return maven_jars("spark-connector", CONNECTOR_POM)
 
 
-def _jars(name: str, pom: Path) -> Path:
+def maven_jars(name: str, pom: Path) -> Path:
+    """The folder with the dependencies of a pom.xml, and theirs."""
     target = cache_dir("jars") / f"{name}-{content_hash(pom)}"
     return build_once(target, lambda folder: _copy_dependencies(pom, folder))
 

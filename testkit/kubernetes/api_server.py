@@ -24,10 +24,12 @@ from testkit.commands import run
 from testkit.errors import ClusterError
 from testkit.kafka.broker import free_ports
 from testkit.kubernetes.kubectl import Kube
+from testkit.paths import CHECKOUT
 from testkit.tools import tools
 from testkit.wait import wait_for
 
 _START_SECONDS = 90
+_STREAMS = "/apis/penstock.dev/v1alpha1/namespaces/default/continuousstreams"
 
 
 @dataclass(frozen=True)
@@ -44,14 +46,20 @@ class ApiServer:
         """kubectl with all rights, in a namespace."""
         return Kube(self.kubectl, self.kubeconfig, namespace)
 
-    def refusal(self, path: str, text: str) -> str | None:
-        """Why the server refuses to create an object, in a strict dry run; None if it would.
+    def serve_streams(self) -> None:
+        """Applies the CRD, and returns when the server serves it."""
+        kube = self.kube("default")
+        kube.run("apply", "-f", CHECKOUT / "crds" / "penstock.dev_continuousstreams.yaml")
+        kube.wait_until_served("cstream")
 
-        `path` is that of the collection. A fraction of what kubectl costs, for tables of objects.
+    def refusal(self, stream: str) -> str | None:
+        """Why the server refuses to create a stream, in a strict dry run; None if it would.
+
+        A fraction of what kubectl costs, for tables of manifests.
         """
         request = urllib.request.Request(
-            f"{self.url}{path}?dryRun=All&fieldValidation=Strict",
-            data=text.encode(),
+            f"{self.url}{_STREAMS}?dryRun=All&fieldValidation=Strict",
+            data=stream.encode(),
             headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/yaml"},
             method="POST",
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from penstock.local.tools.child_process import ChildProcess
 from testkit.kafka.broker import free_ports
 from testkit.tools.debian import alertmanager, with_its_files
 
@@ -87,10 +87,8 @@ def running_alertmanager(folder: Path, webhook: str) -> Iterator[str]:
         f"--web.listen-address={address}",
         "--cluster.listen-address=",  # it is alone
     ]
-    with (folder / "alertmanager.log").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-        try:
-            yield address
-        finally:
-            process.terminate()
-            process.wait(30)
+    process = ChildProcess(command, log=folder / "alertmanager.log")
+    try:
+        yield address
+    finally:
+        process.stop(30)

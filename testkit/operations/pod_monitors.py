@@ -55,9 +55,12 @@ def targets(pods: Iterable[Object], address: str) -> list[dict[str, Any]]:
 def _relabelings(monitor: Object, endpoint: Object) -> Iterator[dict[str, Any]]:
     """Those that the Prometheus operator (0.80) writes, and then the monitor's own."""
     spec, namespace = monitor["spec"], monitor["metadata"]["namespace"]
-    yield {"source_labels": [f"{_META}_pod_phase"], "regex": "Failed|Succeeded", "action": "drop"}
+    yield _drop("pod_phase", "Failed|Succeeded")
     for label, value in spec["selector"]["matchLabels"].items():
         yield _keep(f"pod_label_{_sanitized(label)}", value)
+    for each in spec["selector"].get("matchExpressions", []):
+        assert each["operator"] == "DoesNotExist", each
+        yield _drop(f"pod_labelpresent_{_sanitized(each['key'])}", "true")
     chosen = spec.get("namespaceSelector", {})
     if not chosen.get("any"):
         yield _keep("namespace", *chosen.get("matchNames", [namespace]))
@@ -76,6 +79,10 @@ def _keep(label: str, *values: str) -> dict[str, Any]:
     return {"source_labels": [f"{_META}_{label}"], "regex": anyone, "action": "keep"}
 
 
+def _drop(label: str, regex: str) -> dict[str, Any]:
+    return {"source_labels": [f"{_META}_{label}"], "regex": regex, "action": "drop"}
+
+
 def _copy(label: str, to: str) -> dict[str, Any]:
     return {"source_labels": [f"{_META}_{label}"], "target_label": to}
 
@@ -83,6 +90,7 @@ def _copy(label: str, to: str) -> dict[str, Any]:
 def _meta_labels(pod: Object, container: Object, port: Mapping[str, Any]) -> dict[str, str]:
     metadata, number = pod["metadata"], port["containerPort"]
     namespace, name = metadata["namespace"], metadata["name"]
+    labels = metadata.get("labels", {})
     return {
         "__metrics_path__": f"/api/v1/namespaces/{namespace}/pods/{name}:{number}/proxy/metrics",
         f"{_META}_namespace": namespace,
@@ -91,10 +99,8 @@ def _meta_labels(pod: Object, container: Object, port: Mapping[str, Any]) -> dic
         f"{_META}_pod_container_name": container["name"],
         f"{_META}_pod_container_port_name": port.get("name", ""),
         f"{_META}_pod_container_port_number": str(number),
-        **{
-            f"{_META}_pod_label_{_sanitized(label)}": value
-            for label, value in metadata.get("labels", {}).items()
-        },
+        **{f"{_META}_pod_label_{_sanitized(label)}": value for label, value in labels.items()},
+        **{f"{_META}_pod_labelpresent_{_sanitized(label)}": "true" for label in labels},
     }
 
 

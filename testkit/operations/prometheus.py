@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -17,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from penstock.local.tools.child_process import ChildProcess
 from testkit.kafka.broker import free_ports
 from testkit.tools.debian import prometheus
 
@@ -59,10 +59,8 @@ def running_prometheus(folder: Path, config: Mapping[str, Any]) -> Iterator[Prom
         f"--storage.tsdb.path={folder / 'data'}",
         f"--web.listen-address=127.0.0.1:{port}",
     ]
-    with (folder / "prometheus.log").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-        try:
-            yield Prometheus(port)
-        finally:
-            process.terminate()
-            process.wait(30)
+    process = ChildProcess(command, log=folder / "prometheus.log")
+    try:
+        yield Prometheus(port)
+    finally:
+        process.stop(30)

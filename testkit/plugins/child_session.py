@@ -11,13 +11,13 @@ from testkit.paths import CHECKOUT
 _WITHOUT = ("cacheprovider", "hypothesispytest", "asyncio")
 
 
-def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Runs pytest in a folder, without the plugins of others."""
+def run_pytest(folder: Path, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Runs pytest in a folder, without the plugins of others, with these variables."""
     plugins = [each for name in _WITHOUT for each in ("-p", f"no:{name}")]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *plugins, *options],
         cwd=folder,
-        env={"PYTHONPATH": str(CHECKOUT), "PATH": ""},
+        env={"PYTHONPATH": str(CHECKOUT), "PATH": "", **env},
         capture_output=True,
         text=True,
         timeout=60,

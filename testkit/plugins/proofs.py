@@ -8,7 +8,7 @@ If only a part was chosen from the whole suite, the named tests must at least ex
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,12 +36,15 @@ def named_tests(documents: Iterable[str]) -> set[Named]:
 
 
 def unproven(
-    named: Iterable[Named], found: Iterable[str], outcomes: Mapping[str, str] | None
+    named: Iterable[Named],
+    found: Iterable[str],
+    outcomes: Mapping[str, str] | None,
+    accepted: Collection[str] = ("passed",),
 ) -> list[str]:
     """What is wrong with the named tests, as one line each.
 
     `found` are the node ids of all tests. `outcomes` holds "passed", "failed" or "skipped" by node
-    id; None if it does not matter what ran.
+    id; None if it does not matter what ran. `accepted` are the outcomes that prove something.
     """
     by_name: dict[str, list[str]] = {}
     for node in sorted(found):
@@ -58,7 +61,7 @@ def unproven(
             lines += [
                 f"{node}: {outcomes.get(node, 'did not run')}"
                 for node in nodes
-                if outcomes.get(node) != "passed"
+                if outcomes.get(node) not in accepted
             ]
     return lines
 
@@ -73,8 +76,9 @@ def _names(node: str) -> set[str]:
 class Proofs:
     """The plugin of pytest."""
 
-    def __init__(self, documents: Path) -> None:
+    def __init__(self, documents: Path, *, skips_fail: bool = True) -> None:
         self._documents = documents
+        self._accepted = {"passed"} if skips_fail else {"passed", "skipped"}
         self._found: set[str] = set()
         self._deselected = False
         self._outcomes: dict[str, str] = {}
@@ -117,9 +121,9 @@ class Proofs:
         if config.args_source is not pytest.Config.ArgsSource.TESTPATHS or not self._found:
             return  # paths were given: the rest of the suite is unknown
         whole = not self._deselected and not config.option.collectonly
-        texts = [path.read_text() for path in self._documents.glob("*.md")]
+        texts = [path.read_text() for path in self._documents.glob("**/*.md")]
         outcomes = self._outcomes if whole else None
-        self._unproven = unproven(named_tests(texts), self._found, outcomes)
+        self._unproven = unproven(named_tests(texts), self._found, outcomes, self._accepted)
         if self._unproven and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

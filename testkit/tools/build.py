@@ -1,13 +1,15 @@
-"""Compiles the pinned tools with ordinary Go commands, once for each version and set of flags.
+"""Compiles the pinned tools with ordinary Go commands, once for each state of the pins.
 
-Go verifies every download against its checksum database. There is no vendored code and no go.sum:
-the go.mod is written from the pin, and Go's minimal version selection resolves the rest.
+One go.mod requires all pinned modules, so that the libraries that they share (those of Kubernetes
+above all) are compiled once. Go verifies every download against its checksum database. There is no
+vendored code and no go.sum: the go.mod is written from the pins, and Go's minimal version selection
+resolves the rest.
 """
 
 import fcntl
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,8 +19,9 @@ from testkit.commands import print_progress, run
 from testkit.content_hash import build_once, content_hash
 from testkit.errors import ClusterError
 from testkit.paths import cache_dir
-from testkit.tools.pins import GoTool, go_tools
+from testkit.tools.pins import GoTool, go_modules, go_tools, kubernetes_version
 
+_KUBERNETES = "k8s.io/kubernetes"
 _GO_HINT = (
     "Needs Go 1.24 or newer on the PATH, and access to Go modules (GOPROXY) and to their checksum "
     "database (GOSUMDB)."
@@ -28,7 +31,7 @@ _BUILD_SECONDS = 3600
 
 def tool_names() -> list[str]:
     """The names of all tools."""
-    return [binary for module in go_tools() for binary in module.binaries]
+    return list(go_tools())
 
 
 def tool(name: str) -> Path:
@@ -37,98 +40,107 @@ def tool(name: str) -> Path:
 
 
 def tools(*names: str) -> dict[str, Path]:
-    """The paths of several tools. Tools of one module are compiled together, which is faster."""
+    """The paths of several tools. Those that are missing are compiled together."""
     unknown = set(names) - set(tool_names())
     if unknown:
         raise ClusterError(f"There is no tool {', '.join(sorted(unknown))}; known: {tool_names()}")
-    paths: dict[str, Path] = {}
-    for module in go_tools():
-        wanted = [name for name in module.binaries if name in names]
-        if wanted:
-            paths.update(_module_tools(module, wanted))
-    return paths
-
-
-def _module_tools(module: GoTool, names: list[str]) -> dict[str, Path]:
-    paths = {name: _path(module, name) for name in names}
-    if any(not path.exists() for path in paths.values()):
-        with _lock(module.name):
-            missing = [name for name, path in paths.items() if not path.exists()]
+    paths = {name: _path(go_tools()[name]) for name in names}
+    if not all(path.exists() for path in paths.values()):
+        with _lock():
+            missing = [go_tools()[name] for name, path in paths.items() if not path.exists()]
             if missing:
-                _build(module, missing)
+                _build(missing)
     return paths
 
 
 def tool_key(name: str) -> str:
     """The name of a tool with a hash of its inputs; compiles nothing."""
-    module = next(module for module in go_tools() if name in module.binaries)
-    return _path(module, name).parent.name
+    return _path(go_tools()[name]).parent.name
 
 
-def _path(module: GoTool, name: str) -> Path:
+def _path(wanted: GoTool) -> Path:
     """`.../NAME`, in its own folder so that the folder can be on a PATH."""
-    inputs = [module.module, module.version, module.package, " ".join(_flags(module))]
-    source = [module.source] if module.source else []
-    return cache_dir("tools") / f"{name}-{content_hash(*inputs, *source)}" / name
+    # All pins: each can change the version of a library that another one's tools contain.
+    pins = [f"{module}@{version}" for module, version in go_modules().items()]
+    source = [wanted.source] if wanted.source else []
+    key = content_hash(wanted.package, pins, _flags(), *source)
+    return cache_dir("tools") / f"{wanted.name}-{key}" / wanted.name
 
 
-def _flags(module: GoTool) -> list[str]:
-    stamps = ["-s", "-w"]
-    if module.name == "kubernetes":
-        major, minor, _ = module.version.removeprefix("v").split(".")
-        values = {
-            "gitVersion": module.version,
-            "gitMajor": major,
-            "gitMinor": minor,
-            "gitTreeState": "clean",
-        }
-        for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
-            stamps += [f"-X {package}.{key}={value}" for key, value in values.items()]
-    return ["-trimpath", "-buildvcs=false", f"-ldflags={' '.join(stamps)}"]
+def _flags() -> list[str]:
+    """The flags of `go build`, with the versions that Kubernetes' and helm's own builds stamp."""
+    version = kubernetes_version()
+    major, minor, _ = version.removeprefix("v").split(".")
+    of_kubernetes = {
+        "gitVersion": version,
+        "gitMajor": major,
+        "gitMinor": minor,
+        "gitTreeState": "clean",
+    }
+    of_helm = {"k8sVersionMajor": major, "k8sVersionMinor": minor}
+    stamped = {
+        "k8s.io/component-base/version": of_kubernetes,
+        "k8s.io/client-go/pkg/version": of_kubernetes,
+        "helm.sh/helm/v4/pkg/chart/common": of_helm,
+        "helm.sh/helm/v4/pkg/chart/v2/lint/rules": of_helm,
+    }
+    stamps = [
+        f"-X {package}.{name}={value}"
+        for package, values in stamped.items()
+        for name, value in values.items()
+    ]
+    return ["-trimpath", "-buildvcs=false", f"-ldflags={' '.join(['-s', '-w', *stamps])}"]
 
 
-def _build(module: GoTool, names: list[str]) -> None:
+def _build(missing: Sequence[GoTool]) -> None:
     system_packages.require("go")
-    print_progress(
-        f"compiling {' '.join([*names, module.version]).strip()} (minutes without a cache)"
-    )
-    work = cache_dir("go", "src") / module.name
+    names = " ".join(wanted.name for wanted in missing)
+    print_progress(f"compiling {names} (minutes without a cache)")
+    work = cache_dir("go", "src") / "tools"
     shutil.rmtree(work, ignore_errors=True)
-    if module.source is None:
-        work.mkdir()
-    else:
-        shutil.copytree(module.source, work)
-    (work / "go.mod").write_text(_go_mod(module))
     out = work / "bin"
-    out.mkdir()
-    target = str(out) if len(names) > 1 else str(out / names[0])
-    command = ["go", "build", *_flags(module), "-o", target, *module.packages(names)]
+    out.mkdir(parents=True)
+    (work / "go.mod").write_text(_go_mod())
+    for wanted in missing:
+        if wanted.source is not None:
+            shutil.copytree(wanted.source, work / wanted.package)
+    packages = [wanted.package for wanted in missing]
+    command = ["go", "build", *_flags(), "-o", f"{out}/", *packages]
     run(command, cwd=work, env=_go_env(), timeout=_BUILD_SECONDS, hint=_GO_HINT)
-    for name in names:
-        build_once(_path(module, name).parent, partial(_move_into, out / name))
+    for wanted in missing:
+        built = out / _built_name(wanted.package)
+        build_once(_path(wanted).parent, partial(_move, built, wanted.name))
     shutil.rmtree(work)
 
 
-def _move_into(built: Path, folder: Path) -> None:
-    shutil.move(built, folder / built.name)
+def _built_name(package: str) -> str:
+    """How `go build` names the command of a package: /v3 at its end is a version, not a name."""
+    *_, parent, last = ["", *package.split("/")]
+    is_version = last[:1] == "v" and last[1:].isdigit()
+    return parent if is_version else last
 
 
-def _go_mod(module: GoTool) -> str:
-    lines = [f"module penstock.invalid/{module.name}", "", "go 1.24.0", ""]
-    if module.name == "kubernetes":
-        lines += ["godebug default=go1.24", ""]
-    if module.module:
-        lines += [f"require {module.module} {module.version}", ""]
-    if module.name == "kubernetes":
-        # Kubernetes' own go.mod replaces its staging modules by folders, which only counts in its
-        # own tree. They are published as well, as v0.MINOR.PATCH.
-        staged = "v0." + module.version.split(".", 1)[1]
-        lines += [f"replace {path} => {path} {staged}" for path in _staging_modules(module)]
+def _move(built: Path, name: str, folder: Path) -> None:
+    shutil.move(built, folder / name)
+
+
+def _go_mod() -> str:
+    pinned = go_modules()
+    # Kubernetes' own go.mod replaces its staging modules by folders, which only counts in its own
+    # tree. They are published as well, as v0.MINOR.PATCH.
+    staged = "v0." + pinned[_KUBERNETES].split(".", 1)[1]
+    lines = [
+        "module penstock.invalid/tools",
+        "go 1.24.0",
+        "godebug default=go1.24",  # as in Kubernetes' own go.mod
+        *(f"require {module} {version}" for module, version in pinned.items()),
+        *(f"replace {path} => {path} {staged}" for path in _staging_modules()),
+    ]
     return "\n".join(lines) + "\n"
 
 
-def _staging_modules(module: GoTool) -> list[str]:
-    pin = f"{module.module}@{module.version}"
+def _staging_modules() -> list[str]:
+    pin = f"{_KUBERNETES}@{kubernetes_version()}"
     scratch = cache_dir("go", "src")
     output = run(
         ["go", "mod", "download", "-json", pin],
@@ -149,7 +161,7 @@ def _staging_modules(module: GoTool) -> list[str]:
 def _go_env() -> dict[str, str]:
     return {
         "CGO_ENABLED": "0",
-        # -mod=mod lets the build itself fill in what the pin implies; -modcacherw keeps the cache
+        # -mod=mod lets the build itself fill in what the pins imply; -modcacherw keeps the cache
         # an ordinary folder that `rm -r` removes.
         "GOFLAGS": "-mod=mod -modcacherw",
         "GOWORK": "off",
@@ -159,8 +171,8 @@ def _go_env() -> dict[str, str]:
 
 
 @contextmanager
-def _lock(name: str) -> Iterator[None]:
-    """Lets only one process at a time compile a module."""
-    with (cache_dir("go") / f"{name}.lock").open("w") as file:
+def _lock() -> Iterator[None]:
+    """Lets only one process at a time compile."""
+    with (cache_dir("go") / "build.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -28,6 +28,11 @@ def alertmanager() -> Path:
     return debian_program("prometheus-alertmanager", "prometheus-alertmanager")
 
 
+def container_registry() -> Path:
+    """The registry of the CNCF's project Distribution."""
+    return debian_program("docker-registry", "docker-registry")
+
+
 def debian_program(package: str, program: str) -> Path:
     """The path of a program: this machine's own, or else one from a Debian package."""
     installed = system_packages.which(program)

@@ -1,38 +1,34 @@
 """Reads versions.toml."""
 
+import os
 import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from testkit.paths import HERE
 
 
 @dataclass(frozen=True)
 class GoTool:
-    """One Go module and the commands built from it, or a program of our own (no module)."""
+    """One command that Go compiles."""
 
     name: str
-    module: str
-    version: str
     package: str
-    binaries: tuple[str, ...]
+    """Its main package: an import path, or ./NAME for a program of our own."""
     source: Path | None = None
-    """A main package of our own, instead of one in the module."""
-
-    def packages(self, names: list[str]) -> list[str]:
-        """The arguments of `go build` for these binaries."""
-        if self.source is not None:
-            return ["."]
-        if self.package.endswith("/cmd"):
-            return [f"{self.package}/{name}" for name in names]
-        return [self.package]
+    """The folder of a program of our own."""
 
 
 @cache
-def _versions() -> dict[str, dict[str, object]]:
+def _versions() -> dict[str, Any]:
     with (HERE / "versions.toml").open("rb") as file:
         return tomllib.load(file)
+
+
+def _pins() -> dict[str, dict[str, Any]]:
+    return {name: pin for name, pin in _versions().items() if isinstance(pin, dict)}
 
 
 def debian_release() -> str:
@@ -40,27 +36,32 @@ def debian_release() -> str:
     return str(_versions()["debian"])
 
 
-def go_tool(name: str) -> GoTool:
-    """The pinned module under this name in versions.toml."""
-    pin = _versions()[name]
-    binaries = pin.get("binaries", [name])
-    assert isinstance(binaries, list)
-    source = pin.get("source")
-    return GoTool(
-        name=name,
-        module=str(pin.get("module", "")),
-        version=str(pin.get("version", "")),
-        package=str(pin.get("package", pin.get("module", ""))),
-        binaries=tuple(str(binary) for binary in binaries),
-        source=HERE / "tools" / str(source) if source else None,
-    )
+def kubernetes_version() -> str:
+    """The version of the cluster, such as v1.34.4."""
+    return str(_pins()["kubernetes"]["version"])
 
 
-def go_tools() -> list[GoTool]:
-    """Every pinned Go module."""
-    return [go_tool(name) for name, pin in _versions().items() if isinstance(pin, dict)]
+def go_modules() -> dict[str, str]:
+    """The pinned modules, with their versions."""
+    return {pin["module"]: pin["version"] for pin in _pins().values() if "module" in pin}
+
+
+@cache
+def go_tools() -> dict[str, GoTool]:
+    """Every tool, by its name."""
+    found = (tool for name, pin in _pins().items() for tool in _tools_of(name, pin))
+    return {tool.name: tool for tool in found}
+
+
+def _tools_of(name: str, pin: dict[str, Any]) -> list[GoTool]:
+    if "source" in pin:
+        source = str(pin["source"])
+        return [GoTool(name, f"./{source}", HERE / "tools" / source)]
+    if "binaries" in pin:
+        return [GoTool(binary, f"{pin['package']}/{binary}") for binary in pin["binaries"]]
+    return [GoTool(name, pin.get("package", pin["module"]))]
 
 
 def published_node_image() -> str:
-    """The node image that was released with this version of kind."""
-    return str(_versions()["kind"]["node_image"])
+    """The node image that was released with this version of kind, or PENSTOCK_NODE_IMAGE."""
+    return os.environ.get("PENSTOCK_NODE_IMAGE") or str(_pins()["kind"]["node_image"])

@@ -12,6 +12,7 @@ from penstock.contract import naming
 
 # The folder of the first generation. A reset of the stream will start the next one and keep this.
 FIRST_GENERATION = "generation-0"
+_EXIT_SECONDS = 5.0
 _LOOPBACK = "127.0.0.1"
 _API_SERVER = "https://kubernetes.default.svc"
 
@@ -30,6 +31,7 @@ class PodEnvironment:
     api_server: str = _API_SERVER
     secrets: Path = Path(naming.SECRETS_DIR)
     python: Path = Path(naming.PYTHON_DIR)
+    exit_seconds: float = _EXIT_SECONDS
 
     @property
     def address(self) -> str:
@@ -51,6 +53,10 @@ class LocalEnvironment:
     """A folder for each Secret with a file for each key, as in a pod."""
     python: Path = Path("configmaps")
     """The same for ConfigMaps."""
+    java_options: tuple[str, ...] = ()
+    """Options of this machine for the JVM."""
+    exit_seconds: float = _EXIT_SECONDS
+    """How long the JVM may take to end."""
 
 
 Environment = PodEnvironment | LocalEnvironment

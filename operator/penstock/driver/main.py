@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from penstock.api.v1alpha1.spec import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport
@@ -149,7 +150,8 @@ def run(
             loop.run(stop)
         flush()
         guard.set()
-        jvm.end()
+        shutdown.close()  # nothing is left to lose, and the JVM's end has its own limit
+        jvm.end(environment.exit_seconds)
     except DriverMustExit as end:
         if shutdown.ended_at_once:
             return 0
@@ -182,20 +184,31 @@ def _query_hash(stream: ContinuousStream) -> str:
     return hashlib.sha256(asked.encode()).hexdigest()
 
 
-def _launch(stream: ContinuousStream, environment: Environment, inherits: Sequence[int]) -> Jvm:
-    spec = stream.spec
-    options = [
+def java_options(spec: StreamSpec) -> list[str]:
+    """The JVM options that the image and the spec ask for."""
+    return [
         *os.environ.get(ENV_JAVA_OPTIONS, "").split(),
         *spec.spark_conf.get("spark.driver.extraJavaOptions", "").split(),
         *spec.driver.java_options,
     ]
+
+
+def class_path(spec: StreamSpec, environment: Environment) -> str:
+    """The JVM's class path beyond pyspark's own jars."""
+    parts = [environment.class_path, spec.spark_conf.get("spark.driver.extraClassPath", "")]
+    return os.pathsep.join(part for part in parts if part)
+
+
+def _launch(stream: ContinuousStream, environment: Environment, inherits: Sequence[int]) -> Jvm:
+    spec = stream.spec
+    options = java_options(spec)
     if isinstance(environment, PodEnvironment):
         options = fast_start_options(options)
-    class_path = [environment.class_path, spec.spark_conf.get("spark.driver.extraClassPath", "")]
-    joined = os.pathsep.join(part for part in class_path if part)
+    else:
+        options = [*environment.java_options, *options]
     return Jvm.launch(
         driver_memory(spec).heap,
-        joined,
+        class_path(spec, environment),
         local_ip(environment, spec.observability),
         options,
         submit_arguments(spec, SCRATCH),

@@ -9,7 +9,8 @@ DESCRIPTION = """
 Run a stream on this machine, in one JVM with a task slot for each partition.
 
 This is the same driver that runs in a pod. Ctrl-C stops it cleanly; the next run continues from
-the checkpoint. Requires Java 17 and penstock[local] (in a checkout: pip install '.[local]').
+the checkpoint. Requires penstock[local] and Java 17 or newer, which penstock[java] brings too
+(in a checkout: pip install '.[local,java]').
 """
 EPILOG = """
 examples:

@@ -7,9 +7,12 @@ import contextlib
 import importlib.util
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.contract.sizing import driver_memory
+from penstock.driver import jvm, main
 from penstock.driver.environment import LocalEnvironment
 from penstock.local.errors import CommandError
 from penstock.local.kafka.broker import BrokerError
@@ -20,8 +23,12 @@ from penstock.local.messages import print_message
 from penstock.local.run import run_driver
 from penstock.local.secret_files import require_files
 from penstock.local.tools import jars
+from penstock.local.tools.class_archive import ClassArchive, archive_for
 from penstock.local.tools.java import require_java
 from penstock.local.workspace import hide_from_git, workspace_for
+
+# For a JVM that writes its archive of classes at its end.
+_ARCHIVE_SECONDS = 60.0
 
 
 def run(options: argparse.Namespace) -> int:
@@ -64,7 +71,15 @@ def _run(options: argparse.Namespace) -> int:
             secrets=options.secrets.absolute(),
             python=options.config_maps.absolute(),
         )
-        return run_driver(stream, environment, workspace, side_tasks, plain=options.plain)
+        archive = _class_archive(stream, environment)
+        environment = replace(
+            environment,
+            java_options=archive.options,
+            exit_seconds=_ARCHIVE_SECONDS if archive.is_missing else environment.exit_seconds,
+        )
+        code = run_driver(stream, environment, workspace, side_tasks, plain=options.plain)
+        archive.keep()
+        return code
 
 
 def check_options(options: argparse.Namespace, stream: ContinuousStream) -> None:
@@ -98,6 +113,12 @@ def _pyspark_folder() -> Path:
             code=2,
         )
     return Path(found.origin).parent
+
+
+def _class_archive(stream: ContinuousStream, environment: LocalEnvironment) -> ClassArchive:
+    spec = stream.spec
+    jars_of_spec = main.class_path(spec, environment)
+    return archive_for(jvm.command(driver_memory(spec).heap, jars_of_spec, main.java_options(spec)))
 
 
 def _class_path(options: argparse.Namespace, stream: ContinuousStream, pyspark: Path) -> str:

@@ -13,6 +13,7 @@ from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark import query, session
 from penstock.driver.spark.transforms import apply_transform
+from penstock.local.tools.java import require_java
 from penstock.sql.refusals import NOT_JUDGED
 from penstock.validation.findings import Analyzer
 from penstock.validation.problem import Problem, Severity
@@ -42,10 +43,14 @@ _MISSING_CLASS = ("DATA_SOURCE_NOT_FOUND", "CANNOT_LOAD_FUNCTION_CLASS")
 
 @contextmanager
 def spark_analyzer() -> Iterator[Analyzer]:
-    """Starts Spark for the length of the block; the analyzer has it plan each spec's query."""
+    """Starts Spark for the length of the block; the analyzer has it plan each spec's query.
+
+    Raises CommandError if there is no Java.
+    """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
+    require_java()
     jvm = Jvm.launch(_HEAP_MEBIBYTES, "", "127.0.0.1")
     try:
         spark = session.start(jvm.gateway, _CONF)

@@ -97,6 +97,20 @@ _TIMELINESS = Row(
             colors={"limit": "red"},
         ),
         Panel(
+            "How long does a record take to the sink's topic?",
+            "Good: level. Sampled, from Kafka to Kafka only; exact where the query writes the "
+            "header penstock-source-timestamp (docs/metrics.md), else an upper bound.",
+            (
+                *_quantiles("penstock_driver_record_sink_latency_seconds", 0.5, 0.95),
+                Query(
+                    quantile(0.95, "penstock_driver_record_sink_latency_bound_seconds", _SELECTOR),
+                    "bound of 95%",
+                ),
+            ),
+            unit="s",
+            colors={"bound of 95%": "text"},
+        ),
+        Panel(
             "How long does an epoch or batch take?",
             "Good: below the commit interval (0 where a batch starts when the one before has "
             "ended). A failure repeats what came since the last commit.",
@@ -227,6 +241,29 @@ _RESOURCES = Row(
             alarm=0.1,
         ),
         Panel(
+            "The driver's heap",
+            "Good: it falls after each collection, and stays below its maximum. Growth without "
+            "end: the driver collects results, or holds too many batches' progress.",
+            (
+                _query("max(penstock_driver_jvm_heap_used_bytes{<stream>})", "used"),
+                _query("max(penstock_driver_jvm_heap_max_bytes{<stream>})", "maximum"),
+            ),
+            unit="bytes",
+            colors={"maximum": "red"},
+        ),
+        Panel(
+            "Share of the driver's time in garbage collection",
+            "Good: below 10%. More delays commits: give the driver more memory.",
+            (
+                _query(
+                    "sum(rate(penstock_driver_jvm_gc_seconds_total{<stream>}[$__rate_interval]))",
+                    "driver",
+                ),
+            ),
+            unit="percentunit",
+            alarm=0.1,
+        ),
+        Panel(
             "Free share of the checkpoint's volume",
             "Good: above 15%. A full volume stops the stream. Measured by the kubelet.",
             (
@@ -249,7 +286,7 @@ _RESOURCES = Row(
 )
 
 _BATCHES = Row(
-    "Batches and state (none in continuous mode)",
+    "Batches (none in continuous mode)",
     (
         Panel(
             "Where does the time of batches go?",
@@ -265,10 +302,56 @@ _BATCHES = Row(
             unit="percentunit",
         ),
         Panel(
+            "Rows read in batches a second",
+            "Good: follows the producers. Gaps are batches that Spark no longer had when it was "
+            "asked.",
+            (
+                _query(
+                    "sum(rate(penstock_driver_batch_rows_total{<stream>}[$__rate_interval]))",
+                    "rows",
+                ),
+                _query(
+                    "sum(rate(penstock_driver_batches_missed_total{<stream>}[$__rate_interval]))",
+                    "batches missed",
+                ),
+            ),
+            unit="cps",
+        ),
+    ),
+)
+
+_STATE = Row(
+    "State (none in continuous mode)",
+    (
+        Panel(
             "Rows of state",
             "Good: level. Growth without end means that a key or window never expires: set a "
             "watermark, or shorten it.",
             (_query("max(penstock_driver_state_rows{<stream>})", "rows"),),
+        ),
+        Panel(
+            "How large is the state?",
+            "Good: level, like its rows. Memory of the executors, and RocksDB's files if that "
+            "is the state store.",
+            (
+                _query("max(penstock_driver_state_memory_bytes{<stream>})", "memory"),
+                _query("max(penstock_driver_state_rocksdb_file_bytes{<stream>})", "files"),
+            ),
+            unit="bytes",
+        ),
+        Panel(
+            "Where does RocksDB's time go?",
+            "Good: no part stands out. Seconds of tasks each second, in Spark's words: "
+            "CommitFileSync is the checkpoint's volume; Get grows when the blocks do not fit into "
+            "the cache.",
+            (
+                _query(
+                    "sum by (part) (rate("
+                    "penstock_driver_state_rocksdb_seconds_total{<stream>}[$__rate_interval]))",
+                    "{{part}}",
+                ),
+            ),
+            unit="percentunit",
         ),
         Panel(
             "How far behind is the watermark?",
@@ -306,5 +389,5 @@ STREAM = Dashboard(
             "name", "Stream", 'label_values(penstock_stream_info{namespace="$namespace"}, name)'
         ),
     ),
-    rows=(_NOW, _TIMELINESS, _LOAD, _FAULTS, _RESOURCES, _BATCHES),
+    rows=(_NOW, _TIMELINESS, _LOAD, _FAULTS, _RESOURCES, _BATCHES, _STATE),
 )

@@ -24,13 +24,18 @@ def owner_reference(desired: DesiredStream) -> dict[str, Any]:
     }
 
 
+def labels(desired: DesiredStream) -> dict[str, str]:
+    """The labels of an object of the stream, and those of its driver's pod."""
+    class_name = desired.stream.spec.class_name
+    return naming.stream_labels(desired.name, naming.COMPONENT_DRIVER, class_name)
+
+
 def metadata(desired: DesiredStream, name: str) -> Manifest:
     """The metadata of an object of the stream. The stream's own labels are not copied to it."""
-    class_name = desired.stream.spec.class_name
     return {
         "name": name,
         "namespace": desired.namespace,
-        "labels": naming.stream_labels(desired.name, naming.COMPONENT_DRIVER, class_name),
+        "labels": labels(desired),
         "ownerReferences": [owner_reference(desired)],
     }
 

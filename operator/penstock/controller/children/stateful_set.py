@@ -12,7 +12,7 @@ from penstock.contract import naming, sizing
 from penstock.contract.pod_merge import merge_pod_template
 from penstock.contract.secrets import secret_mounts, secret_volumes
 from penstock.controller.children.desired_stream import DesiredStream
-from penstock.controller.children.metadata import metadata
+from penstock.controller.children.metadata import labels, metadata
 
 # Enough to stop a query cleanly: to commit the epoch and to release the executors.
 _GRACE_SECONDS = 60
@@ -40,7 +40,7 @@ def driver_stateful_set(desired: DesiredStream) -> Manifest:
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"type": "RollingUpdate"},
             "revisionHistoryLimit": 2,
-            "selector": {"matchLabels": _labels(desired)},
+            "selector": {"matchLabels": labels(desired)},
             "template": template,
         },
     }
@@ -80,16 +80,11 @@ def with_template_of(wanted: Manifest, found: Manifest) -> Manifest:
 def _pod(desired: DesiredStream) -> Manifest:
     return {
         "metadata": {
-            "labels": _labels(desired),
+            "labels": labels(desired),
             "annotations": {naming.ANNOTATION_SPEC_HASH: desired.spec_hash},
         },
         "spec": _pod_spec(desired),
     }
-
-
-def _labels(desired: DesiredStream) -> dict[str, str]:
-    class_name = desired.stream.spec.class_name
-    return naming.stream_labels(desired.name, naming.COMPONENT_DRIVER, class_name)
 
 
 def _pod_spec(desired: DesiredStream) -> Manifest:

@@ -231,7 +231,9 @@ class _Reader:
             try:
                 reader.close()
             except Exception as error:
-                log_event("the reader of timestamps did not close", 30, cause=str(error))
+                log_event(
+                    "the reader of timestamps did not close", logging.WARNING, cause=str(error)
+                )
 
 
 def _sink_latency(spec: StreamSpec) -> SinkLatency | None:

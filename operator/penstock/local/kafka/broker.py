@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import random
+import shlex
 import socket
-import subprocess
 import time
 from pathlib import Path
 
@@ -13,8 +13,7 @@ from penstock.local.tools.child_process import ChildProcess
 
 BASE_PROPERTIES = Path(__file__).with_name("server.properties")
 _CLUSTER_ID = "penstockLocalTestAAAAA"
-_FORMAT_SECONDS = 60.0
-_START_SECONDS = 60.0
+_START_SECONDS = 120.0
 _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _LOGGING = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
@@ -32,8 +31,7 @@ class BrokerError(RuntimeError):
 class Broker:
     """One broker. Its data survives `stop` and `kill`, and a later object over the folder finds it.
 
-    `jars` is a folder with all jars of its class path. Raises BrokerError if the folder cannot be
-    formatted.
+    `jars` is a folder with all jars of its class path.
     """
 
     def __init__(self, folder: Path, jars: Path, java: str = "java") -> None:
@@ -45,7 +43,6 @@ class Broker:
         folder.mkdir(parents=True, exist_ok=True)
         self._properties = folder / "server.properties"
         self._properties.write_text(self._settings())
-        self._format()
 
     @property
     def bootstrap(self) -> str:
@@ -68,16 +65,17 @@ class Broker:
         self.wait_until_ready()
 
     def start_process(self) -> None:
-        """Starts its process, without waiting."""
+        """Starts its process, which first formats a new folder, without waiting."""
         if not self.running:
             self._starts += 1
             self.log.unlink(missing_ok=True)
-            self._process = ChildProcess(
-                [*self._java("kafka.Kafka"), self._properties], log=self.log
-            )
+            command = [*self._java("kafka.Kafka"), str(self._properties)]
+            if not (self._data / "meta.properties").exists():
+                command = ["sh", "-c", f"{self._format_command()} && exec {shlex.join(command)}"]
+            self._process = ChildProcess(command, log=self.log)
 
     def wait_until_ready(self) -> None:
-        """Waits until it accepts clients; raises BrokerError if it does not within a minute."""
+        """Waits until it accepts clients; raises BrokerError if it does not in two minutes."""
         assert self._process is not None
         deadline = time.monotonic() + _START_SECONDS
         while _STARTED not in self.log.read_text(errors="replace"):
@@ -99,21 +97,14 @@ class Broker:
         if self._process is not None:
             self._process.kill()
 
-    def _format(self) -> None:
-        tool = self._java("kafka.tools.StorageTool")
-        try:
-            subprocess.run(
-                [*tool, "format", "--ignore-formatted", "-t", _CLUSTER_ID, "-c", self._properties],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_FORMAT_SECONDS,
-                check=True,
-            )
-        except subprocess.CalledProcessError as error:
-            output = f"{error.stdout}{error.stderr}".strip()
-            raise BrokerError(f"cannot format the Kafka broker's folder:\n{output}") from error
+    @property
+    def _data(self) -> Path:
+        return self._folder.absolute() / "data"
+
+    def _format_command(self) -> str:
+        """The command line for a shell."""
+        tool = [*self._java("kafka.tools.StorageTool"), "format", "--ignore-formatted"]
+        return shlex.join([*tool, "-t", _CLUSTER_ID, "-c", str(self._properties)])
 
     def _java(self, main: str) -> list[str]:
         """The command line that runs one of Kafka's classes, without its arguments."""
@@ -128,7 +119,7 @@ class Broker:
                 f"listeners=INTERNAL://{client},CONTROLLER://{controller}",
                 f"advertised.listeners=INTERNAL://{client}",
                 f"controller.quorum.voters=1@{controller}",
-                f"log.dirs={self._folder.absolute() / 'data'}",
+                f"log.dirs={self._data}",
                 "",
             ]
         )

@@ -42,6 +42,11 @@ class ChildProcess:
             )
 
     @property
+    def pid(self) -> int:
+        """The process id of the shell whose child it is."""
+        return self._shell.pid
+
+    @property
     def running(self) -> bool:
         """Whether the process has not ended yet."""
         return self._shell.poll() is None

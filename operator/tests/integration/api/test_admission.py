@@ -31,14 +31,11 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 BLOCKS = [(path.name, text) for path in DOCUMENTS for text in BLOCK.findall(path.read_text())]
 
 
-STREAMS = "/apis/penstock.dev/v1alpha1/namespaces/default/continuousstreams"
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[ApiServer]:
     """An API server that has nothing but the CRD."""
     with api_server() as server:
-        with_crd(server)
+        server.serve_streams()
         yield server
 
 
@@ -48,17 +45,9 @@ def kube(server: ApiServer) -> Kube:
     return server.kube("default")
 
 
-def with_crd(server: ApiServer) -> Kube:
-    """kubectl in the default namespace; returns when the API server serves the CRD."""
-    kube = server.kube("default")
-    kube.run("apply", "-f", str(CRD))
-    kube.wait_until_served("cstream")
-    return kube
-
-
 def refusal(server: ApiServer, spec: Object) -> str:
     """Why the API server refuses a stream with this spec; empty if it does not."""
-    return server.refusal(STREAMS, json.dumps(manifest("bad", spec))) or ""
+    return server.refusal(json.dumps(manifest("bad", spec))) or ""
 
 
 @pytest.mark.parametrize("bad", RING_1, ids=str)
@@ -157,16 +146,25 @@ FORBIDDEN_UPDATES = [
 ]
 
 
+def create(kube: Kube, spec: Object) -> None:
+    """A new stream `update`, which `replace` changes."""
+    kube.run("delete", "cstream", "update", "--ignore-not-found")
+    kube.run("create", "-f", "-", stdin=yaml.safe_dump(manifest("update", spec)))
+
+
+def replace(kube: Kube, spec: Object) -> None:
+    """A client-side apply would keep fields that the new manifest does not have."""
+    kube.run("replace", "-f", "-", stdin=yaml.safe_dump(manifest("update", spec)))
+
+
 @pytest.mark.parametrize(("before", "after", "named"), FORBIDDEN_UPDATES)
 def test_an_update_that_the_volume_cannot_follow_is_refused(
     kube: Kube, before: Object, after: Object, named: str
 ) -> None:
     """Also if a parent is removed, after which the next update could add another value."""
-    # replace, because a client-side apply keeps fields that the new manifest does not have.
-    kube.run("delete", "cstream", "update", "--ignore-not-found")
-    kube.run("create", "-f", "-", stdin=yaml.safe_dump(manifest("update", before)))
+    create(kube, before)
     with pytest.raises(KubectlError, match=named) as refused:
-        kube.run("replace", "-f", "-", stdin=yaml.safe_dump(manifest("update", after)))
+        replace(kube, after)
     assert "delete the stream and its PersistentVolumeClaim" in str(refused.value)
     stored = kube.get("cstream", "update")
     assert stored is not None
@@ -188,11 +186,10 @@ def test_a_stream_is_not_handed_to_another_operator(
     kube: Kube, before: Object, after: Object
 ) -> None:
     """Both operators could take it for their own for a moment."""
-    kube.run("delete", "cstream", "update", "--ignore-not-found")
-    kube.run("create", "-f", "-", stdin=yaml.safe_dump(manifest("update", before)))
-    kube.run("replace", "-f", "-", stdin=yaml.safe_dump(manifest("update", before)))
+    create(kube, before)
+    replace(kube, before)
     with pytest.raises(KubectlError, match="className cannot be changed, added or removed"):
-        kube.run("replace", "-f", "-", stdin=yaml.safe_dump(manifest("update", after)))
+        replace(kube, after)
 
 
 @pytest.mark.parametrize(
@@ -209,9 +206,8 @@ def test_an_update_that_the_volume_can_follow_is_accepted(
     kube: Kube, before: Object, after: Object
 ) -> None:
     """The same size in another spelling, a larger size, another reclaim policy."""
-    kube.run("delete", "cstream", "update", "--ignore-not-found")
-    kube.run("create", "-f", "-", stdin=yaml.safe_dump(manifest("update", before)))
-    kube.run("replace", "-f", "-", stdin=yaml.safe_dump(manifest("update", after)))
+    create(kube, before)
+    replace(kube, after)
 
 
 REQUESTED_CPU = "driver.resources.requests.cpu"

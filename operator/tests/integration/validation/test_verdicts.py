@@ -21,17 +21,12 @@ from testkit.streams import manifest_table as table
 from testkit.streams.bad_manifests import RING_1, RING_2
 from testkit.streams.streams import manifest
 
-CRD = CHECKOUT / "crds" / "penstock.dev_continuousstreams.yaml"
-PATH = "/apis/penstock.dev/v1alpha1/namespaces/default/continuousstreams"
-
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ApiServer]:
     """An API server with the CRD."""
     with api_server() as found:
-        kube = found.kube("default")
-        kube.run("apply", "-f", str(CRD))
-        kube.wait_until_served("cstream")
+        found.serve_streams()
         yield found
 
 
@@ -48,7 +43,7 @@ def by_kubectl(server: ApiServer, text: str) -> str | None:
 
 def refusal(server: ApiServer, text: str) -> str | None:
     """Why the API server refuses a manifest in a strict dry run; None if it accepts it."""
-    return server.refusal(PATH, text)
+    return server.refusal(text)
 
 
 def wrong(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.cluster import kind_cluster
+from testkit.cluster import clients, kind_cluster
 from testkit.cluster.access import Cluster
 from testkit.cluster.kind_config import kind_config
 from testkit.engine import container_engine
@@ -25,18 +25,19 @@ def found(nodes: tuple[str, ...]) -> Cluster:
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The record of a healthy cluster, for a test to write; no engine and no registry to ask."""
-    for module in (container_engine, node_image):
+    for module in (clients, container_engine, node_image):
         monkeypatch.setattr(module, "registry_is_reachable", no_request)
     monkeypatch.setattr(kind_cluster, "cache_dir", lambda *_: tmp_path)
-    monkeypatch.setattr(kind_cluster, "_cluster", found)
     monkeypatch.setattr(kind_cluster, "_healthy", lambda _: True)
     monkeypatch.setattr(kind_cluster, "_boot", lambda: "this boot")
     return tmp_path / "state.json"
 
 
 def record(file: Path, image: str, boot: str = "this boot") -> None:
-    key = kind_cluster._key(image)
-    file.write_text(json.dumps({"key": key, "nodes": ["one"], "boot": boot}))
+    client = file.with_name("client")
+    client.touch()
+    state = {"kubectl": str(client), "helm": str(client), "nodes": ["one"], "boot": boot}
+    file.write_text(json.dumps({**state, "key": kind_cluster._key(image)}))
 
 
 @pytest.mark.parametrize("image", possible_node_images())

@@ -81,3 +81,16 @@ def test_a_target_is_a_port_of_a_pod_behind_the_api_server() -> None:
     path = "/api/v1/namespaces/shop/pods/flags-driver-0:8091/proxy/metrics"
     assert target["labels"]["__metrics_path__"] == path
     assert target["labels"]["__meta_kubernetes_pod_label_penstock_dev_stream"] == "flags"
+
+
+def test_a_monitor_may_select_pods_without_a_label() -> None:
+    """As the chart's does for a release without a class; another operator is no silent pass."""
+    without = {"key": "penstock.dev/stream", "operator": "DoesNotExist"}
+    selector = {**MONITOR["spec"]["selector"], "matchExpressions": [without]}
+    spec = {**MONITOR["spec"], "selector": selector}
+    (config,) = scrape_configs([{**MONITOR, "spec": spec}], "targets.json")
+    present = "__meta_kubernetes_pod_labelpresent_penstock_dev_stream"
+    rule = {"source_labels": [present], "regex": "true", "action": "drop"}
+    assert rule in config["relabel_configs"]
+    (target,) = targets([POD], "127.0.0.1:8001")
+    assert target["labels"][present] == "true"

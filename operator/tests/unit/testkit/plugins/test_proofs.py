@@ -55,12 +55,13 @@ def test_a_session_fails_for_an_unproven_claim(
     claim: str, options: list[str], code: int, printed: str, tmp_path: Path
 ) -> None:
     """A run of given files knows nothing of the rest of the suite, and claims nothing."""
-    (tmp_path / "claims.md").write_text(claim)
+    (tmp_path / "docs" / "how-to").mkdir(parents=True)
+    (tmp_path / "docs" / "how-to" / "claims.md").write_text(claim)
     (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
     (tmp_path / "conftest.py").write_text(
         "from pathlib import Path\nfrom testkit.plugins.proofs import Proofs\n\n\n"
         "def pytest_configure(config):\n"
-        "    config.pluginmanager.register(Proofs(Path(__file__).parent))\n"
+        "    config.pluginmanager.register(Proofs(Path(__file__).parent / 'docs'))\n"
     )
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_it.py").write_text(

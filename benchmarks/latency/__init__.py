@@ -1,0 +1,1 @@
+"""Latency of each mode on the fraud example, beside what a user would pick instead."""

@@ -1,0 +1,202 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintWriter;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.BitSet;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.kafka.common.serialization.StringSerializer;
+
+/**
+ * Sends numbered payments and receives the flagged ones, with one clock.
+ *
+ * <p>Serves one stream after another, so that its own code stays compiled. A line on stdin names
+ * the source topic, the sink topic, the folder of the results and the phases:
+ *
+ * <pre>payments-1 flags-1 /tmp/results 100:0 1000:20 100:30</pre>
+ *
+ * <p>A phase is RATE:SECONDS; the first one lasts until the first record arrives. On stdout it says
+ * "phase N" at the start of phase N and after the last one, and "done" once every flagged payment
+ * has arrived, or none has for PATIENCE_SECONDS. Then sent.csv and received.csv have a line for
+ * each record.
+ */
+public final class Load {
+  private static final long PATIENCE_SECONDS = 30;
+  private static final long SECOND = 1_000_000_000L;
+  /** A sender parks until this long before a record is due, then spins: a park may end late. */
+  private static final long SPIN_NANOS = 100_000;
+
+  private final String bootstrap;
+
+  private Load(String bootstrap) {
+    this.bootstrap = bootstrap;
+  }
+
+  public static void main(String[] arguments) throws Exception {
+    Load load = new Load(arguments[0]);
+    BufferedReader lines =
+        new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+      String[] words = line.split(" ");
+      List<Phase> phases = List.of(words).subList(3, words.length).stream().map(Phase::of).toList();
+      load.run(words[0], words[1], Path.of(words[2]), phases);
+      say("done");
+    }
+  }
+
+  /** A number of records a second, for a number of seconds. */
+  private record Phase(long rate, long seconds) {
+    static Phase of(String text) {
+      String[] parts = text.split(":");
+      return new Phase(Long.parseLong(parts[0]), Long.parseLong(parts[1]));
+    }
+  }
+
+  /** Four of five payments are flagged, so the paymentId holds a record's number. */
+  private static boolean flagged(int number) {
+    return number % 5 != 0;
+  }
+
+  private static String payment(int number) {
+    long id = number * 10L + (flagged(number) ? 3 : 4);
+    return "{\"paymentId\": " + id + ", \"amount\": 9.5, \"currency\": \"EUR\", \"card\": \"4111\"}";
+  }
+
+  private static int numberOf(String payment) {
+    int start = payment.indexOf(':') + 2;
+    return (int) (Long.parseLong(payment.substring(start, payment.indexOf(','))) / 10);
+  }
+
+  private void run(String source, String sink, Path folder, List<Phase> phases) throws Exception {
+    AtomicBoolean started = new AtomicBoolean();
+    AtomicLong awaited = new AtomicLong(Long.MAX_VALUE);
+    Thread receiver =
+        new Thread(() -> receive(sink, folder.resolve("received.csv"), started, awaited));
+    receiver.start();
+    awaited.set(send(source, folder.resolve("sent.csv"), phases, started));
+    receiver.join();
+  }
+
+  /** Returns how many flagged payments it sent. */
+  private long send(String topic, Path file, List<Phase> phases, AtomicBoolean started)
+      throws Exception {
+    int most = phases.stream().skip(1).mapToInt(it -> (int) (it.rate * it.seconds)).sum();
+    // Until the first record arrives: half an hour at the most.
+    most += (int) phases.get(0).rate * 1800;
+    long[] sentAt = new long[most];
+    long[] appendedAt = new long[most];
+    byte[] phaseOf = new byte[most];
+    int number = 0;
+    Map<String, Object> options =
+        Map.of("bootstrap.servers", bootstrap, "acks", "all", "linger.ms", 0);
+    try (var producer =
+        new KafkaProducer<>(options, new StringSerializer(), new StringSerializer())) {
+      producer.partitionsFor(topic);
+      for (int phase = 0; phase < phases.size(); phase++) {
+        say("phase " + phase);
+        long interval = SECOND / phases.get(phase).rate;
+        long due = System.nanoTime();
+        long end = phase == 0 ? Long.MAX_VALUE : due + phases.get(phase).seconds * SECOND;
+        for (; due - end < 0 && !(phase == 0 && started.get()); due += interval, number++) {
+          waitUntil(due);
+          int index = number;
+          phaseOf[index] = (byte) phase;
+          String key = Integer.toString(number);
+          ProducerRecord<String, String> record =
+              new ProducerRecord<>(topic, number % 2, key, payment(number));
+          sentAt[index] = System.nanoTime();
+          producer.send(
+              record,
+              (metadata, failure) -> appendedAt[index] = failure == null ? metadata.timestamp() : 0);
+        }
+      }
+      say("phase " + phases.size());
+    }
+    try (PrintWriter out = new PrintWriter(Files.newBufferedWriter(file))) {
+      out.println("number,phase,flagged,sent_ns,appended_ms");
+      for (int i = 0; i < number; i++) {
+        out.println(
+            i + "," + phaseOf[i] + "," + (flagged(i) ? 1 : 0) + "," + sentAt[i] + "," + appendedAt[i]);
+      }
+    }
+    int count = 0;
+    for (int i = 0; i < number; i++) {
+      count += flagged(i) ? 1 : 0;
+    }
+    return count;
+  }
+
+  private static void waitUntil(long due) {
+    for (long left = due - System.nanoTime(); left > 0; left = due - System.nanoTime()) {
+      if (left > SPIN_NANOS) {
+        LockSupport.parkNanos(left - SPIN_NANOS);
+      } else {
+        Thread.onSpinWait();
+      }
+    }
+  }
+
+  private void receive(String topic, Path file, AtomicBoolean started, AtomicLong awaited) {
+    Map<String, Object> options =
+        Map.of(
+            "bootstrap.servers", bootstrap,
+            // A poll returns one record, so each has its own time of arrival.
+            "max.poll.records", 1,
+            "auto.offset.reset", "earliest",
+            "enable.auto.commit", false);
+    try (var consumer =
+            new KafkaConsumer<>(options, new StringDeserializer(), new StringDeserializer());
+        PrintWriter out = new PrintWriter(Files.newBufferedWriter(file))) {
+      out.println("number,as_sent,received_ns,appended_ms");
+      consumer.assign(
+          consumer.partitionsFor(topic).stream()
+              .map(it -> new TopicPartition(topic, it.partition()))
+              .toList());
+      BitSet seen = new BitSet();
+      long last = System.nanoTime();
+      for (long count = 0; count < awaited.get(); ) {
+        var records = consumer.poll(Duration.ofMillis(200));
+        long now = System.nanoTime();
+        if (records.isEmpty()) {
+          if (awaited.get() != Long.MAX_VALUE && now - last > PATIENCE_SECONDS * SECOND) {
+            return;
+          }
+          continue;
+        }
+        last = now;
+        started.set(true);
+        for (ConsumerRecord<String, String> record : records) {
+          int number = numberOf(record.value());
+          boolean asSent =
+              record.value().equals(payment(number))
+                  && Integer.toString(number).equals(record.key());
+          out.println(
+              number + "," + (asSent ? 1 : 0) + "," + now + "," + record.timestamp());
+          if (flagged(number) && !seen.get(number)) {
+            seen.set(number);
+            count++;
+          }
+        }
+      }
+    } catch (java.io.IOException error) {
+      throw new java.io.UncheckedIOException(error);
+    }
+  }
+
+  private static void say(String word) {
+    System.out.println(word);
+    System.out.flush();
+  }
+}

@@ -1,0 +1,203 @@
+"""Runs the variants one after another, round by round, over one broker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from benchmarks.latency.cpu import cpu_seconds
+from benchmarks.latency.deliveries import Deliveries, Latencies
+from benchmarks.latency.load_generator import LoadGenerator
+from benchmarks.latency.result import Figures, Round, Row
+from benchmarks.latency.variants import Place, Variant, environment
+from penstock.local.tools.child_process import ChildProcess
+from testkit.kafka.stream_programs import StreamPrograms
+
+PARTITIONS = 2
+# Between two rates: what the faster one left in flight has arrived.
+_SETTLE_SECONDS = 1
+_STOP_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long to measure."""
+
+    rates: tuple[int, ...]
+    """Records a second, in the order in which they are measured."""
+    warm_up_seconds: int
+    """At the first rate, after the first record has arrived."""
+    measured_seconds: int
+    """At each rate."""
+    rounds: int
+    thorough: bool
+    """Whether to warm up the load generator, and to measure the pause at the end of a batch."""
+
+
+@dataclass(frozen=True)
+class Phases:
+    """What the load generator does in one run, and which of it is measured."""
+
+    steps: tuple[tuple[int, int], ...]
+    """Records a second, and seconds; the first lasts until the first record arrives."""
+    measured: dict[int, int]
+    """By rate, the index of the step that measures it."""
+    batch_end: int | None
+    """The index of the step in which a long batch ends."""
+
+
+def phases(plan: Plan, batch_seconds: int) -> Phases:
+    """Start, warm up, and for each rate settle and measure; then wait for the end of a batch."""
+    slowest = min(plan.rates)
+    steps = [(slowest, 0), (plan.rates[0], plan.warm_up_seconds)]
+    measured: dict[int, int] = {}
+    for rate in plan.rates:
+        if measured:
+            steps.append((rate, _SETTLE_SECONDS))
+        measured[rate] = len(steps)
+        steps.append((rate, plan.measured_seconds))
+    batch_end = None
+    if batch_seconds and plan.thorough:
+        # The first batch began before the first record arrived.
+        left = batch_seconds + 5 - sum(seconds for _, seconds in steps)
+        batch_end = len(steps)
+        steps.append((slowest, max(left, 5)))
+    return Phases(tuple(steps), measured, batch_end)
+
+
+def order(variants: Sequence[Variant], number: int) -> list[Variant]:
+    """Every other round goes backwards, so that none is always the first after the same one."""
+    return list(variants) if number % 2 == 1 else list(reversed(variants))
+
+
+class Bench:
+    """Measures variants over one broker."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        bootstrap: str,
+        folder: Path,
+        programs: StreamPrograms,
+        progress: Callable[[str], None],
+    ) -> None:
+        self._plan = plan
+        self._bootstrap = bootstrap
+        self._folder = folder
+        self._programs = programs
+        self._progress = progress
+
+    def rows(self, variants: Sequence[Variant]) -> list[Row]:
+        """Every variant, once in each round."""
+        rounds: dict[str, list[Round]] = {each.name: [] for each in variants}
+        everything: dict[tuple[str, int], Latencies] = {}
+        nothing = Latencies((), ())
+        with LoadGenerator(self._programs, self._bootstrap) as load:
+            if self._plan.thorough:
+                # Or the first variant is measured while its code is compiled.
+                self._run(load, variants[0], 0)
+            for number in range(1, self._plan.rounds + 1):
+                for variant in order(variants, number):
+                    result, latencies = self._run(load, variant, number)
+                    rounds[variant.name].append(result)
+                    for rate, each in latencies.items():
+                        key = variant.name, rate
+                        everything[key] = everything.get(key, nothing) + each
+        return [
+            Row(
+                name=each.name,
+                title=each.title,
+                penstock=each.penstock,
+                rounds=rounds[each.name],
+                all_rounds={
+                    str(rate): Figures.of(
+                        everything[each.name, rate], _mean_cpu(rounds[each.name], rate)
+                    )
+                    for rate in self._plan.rates
+                },
+            )
+            for each in variants
+        ]
+
+    def _run(
+        self, load: LoadGenerator, variant: Variant, number: int
+    ) -> tuple[Round, dict[int, Latencies]]:
+        name = f"{variant.name}-{number}"
+        folder = self._folder / name
+        (folder / "work").mkdir(parents=True)
+        source, sink = f"payments-{name}", f"flags-{name}"
+        self._create_topics(source, sink)
+        place = Place(self._bootstrap, source, sink, folder / "work", self._programs)
+        command = variant.command(place)
+        steps = phases(self._plan, variant.batch_seconds)
+        used: list[float | None] = []
+
+        load.start(source, sink, folder, steps.steps)
+        begun = time.monotonic()
+        process = ChildProcess(command, log=folder / "log", env=environment())
+        try:
+            load.expect("phase 1")
+            first_record = time.monotonic() - begun
+            used.append(cpu_seconds(process.pid))
+            for index in range(2, len(steps.steps) + 1):
+                load.expect(f"phase {index}")
+                used.append(cpu_seconds(process.pid))
+            load.expect("done")
+        except Exception as error:
+            error.add_note(f"{variant.title}; the end of its log:\n{process.last_lines()}")
+            raise
+        finally:
+            process.stop(_STOP_SECONDS)
+        found = Deliveries.read(folder)
+        latencies = {rate: found.latencies(step) for rate, step in steps.measured.items()}
+        result = Round(
+            round=number,
+            first_record_seconds=round(first_record, 2),
+            lost=found.lost,
+            twice=found.twice,
+            wrong=found.wrong,
+            batch_end_ms=None
+            if steps.batch_end is None
+            else round(max(found.latencies(steps.batch_end).end_to_end), 1),
+            rates={
+                str(rate): Figures.of(latencies[rate], self._cores(used[step - 1], used[step]))
+                for rate, step in steps.measured.items()
+            },
+        )
+        self._progress(_line(variant, result))
+        return result, latencies
+
+    def _cores(self, before: float | None, after: float | None) -> float | None:
+        if before is None or after is None:
+            return None
+        return round((after - before) / self._plan.measured_seconds, 2)
+
+    def _create_topics(self, *names: str) -> None:
+        config = {"message.timestamp.type": "LogAppendTime"}
+        topics = [NewTopic(name, PARTITIONS, 1, config=config) for name in names]
+        # Not its notices (log_level 6) about how it ends.
+        admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 4})
+        for future in admin.create_topics(topics).values():
+            future.result(30)
+
+
+def _mean_cpu(rounds: Sequence[Round], rate: int) -> float | None:
+    values = [each.rates[str(rate)].cpu_cores for each in rounds]
+    known = [each for each in values if each is not None]
+    return round(sum(known) / len(known), 2) if known else None
+
+
+def _line(variant: Variant, result: Round) -> str:
+    shown = "  ".join(
+        f"{rate}/s: p50 {figures.end_to_end_ms['p50']:.2f} ms, "
+        f"p99 {figures.end_to_end_ms['p99']:.1f} ms"
+        for rate, figures in result.rates.items()
+    )
+    return (
+        f"round {result.round}  {variant.title:<42} first record {result.first_record_seconds:5.1f}"
+        f" s  {shown}  lost {result.lost}, twice {result.twice}, wrong {result.wrong}"
+    )

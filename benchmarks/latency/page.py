@@ -1,0 +1,156 @@
+"""The generated parts of docs/benchmarks/latency.md, and the figures of README.md. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from benchmarks.latency.deliveries import PERCENTILES
+from benchmarks.latency.result import Result, Row
+
+# A row's rounds differ by a smaller factor on a machine that does nothing else.
+_QUIET_SPREAD = 1.5
+_PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def with_figures(document: str, result: Result) -> str:
+    """The document, with what is between its marks written anew.
+
+    Raises ValueError if a mark names something unknown, or one is missing.
+    """
+    made = _parts(result)
+    marks = [name for _, name, _ in _PART.findall(document)]
+    if sorted(marks) != sorted(made):
+        raise ValueError(f"the page must mark a place for each of: {', '.join(made)}")
+    return _PART.sub(lambda found: f"{found[1]}\n{made[found[2]]}\n{found[3]}", document)
+
+
+def milliseconds(value: float) -> str:
+    """With two digits below 10 ms, none from 100 ms on."""
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def _parts(result: Result) -> dict[str, str]:
+    parts = {"run": _run(result), "start": _start(result), "ratios": _ratios(result)}
+    parts["caution"] = _caution(result)
+    for rate in sorted(result.rates):
+        parts[f"end-to-end-{rate}"] = _end_to_end(result, rate)
+        parts[f"append-to-append-{rate}"] = _append_to_append(result, rate)
+    return parts
+
+
+def _run(result: Result) -> str:
+    machine = result.machine
+    versions = ", ".join(f"{name} {value}" for name, value in result.versions.items())
+    rounds = len(result.variants[0].rounds)
+    rates = " and ".join(f"{rate:,}" for rate in result.rates)
+    stolen = (
+        ""
+        if result.stolen_share is None
+        else f"; the hypervisor withheld {result.stolen_share:.0%} of the CPU time"
+    )
+    share = f"{result.flagged_share:.0%}".removesuffix("%")
+    return (
+        f"- **When**: {result.date}, commit {result.commit}; load average before it "
+        f"{result.load_average_before:.2f}{stolen}.\n"
+        f"- **Machine**: {machine.cores} cores of {machine.processor}, {machine.memory_gib} GiB, "
+        f"{machine.kernel}; the broker, the load generator and the variant share them.\n"
+        f"- **Versions**: {versions}.\n"
+        f"- **Load**: {rates} records a second over {result.partitions} partitions; the filter "
+        f"lets {share} of 100 pass.\n"
+        f"- **Rounds**: {rounds}; each starts every variant anew, one after another. A run warms "
+        f"up for {result.warm_up_seconds} s at {result.rates[0]:,} records a second after its first"
+        f" record, then measures {result.measured_seconds} s at each rate.\n"
+    )
+
+
+def _end_to_end(result: Result, rate: int) -> str:
+    heads = [*PERCENTILES, "p50 by round", "records", "CPU, cores"]
+    lines = [f"| ms | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
+    for row in result.variants:
+        whole = row.all_rounds[str(rate)]
+        medians = sorted(each.rates[str(rate)].end_to_end_ms["p50"] for each in row.rounds)
+        cells = [
+            *(milliseconds(whole.end_to_end_ms[name]) for name in PERCENTILES),
+            f"{milliseconds(medians[0])} to {milliseconds(medians[-1])}",
+            f"{whole.records:,}",
+            "" if whole.cpu_cores is None else f"{whole.cpu_cores:.2f}",
+        ]
+        lines.append(f"| {_title(row)} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _append_to_append(result: Result, rate: int) -> str:
+    lines = [f"| ms | {' | '.join(PERCENTILES)} |", f"|---|{'---:|' * len(PERCENTILES)}"]
+    for row in result.variants:
+        figures = row.all_rounds[str(rate)].append_to_append_ms
+        cells = " | ".join(f"{figures[name]:,.0f}" for name in PERCENTILES)
+        lines.append(f"| {_title(row)} | {cells} |")
+    return "\n".join(lines) + "\n"
+
+
+def _start(result: Result) -> str:
+    lines = [
+        "| | first record out after, s | lost | twice | longest at the end of a batch, ms |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for row in result.variants:
+        seconds = sorted(each.first_record_seconds for each in row.rounds)
+        pauses = [each.batch_end_ms for each in row.rounds if each.batch_end_ms is not None]
+        cells = [
+            f"{seconds[0]:.1f} to {seconds[-1]:.1f}",
+            str(sum(each.lost for each in row.rounds)),
+            str(sum(each.twice for each in row.rounds)),
+            milliseconds(max(pauses)) if pauses else "",
+        ]
+        lines.append(f"| {_title(row)} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def ratio(result: Result, slower: str, faster: str, rate: int) -> float:
+    """Between the medians of two variants, end to end."""
+    medians = {row.name: row.all_rounds[str(rate)].end_to_end_ms["p50"] for row in result.variants}
+    return medians[slower] / medians[faster]
+
+
+def spread(result: Result) -> float:
+    """The largest factor between the medians of a variant's rounds."""
+    factors = []
+    for row in result.variants:
+        for rate in row.all_rounds:
+            medians = [each.rates[rate].end_to_end_ms["p50"] for each in row.rounds]
+            factors.append(max(medians) / min(medians))
+    return max(factors)
+
+
+def _caution(result: Result) -> str:
+    """A warning, if the run was not quiet."""
+    factor = spread(result)
+    if factor < _QUIET_SPREAD:
+        return f"The medians of the rounds of a row differ by a factor of up to {factor:.1f}.\n"
+    return (
+        "> **This run was disturbed.** The medians of the rounds of one row differ by a factor of "
+        f"up to {factor:.1f}. Compare rows, roughly: a quiet machine gives other milliseconds.\n"
+    )
+
+
+def _ratios(result: Result) -> str:
+    rates = sorted(result.rates)
+    pairs = (
+        ("real-time", "kafka-streams"),
+        ("real-time", "flink"),
+        ("continuous", "kafka-streams"),
+        ("continuous", "flink"),
+        ("micro-batch", "continuous"),
+        ("micro-batch", "real-time"),
+    )
+    titles = {row.name: row.title for row in result.variants}
+    heads = " | ".join(f"{rate:,} a second" for rate in rates)
+    lines = [f"| median by median | {heads} |", f"|---|{'---:|' * len(rates)}"]
+    for slower, faster in pairs:
+        cells = " | ".join(f"{ratio(result, slower, faster, rate):.1f}" for rate in rates)
+        lines.append(f"| {titles[slower]} / {titles[faster]} | {cells} |")
+    return "\n".join(lines) + "\n"
+
+
+def _title(row: Row) -> str:
+    return f"**{row.title}**" if row.penstock else row.title

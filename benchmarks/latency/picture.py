@@ -1,0 +1,84 @@
+"""Draws a result as an SVG: equal results give equal files (with the same matplotlib)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from benchmarks.latency.page import milliseconds, spread
+from benchmarks.latency.result import Result, Row
+
+_OURS, _OTHERS = "#1f6feb", "#6e7781"
+
+
+def draw(result: Result, file: Path) -> None:
+    """A panel for each rate; a row for each variant, the fastest first."""
+    rates = sorted(result.rates)
+    rows = by_median(result, rates[0])
+    tails = [each.end_to_end_ms["p99"] for row in rows for each in row.all_rounds.values()]
+    slowest = max(1000.0, *tails)
+    with mpl.rc_context(
+        {
+            "font.family": "sans-serif",
+            "font.sans-serif": ["Helvetica", "Arial", "DejaVu Sans"],
+            "font.size": 10,
+            "svg.fonttype": "none",  # text stays text: readable in a diff, and by a screen reader
+            "svg.hashsalt": "penstock",  # or every file gets other ids
+        }
+    ):
+        figure = Figure(figsize=(9.6, 0.42 * len(rows) + 1.7), facecolor="white")
+        panels = figure.subplots(1, len(rates), sharey=True, squeeze=False)[0]
+        for axes, rate in zip(panels, rates, strict=True):
+            _panel(axes, rows, rate, slowest)
+        panels[0].set_yticks(range(len(rows)), [row.title for row in rows])
+        for label, row in zip(panels[0].get_yticklabels(), rows, strict=True):
+            label.set_color(_OURS if row.penstock else "#24292f")
+        figure.suptitle(
+            "From the producer's clock to the consumer's: Kafka, JSON filter, Kafka",
+            x=0.012, ha="left", fontsize=12, fontweight="bold",
+        )  # fmt: skip
+        figure.text(
+            0.012, 0.02,
+            "Dot: median; thick line: to the 90th percentile; thin line: to the 99th. "
+            f"{result.date}, {result.machine.cores} cores for broker, load and variant.\n"
+            f"{len(rows[0].rounds)} rounds, each after {result.warm_up_seconds} s of warm-up; the "
+            f"medians of the rounds of a row differ by a factor of up to {spread(result):.1f}.",
+            fontsize=8.5, color="#57606a",
+        )  # fmt: skip
+        figure.subplots_adjust(left=0.305, right=0.975, top=0.82, bottom=0.22, wspace=0.06)
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    # matplotlib ends some lines with spaces.
+    lines = [line.rstrip() for line in file.read_text().splitlines()]
+    file.write_text("\n".join(lines) + "\n")
+
+
+def by_median(result: Result, rate: int) -> list[Row]:
+    """The variants, the fastest at this rate first."""
+    return sorted(result.variants, key=lambda row: row.all_rounds[str(rate)].end_to_end_ms["p50"])
+
+
+def _panel(axes: Axes, rows: list[Row], rate: int, slowest: float) -> None:
+    for place, row in enumerate(rows):
+        figures = row.all_rounds[str(rate)].end_to_end_ms
+        color = _OURS if row.penstock else _OTHERS
+        axes.plot([figures["p50"], figures["p99"]], [place] * 2, color=color, linewidth=1.2)
+        axes.plot([figures["p50"], figures["p90"]], [place] * 2, color=color, linewidth=4)
+        axes.plot(figures["p50"], place, "o", color=color, markersize=8)
+        axes.annotate(
+            milliseconds(figures["p50"]), (figures["p50"], place),
+            xytext=(0, 7), textcoords="offset points", ha="center", fontsize=8.5, color=color,
+        )  # fmt: skip
+    axes.set_title(f"{rate:,} records a second", fontsize=10, loc="left")
+    axes.set_xscale("log")
+    axes.set_xlim(0.8, slowest * 1.3)
+    axes.set_xticks([1, 10, 100, 1000], ["1 ms", "10 ms", "100 ms", "1 s"])
+    axes.tick_params(axis="x", which="minor", bottom=False)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(rows) - 0.4, -0.75)
+    axes.grid(axis="x", color="#d0d7de", linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)

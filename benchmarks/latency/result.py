@@ -1,0 +1,89 @@
+"""The result of a run: what docs/benchmarks/latency.json holds."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from benchmarks.latency.deliveries import Latencies, percentiles
+
+Percentiles = dict[str, float]
+"""Milliseconds by name: p50, p90, p99, p99.9, max."""
+
+
+class Figures(BaseModel):
+    """At one rate: of one round, or of all."""
+
+    records: int
+    """How many latencies the percentiles are taken of."""
+    end_to_end_ms: Percentiles
+    append_to_append_ms: Percentiles
+    cpu_cores: float | None
+    """Cores that the variant's processes used; None where the kernel does not say."""
+
+    @classmethod
+    def of(cls, latencies: Latencies, cpu_cores: float | None) -> Figures:
+        """The figures of these latencies."""
+        return cls(
+            records=len(latencies.end_to_end),
+            end_to_end_ms=percentiles(latencies.end_to_end),
+            append_to_append_ms=percentiles(latencies.append_to_append),
+            cpu_cores=cpu_cores,
+        )
+
+
+class Round(BaseModel):
+    """One start of a variant."""
+
+    round: int
+    first_record_seconds: float
+    """From the start of its process until the first record arrived."""
+    lost: int
+    twice: int
+    wrong: int
+    batch_end_ms: float | None = None
+    """The longest latency around the end of a long batch, if the variant has long batches."""
+    rates: dict[str, Figures]
+    """By records a second."""
+
+
+class Row(BaseModel):
+    """One variant."""
+
+    name: str
+    title: str
+    penstock: bool
+    """Whether it is a mode of Penstock."""
+    rounds: list[Round]
+    all_rounds: dict[str, Figures]
+    """By records a second: percentiles of the latencies of all rounds together."""
+
+
+class Machine(BaseModel):
+    """Where it was measured."""
+
+    processor: str
+    cores: int
+    memory_gib: int
+    kernel: str
+
+
+class Result(BaseModel):
+    """One run of the benchmark."""
+
+    date: str
+    command: str
+    commit: str
+    machine: Machine
+    versions: dict[str, str]
+    partitions: int
+    flagged_share: float
+    """Of the payments: the share that the filter lets pass."""
+    rates: list[int]
+    """In the order in which they are measured."""
+    warm_up_seconds: int
+    measured_seconds: int
+    """At each rate, in each round."""
+    load_average_before: float
+    stolen_share: float | None = None
+    """Of the machine's CPU time during the run: what its hypervisor withheld. None: not known."""
+    variants: list[Row]

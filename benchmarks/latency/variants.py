@@ -1,0 +1,114 @@
+"""What is measured: how each variant is started."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from testkit.kafka.jars import connector_jars
+from testkit.kafka.stream_programs import StreamPrograms
+from testkit.paths import CHECKOUT
+
+EXAMPLE = CHECKOUT / "examples" / "fraud-flags.yaml"
+# Flink's own options for Java 17 (env.java.opts.all of its configuration file): the two that this
+# program needs.
+_FLINK_OPENS = ("java.base/java.util=ALL-UNNAMED", "java.base/java.lang=ALL-UNNAMED")
+
+
+@dataclass(frozen=True)
+class Place:
+    """What one start of a variant works with."""
+
+    bootstrap: str
+    source: str
+    sink: str
+    folder: Path
+    """An empty folder of its own."""
+    programs: StreamPrograms
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to run the filter."""
+
+    name: str
+    title: str
+    command: Callable[[Place], list[str]]
+    """Prepares the folder and returns the command line."""
+    penstock: bool = False
+    batch_seconds: int = 0
+    """How long a batch lasts, if it is so long that the measured seconds have no end of one."""
+
+
+def stream(example: Mapping[str, Any], trigger: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """The example with this trigger, and with the topics and the broker of a place."""
+    spec = {
+        **example["spec"],
+        "kafka": {"bootstrapServers": place.bootstrap},
+        "trigger": dict(trigger),
+        "sink": {"kafka": {**example["spec"]["sink"]["kafka"], "topic": place.sink}},
+    }
+    read = {**example["spec"]["source"]["kafka"], "topics": [place.source]}
+    return {**example, "spec": {**spec, "source": {"kafka": read}}}
+
+
+def _penstock(trigger: Mapping[str, Any]) -> Callable[[Place], list[str]]:
+    def command(place: Place) -> list[str]:
+        manifest = place.folder / "stream.yaml"
+        example = yaml.safe_load(EXAMPLE.read_text())
+        manifest.write_text(yaml.safe_dump(stream(example, trigger, place)))
+        checkpoint = place.folder / "checkpoint"
+        options = ["--plain", "--checkpoint", str(checkpoint)]
+        return [sys.executable, "-m", "penstock.cli", "run", *options, str(manifest)]
+
+    return command
+
+
+def _mode(name: str, title: str, trigger: Mapping[str, Any], batch_seconds: int = 0) -> Variant:
+    return Variant(name, title, _penstock(trigger), penstock=True, batch_seconds=batch_seconds)
+
+
+def _librdkafka(place: Place) -> list[str]:
+    loop = ["-m", "benchmarks.latency.librdkafka_loop"]
+    return [sys.executable, *loop, place.bootstrap, place.source, place.sink]
+
+
+def _java(class_path: str, main: str, place: Place, *options: str) -> list[str]:
+    logging = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    arguments = [place.bootstrap, place.source, place.sink, str(place.folder)]
+    return ["java", logging, *options, "-cp", class_path, main, *arguments]
+
+
+def _kafka_streams(place: Place) -> list[str]:
+    return _java(place.programs.kafka_streams, "KafkaStreamsFilter", place)
+
+
+def _flink(place: Place) -> list[str]:
+    opens = [f"--add-opens={each}" for each in _FLINK_OPENS]
+    return _java(place.programs.flink, "FlinkFilter", place, *opens)
+
+
+VARIANTS = (
+    Variant("librdkafka", "librdkafka loop (the floor)", _librdkafka),
+    _mode("real-time", "Penstock, real-time", {"realTime": {"batchDuration": "1m"}}, 60),
+    Variant("kafka-streams", "Kafka Streams", _kafka_streams),
+    Variant("flink", "Flink", _flink),
+    _mode("continuous", "Penstock, continuous", {"continuous": {"checkpointInterval": "1s"}}),
+    _mode(
+        "micro-batch-async",
+        "Penstock, micro-batch, asyncProgress",
+        {"microBatch": {"interval": "0s", "asyncProgress": {"checkpointInterval": "1s"}}},
+    ),
+    _mode("micro-batch", "Penstock, micro-batch", {"microBatch": {"interval": "0s"}}),
+)
+QUICK = ("librdkafka", "kafka-streams", "flink", "continuous")
+
+
+def environment() -> dict[str, str]:
+    """Of every variant: nothing is downloaded while it is measured."""
+    return {"PENSTOCK_CONNECTOR_JARS": str(connector_jars())}

@@ -1,0 +1,249 @@
+"""The latency benchmark without its processes: joining, percentiles, phases, page, picture."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.latency import page
+from benchmarks.latency.cpu import cpu_seconds
+from benchmarks.latency.deliveries import Deliveries, Latencies, Received, Sent, percentiles
+from benchmarks.latency.measurement import Plan, order, phases
+from benchmarks.latency.picture import by_median, draw
+from benchmarks.latency.result import Figures, Machine, Result, Round, Row
+from benchmarks.latency.variants import VARIANTS
+from testkit.paths import CHECKOUT
+
+DOCUMENTS = CHECKOUT / "docs" / "benchmarks"
+
+
+def published() -> Result:
+    return Result.model_validate_json((DOCUMENTS / "latency.json").read_text())
+
+
+# --- deliveries ---
+
+
+def sent(number: int, *, phase: int = 1, flagged: bool = True) -> Sent:
+    """Sent at NUMBER ms, appended 1 ms later."""
+    return Sent(number, phase, flagged, number * 1_000_000, number + 1)
+
+
+def received(number: int, after_ms: int = 5, *, as_sent: bool = True) -> Received:
+    """Received so long after it was sent, and appended 1 ms before."""
+    at = number + after_ms
+    return Received(number, as_sent, at * 1_000_000, at - 1)
+
+
+def test_a_record_is_joined_with_its_copy_in_the_sink_by_number() -> None:
+    found = Deliveries([sent(1), sent(2)], [received(2, 7), received(1, 5)])
+
+    assert found.latencies(1) == Latencies((5.0, 7.0), (3.0, 5.0))
+    assert (found.lost, found.twice, found.wrong) == (0, 0, 0)
+
+
+def test_a_phase_has_its_own_records() -> None:
+    found = Deliveries([sent(1), sent(2, phase=2)], [received(1), received(2, 9)])
+
+    assert found.latencies(2).end_to_end == (9.0,)
+
+
+def test_the_first_copy_counts() -> None:
+    found = Deliveries([sent(1)], [received(1, 5), received(1, 900)])
+
+    assert found.latencies(1).end_to_end == (5.0,)
+    assert found.twice == 1
+
+
+def test_a_flagged_payment_that_does_not_arrive_is_lost() -> None:
+    assert Deliveries([sent(1), sent(2), sent(3, flagged=False)], [received(1)]).lost == 1
+
+
+@pytest.mark.parametrize(
+    "arrived", [received(3), received(9), received(1, as_sent=False)], ids=lambda it: str(it.number)
+)
+def test_an_unflagged_an_unknown_and_a_changed_record_are_wrong(arrived: Received) -> None:
+    assert Deliveries([sent(1), sent(3, flagged=False)], [arrived]).wrong == 1
+
+
+def test_the_files_of_the_load_generator_are_read(tmp_path: Path) -> None:
+    (tmp_path / "sent.csv").write_text("number,phase,flagged,sent_ns,appended_ms\n1,2,1,5,6\n")
+    (tmp_path / "received.csv").write_text("number,as_sent,received_ns,appended_ms\n1,0,7,8\n")
+
+    assert Deliveries.read(tmp_path) == Deliveries(
+        [Sent(1, 2, True, 5, 6)], [Received(1, False, 7, 8)]
+    )
+
+
+def test_each_percentile_is_the_smallest_value_that_so_many_do_not_exceed() -> None:
+    assert percentiles(range(1000, 0, -1)) == {
+        "p50": 500, "p90": 900, "p99": 990, "p99.9": 999, "max": 1000
+    }  # fmt: skip
+
+
+def test_percentiles_of_one_value_are_that_value() -> None:
+    assert set(percentiles([4.2]).values()) == {4.2}
+
+
+def test_there_are_no_percentiles_of_nothing() -> None:
+    with pytest.raises(ValueError, match="no record"):
+        percentiles([])
+
+
+# --- the run ---
+
+
+def plan(*, thorough: bool = True) -> Plan:
+    return Plan((1000, 100), 10, 15, 2, thorough)
+
+
+def test_a_run_starts_slowly_warms_up_fast_and_settles_between_two_rates() -> None:
+    found = phases(plan(), batch_seconds=0)
+
+    assert found.steps == ((100, 0), (1000, 10), (1000, 15), (100, 1), (100, 15))
+    assert found.measured == {1000: 2, 100: 4}
+    assert found.batch_end is None
+
+
+def test_a_long_thorough_after_the_measured_seconds() -> None:
+    found = phases(plan(), batch_seconds=60)
+
+    before = sum(seconds for _, seconds in found.steps[:-1])
+    assert found.batch_end == len(found.steps) - 1
+    assert before < 60 < before + found.steps[-1][1]
+
+
+def test_a_quick_run_does_not_wait_for_the_end_of_a_batch() -> None:
+    assert phases(plan(thorough=False), batch_seconds=60).batch_end is None
+
+
+def test_the_order_changes_from_round_to_round() -> None:
+    first, second = order(VARIANTS, 1), order(VARIANTS, 2)
+    assert first != second
+    assert set(first) == set(second)
+
+
+def test_cpu_seconds_include_those_of_this_process() -> None:
+    import os
+
+    before = cpu_seconds(os.getpid())
+    while sum(os.times()[:2]) < (before or 0) + 0.05:
+        pass
+    after = cpu_seconds(os.getpid())
+    assert before is not None
+    assert after is not None
+    assert after > before
+
+
+# --- what is published ---
+
+
+def figures(median: float) -> Figures:
+    return Figures.of(Latencies((median, median * 3), (1.0, 2.0)), 0.5)
+
+
+def row(name: str, median: float) -> Row:
+    once = Round(
+        round=1, first_record_seconds=2.0, lost=0, twice=3, wrong=0, rates={"100": figures(median)}
+    )
+    again = once.model_copy(update={"rates": {"100": figures(median + 1)}, "batch_end_ms": 250.4})
+    return Row(
+        name=name,
+        title=name.title(),
+        penstock=name == "continuous",
+        rounds=[once, again],
+        all_rounds={"100": figures(median)},
+    )
+
+
+@pytest.fixture
+def result() -> Result:
+    names = ("real-time", "kafka-streams", "flink", "micro-batch", "continuous")
+    return Result(
+        date="2026-01-02", command="c", commit="abc",
+        machine=Machine(processor="cpu", cores=2, memory_gib=4, kernel="Linux 6"),
+        versions={"Spark": "4"}, partitions=2, flagged_share=0.8, rates=[100], warm_up_seconds=1,
+        measured_seconds=2, load_average_before=0.1,
+        variants=[row(name, 2.0 + number) for number, name in enumerate(names)],
+    )  # fmt: skip
+
+
+MARKS = ("caution", "run", "start", "ratios", "end-to-end-100", "append-to-append-100")
+
+
+def document(*marks: str) -> str:
+    return "".join(f"<!-- generated: {mark} -->\nold\n<!-- end -->\n" for mark in marks)
+
+
+def test_the_tables_of_the_page_are_written_from_the_result(result: Result) -> None:
+    text = page.with_figures(document(*MARKS), result)
+
+    assert "old" not in text
+    assert "| **Continuous** | 6.00 | 18.0 | 18.0 | 18.0 | 18.0 | 6.00 to 7.00 | 2 | 0.50 |" in text
+    assert "| Kafka-Streams | 1 | 2 | 2 | 2 | 2 |" in text
+    assert "| **Continuous** | 2.0 to 2.0 | 0 | 6 | 250 |" in text
+    assert "| Continuous / Flink | 1.5 |" in text
+    assert page.with_figures(text, result) == text
+
+
+def test_the_page_warns_of_a_disturbed_run(result: Result) -> None:
+    names = ("real-time", "kafka-streams", "flink", "micro-batch", "continuous")
+    quiet = result.model_copy(update={"variants": [row(name, 50.0) for name in names]})
+
+    assert page.spread(quiet) == pytest.approx(51 / 50)
+    assert "disturbed" not in page.with_figures(document(*MARKS), quiet)
+    assert page.spread(result) == pytest.approx(3 / 2)
+    assert "**This run was disturbed.**" in page.with_figures(document(*MARKS), result)
+
+
+def test_a_page_without_a_place_for_a_table_is_refused(result: Result) -> None:
+    with pytest.raises(ValueError, match="end-to-end-100"):
+        page.with_figures(document(*MARKS[:4]), result)
+
+
+def test_the_picture_shows_each_variant_and_is_the_same_again(
+    result: Result, tmp_path: Path
+) -> None:
+    for name in ("one.svg", "two.svg"):
+        draw(result, tmp_path / name)
+    text = (tmp_path / "one.svg").read_text()
+
+    assert text == (tmp_path / "two.svg").read_text()
+    for each in result.variants:
+        assert f">{each.title}</text>" in text
+    assert by_median(result, 100)[0].name == "real-time"
+
+
+def test_the_published_run_is_complete() -> None:
+    """Every variant and rate, from several rounds, with nothing lost and nothing wrong."""
+    result = published()
+    assert [each.name for each in result.variants] == [each.name for each in VARIANTS]
+    assert sorted(result.rates) == [100, 1000]
+    for each in result.variants:
+        assert set(each.all_rounds) == {"100", "1000"}
+        assert len(each.rounds) > 1
+        assert sum(once.lost + once.wrong for once in each.rounds) == 0
+
+
+def test_the_published_picture_has_the_published_medians() -> None:
+    text = (DOCUMENTS / "latency.svg").read_text()
+    for each in published().variants:
+        for whole in each.all_rounds.values():
+            assert f">{page.milliseconds(whole.end_to_end_ms['p50'])}</text>" in text
+
+
+def test_the_readme_quotes_the_published_medians() -> None:
+    medians = {
+        each.name: each.all_rounds["100"].end_to_end_ms["p50"] for each in published().variants
+    }
+    text = " ".join((CHECKOUT / "README.md").read_text().split())
+    found = re.search(
+        r"a payment takes ([\d.]+) ms in real-time mode, ([\d.]+) ms in continuous mode, "
+        r"([\d.]+) ms with Kafka Streams and ([\d.]+) ms with Flink",
+        text,
+    )
+    assert found is not None
+    names = ("real-time", "continuous", "kafka-streams", "flink")
+    assert list(found.groups()) == [f"{medians[name]:.1f}" for name in names]

@@ -1,0 +1,134 @@
+"""Builds and publishes a release: the wheel, the images, and the chart as an OCI artifact.
+
+    python -m scripts.release images REGISTRY
+    python -m scripts.release push REGISTRY [--plain-http]      # images and chart
+    python -m scripts.release chart REGISTRY [--plain-http]
+    python -m scripts.release wheel FOLDER
+
+The version is that of operator/penstock/__init__.py. REGISTRY is a host with a path, such as
+registry.example/penstock: the images are REGISTRY/operator and REGISTRY/spark, and the chart is
+oci://REGISTRY/charts/penstock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from penstock import __version__
+from testkit.commands import run
+from testkit.engine.container_engine import engine
+from testkit.errors import ClusterError
+from testkit.images.penstock_images import build_as
+from testkit.paths import CHECKOUT
+from testkit.tools import tool
+
+IMAGES = ("operator", "spark")
+_CHART = CHECKOUT / "charts" / "penstock"
+_PUSH_SECONDS = 900
+
+
+def image_refs(registry: str) -> dict[str, str]:
+    """The references of the release's images in a registry."""
+    return {name: f"{registry}/{name}:{__version__}" for name in IMAGES}
+
+
+def build_images(registry: str) -> dict[str, str]:
+    """Builds the images of the release under their published names, and returns these."""
+    refs = image_refs(registry)
+    for name, ref in refs.items():
+        build_as(name, ref, VERSION=__version__, REVISION=_revision())
+    return refs
+
+
+def push_images(registry: str, *, plain_http: bool = False) -> None:
+    """Pushes the images that `build_images` built."""
+    # docker decides by the registry's address, and has no option for it.
+    plain = ["--tls-verify=false"] if plain_http and engine().name == "podman" else []
+    for ref in image_refs(registry).values():
+        engine().run("push", *plain, ref, timeout=_PUSH_SECONDS)
+
+
+def push_chart(registry: str, *, images: str = "", plain_http: bool = False) -> str:
+    """Packages the chart with the released images as its defaults; returns its address.
+
+    `images` is the registry as the cluster reaches it, where that differs.
+    """
+    helm, target = tool("helm"), f"oci://{registry}/charts"
+    with tempfile.TemporaryDirectory() as folder:
+        chart = chart_for(images or registry, Path(folder))
+        run([helm, "package", chart, "--destination", folder])
+        (archive,) = Path(folder).glob("penstock-*.tgz")
+        run([helm, "push", archive, target, *(["--plain-http"] if plain_http else [])])
+    return f"{target}/penstock"
+
+
+def build_wheel(folder: Path) -> Path:
+    """Builds the wheel into a folder, and returns its path."""
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
+    run([*command, folder, CHECKOUT], timeout=300)
+    (wheel,) = folder.glob(f"penstock-{__version__}-*.whl")
+    return wheel
+
+
+def chart_for(registry: str, folder: Path) -> Path:
+    """A copy of the chart, in the folder, whose defaults name the images in the registry."""
+    copy = shutil.copytree(_CHART, folder / "penstock")
+    values = copy / "values.yaml"
+    text = values.read_text()
+    for name in IMAGES:
+        if f"penstock/{name}" not in text:
+            raise ClusterError(f"values.yaml does not name the image penstock/{name}")
+        text = text.replace(f" penstock/{name}", f" {registry}/{name}")
+    values.write_text(text)
+    return copy
+
+
+def _revision() -> str:
+    return run(["git", "rev-parse", "HEAD"], cwd=CHECKOUT).strip()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command. A problem is printed, and the exit code is 1."""
+    given = _parser().parse_args(arguments)
+    try:
+        sys.stdout.writelines(f"{line}\n" for line in _run(given))
+    except ClusterError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m scripts.release",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("images", "push", "chart"):
+        commands.add_parser(name).add_argument("registry")
+    for name in ("push", "chart"):
+        commands.choices[name].add_argument("--plain-http", action="store_true")
+    commands.add_parser("wheel").add_argument("folder", type=Path)
+    return parser
+
+
+def _run(given: argparse.Namespace) -> Iterator[str]:
+    """Runs the command, and tells what it published."""
+    if given.command == "wheel":
+        yield str(build_wheel(given.folder))
+    if given.command in ("images", "push"):
+        yield from build_images(given.registry).values()
+    if given.command == "push":
+        push_images(given.registry, plain_http=given.plain_http)
+    if given.command in ("push", "chart"):
+        yield push_chart(given.registry, plain_http=given.plain_http)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

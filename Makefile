@@ -7,9 +7,9 @@ BIN := .venv/bin
 PYTHON := $(BIN)/python
 STAMP := .venv/.installed
 DEMO_STAMP := .venv/.installed-demo
-# Processes that share the tests of a run. Three are no faster on two cores (measured). Each has its
-# own JVM and broker, so more need more memory.
-WORKERS ?= 2
+# Processes that share the tests of a run: one for the cluster, which mostly waits, and one for each
+# of two cores. Each has its own JVM and broker.
+WORKERS ?= 3
 
 .PHONY: help demo demo-cluster test check prepare static unit integration chaos e2e images push release-rehearsal generate docs bench-latency format cluster-up cluster-down clean
 

@@ -6,19 +6,28 @@ The archive is created once for each class path and kept in the cache.
 
 from __future__ import annotations
 
-import hashlib
+import fcntl
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from penstock.driver.jvm import Jvm, command, fast_start_options
+from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, command, fast_start_options
+from penstock.local.tools.class_archive import archive_for
 from testkit.driver.in_process_driver import running
 from testkit.paths import cache_dir
 from testkit.streams.streams import RATE, stream
 
 _HEAP = 768
+
+
+def driver_environment(class_path: str) -> dict[str, str]:
+    """The variable of the environment that gives a driver the JVM options of the image.
+
+    `penstock run` then writes no archive of its own at its end.
+    """
+    return {ENV_JAVA_OPTIONS: " ".join(java_options(class_path))}
 
 
 def java_options(class_path: str) -> list[str]:
@@ -27,16 +36,25 @@ def java_options(class_path: str) -> list[str]:
 
 
 def archive(class_path: str) -> Path:
-    """The archive for this class path; creates it if it does not exist."""
-    command_line = "\0".join(command(_HEAP, class_path, []))
-    path = cache_dir("classes") / f"{hashlib.sha256(command_line.encode()).hexdigest()[:16]}.jsa"
-    if not path.exists():
-        draft = path.with_suffix(f".{os.getpid()}")
-        train = [sys.executable, "-m", "testkit.driver.class_archive", str(draft), class_path]
-        found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        subprocess.run(train, check=True, capture_output=True, timeout=300, env=found)
-        draft.replace(path)
+    """The archive for this class path; creates it if it does not exist.
+
+    The JVM refuses the archive of other jars, so size and time of the jars are in its name.
+    """
+    path = archive_for(command(_HEAP, class_path, [])).path
+    assert path is not None
+    with (cache_dir() / "classes.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one of the workers creates it for all
+        if not path.exists():
+            _create(path, class_path)
     return path
+
+
+def _create(path: Path, class_path: str) -> None:
+    draft = path.with_suffix(f".{os.getpid()}")
+    train = [sys.executable, "-m", "testkit.driver.class_archive", str(draft), class_path]
+    found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run(train, check=True, capture_output=True, timeout=300, env=found)
+    draft.replace(path)
 
 
 def main(path: str, class_path: str) -> None:

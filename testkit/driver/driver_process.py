@@ -16,9 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.driver.jvm import ENV_JAVA_OPTIONS
 from testkit import system_packages
-from testkit.driver.class_archive import java_options
+from testkit.driver.class_archive import driver_environment
 from testkit.kafka.broker import free_ports
 from testkit.kafka.topics import Topics
 from testkit.wait import repeat_in_background, wait_for
@@ -72,8 +71,7 @@ class Process:
             "--http-port", str(self.port), "--termination-log", str(self.termination_log),
         ]  # fmt: skip
         with self.log.open("wb") as log:
-            options = " ".join(java_options(class_path))
-            env = {**os.environ, ENV_JAVA_OPTIONS: options, **(environment or {})}
+            env = {**os.environ, **driver_environment(class_path), **(environment or {})}
             self.process = subprocess.Popen(command, stderr=log, env=env)
 
     def probe(self, path: str) -> int:
@@ -97,15 +95,18 @@ class Process:
 
     def wait_alive(self) -> None:
         """Waits until the driver serves /livez; its JVM starts after that."""
-        wait_for("alive", lambda: self._answers("/livez"))
+        self._wait_for_answer("alive", "/livez")
 
     def wait_ready(self) -> None:
         """Waits until the query has committed an epoch."""
-        wait_for("ready", lambda: self._answers("/readyz"))
+        self._wait_for_answer("ready", "/readyz")
 
-    def _answers(self, path: str) -> bool:
-        assert self.process.poll() is None, self.log.read_text()
-        return self.probe(path) == 200
+    def _wait_for_answer(self, what: str, path: str) -> None:
+        def answers() -> bool:
+            assert self.process.poll() is None, self.log.read_text()
+            return self.probe(path) == 200
+
+        wait_for(what, answers, detail=self.log.read_text)
 
     @property
     def children(self) -> list[int]:

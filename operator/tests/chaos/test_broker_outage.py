@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,8 @@ from testkit.streams.streams import ASYNC, CONTINUOUS, MICRO_BATCH, REAL_TIME
 
 pytestmark = pytest.mark.timeout(300)
 
+FULL = os.environ.get("PENSTOCK_FAULTS") == "full"
+
 
 @pytest.fixture(scope="module")
 def own_broker() -> Iterator[Broker]:
@@ -31,8 +34,8 @@ def own_broker() -> Iterator[Broker]:
 @pytest.mark.parametrize(
     ("trigger", "end", "seconds"),
     [
-        pytest.param(CONTINUOUS, Broker.kill, 60, id="continuous-killed"),
-        pytest.param(MICRO_BATCH, Broker.stop, 30, id="micro-batch-stopped"),
+        pytest.param(CONTINUOUS, Broker.kill, 60 if FULL else 15, id="continuous-killed"),
+        pytest.param(MICRO_BATCH, Broker.stop, 30 if FULL else 0, id="micro-batch-stopped"),
         pytest.param(ASYNC, Broker.kill, 0, id="async-killed"),
         pytest.param(REAL_TIME, Broker.kill, 0, id="real-time-killed"),
     ],

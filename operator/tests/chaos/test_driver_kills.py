@@ -28,7 +28,7 @@ from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import EACH_MODE, MICRO_BATCH
 from testkit.wait import wait_for
 
-KILLS = int(os.environ.get("PENSTOCK_KILLS", "3"))
+KILLS = int(os.environ.get("PENSTOCK_KILLS", "2"))
 SEED = int(os.environ.get("PENSTOCK_SEED", random.randrange(2**32)))
 
 pytestmark = pytest.mark.timeout(180 + 60 * KILLS)

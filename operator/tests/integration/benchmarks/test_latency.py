@@ -7,6 +7,8 @@ import pytest
 from benchmarks.latency.__main__ import QUICK_PLAN, measure
 from benchmarks.latency.deliveries import PERCENTILES
 from benchmarks.latency.variants import QUICK
+from testkit.driver.class_archive import driver_environment
+from testkit.kafka.jars import connector_jars
 
 
 def test_each_variant_delivers_every_record_as_filtered_and_the_result_has_every_figure(
@@ -15,6 +17,8 @@ def test_each_variant_delivers_every_record_as_filtered_and_the_result_has_every
     """One mode of Penstock, because each starts Spark; other tests run the others."""
     # No JVM lives long enough to earn back what C2's compilations cost.
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+    for name, value in driver_environment(f"{connector_jars()}/*").items():
+        monkeypatch.setenv(name, value)
 
     result = measure(QUICK_PLAN, QUICK)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from demo import laptop
+from testkit.driver.class_archive import driver_environment
 from testkit.kafka.jars import connector_jars, kafka_jars
 
 
@@ -14,8 +15,11 @@ def test_the_demo_loses_no_flag(
     """It ends with exit code 0, and says what it counted and what to try next."""
     monkeypatch.setenv("PENSTOCK_CONNECTOR_JARS", str(connector_jars()))
     monkeypatch.setenv("PENSTOCK_KAFKA_JARS", str(kafka_jars()))
-    assert laptop.main(["--watch-seconds", "2"]) == 0
+    for name, value in driver_environment(f"{connector_jars()}/*").items():
+        monkeypatch.setenv(name, value)
+    code = laptop.main(["--watch-seconds", "2"])
     said = capsys.readouterr().out
+    assert code == 0, said
     assert "99th percentile" in said
     assert "Killing the driver" in said
     assert "Running again after" in said

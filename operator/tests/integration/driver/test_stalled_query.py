@@ -77,19 +77,9 @@ def test_a_session_that_stopped_by_itself_is_replaced(jvm: Jvm, tmp_path: Path) 
         it.wait("again", lambda report: report.query_restarts == 1 and report.committed)
 
 
-# A driver whose JVM may be silent for three seconds instead of fifteen.
-SHORT_TIMEOUT = """
-import sys
-from penstock.driver import main
-HangGuard = main.HangGuard
-main.HangGuard = lambda: HangGuard(ask_interval=0.2, answer_timeout=1.0, frozen_after=3.0)
-sys.exit(main.main())
-"""
-
-
 def test_a_jvm_that_does_not_answer_is_killed(class_path: str, tmp_path: Path) -> None:
     """A call into it never returns. The termination message gives the reason."""
-    with driver(stream(RATE), tmp_path, class_path, "-c", SHORT_TIMEOUT) as process:
+    with driver(stream(RATE), tmp_path, class_path) as process:
         process.wait_ready()
         os.kill(process.jvm, signal.SIGSTOP)
         wait_for("not ready", lambda: process.probe("/readyz") == 503)

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from testkit.driver.class_archive import driver_environment
 from testkit.kafka.jars import connector_jars, kafka_jars
 from testkit.streams.examples import FOLDER, consume
 from testkit.streams.streams import stream
@@ -38,9 +39,10 @@ def flagged(lines: list[str]) -> set[str]:
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    """Names the jars of the test kit, so that nothing is downloaded."""
+    """Names the jars and the archive of classes of the test kit, which are there already."""
     return {
         **os.environ,
+        **driver_environment(f"{connector_jars()}/*"),
         "PENSTOCK_CONNECTOR_JARS": str(connector_jars()),
         "PENSTOCK_KAFKA_JARS": str(kafka_jars()),
     }

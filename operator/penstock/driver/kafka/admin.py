@@ -16,6 +16,7 @@ from penstock.api.v1alpha1 import KafkaSource
 from penstock.api.v1alpha1.kafka import KafkaClient
 from penstock.driver.failure_rules import KAFKA_AUTHORIZATION, TOPIC_MISSING
 from penstock.driver.failures import DriverError, Failure
+from penstock.driver.java_classes import java_class
 from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.kafka.offsets import EARLIEST, LATEST, Offsets, Partitions, selected_partitions
 from penstock.driver.kafka.security import security_options
@@ -60,16 +61,16 @@ class Admin:
     """
 
     def __init__(self, gateway: Any, client: KafkaClient, secrets: Path) -> None:
-        self._jvm = gateway.jvm
-        options = self._jvm.java.util.HashMap()
+        self._gateway = gateway
+        options = self._class("java.util.HashMap")()
         for name, value in client_options(client, secrets).items():
             options.put(name, value)
-        self._client = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(options)
+        self._client = self._class("org.apache.kafka.clients.admin.AdminClient").create(options)
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic]:
         """Topics by name. Raises UnknownTopicOrPartitionException if one is missing."""
         names = list(names)
-        wanted = self._jvm.java.util.ArrayList()
+        wanted = self._class("java.util.ArrayList")()
         for name in names:
             wanted.add(name)
         described = self._client.describeTopics(wanted).topicNameValues()
@@ -88,7 +89,7 @@ class Admin:
 
     def matching(self, pattern: str) -> list[str]:
         """The topics whose whole names match a Java regular expression, as Spark matches them."""
-        compiled = self._jvm.java.util.regex.Pattern.compile(pattern)
+        compiled = self._class("java.util.regex.Pattern").compile(pattern)
         listed = self._result(self._client.listTopics().names())
         return sorted(str(name) for name in listed if compiled.matcher(name).matches())
 
@@ -102,24 +103,24 @@ class Admin:
 
     def creates_topics(self) -> bool:
         """Whether the brokers create a missing topic when a producer writes to it."""
-        kinds = self._jvm.org.apache.kafka.common.config
+        resource = "org.apache.kafka.common.config.ConfigResource"
         brokers = self._result(self._client.describeCluster().nodes())
         node = brokers.iterator().next().idString()
-        broker = kinds.ConfigResource(kinds.ConfigResource.Type.BROKER, node)
-        asked = self._jvm.java.util.Collections.singletonList(broker)
+        broker = self._class(resource)(self._class(f"{resource}$Type").BROKER, node)
+        asked = self._class("java.util.Collections").singletonList(broker)
         config = self._result(self._client.describeConfigs(asked).all()).get(broker)
         entry = config.get("auto.create.topics.enable")
         return entry is None or str(entry.value()).lower() != "false"
 
     def close(self) -> None:
         """Closes its connections."""
-        self._client.close(self._jvm.java.time.Duration.ofMillis(0))
+        self._client.close(self._class("java.time.Duration").ofMillis(0))
 
     def _offsets(self, partitions: Partitions, which: int) -> Offsets:
-        specs = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+        specs = self._class("org.apache.kafka.clients.admin.OffsetSpec")
         spec = specs.latest() if which == LATEST else specs.earliest()
         each = [(topic, n) for topic, of in sorted(partitions.numbers.items()) for n in of]
-        wanted = self._jvm.java.util.HashMap()
+        wanted = self._class("java.util.HashMap")()
         for topic, number in each:
             wanted.put(self._topic_partition(topic, number), spec)
         found = self._result(self._client.listOffsets(wanted).all())
@@ -130,10 +131,13 @@ class Admin:
         return offsets
 
     def _topic_partition(self, topic: str, partition: int) -> Any:
-        return self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
+        return self._class("org.apache.kafka.common.TopicPartition")(topic, partition)
+
+    def _class(self, name: str) -> Any:
+        return java_class(self._gateway, name)
 
     def _result(self, future: Any) -> Any:
-        unit = self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS
+        unit = self._class("java.util.concurrent.TimeUnit").MILLISECONDS
         return future.get(2 * CALL_TIMEOUT_MS, unit)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.driver.java_classes import java_class
+
 
 @dataclass(frozen=True)
 class JvmMetrics:
@@ -23,7 +25,7 @@ class JvmMetrics:
 
 def collect(gateway: Any) -> JvmMetrics:
     """The metrics of the gateway's JVM."""
-    beans = gateway.jvm.java.lang.management.ManagementFactory
+    beans = java_class(gateway, "java.lang.management.ManagementFactory")
     heap = beans.getMemoryMXBean().getHeapMemoryUsage()
     # Of a collector that does not know its time it is -1.
     times = (max(0, int(each.getCollectionTime())) for each in beans.getGarbageCollectorMXBeans())

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.api.v1alpha1.kafka import KafkaClient
+from penstock.driver.java_classes import java_class
 from penstock.driver.kafka.admin import client_options
 
 # A query that writes the source's timestamp into this header of its records, as milliseconds since
@@ -66,12 +67,12 @@ class TimestampReader:
         on_fetch: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         """`on_fetch` gets the seconds of each fetch that has found a record."""
-        self._jvm = gateway.jvm
+        self._gateway = gateway
         self._on_fetch = on_fetch
-        options = self._jvm.java.util.HashMap()
+        options = self._class("java.util.HashMap")()
         for name, value in {**client_options(client, secrets), **_OPTIONS}.items():
             options.put(name, value)
-        self._client = self._jvm.org.apache.kafka.clients.consumer.KafkaConsumer(options)
+        self._client = self._class("org.apache.kafka.clients.consumer.KafkaConsumer")(options)
 
     def first_from(self, topic: str, partition: int, offset: int) -> StampedRecord | None:
         """The first record at an offset or after it; None if none arrives within a second.
@@ -79,10 +80,10 @@ class TimestampReader:
         There may be none at the offset: compacted, expired, or a transaction's marker.
         """
         topic_partition = self._topic_partition(topic, partition)
-        self._client.assign(self._jvm.java.util.List.of(topic_partition))
+        self._client.assign(self._class("java.util.List").of(topic_partition))
         self._client.seek(topic_partition, offset)
         began = time.monotonic()
-        found = self._client.poll(self._jvm.java.time.Duration.ofMillis(_POLL_MS)).iterator()
+        found = self._client.poll(self._class("java.time.Duration").ofMillis(_POLL_MS)).iterator()
         if not found.hasNext():
             return None
         self._on_fetch(time.monotonic() - began)
@@ -100,8 +101,8 @@ class TimestampReader:
         The time is in seconds since 1970.
         """
         count = int(self._client.partitionsFor(topic).size())
-        partitions = self._jvm.java.util.ArrayList()
-        times = self._jvm.java.util.HashMap()
+        partitions = self._class("java.util.ArrayList")()
+        times = self._class("java.util.HashMap")()
         for number in range(min(count, most)):
             partition = self._topic_partition(topic, number)
             partitions.add(partition)
@@ -119,11 +120,14 @@ class TimestampReader:
         return TopicEnds(found, is_whole=count <= most)
 
     def _topic_partition(self, topic: str, partition: int) -> Any:
-        return self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
+        return self._class("org.apache.kafka.common.TopicPartition")(topic, partition)
+
+    def _class(self, name: str) -> Any:
+        return java_class(self._gateway, name)
 
     def close(self) -> None:
         """Closes the connections."""
-        self._client.close(self._jvm.java.time.Duration.ofMillis(0))
+        self._client.close(self._class("java.time.Duration").ofMillis(0))
 
 
 def _milliseconds(value: bytes | None) -> float | None:

@@ -60,6 +60,17 @@ _DEFAULTS = {
     "spark.executor.heartbeatInterval": "2s",
 }
 
+# The user's sparkConf overrides this. Spark's default writes the files of a checkpoint through
+# Hadoop's FileContext, which starts programs (chmod and readlink) for each file and its checksum:
+# 40 for a micro-batch, where FileSystem starts 8 (measured). On a volume both rename atomically. A
+# custom sink may have a log of its own elsewhere, as file sinks do: Spark's default decides there.
+_CHECKPOINT_FILES = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing."
+        "FileSystemBasedCheckpointFileManager"
+    ),
+}
+
 # The user's sparkConf overrides these too. They find an executor that is frozen, or cut off from
 # the network, within ten to twelve seconds. Spark's own values take two to three minutes, and ten
 # until the executor itself gives up. What both sides do with them is in HeartbeatReceiver and
@@ -131,7 +142,8 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     # value that the first start wrote into the checkpoint.
     shuffle = {"spark.sql.shuffle.partitions": str(size.cores)}
     in_pods = {} if isinstance(environment, LocalEnvironment) else _DEFAULTS_ON_KUBERNETES
-    conf = {**_DEFAULTS, **in_pods, **shuffle, **spec.spark_conf, **_FORCED}
+    files = _CHECKPOINT_FILES if spec.sink.custom is None else {}
+    conf = {**_DEFAULTS, **files, **in_pods, **shuffle, **spec.spark_conf, **_FORCED}
     conf |= _observability(spec.observability)
     if engine_of(spec) is Engine.CONTINUOUS:
         conf |= _FORCED_IN_CONTINUOUS_MODE

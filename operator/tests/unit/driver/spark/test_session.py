@@ -150,6 +150,14 @@ def test_the_users_conf_overrides_defaults() -> None:
     assert own.items() <= conf.items()
 
 
+def test_the_log_of_a_custom_sink_is_written_as_spark_does() -> None:
+    """It may be on another file system than the checkpoint."""
+    setting = "spark.sql.streaming.checkpointFileManagerClass"
+    custom = stream(sink={"custom": {"format": "parquet"}}, trigger=MICRO_BATCH)
+    assert setting not in spark_conf(custom, POD, SIZE)
+    assert "FileSystemBased" in spark_conf(stream(), POD, SIZE)[setting]
+
+
 def test_an_aggregate_has_a_task_for_each_core() -> None:
     assert spark_conf(stream(), POD, SIZE)["spark.sql.shuffle.partitions"] == "6"
     own = stream(sparkConf={"spark.sql.shuffle.partitions": "50"})

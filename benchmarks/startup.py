@@ -21,6 +21,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
+
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, fast_start_options
@@ -96,7 +98,7 @@ class Started:
         self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
-        wait_until(lambda: not any(Path(f"/proc/{it}").exists() for it in children), "JVM gone")
+        wait_until(lambda: not any(map(psutil.pid_exists, children)), "JVM gone")
 
     def commit_after(self, epoch: int | None) -> float:
         """Seconds from the start to a commit after this epoch."""
@@ -115,12 +117,10 @@ class Started:
         return epoch is not None and epoch > before
 
     def _children(self) -> list[int]:
-        pid = self._process.pid
         try:
-            found = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-        except FileNotFoundError:
+            return [each.pid for each in psutil.Process(self._process.pid).children()]
+        except psutil.NoSuchProcess:
             return []
-        return [int(each) for each in found.split()]
 
 
 class Bench:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from penstock.contract.driver_report import QueryState
 from penstock.local.tools.child_process import ChildProcess
@@ -62,9 +61,9 @@ class Driver:
     def kill(self) -> None:
         """Ends the process and its JVM at once, as a power cut would."""
         if self._process is not None:
-            for pid in _descendants(self._process.pid):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            for each in reversed(psutil.Process(self._process.pid).children(recursive=True)):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    each.kill()
             self._process.kill()
 
     def stop(self) -> None:
@@ -90,14 +89,3 @@ class Driver:
         whole = [line for line in lines if line.startswith("{") and line.endswith("}")]
         entries = [json.loads(line) for line in whole]
         return [entry for entry in entries if entry.get("message") == "stream"]
-
-
-def _descendants(pid: int) -> Iterator[int]:
-    """Children first. None where there is no /proc: there a JVM ends by itself with its parent."""
-    try:
-        found = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    except OSError:
-        return
-    for child in map(int, found.split()):
-        yield from _descendants(child)
-        yield child

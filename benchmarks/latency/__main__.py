@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks.latency.cpu import machine_ticks
+from benchmarks.latency.cpu import machine_seconds
 from benchmarks.latency.measurement import PARTITIONS, Bench, Plan
 from benchmarks.latency.result import Machine, Result
 from benchmarks.latency.variants import QUICK, VARIANTS
@@ -63,7 +63,7 @@ def measure(plan: Plan, names: tuple[str, ...]) -> Result:
     """Measures the variants with these names."""
     variants = [each for each in VARIANTS if each.name in names]
     programs = stream_programs()
-    load_average, before = os.getloadavg()[0], machine_ticks()
+    load_average, before = os.getloadavg()[0], machine_seconds()
     with (
         tempfile.TemporaryDirectory(prefix="penstock-latency-") as folder,
         running_broker() as broker,
@@ -82,15 +82,15 @@ def measure(plan: Plan, names: tuple[str, ...]) -> Result:
         warm_up_seconds=plan.warm_up_seconds,
         measured_seconds=plan.measured_seconds,
         load_average_before=round(load_average, 2),
-        stolen_share=_stolen(before, machine_ticks()),
+        stolen_share=_stolen(before, machine_seconds()),
         variants=rows,
     )
 
 
-def _stolen(before: tuple[int, int] | None, after: tuple[int, int] | None) -> float | None:
+def _stolen(before: tuple[float, float] | None, after: tuple[float, float] | None) -> float | None:
     if before is None or after is None:
         return None
-    return round((after[0] - before[0]) / max(1, after[1] - before[1]), 3)
+    return round((after[0] - before[0]) / max(1.0, after[1] - before[1]), 3)
 
 
 def _print(line: str) -> None:

@@ -134,7 +134,7 @@ class Bench:
         place = Place(self._bootstrap, source, sink, folder / "work", self._programs)
         command = variant.command(place)
         steps = phases(self._plan, variant.batch_seconds)
-        used: list[float | None] = []
+        used: list[float] = []
 
         load.start(source, sink, folder, steps.steps)
         begun = time.monotonic()

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 from penstock.api.v1alpha1.stream import ContinuousStream
 from testkit import system_packages
 from testkit.driver.class_archive import driver_environment
@@ -111,8 +113,7 @@ class Process:
     @property
     def children(self) -> list[int]:
         """The process ids of its child processes."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        return [int(pid) for pid in children.split()]
+        return [each.pid for each in psutil.Process(self.process.pid).children()]
 
     @property
     def jvm(self) -> int:
@@ -163,8 +164,8 @@ class Process:
 def _is_running(pid: int) -> bool:
     """False for a zombie, which has exited and only waits for its parent."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
 
 

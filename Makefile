@@ -11,7 +11,7 @@ DEMO_STAMP := .venv/.installed-demo
 # of two cores. Each has its own JVM and broker.
 WORKERS ?= 3
 
-.PHONY: help demo demo-cluster test check prepare static unit integration chaos e2e images push release-rehearsal generate docs bench-latency format cluster-up cluster-down clean
+.PHONY: help demo demo-cluster test check prepare static unit integration chaos e2e images push release-rehearsal ordinary-rehearsal generate docs bench-latency format cluster-up cluster-down clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -64,6 +64,9 @@ push: $(STAMP) ## Push the release's images and chart to REGISTRY
 
 release-rehearsal: prepare ## Publish to a registry here, install from it, upgrade to this checkout
 	$(PYTHON) -m pytest e2e/rehearsals/release.py
+
+ordinary-rehearsal: prepare ## Run demo-cluster with images pulled from a registry on loopback
+	$(PYTHON) -m pytest e2e/rehearsals/ordinary_way.py
 
 generate: $(STAMP) ## Write the files that are generated from the models
 	$(PYTHON) -m scripts.generate

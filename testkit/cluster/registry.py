@@ -1,11 +1,11 @@
-"""A container registry in the network of the test cluster's first node."""
+"""A container registry, on this machine or in the network of the test cluster's first node."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import yaml
 from penstock.local.tools.child_process import ChildProcess
 from testkit.cluster.access import Cluster
 from testkit.engine.container_engine import engine
+from testkit.kafka.broker import free_ports
 from testkit.tools.debian import container_registry
 from testkit.wait import wait_for
 
@@ -32,30 +33,45 @@ class Registry:
 @contextlib.contextmanager
 def running_registry(cluster: Cluster, folder: Path) -> Iterator[Registry]:
     """A registry that keeps its content in the folder and runs until the end of the block."""
+    node = engine().run("inspect", "--format={{.State.Pid}}", cluster.nodes[0]).strip()
+    found = Registry(f"{cluster.address}:{_PORT}", f"localhost:{_PORT}")
+    enter = ["nsenter", f"--net=/proc/{node}/ns/net"]
+    with _registry(folder, f":{_PORT}", found.from_here, enter):
+        yield found
+
+
+@contextlib.contextmanager
+def registry_on_loopback(folder: Path) -> Iterator[str]:
+    """The address of a registry on this machine's loopback interface. It speaks plain HTTP."""
+    (port,) = free_ports(1)
+    address = f"127.0.0.1:{port}"
+    with _registry(folder, address, address):
+        yield address
+
+
+@contextlib.contextmanager
+def _registry(
+    folder: Path, listens: str, address: str, enter: Sequence[str] = ()
+) -> Iterator[None]:
+    """`enter` is the command that starts it in another network."""
     config = {
         "version": 0.1,
         "storage": {"filesystem": {"rootdirectory": str(folder / "content")}},
-        "http": {"addr": f":{_PORT}"},
+        "http": {"addr": listens},
     }
     (folder / "config.yml").write_text(yaml.safe_dump(config))
-    node = engine().run("inspect", "--format={{.State.Pid}}", cluster.nodes[0]).strip()
     process = ChildProcess(
-        [
-            "nsenter", f"--net=/proc/{node}/ns/net",
-            container_registry(), "serve", folder / "config.yml",
-        ],
-        log=folder / "registry.log",
-    )  # fmt: skip
-    found = Registry(f"{cluster.address}:{_PORT}", f"localhost:{_PORT}")
+        [*enter, container_registry(), "serve", folder / "config.yml"], log=folder / "registry.log"
+    )
     try:
-        wait_for("the registry", lambda: _answers(found), 30)
-        yield found
+        wait_for("the registry", lambda: _answers(address), 30, process.last_lines)
+        yield
     finally:
         process.stop()
 
 
-def _answers(registry: Registry) -> bool:
+def _answers(address: str) -> bool:
     with contextlib.suppress(OSError):
-        answer = urllib.request.urlopen(f"http://{registry.from_here}/v2/_catalog", timeout=5)
+        answer = urllib.request.urlopen(f"http://{address}/v2/_catalog", timeout=5)
         return "repositories" in json.load(answer)
     return False

@@ -42,6 +42,11 @@ class ContainerEngine:
             return False
         return True
 
+    def label(self, ref: str, name: str) -> str:
+        """The value of a label of an image that is here; empty without it."""
+        template = f'{{{{index .Config.Labels "{name}"}}}}'
+        return self.run("image", "inspect", f"--format={template}", ref).strip()
+
     def build(
         self, context: Path, dockerfile: Path, ref: str, *, target: str = "", **arguments: str
     ) -> None:

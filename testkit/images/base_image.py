@@ -30,14 +30,10 @@ def ensure_base() -> str:
     """Builds the base image if it is missing. With a registry the engine pulls it itself."""
     ref, key = base_ref(), content_hash(debian_release(), _DPKG, _APT)
     # An image without the label was pulled.
-    if not (engine().has_image(ref) and _label(ref) in ("", key)) and not registry_is_reachable():
+    is_here = engine().has_image(ref) and engine().label(ref, _LABEL) in ("", key)
+    if not is_here and not registry_is_reachable():
         engine().import_tree(_debian_tree(key), ref, ["CMD bash", f"LABEL {_LABEL}={key}"])
     return ref
-
-
-def _label(ref: str) -> str:
-    template = f'{{{{index .Labels "{_LABEL}"}}}}'
-    return engine().run("image", "inspect", f"--format={template}", ref).strip()
 
 
 def _debian_tree(key: str) -> Path:

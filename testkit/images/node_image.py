@@ -21,6 +21,8 @@ from testkit.tools.pins import debian_release, kubernetes_version, published_nod
 
 PAUSE = "localhost/penstock/pause:1"
 
+_LABEL = "penstock.dev/node"
+_PULL_SECONDS = 900
 _ASSETS = HERE / "images" / "node"
 _NODE_PROGRAMS = ("kubeadm", "kubelet", "kubectl", "kube-proxy", "nodenet")
 _CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
@@ -39,9 +41,16 @@ def ensure_node_image() -> str:
     if engine().has_image(own):
         return own
     if registry_is_reachable():
+        _pull(published)
         return published
     _build(own)
     return own
+
+
+def _pull(ref: str) -> None:
+    if not engine().has_image(ref):
+        print_progress(f"pulling {ref}")
+        engine().run("pull", "--quiet", ref, timeout=_PULL_SECONDS)
 
 
 def missing_programs() -> tuple[str, ...]:
@@ -52,8 +61,11 @@ def missing_programs() -> tuple[str, ...]:
 
 
 def is_own(ref: str) -> bool:
-    """Whether a node image is our own, which blocks traffic to the outside by itself."""
-    return ref.startswith("localhost/")
+    """Whether a node image that is here is our own, which lets no traffic out by itself.
+
+    A registry may have it under the name of the published one.
+    """
+    return engine().label(ref, _LABEL) != ""
 
 
 def _own_ref() -> str:

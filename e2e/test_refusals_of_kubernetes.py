@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import re
 
 import pytest
 
 from e2e.cluster_stream import KIND, Stream, small_stream
 from testkit.kubernetes.kubectl import Kube, Object
+from testkit.kubernetes.penstock_command import PenstockCommand
 from testkit.streams.streams import RATE_TO_CONSOLE
 
 pytestmark = pytest.mark.timeout(300)
@@ -22,25 +24,36 @@ IMAGE = "localhost/penstock/nowhere:1"
 
 
 def test_the_status_names_an_unbound_claim_a_missing_image_and_a_quota(kube: Kube) -> None:
-    """None of the three streams starts a JVM, so they wait side by side."""
-    # Each with the edit, and the words of Kubernetes.
-    refused: dict[str, tuple[Object, str]] = {
+    """None of the three streams starts a JVM, so they wait side by side. Doctor names them, too."""
+    # Each with the edit, the words of Kubernetes, and what doctor says first.
+    refused: dict[str, tuple[Object, str, str]] = {
         "unbound": (
             {"checkpoint": {"volume": {"storageClassName": "no-such-class"}}},
             "unbound immediate PersistentVolumeClaims",
+            "ProvisioningFailed: The PersistentVolumeClaim unbound-checkpoint",
         ),
-        "unpulled": ({"image": IMAGE}, IMAGE),
-        "beyond-quota": ({}, "exceeded quota: no-more-pods"),
+        "unpulled": (
+            {"image": IMAGE},
+            IMAGE,
+            "(ErrImagePull|ImagePullBackOff): The pod unpulled-driver-0 cannot pull its image",
+        ),
+        "beyond-quota": (
+            {},
+            "exceeded quota: no-more-pods",
+            "FailedCreate: Kubernetes refuses a pod of the StatefulSet",
+        ),
     }
-    for name, (edit, _) in refused.items():
+    doctor = PenstockCommand(kube.kubeconfig, kube.namespace)
+    for name, (edit, _, _) in refused.items():
         if name == "beyond-quota":
             wait_for_pods(kube, "unbound", "unpulled")
             kube.apply(QUOTA)
         kube.apply(small_stream(name, {**RATE_TO_CONSOLE, **edit}))
-    for name, (_, words) in refused.items():
+    for name, (_, words, finds) in refused.items():
         stream = Stream(kube, name)
         wait_until_said(stream, words)
         assert not stream.is_ready()
+        assert re.search(finds, doctor.run("doctor", name).first_line)
         kube.delete(KIND, name, "--wait=false")
 
 

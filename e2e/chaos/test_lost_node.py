@@ -5,13 +5,16 @@ The checkpoint is on a volume that both nodes reach, as on a file server.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from e2e.chaos.alerting import Alerting
 from e2e.chaos.faults import Target, wait_for_another_driver
 from e2e.chaos.observers import commits_on_node
+from e2e.chaos.on_call import PersonOnCall
 from e2e.cluster_stream import Stopwatch, Stream, small_stream
 from e2e.install import Installation
 from testkit.cluster.kind_config import SHARED_VOLUMES
@@ -99,6 +102,7 @@ def test_a_stream_moves_from_a_drained_node_and_from_a_lost_one(
     spare_node: str,
     shared_claim: str,
     tmp_path: Path,
+    alerts: Alerting,
     record_figure: RecordFigure,
 ) -> None:
     """The driver of the lost node ends by itself, and only then the next one writes."""
@@ -141,10 +145,16 @@ def test_a_stream_moves_from_a_drained_node_and_from_a_lost_one(
         kube.run("uncordon", target.node)
         kube.run("cordon", spare_node)
 
-        watch = Stopwatch()
+        watch, began = Stopwatch(), time.time()
         installation.cluster.on_node(spare_node, "systemctl", "stop", "kubelet")
         stream.wait_for("its node named", lambda: _is_stuck_on(stream, spare_node), 240)
         record_figure("seconds until the lost node is named", watch.seconds)
+        fired = alerts.wait_fired(
+            "PenstockStreamNotReady", began, namespace=kube.namespace, name=stream.name
+        )
+        answer = PersonOnCall(installation, stream, alerts).ask_doctor()
+        record_figure("doctor about the lost node", answer)
+        assert f": DriverNodeUnreachable: The node {spare_node} of " in answer
         flows(Stopwatch(), "through the driver that Kubernetes has lost")
 
         watch = Stopwatch()
@@ -156,6 +166,7 @@ def test_a_stream_moves_from_a_drained_node_and_from_a_lost_one(
         record_figure("seconds until the lost driver ended by itself", watch.seconds)
         flows(watch, "after the lost node was given up")
         stream.wait_ready()
+        alerts.wait_resolved(fired)
         sent = numbers.finish()
         out.wait_for_all(range(sent), 120)
     replays = commits.replays_of_committed(source, numbers.places, out.arrivals.copies)

@@ -42,7 +42,7 @@ unit: $(STAMP) ## Run operator/tests/unit: no Spark, no broker, no cluster; a mi
 	$(PYTHON) -m pytest -q -n $(WORKERS) operator/tests/unit
 
 prepare: $(STAMP) ## Build the tools, jars and images of the tests, if they are missing
-	@echo "==> Building what the tests need. The first time takes half an hour on two cores."
+	@echo "==> Building what the tests need. The first time takes twenty minutes on two cores."
 	$(PYTHON) -m testkit prepare
 
 integration: prepare ## Run operator/tests/integration: real Spark, Kafka and API server

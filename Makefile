@@ -11,7 +11,7 @@ DEMO_STAMP := .venv/.installed-demo
 # of two cores. Each has its own JVM and broker.
 WORKERS ?= 3
 
-.PHONY: help demo demo-cluster test check prepare static unit integration chaos e2e images push release-rehearsal ordinary-rehearsal generate docs bench-latency format cluster-up cluster-down clean
+.PHONY: help demo demo-cluster test check prepare tools static unit integration chaos e2e images push release-rehearsal ordinary-rehearsal generate docs bench-latency format cluster-up cluster-down clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -23,7 +23,8 @@ demo-cluster: $(STAMP) ## The same with the operator on a kind cluster
 	$(PYTHON) -m testkit prepare --cluster
 	$(PYTHON) -m demo.cluster
 
-test: $(STAMP) ## Run everything that CI runs: static checks and all tests
+test: ## Run everything that CI runs: static checks and all tests
+	$(MAKE) --jobs=2 $(STAMP) tools
 	$(MAKE) --jobs=2 static prepare
 	$(PYTHON) -m pytest -n $(WORKERS) --junitxml=.cache/results.xml
 
@@ -44,6 +45,10 @@ unit: $(STAMP) ## Run operator/tests/unit: no Spark, no broker, no cluster; a mi
 prepare: $(STAMP) ## Build the tools, jars and images of the tests, if they are missing
 	@echo "==> Building what the tests need. The first time takes twenty minutes on two cores."
 	$(PYTHON) -m testkit prepare
+
+# Go compiles while pip downloads. It needs no .venv, but a Python that is new enough.
+tools:
+	@! python3 -c 'import tomllib' 2>/dev/null || python3 -m testkit.tools
 
 integration: prepare ## Run operator/tests/integration: real Spark, Kafka and API server
 	$(PYTHON) -m pytest operator/tests/integration

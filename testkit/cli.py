@@ -22,9 +22,9 @@ from testkit.kafka.stream_programs import stream_programs
 from testkit.plugins.missing_parts import in_ci
 from testkit.tools import tool_names, tools
 from testkit.tools.debian import alertmanager, promtool
+from testkit.tools.pins import LOCAL_TOOLS
 
-# What the tests on this machine run; a cluster needs more.
-_TOOLS = ("etcd", "kube-apiserver", "actionlint", *CLIENTS)
+_TOOLS = (*LOCAL_TOOLS, *CLIENTS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

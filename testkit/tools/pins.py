@@ -9,6 +9,9 @@ from typing import Any
 
 from testkit.paths import HERE
 
+LOCAL_TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "actionlint")
+"""What the tests on this machine run; a cluster needs more."""
+
 
 @dataclass(frozen=True)
 class GoTool:

@@ -26,12 +26,12 @@ from testkit.kubernetes.kubectl import Kube, Object
 from testkit.operations.alertmanager import Notification
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import kafka_to_kafka
+from testkit.wait import repeat_in_background
 
 pytestmark = pytest.mark.timeout(1200)
 
 # The key of a slow record says until when it takes seconds (in ms): then the fault is over.
 SLOW_SECONDS = 60
-SLOW_RECORDS = 14
 SLOW_SQL = """
 SELECT key,
        CASE WHEN CAST(key AS STRING) LIKE 'slow %'
@@ -144,14 +144,14 @@ def test_an_alert_fires_for_each_fault_and_is_resolved(
     slow.wait_ready()
     began = time.time()
     slow.edit(transform={"sql": INVALID_SQL})
-    _send_old_slow_records(external, source)
-    of_crowded = [fires("PenstockStreamCoresShort", crowded)]
-    of_slow = [
-        fires("PenstockStreamStalled", slow),
-        fires("PenstockStreamLagGrowing", slow),
-        fires("PenstockStreamReplayWindowLong", slow),
-        fires("PenstockCheckpointVolumeFilling", slow),
-    ]
+    with _old_slow_records(external, source):
+        of_crowded = [fires("PenstockStreamCoresShort", crowded)]
+        of_slow = [
+            fires("PenstockStreamStalled", slow),
+            fires("PenstockStreamLagGrowing", slow),
+            fires("PenstockStreamReplayWindowLong", slow),
+            fires("PenstockCheckpointVolumeFilling", slow),
+        ]
     person = PersonOnCall(installation, slow, alerts)
     for each in (*of_crowded, *of_slow):
         person.follow_runbook(each)
@@ -182,15 +182,21 @@ def _executor(pod_spec: Object | None = None) -> Object:
     return {"cores": 1, "resources": {"requests": requests}, **template}
 
 
-def _send_old_slow_records(bootstrap: str, topic: str) -> None:
-    """Records that have waited for an hour, by their timestamps; about one in each epoch."""
+def _old_slow_records(bootstrap: str, topic: str) -> AbstractContextManager[None]:
+    """During the block come records that have waited for an hour, by their timestamps.
+
+    They come twice as fast as they are processed. How long the alerts take depends on how long the
+    stream was fast before.
+    """
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 3})
-    now = int(time.time() * 1000)
-    key, then = f"slow {now + SLOW_SECONDS * 1000}", now - HOUR_MS
-    for _ in range(SLOW_RECORDS):
-        producer.produce(topic, key=key, value="record", timestamp=then)
+
+    def send() -> None:
+        now = int(time.time() * 1000)
+        key = f"slow {now + SLOW_SECONDS * 1000}"
+        producer.produce(topic, key=key, value="record", timestamp=now - HOUR_MS)
         assert producer.flush(30) == 0
-        time.sleep(1)
+
+    return repeat_in_background(send, 2.0)
 
 
 @contextlib.contextmanager

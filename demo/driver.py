@@ -60,11 +60,13 @@ class Driver:
 
     def kill(self) -> None:
         """Ends the process and its JVM at once, as a power cut would."""
-        if self._process is not None:
+        if self._process is None:
+            return
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended
             for each in reversed(psutil.Process(self._process.pid).children(recursive=True)):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     each.kill()
-            self._process.kill()
+        self._process.kill()
 
     def stop(self) -> None:
         """Stops it as Ctrl-C does."""

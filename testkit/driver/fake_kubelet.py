@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import pyspark
+from penstock.driver import jvm
+from testkit.driver.class_archive import java_options
 
 Pod = dict[str, Any]
-
-_OPENED = ("lang", "lang.invoke", "lang.reflect", "io", "net", "nio", "util", "util.concurrent")
 
 
 class Kubelet:
@@ -125,14 +124,11 @@ class Kubelet:
         for path, secret in _mounted_secrets(self.pods[name]).items():
             folder = self._mount(self.pods[name]["metadata"]["uid"], self.secrets[secret])
             options = [each.replace(path, str(folder)) for each in options]
+        options = [*java_options(self._class_path), *options, "-Dspark.master=k8s://"]
+        # As the driver's JVM, for its class path: the archive of classes works only with that.
+        *java, _ = jvm.command(600, self._class_path, options)
         command = [
-            "java", "-Xmx600m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-            *(f"--add-opens=java.base/java.{each}=ALL-UNNAMED" for each in _OPENED),
-            "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
-            *options,
-            "-Dspark.master=k8s://",
-            "-cp", f"{Path(pyspark.__file__).parent}/jars/*:{self._class_path}",
-            "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend",
+            *java, "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend",
             "--driver-url", given["SPARK_DRIVER_URL"],
             "--executor-id", given["SPARK_EXECUTOR_ID"],
             "--cores", given["SPARK_EXECUTOR_CORES"],

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.contract.sizing import stated_partitions
 from penstock.driver.failure_rules import TOPIC_MISSING
-from penstock.driver.failures import Failure
+from penstock.driver.failures import DriverError, Failure
 from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.admin import Admin, partitions_of
@@ -74,6 +74,9 @@ class SourceMonitor(Protocol):
     def reset(self) -> None:
         """Discards what earlier polls found."""
 
+    def close(self) -> None:
+        """Ends the polling; does not wait for its end."""
+
 
 class FixedSourceMonitor:
     """A source whose number of partitions follows from the spec."""
@@ -105,6 +108,9 @@ class FixedSourceMonitor:
         """Discards the number of partitions until the next poll."""
         self.partition_count = None
 
+    def close(self) -> None:
+        """Nothing is polled."""
+
 
 class KafkaSourceMonitor:
     """Polls Kafka in a thread of its own. No method waits longer than one bounded call."""
@@ -128,6 +134,7 @@ class KafkaSourceMonitor:
         self._outage: Failure | None = None
         self._answered_at: float | None = None
         self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
 
     @property
     def partition_count(self) -> int | None:
@@ -200,9 +207,13 @@ class KafkaSourceMonitor:
             self._failure = self._outage = None
             self._planned_ids = {}
 
+    def close(self) -> None:
+        """Ends the polling and the connections; does not wait for their end."""
+        self._closed.set()
+
     def _keep_polling(self) -> None:
         before: str | None = None
-        while self._jvm.exit_code is None:
+        while self._jvm.exit_code is None and not self._closed.is_set():
             reason: str | None = None
             try:
                 self._refresh()
@@ -211,7 +222,10 @@ class KafkaSourceMonitor:
                 reason = failure.reason
                 self._failed(failure, repeated=before == reason)
             before = reason
-            time.sleep(_RETRY_INTERVAL_SECONDS if reason is not None else POLL_INTERVAL_SECONDS)
+            failed = reason is not None
+            self._closed.wait(_RETRY_INTERVAL_SECONDS if failed else POLL_INTERVAL_SECONDS)
+        with contextlib.suppress(DriverError):  # the network does not answer
+            self._calls.call(self._disconnect)
 
     def _refresh(self) -> None:
         resets = self._resets
@@ -257,11 +271,14 @@ class KafkaSourceMonitor:
         try:
             return ask(self._admin)
         except Exception:
-            failed, self._admin = self._admin, None
-            if self._jvm.exit_code is None:
-                with contextlib.suppress(Exception):  # the first failure is the one to report
-                    failed.close()
+            self._disconnect()
             raise
+
+    def _disconnect(self) -> None:
+        admin, self._admin = self._admin, None
+        if admin is not None and self._jvm.exit_code is None:
+            with contextlib.suppress(Exception):  # what failed before is what is reported
+                admin.close()
 
 
 def _topic_recreated(topic: str) -> Failure:

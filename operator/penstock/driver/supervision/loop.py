@@ -80,6 +80,12 @@ class Loop:
 
     def run(self, stop: threading.Event) -> None:
         """Returns after a clean stop; raises DriverMustExit if the process must exit."""
+        try:
+            self._run(stop)
+        finally:
+            self._runtime.close()
+
+    def _run(self, stop: threading.Event) -> None:
         failure: Failure | None = None
         self._store(durable_state(self._state, self._policy))
         if self._state.failure is not None:

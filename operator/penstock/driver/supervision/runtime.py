@@ -368,6 +368,11 @@ class QueryRuntime:
             finally:
                 up.stop()
 
+    def close(self) -> None:
+        """Ends what runs beside the query."""
+        if self._source is not None:
+            self._source.close()
+
     def reset_partitions(self) -> None:
         """Discards the known partitions, so that the next start discovers them again."""
         if self._source is not None:

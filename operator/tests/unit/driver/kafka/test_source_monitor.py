@@ -28,6 +28,7 @@ class Broker:
     resolves: threading.Event = field(default_factory=threading.Event)
     error: Exception | None = None
     asked: int = 0
+    closed: int = 0
 
     def partitions(self) -> Partitions:
         self.resolves.wait()
@@ -43,7 +44,7 @@ class Broker:
         return {"in": {0: 9}}
 
     def close(self) -> None:
-        pass
+        self.closed += 1
 
 
 class RunningJvm:
@@ -113,6 +114,17 @@ def test_no_exception_ends_the_polling(broker: Broker, monitor: KafkaSourceMonit
     wait_for("a missing topic", lambda: monitor.failure is not None)
     broker.error = None
     wait_for("the end of both", lambda: monitor.failure is None and monitor.outage is None)
+
+
+def test_a_closed_monitor_asks_no_more_and_leaves_no_connection(
+    broker: Broker, monitor: KafkaSourceMonitor
+) -> None:
+    monitor.poll()
+    monitor.close()
+    assert monitor._thread is not None
+    monitor._thread.join(10)
+    assert not monitor._thread.is_alive()
+    assert broker.closed == 1
 
 
 def test_a_recreated_topic_is_remembered_until_the_next_snapshot(

@@ -30,6 +30,7 @@ EXPECTED_WARNINGS = (
     "Disabling AQE",
     "Batch completion log latest batch id",
     "Current batch is falling behind",
+    "Neither Kafka's brokers nor the name server answered within 15 s",
 )
 _WARNINGS = ('"WARN"', '"WARNING"', '"ERROR"', '"FATAL"')
 

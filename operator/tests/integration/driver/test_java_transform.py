@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import Failure
 from penstock.driver.java_exceptions import classify_exception
-from penstock.driver.jvm import Jvm
+from penstock.driver.jvm import Jvm, fast_start_options
 from penstock.driver.spark import query
 from penstock.driver.spark.dependencies import submit_arguments
 from testkit.driver.bare_query import bare_session
@@ -22,6 +22,7 @@ from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics
 from testkit.streams.examples import FOLDER, consume, example, produce
 from testkit.streams.streams import stream
+from testkit.wait import wait_for
 
 WRONG = """
 package dev.penstock.tests;
@@ -95,9 +96,8 @@ def jvm_with_jar(jar: Path, class_path: str) -> Iterator[Jvm]:
     pyspark keeps its first JVM for the whole process, so that one is set aside meanwhile.
     """
     spec = stream(dependencies={"jars": [f"file://{jar}"]}).spec
-    second = Jvm.launch(
-        1024, class_path, "127.0.0.1", submit=submit_arguments(spec, jar.parent / "scratch")
-    )
+    submit = submit_arguments(spec, jar.parent / "scratch")
+    second = Jvm.launch(1024, class_path, "127.0.0.1", fast_start_options([]), submit=submit)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SparkContext, "_gateway", None)
         patch.setattr(SparkContext, "_jvm", None)
@@ -112,7 +112,8 @@ def test_flat_map_in_continuous_mode(topics: Topics, jvm_with_jar: Jvm, tmp_path
     payments = [str(number) for number in range(20)]
     produce(topics.bootstrap, source, payments)
     with running(it, jvm_with_jar, tmp_path) as driver:
-        driver.wait("bookings", lambda report: len(consume(topics.bootstrap, sink)) >= 40)
+        driver.wait_ready()
+        wait_for("bookings", lambda: len(consume(topics.bootstrap, sink)) >= 40, every=1.0)
     bookings = sorted(value for _, value in consume(topics.bootstrap, sink))
     assert bookings == sorted(f"{kind} {each}" for each in payments for kind in ("credit", "debit"))
 

@@ -1,31 +1,27 @@
 """Compiles the pinned tools with ordinary Go commands, once for each state of the pins.
 
-One go.mod requires all pinned modules, so that the libraries that they share (those of Kubernetes
-above all) are compiled once. Go verifies every download against its checksum database. There is no
-vendored code and no go.sum: the go.mod is written from the pins, and Go's minimal version selection
-resolves the rest.
+One go.mod requires almost all pinned modules, so that the libraries that they share (those of
+Kubernetes above all) are compiled once. A tool that needs other versions has a go.mod of its own.
+Go verifies every download against its checksum database. There is no vendored code and no go.sum:
+each go.mod is written from the pins, and Go's minimal version selection resolves the rest.
 """
 
 import fcntl
-import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from testkit import system_packages
-from testkit.commands import print_progress, run
+from testkit.commands import print_progress
 from testkit.content_hash import build_once, content_hash
 from testkit.errors import ClusterError
 from testkit.paths import cache_dir
-from testkit.tools.pins import GoTool, go_modules, go_tools, kubernetes_version
+from testkit.tools import go_command
+from testkit.tools.go_command import go
+from testkit.tools.go_mod import own_go_mod, shared_go_mod
+from testkit.tools.pins import GoTool, Module, go_modules, go_tools, kubernetes_version
 
-_KUBERNETES = "k8s.io/kubernetes"
-_GO_HINT = (
-    "Needs Go 1.24 or newer on the PATH, and access to Go modules (GOPROXY) and to their checksum "
-    "database (GOSUMDB)."
-)
 _BUILD_SECONDS = 3600
 
 
@@ -40,7 +36,7 @@ def tool(name: str) -> Path:
 
 
 def tools(*names: str) -> dict[str, Path]:
-    """The paths of several tools. Those that are missing are compiled together."""
+    """The paths of several tools. Those that are missing are compiled, if they can be together."""
     unknown = set(names) - set(tool_names())
     if unknown:
         raise ClusterError(f"There is no tool {', '.join(sorted(unknown))}; known: {tool_names()}")
@@ -48,8 +44,8 @@ def tools(*names: str) -> dict[str, Path]:
     if not all(path.exists() for path in paths.values()):
         with _lock():
             missing = [go_tools()[name] for name, path in paths.items() if not path.exists()]
-            if missing:
-                _build(missing)
+            for alone, together in _by_go_mod(missing).items():
+                _build(together, own_go_mod(alone) if alone else shared_go_mod())
     return paths
 
 
@@ -58,10 +54,19 @@ def tool_key(name: str) -> str:
     return _path(go_tools()[name]).parent.name
 
 
+def sources(name: str) -> Path:
+    """The folder with the sources of a tool that is compiled alone, and the files beside them."""
+    module = go_tools()[name].alone
+    if module is None:
+        raise ClusterError(f"{name} is not compiled alone: testkit/versions.toml")
+    return go_command.sources(module)
+
+
 def _path(wanted: GoTool) -> Path:
     """`.../NAME`, in its own folder so that the folder can be on a PATH."""
     # All pins: each can change the version of a library that another one's tools contain.
-    pins = [f"{module}@{version}" for module, version in go_modules().items()]
+    shared = [str(Module(path, version)) for path, version in go_modules().items()]
+    pins = [str(wanted.alone)] if wanted.alone else shared
     source = [wanted.source] if wanted.source else []
     key = content_hash(wanted.package, pins, _flags(), *source)
     return cache_dir("tools") / f"{wanted.name}-{key}" / wanted.name
@@ -92,21 +97,26 @@ def _flags() -> list[str]:
     return ["-trimpath", "-buildvcs=false", f"-ldflags={' '.join(['-s', '-w', *stamps])}"]
 
 
-def _build(missing: Sequence[GoTool]) -> None:
-    system_packages.require("go")
+def _by_go_mod(wanted: Sequence[GoTool]) -> dict[Module | None, list[GoTool]]:
+    groups: dict[Module | None, list[GoTool]] = {}
+    for each in wanted:
+        groups.setdefault(each.alone, []).append(each)
+    return groups
+
+
+def _build(missing: Sequence[GoTool], go_mod: str) -> None:
     names = " ".join(wanted.name for wanted in missing)
     print_progress(f"compiling {names} (minutes without a cache)")
     work = cache_dir("go", "src") / "tools"
     shutil.rmtree(work, ignore_errors=True)
     out = work / "bin"
     out.mkdir(parents=True)
-    (work / "go.mod").write_text(_go_mod())
+    (work / "go.mod").write_text(go_mod)
     for wanted in missing:
         if wanted.source is not None:
             shutil.copytree(wanted.source, work / wanted.package)
     packages = [wanted.package for wanted in missing]
-    command = ["go", "build", *_flags(), "-o", f"{out}/", *packages]
-    run(command, cwd=work, env=_go_env(), timeout=_BUILD_SECONDS, hint=_GO_HINT)
+    go("build", *_flags(), "-o", f"{out}/", *packages, cwd=work, timeout=_BUILD_SECONDS)
     for wanted in missing:
         built = out / _built_name(wanted.package)
         build_once(_path(wanted).parent, partial(_move, built, wanted.name))
@@ -122,52 +132,6 @@ def _built_name(package: str) -> str:
 
 def _move(built: Path, name: str, folder: Path) -> None:
     shutil.move(built, folder / name)
-
-
-def _go_mod() -> str:
-    pinned = go_modules()
-    # Kubernetes' own go.mod replaces its staging modules by folders, which only counts in its own
-    # tree. They are published as well, as v0.MINOR.PATCH.
-    staged = "v0." + pinned[_KUBERNETES].split(".", 1)[1]
-    lines = [
-        "module penstock.invalid/tools",
-        "go 1.24.0",
-        "godebug default=go1.24",  # as in Kubernetes' own go.mod
-        *(f"require {module} {version}" for module, version in pinned.items()),
-        *(f"replace {path} => {path} {staged}" for path in _staging_modules()),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _staging_modules() -> list[str]:
-    pin = f"{_KUBERNETES}@{kubernetes_version()}"
-    scratch = cache_dir("go", "src")
-    output = run(
-        ["go", "mod", "download", "-json", pin],
-        cwd=scratch,
-        env=_go_env(),
-        timeout=600,
-        hint=_GO_HINT,
-    )
-    upstream = json.loads(output)["GoMod"]
-    parsed = json.loads(run(["go", "mod", "edit", "-json", upstream], cwd=scratch, env=_go_env()))
-    return [
-        replaced["Old"]["Path"]
-        for replaced in parsed["Replace"]
-        if replaced["New"]["Path"].startswith("./staging/")
-    ]
-
-
-def _go_env() -> dict[str, str]:
-    return {
-        "CGO_ENABLED": "0",
-        # -mod=mod lets the build itself fill in what the pins imply; -modcacherw keeps the cache
-        # an ordinary folder that `rm -r` removes.
-        "GOFLAGS": "-mod=mod -modcacherw",
-        "GOWORK": "off",
-        "GOCACHE": str(cache_dir("go", "build")),
-        "GOMODCACHE": str(cache_dir("go", "mod")),
-    }
 
 
 @contextmanager

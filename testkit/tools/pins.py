@@ -14,6 +14,17 @@ LOCAL_TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "actionlint"
 
 
 @dataclass(frozen=True)
+class Module:
+    """One published module of Go."""
+
+    path: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.path}@{self.version}"
+
+
+@dataclass(frozen=True)
 class GoTool:
     """One command that Go compiles."""
 
@@ -22,6 +33,8 @@ class GoTool:
     """Its main package: an import path, or ./NAME for a program of our own."""
     source: Path | None = None
     """The folder of a program of our own."""
+    alone: Module | None = None
+    """The only module that its go.mod requires; None if it shares one with the other tools."""
 
 
 @cache
@@ -45,8 +58,9 @@ def kubernetes_version() -> str:
 
 
 def go_modules() -> dict[str, str]:
-    """The pinned modules, with their versions."""
-    return {pin["module"]: pin["version"] for pin in _pins().values() if "module" in pin}
+    """The pinned modules that one go.mod requires together, with their versions."""
+    shared = [pin for pin in _pins().values() if "module" in pin and "alone" not in pin]
+    return {pin["module"]: pin["version"] for pin in shared}
 
 
 @cache
@@ -62,7 +76,8 @@ def _tools_of(name: str, pin: dict[str, Any]) -> list[GoTool]:
         return [GoTool(name, f"./{source}", HERE / "tools" / source)]
     if "binaries" in pin:
         return [GoTool(binary, f"{pin['package']}/{binary}") for binary in pin["binaries"]]
-    return [GoTool(name, pin.get("package", pin["module"]))]
+    alone = Module(pin["module"], pin["version"]) if "alone" in pin else None
+    return [GoTool(name, pin.get("package", pin["module"]), alone=alone)]
 
 
 def published_node_image() -> str:

@@ -47,8 +47,16 @@ def test_a_cluster_without_nodes_is_refused() -> None:
 def test_every_tool_is_pinned_to_one_version() -> None:
     assert all(version.startswith("v") for version in go_modules().values())
     for tool in go_tools().values():
-        pinned = [module for module in go_modules() if tool.package.startswith(module)]
+        modules = [tool.alone.path] if tool.alone else go_modules()
+        pinned = [module for module in modules if tool.package.startswith(module)]
         assert len(pinned) == (0 if tool.source else 1), tool
+
+
+def test_a_tool_that_is_compiled_alone_changes_no_other() -> None:
+    """The key of every other tool is a hash of the modules that these share."""
+    alone = {tool.alone.path for tool in go_tools().values() if tool.alone}
+    assert alone
+    assert alone.isdisjoint(go_modules())
 
 
 def test_images_are_named_by_content() -> None:

@@ -11,7 +11,7 @@ DEMO_STAMP := .venv/.installed-demo
 # of two cores. Each has its own JVM and broker.
 WORKERS ?= 3
 
-.PHONY: help demo demo-cluster test check prepare tools static unit integration chaos e2e images push release-rehearsal ordinary-rehearsal generate docs bench-latency format cluster-up cluster-down clean
+.PHONY: help demo demo-cluster test check prepare tools static unit integration chaos e2e images push release-rehearsal ordinary-rehearsal gitops generate docs bench-latency format cluster-up cluster-down clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -72,6 +72,9 @@ release-rehearsal: prepare ## Publish to a registry here, install from it, upgra
 
 ordinary-rehearsal: prepare ## Run demo-cluster with images pulled from a registry on loopback
 	$(PYTHON) -m pytest e2e/rehearsals/ordinary_way.py
+
+gitops: $(STAMP) ## Run examples/gitops with a real Argo CD; compiling it takes minutes once
+	$(PYTHON) -m pytest operator/tests/integration/gitops/argo_cd.py
 
 generate: $(STAMP) ## Write the files that are generated from the models
 	$(PYTHON) -m scripts.generate

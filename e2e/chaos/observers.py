@@ -20,7 +20,7 @@ from testkit.cluster.access import Cluster
 from testkit.errors import ClusterError
 from testkit.kafka.deliveries import CommitLog
 from testkit.kubernetes.kubectl import Object
-from testkit.operations.argo_cd import customization
+from testkit.operations.argo_cd_scripts import customization
 from testkit.wait import repeat_in_background
 
 # Spark keeps the last hundred commits, and the streams here commit every one or two seconds.

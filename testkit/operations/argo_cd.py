@@ -1,64 +1,150 @@
-"""What Argo CD makes of a stream, by the customization of examples/gitops, in its Lua 5.1."""
+"""A real Argo CD on this machine, with the customization of examples/gitops.
+
+Its programs run beside the API server and talk over loopback. Only a port with the controller's own
+metrics is open on all addresses; no setting of Argo CD changes that.
+"""
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import socket
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
-import yaml
-from lupa.lua51 import LuaRuntime, lua_type
-
+from penstock.local.tools.child_process import ChildProcess
+from testkit.commands import run
+from testkit.errors import ClusterError
+from testkit.kafka.broker import free_ports
+from testkit.kubernetes.api_server import ApiServer
+from testkit.kubernetes.kubectl import Kube
 from testkit.paths import CHECKOUT
+from testkit.tools import sources, tool
+from testkit.tools.debian import its_libraries, redis_server
+from testkit.wait import wait_for
 
-_KIND = "penstock.dev_ContinuousStream"
-_FILE = CHECKOUT / "examples" / "gitops" / "argocd" / "argocd-cm.yaml"
+NAMESPACE = "argocd"
+EXAMPLE = CHECKOUT / "examples" / "gitops" / "argocd"
+_HOST = "127.0.0.1"
 
 
 @dataclass(frozen=True)
-class Customization:
-    """The scripts for a ContinuousStream in Argo CD's ConfigMap."""
+class ArgoCd:
+    """A running Argo CD, as kubectl and the command `argocd` reach it."""
 
-    health_script: str
-    discovery: str
-    actions: dict[str, str]
+    kube: Kube
+    """kubectl in Argo CD's namespace."""
+    address: str
+    """Of its API server."""
+    folder: Path
+    """Where `argocd` keeps that the user has logged in."""
 
-    def health(self, stream: dict[str, Any]) -> tuple[str, str]:
-        """The health of a stream, and the message."""
-        found = _run(self.health_script, stream)
-        return str(found["status"]), str(found["message"])
+    def run(self, *words: str) -> str:
+        """Runs `argocd` as the user admin, and returns what it prints."""
+        return run([tool("argocd"), *words, f"--config={self.folder / 'config'}"])
 
-    def offered(self, stream: dict[str, Any]) -> dict[str, bool]:
-        """The actions, and whether each is enabled."""
-        found = _run(self.discovery, stream)
-        return {name: not each["disabled"] for name, each in found.items()}
-
-    def after(self, action: str, stream: dict[str, Any]) -> dict[str, Any]:
-        """The stream that an action makes of a stream."""
-        changed: dict[str, Any] = _run(self.actions[action], stream)
-        return changed
-
-
-def customization() -> Customization:
-    """The customization as it is shipped."""
-    data = yaml.safe_load(_FILE.read_text())["data"]
-    actions = yaml.safe_load(data[f"resource.customizations.actions.{_KIND}"])
-    return Customization(
-        data[f"resource.customizations.health.{_KIND}"],
-        actions["discovery.lua"],
-        {each["name"]: each["action.lua"] for each in actions["definitions"]},
-    )
+    def log_in(self) -> None:
+        """Logs in with the password that Argo CD made at its first start."""
+        secret = self.kube.get("secret", "argocd-initial-admin-secret")
+        assert secret is not None
+        password = base64.b64decode(secret["data"]["password"]).decode()
+        words = ("--plaintext", "--skip-test-tls", "--username=admin", f"--password={password}")
+        self.run("login", self.address, *words)
 
 
-def _run(script: str, stream: dict[str, Any]) -> Any:
-    lua = LuaRuntime()
-    lua.globals().obj = lua.table_from(stream, recursive=True)
-    return _plain(lua.execute(script))
+@contextlib.contextmanager
+def running_argo_cd(server: ApiServer, folder: Path) -> Iterator[ArgoCd]:
+    """Argo CD beside an API server, until the end of the block. All its files are in the folder."""
+    kube = server.kube(NAMESPACE)
+    _install(kube)
+    ports = _Ports(*free_ports(3))
+    started: list[ChildProcess] = []
+    try:
+        started.append(_start_redis(ports.redis, folder))
+        for name, options in ports.options().items():
+            env = _environment(name, server, folder)
+            log = folder / f"{name}.log"
+            started.append(ChildProcess([tool("argocd"), *options], log=log, env=env))
+        _wait_until_ready(ports, started)
+        argo_cd = ArgoCd(kube, f"{_HOST}:{ports.api}", folder)
+        argo_cd.log_in()
+        yield argo_cd
+    finally:
+        for process in reversed(started):
+            process.kill()
 
 
-def _plain(value: Any) -> Any:
-    if lua_type(value) != "table":
-        return value
-    keys = list(value)
-    if keys and keys == list(range(1, len(keys) + 1)):
-        return [_plain(value[key]) for key in keys]
-    return {key: _plain(value[key]) for key in keys}
+@dataclass(frozen=True)
+class _Ports:
+    redis: int
+    repositories: int
+    api: int
+
+    def options(self) -> Mapping[str, list[str]]:
+        """Argo CD's programs, with their options."""
+        redis = f"--redis={_HOST}:{self.redis}"
+        common = [
+            redis,
+            f"--namespace={NAMESPACE}",
+            f"--repo-server={_HOST}:{self.repositories}",
+            "--repo-server-plaintext",
+            "--metrics-port=0",
+        ]
+        local = [f"--address={_HOST}", f"--metrics-address={_HOST}"]
+        return {
+            "argocd-repo-server": [
+                redis, f"--port={self.repositories}", *local, "--metrics-port=0", "--disable-tls",
+            ],
+            "argocd-server": [*common, f"--port={self.api}", *local, "--insecure"],
+            "argocd-application-controller": common,
+        }  # fmt: skip
+
+
+def _install(kube: Kube) -> None:
+    """Applies Argo CD's own manifests, and then the customization as the README says it."""
+    manifests = sources("argocd") / "manifests"
+    kube.run("create", "namespace", NAMESPACE)
+    kube.run("apply", "--server-side", "-k", manifests / "crds")
+    kube.run("apply", "-k", manifests / "base" / "config")
+    kube.run("patch", "configmap", "argocd-cm", "--patch-file", EXAMPLE / "argocd-cm.yaml")
+    kube.wait_until_served("applications.argoproj.io")
+
+
+def _start_redis(port: int, folder: Path) -> ChildProcess:
+    program = redis_server()
+    words = ["--port", str(port), "--bind", _HOST, "--save", "", "--dir", str(folder)]
+    log = folder / "redis-server.log"
+    return ChildProcess([program, *words], log=log, env=its_libraries(program))
+
+
+def _environment(name: str, server: ApiServer, folder: Path) -> dict[str, str]:
+    """Argo CD is one binary, which learns here what it is and where it may write."""
+    return {
+        "ARGOCD_BINARY_NAME": name,
+        "KUBECONFIG": str(server.kubeconfig),
+        # https://kubernetes.default.svc is the cluster of KUBECONFIG.
+        "ARGOCD_FAKE_IN_CLUSTER": "true",
+        "ARGOCD_GPG_ENABLED": "false",
+        "ARGOCD_ASK_PASS_SOCK": str(folder / "ask-pass.sock"),
+        "TMPDIR": str(folder),
+        "HOME": str(folder),
+    }
+
+
+def _wait_until_ready(ports: _Ports, processes: list[ChildProcess]) -> None:
+    def last_lines() -> str:
+        return "\n".join(f"Last lines of {p.log.name}:\n{p.last_lines()}" for p in processes)
+
+    def ready() -> bool:
+        if not all(process.running for process in processes):
+            raise ClusterError(f"Argo CD did not start.\n{last_lines()}")
+        return all(map(_answers, (ports.redis, ports.repositories, ports.api)))
+
+    wait_for("Argo CD ready", ready, detail=last_lines, every=0.2)
+
+
+def _answers(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((_HOST, port), timeout=5):
+        return True
+    return False

@@ -11,7 +11,7 @@ from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
-from testkit.operations.argo_cd import customization
+from testkit.operations.argo_cd_scripts import customization
 
 ARGO_CD = customization()
 FAILURE = LastFailure(reason="Boom", message="boom", permanent=False, time=samples.T0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 
 from e2e.chaos.alerting import Alerting
 from e2e.install import NAMESPACE
@@ -16,6 +17,8 @@ from testkit.paths import CHECKOUT
 _NOT_HERE = ("kubectl get podmonitors", " top pods ")
 # "Does the driver answer?" An error says no.
 _MAY_FAIL = ("kubectl get --raw",)
+# A container's log can be read when it has started.
+_STARTING_SECONDS = 60
 # A query that compares may have no answer, and only a stateful stream has these series.
 _MAY_HAVE_NO_ANSWER = (" > ", "penstock_driver_state_", "penstock_driver_watermark_")
 
@@ -43,13 +46,19 @@ def follow(alert: Notification, cluster: Cluster, alerts: Alerting) -> None:
 
 
 def _run(line: str, cluster: Cluster, variables: dict[str, str]) -> None:
+    """Runs a command, as a person would: again if a container has not started yet."""
     path = os.pathsep.join([str(cluster.kubectl.parent), os.environ["PATH"]])
     environment = {**os.environ, **variables, "PATH": path, "KUBECONFIG": str(cluster.kubeconfig)}
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", line],
-        env=environment, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 0 or line.startswith(_MAY_FAIL), f"{line}: {done.stderr}"
+    deadline = time.monotonic() + _STARTING_SECONDS
+    while True:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", line],
+            env=environment, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        if done.returncode == 0 or line.startswith(_MAY_FAIL):
+            return
+        assert time.monotonic() < deadline, f"{line}: {done.stderr}"
+        time.sleep(1)
 
 
 def _filled(query: str, variables: dict[str, str]) -> str:

@@ -1,5 +1,6 @@
 """The container engine of this machine: docker or podman."""
 
+import contextlib
 import os
 import time
 from collections.abc import Sequence
@@ -122,14 +123,25 @@ def registry_is_reachable() -> bool:
     if no_registry.exists() and time.time() - no_registry.stat().st_mtime < _KEEP_ANSWER_SECONDS:
         return False
     try:
-        run(
-            [engine().name, "manifest", "inspect", published_node_image()],
-            env=engine().env,
-            timeout=_PROBE_SECONDS,
-        )
+        _ask_registry(published_node_image())
     except ClusterError:
         print_progress("no container registry is reachable: building all images here")
         no_registry.touch()
         return False
     no_registry.unlink(missing_ok=True)
     return True
+
+
+def _ask_registry(ref: str) -> None:
+    """Reads the manifest of an image from its registry; ClusterError if that fails."""
+    if engine().name == "docker":
+        engine().run("manifest", "inspect", ref, timeout=_PROBE_SECONDS)
+        return
+    # podman's `manifest inspect` refuses an image for one architecture, as a private mirror may
+    # have it. `create` reads each, and leaves a list of this name also where it fails.
+    probe = f"localhost/penstock/probe:{os.getpid()}"
+    try:
+        engine().run("manifest", "create", probe, ref, timeout=_PROBE_SECONDS)
+    finally:
+        with contextlib.suppress(ClusterError):
+            engine().run("manifest", "rm", probe, timeout=_PROBE_SECONDS)

@@ -15,6 +15,11 @@ from testkit.errors import KubectlError, WaitTimeout
 # 20). No test concludes anything from the time that a wait took.
 PATIENCE_SECONDS = 180.0
 
+# A look costs processor time (kubectl's takes 0.07 s of it), which what is waited for needs as
+# well: so at most a fifth of a wait goes into looks, and a pause is never longer than a second.
+_PAUSES_PER_LOOK = 4
+_LONGEST_PAUSE_SECONDS = 1.0
+
 T = TypeVar("T")
 
 
@@ -28,12 +33,14 @@ def wait_for(
 ) -> T:
     """Calls `look` until it returns something true, and returns that.
 
-    After `seconds` it raises WaitTimeout with `what` and the text of `detail`. A KubectlError in
-    `look` counts as false, because a busy API server can be unreachable for a moment.
+    The pauses are `every` seconds, and longer where a look takes long. After `seconds` it raises
+    WaitTimeout with `what` and the text of `detail`. A KubectlError in `look` counts as false,
+    because a busy API server can be unreachable for a moment.
     """
     deadline = time.monotonic() + seconds
     while True:
         error = ""
+        began = time.monotonic()
         try:
             if result := look():
                 return result
@@ -41,7 +48,7 @@ def wait_for(
             error = str(failure)
         if time.monotonic() > deadline:
             raise WaitTimeout(_message(what, seconds, error, detail()))
-        time.sleep(every)
+        time.sleep(_pause(every, time.monotonic() - began))
 
 
 async def wait_for_async(
@@ -52,14 +59,19 @@ async def wait_for_async(
     try:
         async with asyncio.timeout(seconds):
             while True:
+                began = time.monotonic()
                 try:
                     if result := await look():
                         return result
                 except KubectlError as failure:
                     error = str(failure)
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(_pause(0.05, time.monotonic() - began))
     except TimeoutError:
         raise WaitTimeout(_message(what, seconds, error)) from None
+
+
+def _pause(every: float, took: float) -> float:
+    return max(every, min(_PAUSES_PER_LOOK * took, _LONGEST_PAUSE_SECONDS))
 
 
 def _message(what: str, seconds: float, *details: str) -> str:

@@ -165,6 +165,8 @@ def _failure_message(jars: Jars, reason: str) -> str:
     return (
         f"cannot download {jars.description}: {reason}\n"
         "To use a mirror, set spark.jars.ivySettings or spark.jars.repositories in spec.sparkConf. "
+        "Behind a proxy with a certificate of its own, set JAVA_TOOL_OPTIONS to "
+        "-Djavax.net.ssl.trustStore=FILE with a store that has it. "
         "Without a network, copy the jars to a folder and set the environment variable "
         f"{jars.variable} to it. The jars are: {', '.join(jars.coordinates)}"
         + (" and their dependencies" if jars.transitive else "")

@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+
 from penstock.driver.jvm import Jvm
 
 _HEAP_MEBIBYTES = 512
@@ -20,7 +22,7 @@ _SCALA = "scala-library-*.jar"
 
 
 def main() -> int:
-    """Copies the jars to the folder; Spark's own exception names what is missing."""
+    """Copies the jars to the folder; exits with Spark's message, which names what is missing."""
     parser = argparse.ArgumentParser(prog="penstock.local.tools.maven", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--ivy", type=Path, required=True, help="for what Ivy downloads")
@@ -33,6 +35,9 @@ def main() -> int:
     try:
         for jar in _resolve(jvm.gateway, options):
             shutil.copy(jar, options.folder)
+    except Py4JJavaError as error:
+        # The JVM has the text of the exception, and it ends here.
+        sys.exit(str(error.java_exception.getMessage()))
     finally:
         jvm.end()
     if options.transitive:

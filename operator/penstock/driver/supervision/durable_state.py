@@ -21,7 +21,7 @@ class DurableState:
     """The part of the supervisor's state that outlives its process."""
 
     proved: bool = False
-    """The spec has committed records: it can run."""
+    """The spec has committed records, or epochs for some time: it can run."""
     attempts: int = 0
     """Failures in a row."""
     poison_failures: int = 0

@@ -68,7 +68,8 @@ class State:
     retry_at: float | None = None
     """When the next attempt begins; None with `failed_permanently`: never."""
     proved: bool = False
-    """The spec has committed records, in this process or an earlier one."""
+    """The spec has committed records, or epochs for `stable_after`: in this process or an earlier
+    one."""
     attempts: int = 0
     """Failures in a row: since the query was last healthy for `stable_after`."""
     rechecks: int = 0

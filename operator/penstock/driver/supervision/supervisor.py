@@ -308,6 +308,9 @@ def _with_commits(state: State, observation: Observation, policy: RestartPolicy)
         interval = latest if interval == 0 else interval + _SMOOTHING_WEIGHT * (latest - interval)
     if _committed_records(state, observation, policy):
         state = replace(state, proved=True, rechecks=0, poison_failures=0)
+    elif _is_stable(state, observation, policy):
+        # Its first commit may have held all the records that there are.
+        state = replace(state, proved=True)
     state = _progressed(replace(state, slowest=_FADING * state.slowest), observation)
     return replace(
         state,
@@ -324,7 +327,7 @@ def _committed_records(state: State, observation: Observation, policy: RestartPo
     """Whether a new commit holds records. A micro-batch of a Kafka source is never empty.
 
     The other engines also commit epochs without records, for example while a client does not know
-    yet that it may not read the topic (measured, Spark 4.2). Such a commit proves nothing.
+    yet that it may not read the topic (measured, Spark 4.2). Such a commit alone proves nothing.
     """
     if not policy.one_task_for_each_partition or observation.offsets is None:
         return True
@@ -339,12 +342,15 @@ def _with_activity(state: State, observation: Observation, policy: RestartPolicy
         state = _with_work(state, observation)
     if observation.active_tasks is None or observation.active_tasks >= state.query_partitions:
         state = replace(state, tasks_complete_at=observation.now)
-    if (
-        state.healthy_since is not None
-        and observation.now - state.healthy_since >= policy.stable_after
-    ):
+    if _is_stable(state, observation, policy):
         state = replace(state, attempts=0)
     return state
+
+
+def _is_stable(state: State, observation: Observation, policy: RestartPolicy) -> bool:
+    """Whether the running query has been healthy for `stable_after`."""
+    since = state.healthy_since
+    return since is not None and observation.now - since >= policy.stable_after
 
 
 def _with_work(state: State, observation: Observation) -> State:

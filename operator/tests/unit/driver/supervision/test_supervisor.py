@@ -265,6 +265,21 @@ def test_only_commits_with_records_prove_a_spec(policy: RestartPolicy) -> None:
     assert (state.proved, state.poison_failures, state.rechecks) == (True, 0, 0)
 
 
+@pytest.mark.parametrize("policy", [CONTINUOUS, REAL_TIME], ids=["continuous", "real-time"])
+def test_commits_for_the_stable_time_prove_a_spec(policy: RestartPolicy) -> None:
+    """The first commit may have held all the records that there are."""
+    state, observation = running(policy=policy)
+    first = observation.now
+    for epoch, seconds in enumerate((0.0, 1.0, policy.stable_after - 1)):
+        observation = replace(observation, epoch=epoch, offsets={"in": {0: 7}}, now=first + seconds)
+        state = after(state, observation, policy)
+    assert not state.proved
+    observation = replace(observation, epoch=3, now=first + policy.stable_after)
+    assert after(state, observation, policy).proved
+    failed = after(state, replace(observation, failure=PASSING), policy)
+    assert failed.healthy_since is None
+
+
 def test_what_the_spec_asks_for_stays_final() -> None:
     """restart.maxAttempts, and failOnDataLoss, which is only looked at again."""
     state, _ = committing(3)

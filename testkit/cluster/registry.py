@@ -7,6 +7,7 @@ import json
 import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -15,8 +16,8 @@ from penstock.local.tools.child_process import ChildProcess
 from testkit.cluster.access import Cluster
 from testkit.engine.container_engine import engine
 from testkit.kafka.broker import free_ports
+from testkit.processes import wait_until_ready
 from testkit.tools.debian import container_registry
-from testkit.wait import wait_for
 
 _PORT = 5000
 
@@ -64,7 +65,7 @@ def _registry(
         [*enter, container_registry(), "serve", folder / "config.yml"], log=folder / "registry.log"
     )
     try:
-        wait_for("the registry", lambda: _answers(address), 30, process.last_lines)
+        wait_until_ready("The registry", [process], partial(_answers, address), 30)
         yield
     finally:
         process.stop()

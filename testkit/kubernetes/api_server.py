@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -21,12 +22,11 @@ import yaml
 from penstock.local.tools.child_process import ChildProcess
 from testkit import system_packages
 from testkit.commands import run
-from testkit.errors import ClusterError
 from testkit.kafka.broker import free_ports
 from testkit.kubernetes.kubectl import Kube
 from testkit.paths import CHECKOUT
+from testkit.processes import wait_until_ready
 from testkit.tools import tools
-from testkit.wait import wait_for
 
 _START_SECONDS = 90
 _STREAMS = "/apis/penstock.dev/v1alpha1/namespaces/default/continuousstreams"
@@ -90,7 +90,7 @@ def api_server() -> Iterator[ApiServer]:
             kubectl=found["kubectl"],
         )
         started.append(_start_api(found["kube-apiserver"], folder, etcd_url, server))
-        _wait_until_ready(server, started)
+        wait_until_ready("The API server", started, partial(_ready, server), _START_SECONDS)
         _write_kubeconfig(server)
         yield server
     finally:
@@ -142,18 +142,6 @@ def _start_api(binary: Path, folder: Path, etcd_url: str, server: ApiServer) -> 
 
 def _flags(options: dict[str, str]) -> list[str]:
     return [f"--{name}={value}" for name, value in options.items()]
-
-
-def _wait_until_ready(server: ApiServer, processes: list[ChildProcess]) -> None:
-    def last_lines() -> str:
-        return "\n".join(f"Last lines of {p.name}:\n{p.last_lines()}" for p in processes)
-
-    def started() -> bool:
-        if not all(process.running for process in processes):
-            raise ClusterError(f"The API server did not start.\n{last_lines()}")
-        return _ready(server)
-
-    wait_for("the API server ready", started, _START_SECONDS, last_lines)
 
 
 def _ready(server: ApiServer) -> bool:

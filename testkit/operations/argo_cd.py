@@ -15,14 +15,13 @@ from pathlib import Path
 
 from penstock.local.tools.child_process import ChildProcess
 from testkit.commands import run
-from testkit.errors import ClusterError
 from testkit.kafka.broker import free_ports
 from testkit.kubernetes.api_server import ApiServer
 from testkit.kubernetes.kubectl import Kube
 from testkit.paths import CHECKOUT
+from testkit.processes import wait_until_ready
 from testkit.tools import sources, tool
 from testkit.tools.debian import its_libraries, redis_server
-from testkit.wait import wait_for
 
 NAMESPACE = "argocd"
 EXAMPLE = CHECKOUT / "examples" / "gitops" / "argocd"
@@ -66,7 +65,7 @@ def running_argo_cd(server: ApiServer, folder: Path) -> Iterator[ArgoCd]:
             env = _environment(name, server, folder)
             log = folder / f"{name}.log"
             started.append(ChildProcess([tool("argocd"), *options], log=log, env=env))
-        _wait_until_ready(ports, started)
+        wait_until_ready("Argo CD", started, ports.answer)
         argo_cd = ArgoCd(kube, f"{_HOST}:{ports.api}", folder)
         argo_cd.log_in()
         yield argo_cd
@@ -100,6 +99,10 @@ class _Ports:
             "argocd-application-controller": common,
         }  # fmt: skip
 
+    def answer(self) -> bool:
+        """Whether all programs accept connections."""
+        return all(map(_answers, (self.redis, self.repositories, self.api)))
+
 
 def _install(kube: Kube) -> None:
     """Applies Argo CD's own manifests, and then the customization as the README says it."""
@@ -130,18 +133,6 @@ def _environment(name: str, server: ApiServer, folder: Path) -> dict[str, str]:
         "TMPDIR": str(folder),
         "HOME": str(folder),
     }
-
-
-def _wait_until_ready(ports: _Ports, processes: list[ChildProcess]) -> None:
-    def last_lines() -> str:
-        return "\n".join(f"Last lines of {p.log.name}:\n{p.last_lines()}" for p in processes)
-
-    def ready() -> bool:
-        if not all(process.running for process in processes):
-            raise ClusterError(f"Argo CD did not start.\n{last_lines()}")
-        return all(map(_answers, (ports.redis, ports.repositories, ports.api)))
-
-    wait_for("Argo CD ready", ready, detail=last_lines, every=0.2)
 
 
 def _answers(port: int) -> bool:

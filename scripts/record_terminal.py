@@ -89,7 +89,9 @@ RECORDINGS = {
 class Screen:
     """The little of a terminal that is used here: long lines, cursor up, erase, colors."""
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, hidden: Sequence[str] = ()) -> None:
+        """`hidden` are texts that it leaves out."""
+        self._hidden = hidden
         self._lines = [f"\x1b[32m$\x1b[0m {command}", ""]
         self._row = 1
         self._unread = ""
@@ -97,6 +99,8 @@ class Screen:
     def feed(self, text: str) -> None:
         """Takes a piece of the output; it may end within a control sequence."""
         text = self._unread + text
+        for each in self._hidden:
+            text = text.replace(each, "")
         whole = re.sub(r"\x1b(\[[0-9;?]*)?\Z", "", text)
         self._unread = text[len(whole) :]
         at = 0
@@ -113,7 +117,7 @@ class Screen:
 
     def _write(self, text: str) -> None:
         while text:
-            self._lines += [""] * (self._row + 1 - len(self._lines))
+            self._add_rows()
             room = COLUMNS - Text.from_ansi(self._lines[self._row]).cell_len
             self._lines[self._row] += text[:room]
             text = text[room:]
@@ -127,8 +131,12 @@ class Screen:
         elif control[2] == "K":
             del self._lines[self._row :]
         elif control[2] == "m":
-            self._lines += [""] * (self._row + 1 - len(self._lines))
+            self._add_rows()
             self._lines[self._row] += control[0]
+
+    def _add_rows(self) -> None:
+        """Down to the cursor's row."""
+        self._lines += [""] * (self._row + 1 - len(self._lines))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -148,7 +156,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def record(recording: Recording, folder: Path) -> Iterator[tuple[str, ...]]:
     """The terminal's screen about once a second, from the command's start to its end."""
-    screen = Screen(recording.command)
+    # Without them, files have the paths that a user types.
+    screen = Screen(recording.command, [f"{ROOT}/", f"{folder}/"])
     yield screen.lines
     process, terminal = _start(recording, folder)
     start = time.monotonic()
@@ -184,6 +193,7 @@ def _start(recording: Recording, folder: Path) -> tuple[subprocess.Popen[bytes],
         **os.environ,
         "TERM": "xterm-256color",
         "PYTHONPATH": str(ROOT),
+        "TMPDIR": str(folder),
         "PENSTOCK_CONNECTOR_JARS": str(connector_jars()),
         "PENSTOCK_KAFKA_JARS": str(kafka_jars()),
     }
@@ -213,14 +223,9 @@ def _read_for(terminal: int, screen: Screen, seconds: float) -> None:
         ready, _, _ = select.select([terminal], [], [], left)
         try:
             if ready:
-                screen.feed(_as_elsewhere(os.read(terminal, 65536).decode(errors="replace")))
+                screen.feed(os.read(terminal, 65536).decode(errors="replace"))
         except OSError:  # the other end is closed
             time.sleep(left)
-
-
-def _as_elsewhere(text: str) -> str:
-    """Without this checkout's path, so that examples have the path that a user types."""
-    return text.replace(f"{ROOT}/", "")
 
 
 def _distinct(frames: Iterator[tuple[str, ...]]) -> list[tuple[str, ...]]:

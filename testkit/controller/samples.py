@@ -6,6 +6,7 @@ import copy
 from datetime import UTC, datetime
 from typing import Any
 
+from penstock.api.v1alpha1.status import LastFailure
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster import objects
 from penstock.cluster.objects import Manifest
@@ -21,6 +22,7 @@ NAME = "flags"
 IMAGE = "penstock-spark:test"
 SETTINGS = Settings(IMAGE)
 T0 = datetime(2026, 11, 21, tzinfo=UTC)
+FAILURE = LastFailure(reason="Boom", message="boom", permanent=False, time=T0)
 
 
 def stream(**spec: Any) -> Manifest:

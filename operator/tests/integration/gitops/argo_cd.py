@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from penstock.api.v1alpha1.status import LastFailure
 from penstock.cluster import objects
 from penstock.cluster.objects import Manifest
 from penstock.contract.driver_report import QueryState
@@ -23,8 +22,6 @@ from testkit.operations.argo_cd import ArgoCd, running_argo_cd
 from testkit.operations.argo_cd_application import FOLDER, Application, create_application
 from testkit.operations.git_repository import GitRepository
 from testkit.wait import wait_for_async
-
-FAILURE = LastFailure(reason="Boom", message="boom", permanent=False, time=samples.T0)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +86,9 @@ async def test_each_health_follows_the_stream(
         await to_thread(application.wait_for_health, "Progressing")
         await run_stream(space)
         await to_thread(application.wait_for_health, "Healthy", "Running")
-        await space.run_driver(state=QueryState.RESTARTING, last_failure=FAILURE, committed=False)
+        await space.run_driver(
+            state=QueryState.RESTARTING, last_failure=samples.FAILURE, committed=False
+        )
         await to_thread(application.wait_for_health, "Degraded", "Boom: The query failed")
         await run_stream(space)
         await to_thread(application.wait_for_health, "Healthy", "Running")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.api.v1alpha1.status import LastFailure, StreamState
+from penstock.api.v1alpha1.status import StreamState
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from testkit.controller import samples
@@ -14,7 +14,6 @@ from testkit.controller.fake_cluster import FakeCluster
 from testkit.operations.argo_cd_scripts import customization
 
 ARGO_CD = customization()
-FAILURE = LastFailure(reason="Boom", message="boom", permanent=False, time=samples.T0)
 
 
 def settled(cluster: FakeCluster) -> None:
@@ -47,7 +46,7 @@ def rolling_out(cluster: FakeCluster) -> None:
 
 
 def restarting(cluster: FakeCluster) -> None:
-    cluster.report(state=QueryState.RESTARTING, last_failure=FAILURE, committed=False)
+    cluster.report(state=QueryState.RESTARTING, last_failure=samples.FAILURE, committed=False)
     cluster.settle()
 
 
@@ -62,7 +61,7 @@ def completed(cluster: FakeCluster) -> None:
 
 
 def stalled(cluster: FakeCluster) -> None:
-    failure = FAILURE.model_copy(update={"permanent": True})
+    failure = samples.FAILURE.model_copy(update={"permanent": True})
     cluster.report(state=QueryState.FAILED, last_failure=failure)
     cluster.settle()
 

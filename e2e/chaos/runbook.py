@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 
 from e2e.chaos.alerting import Alerting
 from e2e.install import NAMESPACE
@@ -12,6 +11,7 @@ from testkit.cluster.access import Cluster
 from testkit.operations.alertmanager import Notification
 from testkit.operations.runbooks import blocks, sections
 from testkit.paths import CHECKOUT
+from testkit.wait import wait_for
 
 # What the test cluster lacks: metrics-server, and the Prometheus operator's resources.
 _NOT_HERE = ("kubectl get podmonitors", " top pods ")
@@ -46,19 +46,22 @@ def follow(alert: Notification, cluster: Cluster, alerts: Alerting) -> None:
 
 
 def _run(line: str, cluster: Cluster, variables: dict[str, str]) -> None:
-    """Runs a command, as a person would: again if a container has not started yet."""
+    """Runs a command; one that reads logs again, as a person would, until there is a log."""
     path = os.pathsep.join([str(cluster.kubectl.parent), os.environ["PATH"]])
     environment = {**os.environ, **variables, "PATH": path, "KUBECONFIG": str(cluster.kubeconfig)}
-    deadline = time.monotonic() + _STARTING_SECONDS
-    while True:
+    said = ""
+
+    def works() -> bool:
+        nonlocal said
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", line],
             env=environment, capture_output=True, text=True, timeout=60,
         )  # fmt: skip
-        if done.returncode == 0 or line.startswith(_MAY_FAIL):
-            return
-        assert time.monotonic() < deadline, f"{line}: {done.stderr}"
-        time.sleep(1)
+        said = done.stderr
+        return done.returncode == 0 or line.startswith(_MAY_FAIL)
+
+    seconds = _STARTING_SECONDS if " logs " in line else 0
+    wait_for(line, works, seconds, lambda: said, every=1.0)
 
 
 def _filled(query: str, variables: dict[str, str]) -> str:

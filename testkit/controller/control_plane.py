@@ -15,6 +15,8 @@ from kubernetes.aio import config
 from kubernetes.aio.client import Configuration
 
 from penstock.cluster import objects
+from penstock.cluster.driver_pod import DriverPod
+from penstock.cluster.fields import at
 from penstock.cluster.objects import Kind, Manifest
 from penstock.contract import naming
 from penstock.controller.children.settings import Settings
@@ -23,6 +25,7 @@ from penstock.controller.main import operate
 from penstock.controller.metrics import Metrics
 from penstock.local.tools.child_process import ChildProcess
 from testkit.controller import samples
+from testkit.errors import WaitTimeout
 from testkit.kubernetes.api_server import ApiServer, api_server
 from testkit.paths import CHECKOUT
 from testkit.tools import tool
@@ -109,12 +112,19 @@ class Namespace:
         return await self.get(objects.POD, naming.driver_pod_name(samples.NAME))
 
     async def replaced(self, old: Manifest) -> Manifest:
-        """Waits for another driver pod and returns it."""
+        """Waits for another driver pod, of the newest revision, and returns it.
+
+        The StatefulSet controller may first create the pod of the old revision once more and
+        delete it in the same pass: it counts the pods by the status of its last pass.
+        """
 
         async def another() -> Manifest | None:
             pod = await self.pod()
-            is_new = pod is not None and pod["metadata"]["uid"] != old["metadata"]["uid"]
-            return pod if is_new else None
+            if pod is None or pod["metadata"]["uid"] == old["metadata"]["uid"]:
+                return None
+            owner = await self.get(objects.STATEFUL_SET, naming.driver_name(samples.NAME))
+            newest = at(owner, "status", "updateRevision")
+            return pod if DriverPod(pod).revision == newest else None
 
         pod = await wait_for_async("another pod of the driver", another)
         assert pod is not None
@@ -159,7 +169,12 @@ class Namespace:
 
     async def wait_ready(self) -> None:
         """Waits until the stream is Ready in its newest generation."""
-        await wait_for_async("the stream Ready", self.ready)
+        try:
+            await wait_for_async("the stream Ready", self.ready)
+        except WaitTimeout as timeout:
+            found = {"status": await self.status(), "pod": await self.pod()}
+            timeout.add_note(json.dumps(found, indent=1))
+            raise
 
     async def children(self) -> list[Manifest]:
         """All objects with the stream's label."""

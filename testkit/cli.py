@@ -3,7 +3,8 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 from testkit import doctor
 from testkit.cluster.clients import CLIENTS, missing_clients
@@ -11,6 +12,7 @@ from testkit.cluster.kind_cluster import ensure_cluster, remove_cluster
 from testkit.cluster.load_images import ensure_images
 from testkit.commands import print_progress
 from testkit.errors import ClusterError
+from testkit.images.base_image import ensure_base
 from testkit.images.node_image import ensure_node_base, ensure_node_image, missing_programs
 from testkit.images.penstock_images import (
     build_example_images,
@@ -71,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _prepare(options: argparse.Namespace) -> None:
-    """The compiler's work and the downloads of jars and packages overlap."""
+    """The compiler's work, the downloads, and the images that need no compiled program overlap."""
     lacking = {} if options.cluster or in_ci() else doctor.lacking()
     for why in dict.fromkeys(lacking.values()):
         print_progress(f"NOT PREPARED, and the tests that need it are skipped:\n{why}")
@@ -79,19 +81,27 @@ def _prepare(options: argparse.Namespace) -> None:
     cluster = "cluster" not in lacking
     programs = missing_programs() if cluster else ()
     wanted = [*programs, *(missing_clients() if cluster else ()), *(_TOOLS if real else ())]
-    with ThreadPoolExecutor(1) as pool:
-        compiled = pool.submit(tools, *dict.fromkeys(wanted))
+    with ThreadPoolExecutor(3) as pool:
+        works: list[Future[Any]] = [pool.submit(tools, *dict.fromkeys(wanted))]
         if real:
-            _fetch_programs()
-        if programs:
-            ensure_node_base()
+            works.append(pool.submit(_fetch_programs))
         if cluster:
-            spark = build_images(image_names())["spark"]
-        if real and cluster:
-            build_example_images(spark)
-        compiled.result()
+            works.append(pool.submit(_build_images, node_base=bool(programs), examples=real))
+        for work in works:
+            work.result()
     if cluster:
         ensure_node_image()
+
+
+def _build_images(*, node_base: bool, examples: bool) -> None:
+    ensure_base()  # once, for the builds that start with it at the same time
+    with ThreadPoolExecutor(1) as pool:
+        base = pool.submit(ensure_node_base) if node_base else None
+        spark = build_images(image_names())["spark"]
+        if examples:
+            build_example_images(spark)
+        if base is not None:
+            base.result()
 
 
 def _fetch_programs() -> None:

@@ -2,12 +2,14 @@
 
 import os
 import shutil
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from testkit.commands import print_progress, run
 from testkit.errors import ClusterError
+from testkit.file_lock import file_lock
 
 _SBIN = ("/usr/sbin", "/sbin", "/usr/lib/podman")
 
@@ -62,13 +64,14 @@ def missing(*commands: str) -> list[Need]:
 
 def require(*commands: str) -> None:
     """Installs missing commands if possible; otherwise the error says what to install."""
-    gaps = missing(*commands)
-    if not gaps:
+    if not missing(*commands):
         return
-    packages = [need.package for need in gaps if need.package]
-    if packages and can_install():
-        _apt_install(packages)
+    with apt_lock():
         gaps = missing(*commands)
+        packages = [need.package for need in gaps if need.package]
+        if packages and can_install():
+            _apt_install(packages)
+            gaps = missing(*commands)
     if gaps:
         raise ClusterError("This machine lacks:\n" + "\n".join(advice(need) for need in gaps))
 
@@ -92,6 +95,11 @@ def is_debian() -> bool:
     except OSError:
         return False
     return any(line.strip() == "ID=debian" for line in release.splitlines())
+
+
+def apt_lock() -> AbstractContextManager[None]:
+    """apt-get fails while another one runs, so a caller waits for those of testkit."""
+    return file_lock("apt")
 
 
 def _apt_install(packages: list[str]) -> None:

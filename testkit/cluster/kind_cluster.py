@@ -1,11 +1,9 @@
 """A kind cluster: made once, reused while it is healthy and made from the same inputs."""
 
 import contextlib
-import fcntl
 import json
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from testkit.cluster import isolation
@@ -18,6 +16,7 @@ from testkit.content_hash import content_hash
 from testkit.engine import podman
 from testkit.engine.container_engine import engine
 from testkit.errors import ClusterError, WaitTimeout
+from testkit.file_lock import file_lock
 from testkit.images.node_image import ensure_node_image, is_own, possible_node_images
 from testkit.paths import cache_dir
 from testkit.wait import wait_for
@@ -37,7 +36,7 @@ def ensure_cluster(nodes: int = 1) -> Cluster:
     A running cluster is kept whichever of the two node images it was made from: whether a registry
     answers at the moment only decides about a new one.
     """
-    with _lock():
+    with file_lock("cluster"):
         found = _running({_key(image) for image in possible_node_images()})
         if found is not None and len(found.nodes) >= nodes:
             return found
@@ -48,7 +47,7 @@ def ensure_cluster(nodes: int = 1) -> Cluster:
 
 def remove_cluster() -> None:
     """Removes the cluster: processes, mounts, network, records. Images and tools stay cached."""
-    with _lock():
+    with file_lock("cluster"):
         _remove()
         restore_host()
 
@@ -183,11 +182,3 @@ def _kind(*words: str | Path, timeout: float = 60) -> str:
 def _boot() -> str:
     """An identifier that changes when the machine restarts, which ends every cluster."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-@contextlib.contextmanager
-def _lock() -> Iterator[None]:
-    """Lets only one process at a time create or remove the cluster."""
-    with (cache_dir() / "cluster.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -1,12 +1,12 @@
 """Copies images from the container engine to the containerd of each node."""
 
-import fcntl
 from collections.abc import Sequence
 from pathlib import Path
 
 from testkit.cluster.access import Cluster
 from testkit.commands import print_progress
 from testkit.engine.container_engine import engine
+from testkit.file_lock import file_lock
 from testkit.images import oci_layout
 from testkit.images.penstock_images import build_example_images, build_images
 from testkit.paths import cache_dir
@@ -16,8 +16,7 @@ _IMPORT_SECONDS = 600
 
 def load(cluster: Cluster, refs: Sequence[str], nodes: Sequence[str] = ()) -> None:
     """Loads these images into the nodes that lack them, by default only the first."""
-    with (cache_dir("engine") / "load.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with file_lock("load-images"):
         for node in nodes or cluster.nodes[:1]:
             there = set(cluster.on_node(node, *_CTR, "images", "ls", "-q").split())
             for ref in refs:

@@ -6,7 +6,6 @@ The archive is created once for each class path and kept in the cache.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, command, fast_start_options
 from penstock.local.tools.class_archive import archive_for
 from testkit.driver.in_process_driver import running
-from testkit.paths import cache_dir
+from testkit.file_lock import file_lock
 from testkit.streams.streams import RATE, stream
 
 _HEAP = 768
@@ -42,8 +41,7 @@ def archive(class_path: str) -> Path:
     """
     path = archive_for(command(_HEAP, class_path, [])).path
     assert path is not None
-    with (cache_dir() / "classes.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # one of the workers creates it for all
+    with file_lock("classes"):  # one of the workers creates it for all
         if not path.exists():
             _create(path, class_path)
     return path

@@ -4,6 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,10 +66,17 @@ def image_ref(name: str) -> str:
 def build_images(which: Sequence[str]) -> dict[str, str]:
     """Builds the images whose content is new, and returns the references of all."""
     refs = {name: image_ref(name) for name in which}
-    for name, ref in refs.items():
-        if not engine().has_image(ref):
-            build_as(name, ref)
-            _remove_old_images(name)
+    missing = [name for name, ref in refs.items() if not engine().has_image(ref)]
+    if missing:
+        ensure_base()
+
+    def build(name: str) -> None:
+        build_as(name, refs[name])
+        _remove_old_images(name)
+
+    # Two at a time: a build mostly downloads, or unpacks on one core.
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(build, missing))
     return refs
 
 

@@ -6,16 +6,15 @@ Go verifies every download against its checksum database. There is no vendored c
 each go.mod is written from the pins, and Go's minimal version selection resolves the rest.
 """
 
-import fcntl
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from testkit.commands import print_progress
 from testkit.content_hash import build_once, content_hash
 from testkit.errors import ClusterError
+from testkit.file_lock import file_lock
 from testkit.paths import cache_dir
 from testkit.tools import go_command
 from testkit.tools.go_command import go
@@ -42,7 +41,7 @@ def tools(*names: str) -> dict[str, Path]:
         raise ClusterError(f"There is no tool {', '.join(sorted(unknown))}; known: {tool_names()}")
     paths = {name: _path(go_tools()[name]) for name in names}
     if not all(path.exists() for path in paths.values()):
-        with _lock():
+        with file_lock("go"):
             missing = [go_tools()[name] for name, path in paths.items() if not path.exists()]
             for alone, together in _by_go_mod(missing).items():
                 _build(together, own_go_mod(alone) if alone else shared_go_mod())
@@ -132,11 +131,3 @@ def _built_name(package: str) -> str:
 
 def _move(built: Path, name: str, folder: Path) -> None:
     shutil.move(built, folder / name)
-
-
-@contextmanager
-def _lock() -> Iterator[None]:
-    """Lets only one process at a time compile."""
-    with (cache_dir("go") / "build.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

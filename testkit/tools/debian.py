@@ -76,11 +76,12 @@ def its_libraries(program: Path) -> dict[str, str]:
 def _unpack(packages: Sequence[str], folder: Path) -> None:
     print_progress(f"unpacking {' '.join(packages)} from Debian")
     download = ["apt-get", "download", "-qq", *packages]
-    try:
-        run(download, cwd=folder, timeout=300)
-    except ClusterError:  # the lists of packages are missing or old
-        run(["apt-get", "update", "-qq"], timeout=300, hint=_HINT)
-        run(download, cwd=folder, timeout=300, hint=_HINT)
+    with system_packages.apt_lock():
+        try:
+            run(download, cwd=folder, timeout=300)
+        except ClusterError:  # the lists of packages are missing or old
+            run(["apt-get", "update", "-qq"], timeout=300, hint=_HINT)
+            run(download, cwd=folder, timeout=300, hint=_HINT)
     for archive in folder.glob("*.deb"):
         run(["dpkg-deb", "--extract", archive, folder], timeout=120)
         archive.unlink()

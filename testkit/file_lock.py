@@ -1,0 +1,15 @@
+"""Locks between the processes and threads of one machine."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from testkit.paths import cache_dir
+
+
+@contextmanager
+def file_lock(name: str) -> Iterator[None]:
+    """Waits until no other process or thread holds the lock of this name, and holds it."""
+    with (cache_dir("locks") / name).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -34,10 +34,11 @@ LOADED_BY_NAME = (
     "org.apache.spark.sql.kafka010.KafkaSourceProvider",
     "org.apache.spark.sql.kafka010.KafkaContinuousStream",
     "org.apache.spark.sql.kafka010.KafkaContinuousPartitionReader",
-    "org.apache.spark.sql.kafka010.KafkaStreamDataWriter",
-    "org.apache.kafka.clients.admin.KafkaAdminClient",
-    "org.apache.kafka.clients.consumer.KafkaConsumer",
-    "org.apache.kafka.clients.producer.KafkaProducer",
+    "org.apache.spark.sql.kafka010.KafkaRecordToRowConverter",
+    "org.apache.spark.sql.kafka010.KafkaStreamWriterFactory",
+    "org.apache.spark.sql.kafka010.KafkaDataWriter",
+    "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer$",
+    "org.apache.spark.sql.kafka010.producer.InternalKafkaProducerPool$",
 )
 
 
@@ -90,6 +91,27 @@ def load_by_name(gateway: JavaGateway) -> None:
             print(f"not in this version: {name} ({type(error).__name__})")
 
 
+def use_kafka(gateway: JavaGateway) -> None:
+    """Loads the classes of Kafka's clients. No broker answers on this port, nor has to."""
+    jvm = gateway.jvm
+    kafka, duration = jvm.org.apache.kafka, jvm.java.time.Duration
+    settings = jvm.java.util.HashMap()
+    settings["bootstrap.servers"] = "127.0.0.1:1"
+    settings["group.id"] = "training"
+    settings["max.block.ms"] = "300"  # of the producer, which asks for the topic's partitions
+    for part in ("key", "value"):
+        package = "org.apache.kafka.common.serialization"
+        settings[f"{part}.deserializer"] = f"{package}.ByteArrayDeserializer"
+        settings[f"{part}.serializer"] = f"{package}.ByteArraySerializer"
+    consumer = kafka.clients.consumer.KafkaConsumer(settings)
+    consumer.subscribe(["training"])
+    consumer.poll(duration.ofMillis(300))
+    producer = kafka.clients.producer.KafkaProducer(settings)
+    producer.send(kafka.clients.producer.ProducerRecord("training", b"value"))
+    for client in (consumer, producer, kafka.clients.admin.Admin.create(settings)):
+        client.close(duration.ZERO)
+
+
 def run_a_query(gateway: JavaGateway) -> None:
     """Runs a continuous query for three epochs, with functions that Kafka streams use."""
     conf = SparkConf(loadDefaults=False)
@@ -122,6 +144,7 @@ def main() -> None:
     """Runs the query and ends the JVM cleanly, because the JVM writes the archive at its exit."""
     process, gateway = launch(sys.argv[1])
     load_by_name(gateway)
+    use_kafka(gateway)
     run_a_query(gateway)
     logging.disable()  # Py4J reports every object that it cannot free after the exit of the JVM
     gateway.close()

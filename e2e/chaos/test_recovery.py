@@ -33,11 +33,11 @@ from testkit.streams.streams import kafka_to_kafka
 pytestmark = pytest.mark.timeout(2400)
 
 FULL = os.environ.get("PENSTOCK_FAULTS") == "full"
-PER_SECOND = 100
+PER_SECOND = 50
 RECORDS_AT_MOST = PER_SECOND * 2400
 PARTITIONS = 4
 # With this many consecutive numbers every partition gets some, since their keys differ.
-LATER = 60
+LATER = 40
 # A stream that does not flow by then needs a hand, and fails the test.
 PATIENCE_SECONDS = 180.0
 

@@ -14,7 +14,7 @@ from e2e.cluster_stream import KIND, Stopwatch, Stream
 from e2e.install import Installation, install
 from testkit.cluster.kind_cluster import ensure_cluster
 from testkit.errors import WaitTimeout
-from testkit.kafka.traffic import create_topics, delete_topics
+from testkit.kafka.topic_admin import create_topics, delete_topics
 from testkit.kubernetes.kubectl import Kube
 
 NAMESPACE = "demo"
@@ -43,7 +43,7 @@ def _remove_earlier_demo(installation: Installation, kube: Kube, stream: Stream)
     kube.delete(KIND, stream.name)
     kube.delete("pvc", f"{stream.name}-checkpoint")
     delete_topics(installation.kafka.external, SOURCE, SINK)
-    create_topics(installation.kafka.external, **{SOURCE: PARTITIONS, SINK: 1})
+    create_topics(installation.kafka.external, {SOURCE: PARTITIONS, SINK: 1})
 
 
 def _run(installation: Installation, stream: Stream, watch_seconds: float) -> Count:

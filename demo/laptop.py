@@ -23,7 +23,7 @@ from penstock.local.kafka.broker import Broker, BrokerError
 from penstock.local.tools import jars
 from penstock.local.tools.java import require_java
 from testkit.errors import WaitTimeout
-from testkit.kafka.traffic import create_topics
+from testkit.kafka.topic_admin import create_topics
 
 _WATCH_SECONDS = 12.0
 
@@ -59,7 +59,7 @@ def _run(folder: Path, watch_seconds: float) -> Count:
     try:
         jars.jar_folder(jars.CONNECTOR, {}, print_line)
         broker.wait_until_ready()
-        create_topics(broker.bootstrap, **{SOURCE: PARTITIONS, SINK: 1})
+        create_topics(broker.bootstrap, {SOURCE: PARTITIONS, SINK: 1})
         return _run_stream(folder, broker.bootstrap, watch_seconds)
     finally:
         broker.kill()

@@ -20,7 +20,7 @@ import yaml
 from e2e.cluster_stream import KIND, Stream
 from e2e.install import Installation
 from testkit.cluster.load_images import ensure_example_images
-from testkit.kafka.traffic import create_topics
+from testkit.kafka.topic_admin import create_topics
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.streams.examples import FOLDER, consume, produce
 
@@ -121,7 +121,7 @@ class Runs:
     def to_topics(self, document: Object, *topics: str) -> Object:
         """The example with these topics (source, if it reads one, and sink) and our broker."""
         spec = document["spec"]
-        create_topics(self.kafka.external, **dict.fromkeys(topics, PARTITIONS))
+        create_topics(self.kafka.external, dict.fromkeys(topics, PARTITIONS))
         spec["sink"]["kafka"]["topic"] = topics[-1]
         if "kafka" in spec["source"]:
             spec["source"]["kafka"]["topics"] = [topics[0]]

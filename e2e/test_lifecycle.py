@@ -9,7 +9,8 @@ import pytest
 
 from e2e.cluster_stream import KIND, Stopwatch, Stream, small_stream
 from e2e.install import NAMESPACE, OPERATOR, RELEASE, Installation
-from testkit.kafka.traffic import Receiver, Sender, create_topics
+from testkit.kafka.topic_admin import create_topics
+from testkit.kafka.traffic import Receiver, Sender
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import kafka_to_kafka
@@ -102,7 +103,7 @@ def test_a_retained_checkpoint_outlives_its_stream(
     """After its deletion only the volume is left; created again, the stream continues."""
     source, sink = f"{topic}-in", f"{topic}-out"
     external = installation.kafka.external
-    create_topics(external, **{source: 2, sink: 1})
+    create_topics(external, {source: 2, sink: 1})
     stream = Stream(kube, "retained")
     spec = small_stream(stream.name, kafka_to_kafka(installation.kafka.internal, source, sink))
     with Receiver(external, sink) as out:

@@ -10,7 +10,8 @@ import pytest
 
 from e2e.cluster_stream import KIND, Stream, small_stream
 from e2e.install import Installation
-from testkit.kafka.traffic import Receiver, Sender, create_topics
+from testkit.kafka.topic_admin import create_topics
+from testkit.kafka.traffic import Receiver, Sender
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.streams.streams import kafka_to_kafka
 
@@ -23,7 +24,7 @@ def test_a_secret_reaches_the_pods_and_nothing_else(
     """The status names a missing Secret, and the stream waits for it."""
     source, sink = f"{topic}-in", f"{topic}-out"
     external = installation.kafka.external
-    create_topics(external, **{source: 2, sink: 1})
+    create_topics(external, {source: 2, sink: 1})
     value = f"rack-{uuid.uuid4().hex}"
     spec = kafka_to_kafka(installation.kafka.internal, source, sink)
     # A producer has no rack.

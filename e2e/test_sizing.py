@@ -6,7 +6,7 @@ import pytest
 
 from e2e.cluster_stream import KIND, Stream, small_stream
 from e2e.install import Installation
-from testkit.kafka.traffic import create_topics
+from testkit.kafka.topic_admin import create_topics
 from testkit.kubernetes.kubectl import Kube
 from testkit.streams.streams import kafka_to_kafka
 
@@ -19,7 +19,7 @@ def test_cores_cover_the_partitions(installation: Installation, kube: Kube, topi
     """Five partitions need three executors of two cores each; the stream is Ready with them."""
     partitions = 5
     sink = f"{topic}-out"
-    create_topics(installation.kafka.external, **{topic: partitions, sink: 1})
+    create_topics(installation.kafka.external, {topic: partitions, sink: 1})
     stream = Stream(kube, "sized")
     kube.apply(small_stream(stream.name, kafka_to_kafka(installation.kafka.internal, topic, sink)))
     stream.wait_ready()

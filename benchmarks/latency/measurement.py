@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, NewTopic
-
 from benchmarks.latency.cpu import cpu_seconds
 from benchmarks.latency.deliveries import Deliveries, Latencies
 from benchmarks.latency.load_generator import LoadGenerator
@@ -16,6 +14,7 @@ from benchmarks.latency.result import Figures, Round, Row
 from benchmarks.latency.variants import Place, Variant, environment
 from penstock.local.tools.child_process import ChildProcess
 from testkit.kafka.stream_programs import StreamPrograms
+from testkit.kafka.topic_admin import create_topics
 
 PARTITIONS = 2
 # Between two rates: what the faster one left in flight has arrived.
@@ -130,7 +129,8 @@ class Bench:
         folder = self._folder / name
         (folder / "work").mkdir(parents=True)
         source, sink = f"payments-{name}", f"flags-{name}"
-        self._create_topics(source, sink)
+        config = {"message.timestamp.type": "LogAppendTime"}
+        create_topics(self._bootstrap, {source: PARTITIONS, sink: PARTITIONS}, config=config)
         place = Place(self._bootstrap, source, sink, folder / "work", self._programs)
         command = variant.command(place)
         steps = phases(self._plan, variant.batch_seconds)
@@ -175,14 +175,6 @@ class Bench:
         if before is None or after is None:
             return None
         return round((after - before) / self._plan.measured_seconds, 2)
-
-    def _create_topics(self, *names: str) -> None:
-        config = {"message.timestamp.type": "LogAppendTime"}
-        topics = [NewTopic(name, PARTITIONS, 1, config=config) for name in names]
-        # Not its notices (log_level 6) about how it ends.
-        admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 4})
-        for future in admin.create_topics(topics).values():
-            future.result(30)
 
 
 def _mean_cpu(rounds: Sequence[Round], rate: int) -> float | None:

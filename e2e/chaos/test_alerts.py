@@ -21,7 +21,7 @@ from e2e.chaos.on_call import PersonOnCall
 from e2e.cluster_stream import KIND, Stream, small_stream
 from e2e.install import CLUSTER_ROLE, Installation
 from testkit.cluster.access import Cluster
-from testkit.kafka.traffic import create_topics
+from testkit.kafka.topic_admin import create_topics
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.operations.alertmanager import Notification
 from testkit.plugins.figures import RecordFigure
@@ -102,7 +102,7 @@ def test_an_alert_fires_for_each_fault_and_is_resolved(
     """Two streams have several faults at once."""
     cluster, external = installation.cluster, installation.kafka.external
     source, sink = f"{topic}-in", f"{topic}-out"
-    create_topics(external, **{source: 1, sink: 1})
+    create_topics(external, {source: 1, sink: 1})
     slow, crowded = Stream(kube, "slow"), Stream(kube, "crowded")
     created = began = time.time()
 

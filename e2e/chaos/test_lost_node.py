@@ -19,7 +19,8 @@ from e2e.cluster_stream import Stopwatch, Stream, small_stream
 from e2e.install import Installation
 from testkit.cluster.kind_config import SHARED_VOLUMES
 from testkit.cluster.load_images import load
-from testkit.kafka.traffic import Receiver, Sender, create_topics
+from testkit.kafka.topic_admin import create_topics
+from testkit.kafka.traffic import Receiver, Sender
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import kafka_to_kafka
@@ -108,7 +109,7 @@ def test_a_stream_moves_from_a_drained_node_and_from_a_lost_one(
     """The driver of the lost node ends by itself, and only then the next one writes."""
     external = installation.kafka.external
     source, sink = f"{topic}-in", f"{topic}-out"
-    create_topics(external, **{source: PARTITIONS, sink: PARTITIONS})
+    create_topics(external, {source: PARTITIONS, sink: PARTITIONS})
     stream = Stream(kube, shared_claim)
     spec = kafka_to_kafka(
         installation.kafka.internal,

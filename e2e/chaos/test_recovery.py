@@ -25,7 +25,8 @@ from e2e.chaos.on_call import Call, PersonOnCall
 from e2e.cluster_stream import Stopwatch, Stream, small_stream
 from e2e.install import Installation
 from testkit.errors import WaitTimeout
-from testkit.kafka.traffic import Receiver, Sender, create_topics
+from testkit.kafka.topic_admin import create_topics
+from testkit.kafka.traffic import Receiver, Sender
 from testkit.kubernetes.kubectl import Kube
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import kafka_to_kafka
@@ -169,7 +170,7 @@ def test_nothing_is_lost_whatever_fails(
     """Every number arrives, the stream flows again by itself, and nothing committed comes twice."""
     source, sink = f"{topic}-in", f"{topic}-out"
     external = installation.kafka.external
-    create_topics(external, **{source: PARTITIONS, sink: PARTITIONS})
+    create_topics(external, {source: PARTITIONS, sink: PARTITIONS})
     stream = Stream(kube, "numbers")
     spec = kafka_to_kafka(
         installation.kafka.internal, source, sink, transform={"sql": faults.SQL_THAT_POISON_FAILS}

@@ -25,7 +25,8 @@ from testkit.cluster.kafka import ensure_kafka
 from testkit.cluster.load_images import ensure_images
 from testkit.cluster.registry import running_registry
 from testkit.commands import run
-from testkit.kafka.traffic import Receiver, Sender, create_topics, delete_topics
+from testkit.kafka.topic_admin import create_topics, delete_topics
+from testkit.kafka.traffic import Receiver, Sender
 from testkit.kubernetes.kubectl import Kube
 from testkit.paths import CHECKOUT
 
@@ -94,7 +95,7 @@ def test_a_stream_runs_from_a_release_and_through_the_upgrade_from_it(
 
     kafka = ensure_kafka(cluster)
     delete_topics(kafka.external, SOURCE, SINK)
-    create_topics(kafka.external, **{SOURCE: 2, SINK: 1})
+    create_topics(kafka.external, {SOURCE: 2, SINK: 1})
     with Receiver(kafka.external, SINK) as flags:
         run([penstock, "validate", EXAMPLE], cwd=tmp_path)
         stream = Stream(kube, yaml.safe_load(EXAMPLE.read_text())["metadata"]["name"])

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.api.v1alpha1 import SqlFunction, StreamSpec
 from penstock.driver.jvm import Jvm
@@ -27,6 +26,7 @@ from penstock.driver.spark.transforms import create_function
 from penstock.sql.refusals import judge_sql
 from testkit.kafka.broker import running_broker
 from testkit.kafka.jars import connector_jars
+from testkit.kafka.topic_admin import create_topics
 from testkit.streams import nested_queries
 from testkit.streams.compositions import compose
 from testkit.streams.kafka_rows import REFUSED, TAKEN, TAKEN_WITH_TOPIC
@@ -152,9 +152,7 @@ def key_of(query: Query, watermark: bool) -> str:
 def _spark() -> Iterator[tuple[Any, str]]:
     jvm = Jvm.launch(1024, f"{connector_jars()}/*", "127.0.0.1", ["-XX:TieredStopAtLevel=1"])
     with running_broker() as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        for topic in admin.create_topics([NewTopic("in", 1, 1), NewTopic("out", 1, 1)]).values():
-            topic.result(30)
+        create_topics(broker.bootstrap, {"in": 1, "out": 1})
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         for number in range(10):
             producer.produce("in", str(number).encode(), b"a,b")

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.kafka.offsets import Offsets
 from testkit.kafka.deliveries import CommitLog, Copy
+from testkit.kafka.topic_admin import create_topics
 from testkit.streams.streams import CONTINUOUS, kafka_to_kafka, stream
 from testkit.wait import wait_for
 
@@ -35,9 +36,7 @@ class Topics:
     ) -> str:
         """Creates a topic and returns its name."""
         name = name or f"t-{uuid.uuid4().hex[:8]}"
-        topic = NewTopic(name, partitions, replicas, config=config or {})
-        for future in self._admin.create_topics([topic]).values():
-            future.result(30)
+        create_topics(self.bootstrap, {name: partitions}, replicas, config)
         return name
 
     def leaders(self, topic: str) -> set[int]:

@@ -12,32 +12,9 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from testkit.kafka.deliveries import Copy, Place
 from testkit.wait import wait_for
-
-
-def create_topics(bootstrap: str, **partitions: int) -> None:
-    """Creates topics, given as name=partitions. An existing topic is an error."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
-    topics = [NewTopic(name, count, 1) for name, count in partitions.items()]
-    for future in admin.create_topics(topics, operation_timeout=30).values():
-        future.result(60)
-
-
-def delete_topics(bootstrap: str, *topics: str) -> None:
-    """Deletes the topics that exist, and waits until they are gone."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
-    there = [topic for topic in topics if topic in admin.list_topics(timeout=30).topics]
-    if there:
-        for future in admin.delete_topics(there, operation_timeout=30).values():
-            future.result(60)
-    wait_for(
-        "topics gone",
-        lambda: not set(topics) & set(admin.list_topics(timeout=30).topics),
-        60,
-    )
 
 
 def numbered(number: int) -> str:

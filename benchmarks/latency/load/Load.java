@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -84,6 +85,7 @@ public final class Load {
     AtomicLong awaited = new AtomicLong(Long.MAX_VALUE);
     Thread receiver =
         new Thread(() -> receive(sink, folder.resolve("received.csv"), started, awaited));
+    receiver.setDaemon(true); // or this process would not end when a record cannot be sent
     receiver.start();
     awaited.set(send(source, folder.resolve("sent.csv"), phases, started));
     receiver.join();
@@ -98,6 +100,7 @@ public final class Load {
     long[] sentAt = new long[most];
     long[] appendedAt = new long[most];
     byte[] phaseOf = new byte[most];
+    AtomicReference<Exception> refused = new AtomicReference<>();
     int number = 0;
     Map<String, Object> options =
         Map.of("bootstrap.servers", bootstrap, "acks", "all", "linger.ms", 0);
@@ -119,10 +122,16 @@ public final class Load {
           sentAt[index] = System.nanoTime();
           producer.send(
               record,
-              (metadata, failure) -> appendedAt[index] = failure == null ? metadata.timestamp() : 0);
+              (metadata, failure) -> {
+                appendedAt[index] = failure == null ? metadata.timestamp() : 0;
+                refused.compareAndSet(null, failure);
+              });
         }
       }
       say("phase " + phases.size());
+    }
+    if (refused.get() != null) {
+      throw new IllegalStateException("the broker did not take every payment", refused.get());
     }
     try (PrintWriter out = new PrintWriter(Files.newBufferedWriter(file))) {
       out.println("number,phase,flagged,sent_ns,appended_ms");

@@ -10,6 +10,8 @@ DEMO_STAMP := .venv/.installed-demo
 # Processes that share the tests of a run: one for the cluster, which mostly waits, and one for each
 # of two cores. Each has its own JVM and broker.
 WORKERS ?= 3
+# Seconds since 1970.
+STARTED := $(shell date +%s)
 
 .PHONY: help demo demo-cluster test check prepare tools static unit integration chaos e2e images push release-rehearsal ordinary-rehearsal gitops generate docs bench-latency format cluster-up cluster-down clean
 
@@ -26,7 +28,7 @@ demo-cluster: $(STAMP) ## The same with the operator on a kind cluster
 test: ## Run everything that CI runs: static checks and all tests
 	$(MAKE) --jobs=2 $(STAMP) tools
 	$(MAKE) --jobs=2 static prepare
-	$(PYTHON) -m pytest -n $(WORKERS) --junitxml=.cache/results.xml
+	PENSTOCK_TEST_STARTED=$(STARTED) $(PYTHON) -m pytest -n $(WORKERS) --junitxml=.cache/results.xml
 
 check: static unit ## Run the static checks and the unit tests, for every change
 

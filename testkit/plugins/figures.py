@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 
 import pytest
@@ -14,6 +16,7 @@ class Figures:
 
     def __init__(self) -> None:
         self._lines: list[str] = []
+        self._began = time.time()
 
     @pytest.fixture
     @staticmethod
@@ -32,9 +35,18 @@ class Figures:
             test = report.nodeid.rpartition("::")[2]
             self._lines += [f"{test}: {name}: {value}" for name, value in report.user_properties]
 
+    def _times(self) -> list[str]:
+        """How long `make test` took to prepare and to test, if it runs the tests."""
+        started = os.environ.get("PENSTOCK_TEST_STARTED")
+        if started is None:
+            return []
+        preparation, tests = self._began - int(started), time.time() - self._began
+        return [f"make test: preparation {preparation:.0f} s, tests {tests:.0f} s"]
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Shows the figures."""
-        if self._lines:
+        lines = self._times() + self._lines
+        if lines:
             terminalreporter.section("figures")
-            for line in self._lines:
-                terminalreporter.line(line)
+        for line in lines:
+            terminalreporter.line(line)

@@ -15,6 +15,9 @@ from e2e.install import Installation
 from testkit.kubernetes.penstock_command import PenstockCommand
 from testkit.operations.alertmanager import Notification
 
+# How long a person asks again while the driver has not found out why it makes no progress.
+_ASK_SECONDS = 30.0
+
 
 @dataclass
 class Call:
@@ -45,6 +48,13 @@ class PersonOnCall:
         self._followed: set[str] = set()
 
     def ask_doctor(self) -> str:
+        """The answer, or the next one that says more than that there is no progress."""
+        until = time.monotonic() + _ASK_SECONDS
+        while ": NoProgress: Restarting" in (said := self._ask_once()) and time.monotonic() < until:
+            time.sleep(1)
+        return said
+
+    def _ask_once(self) -> str:
         """The first line. If the stream has recovered, the next one says from what."""
         first, *others = self._doctor.run("doctor", self._stream.name).stdout.splitlines()
         return f"{first}; {others[0]}" if first.startswith("ok: ") else first

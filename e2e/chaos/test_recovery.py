@@ -123,7 +123,13 @@ FAULTS = [
         finds="NameServersDown: ",
     ),
     Fault("kubelet restarted", faults.kubelet_restarted, 2, alert=""),
-    Fault("broker killed and moved", faults.broker_moved, 1, finds="BrokerUnreachable: "),
+    Fault(
+        "broker killed and moved",
+        faults.broker_moved,
+        1,
+        # The broker may be back before the driver has asked it.
+        finds="(BrokerUnreachable: |ok: .* NoProgress: It runs, and)",
+    ),
     Fault(
         "no API server, driver's JVM killed",
         faults.no_api_server_and_jvm_killed,

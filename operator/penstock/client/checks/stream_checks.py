@@ -47,6 +47,10 @@ _ASKED_FOR = frozenset({"Suspended", "Suspending"})
 _UNREACHABLE = frozenset(
     {"BrokerUnreachable", "KafkaClientFailed", "Timeout", "NoProgress", "CommitsStuck"}
 )
+_REACHED = (
+    "From inside the driver's container all bootstrapServers accept connections now. If the stream "
+    "does not continue, look at TLS, and at the addresses that the brokers advertise"
+)
 _WORDS = {
     Outcome.NAME_UNKNOWN: "the name server does not know the host",
     Outcome.NAME_SERVER_SILENT: "no name server answers",
@@ -170,7 +174,9 @@ def not_ready(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     again = f"; the next attempt is at {at_time}" if is_new else ""
     starts = facts.now - ready.last_transition_time < _STARTS_WITHIN
     severity = Severity.WARNING if starts and ready.reason in _ON_THE_WAY else Severity.PROBLEM
-    message = f"{stream.state} for {since}: {why}{again}{_reached(stream, ready.reason)}"
+    message = f"{stream.state} for {since}: {why}{again}"
+    if _reaches_brokers(stream, ready.reason):
+        message = f"{message.rstrip('.')}. {_REACHED}"
     yield _from_reason(stream, severity, reason, message)
 
 
@@ -194,16 +200,11 @@ def _earliest_cause(stream: StreamFacts, ready: Condition) -> datetime:
     return max(shortly_before, stream.driver.created) if stream.driver else shortly_before
 
 
-def _reached(stream: StreamFacts, reason: str) -> str:
-    """What the check inside adds, if the driver reports unreachable brokers and it reached them."""
+def _reaches_brokers(stream: StreamFacts, reason: str) -> bool:
+    """Whether the check inside reached the brokers that the driver may report as unreachable."""
     brokers = stream.inside.brokers if stream.inside else ()
     all_connected = all(each.outcome is Outcome.CONNECTED for each in brokers)
-    if reason not in _UNREACHABLE or not brokers or not all_connected:
-        return ""
-    return (
-        ". From inside the driver's container all bootstrapServers accept connections now: look at "
-        "TLS, and at the addresses that the brokers advertise"
-    )
+    return reason in _UNREACHABLE and bool(brokers) and all_connected
 
 
 def asked_for(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:

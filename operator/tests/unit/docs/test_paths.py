@@ -15,6 +15,7 @@ DOCUMENTS = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md")])
 CURRENT = [path for path in DOCUMENTS if path.name != "CHANGELOG.md"]
 _PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w.-]+/)`")
 _ROOMS = {path.name for path in [*CHECKOUT.iterdir(), *PACKAGE.iterdir()] if path.is_dir()}
+_ROOMS -= {"build"}  # what a command makes, and not every command makes all of it
 _LINK = re.compile(r"\]\(([^)#:\s]+)?(#[^)\s]+)?\)")
 
 

@@ -91,8 +91,8 @@ class Histories(RuleBasedStateMachine):
         writes = self.cluster.reconcile()
         if self.paused:
             assert set(writes) <= {"status", "event"}
-        if not self.cluster.stream.get("status"):
-            return  # the API server refused it
+        if self.cluster.api.refuse(self.cluster.stream) is not None:
+            return  # the status is older than this reconcile
         conditions = {each.type: each.status for each in self.cluster.status.conditions}
         assert (conditions["Stalled"], conditions["Reconciling"]) != ("True", "True")
         if conditions["Ready"] == "True":

@@ -10,7 +10,7 @@ DEMO_STAMP := .venv/.installed-demo
 # Processes that share the tests of a run: one for the cluster, which mostly waits, and one for each
 # of two cores. Each has its own JVM and broker.
 WORKERS ?= 3
-# Seconds since 1970.
+# When make began, in seconds since 1970.
 STARTED := $(shell date +%s)
 
 .PHONY: help demo demo-cluster test check prepare tools static unit integration chaos e2e images push release-rehearsal ordinary-rehearsal gitops generate docs bench-latency format cluster-up cluster-down clean

@@ -14,6 +14,7 @@ from e2e.cluster_stream import Stream
 from e2e.install import Installation
 from testkit.kubernetes.penstock_command import PenstockCommand
 from testkit.operations.alertmanager import Notification
+from testkit.wait import wait_for
 
 # How long a person asks again while the driver has not found out why it makes no progress.
 _ASK_SECONDS = 30.0
@@ -28,7 +29,7 @@ class Call:
     """None if it did not."""
     answer: str = ""
     error: str = ""
-    """What was wrong with the runbook."""
+    """What was wrong with doctor's answer or the runbook."""
 
     def __str__(self) -> str:
         """One line of the table."""
@@ -48,11 +49,13 @@ class PersonOnCall:
         self._followed: set[str] = set()
 
     def ask_doctor(self) -> str:
-        """The answer, or the next one that says more than that there is no progress."""
-        until = time.monotonic() + _ASK_SECONDS
-        while ": NoProgress: Restarting" in (said := self._ask_once()) and time.monotonic() < until:
-            time.sleep(1)
-        return said
+        """The first answer that says more than that nothing moves; WaitTimeout without one."""
+        return wait_for("a cause", self._cause, _ASK_SECONDS, self._ask_once, every=1.0)
+
+    def _cause(self) -> str:
+        """The answer; empty while the driver itself does not know why it makes no progress."""
+        said = self._ask_once()
+        return "" if ": NoProgress: Restarting" in said else said
 
     def _ask_once(self) -> str:
         """The first line. If the stream has recovered, the next one says from what."""
@@ -74,8 +77,8 @@ class PersonOnCall:
             while call.fired is None and not over.wait(0.2):
                 call.fired = next(iter(self._alerts.fired(alert, began)), None)
             if call.fired is not None:
-                call.answer = self.ask_doctor()
                 try:
+                    call.answer = self.ask_doctor()
                     self.follow_runbook(call.fired)
                 except AssertionError as error:
                     call.error = str(error)

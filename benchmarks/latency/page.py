@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from benchmarks.latency.deliveries import PERCENTILES
 from benchmarks.latency.result import Result, Row
@@ -112,24 +113,36 @@ def ratio(result: Result, slower: str, faster: str, rate: int) -> float:
     return medians[slower] / medians[faster]
 
 
-def spread(result: Result) -> float:
-    """The largest factor between the medians of a variant's rounds."""
-    factors = []
+@dataclass(frozen=True)
+class Spread:
+    """The medians of a variant's rounds at one rate: the largest over the smallest."""
+
+    factor: float
+    title: str
+    rate: int
+
+
+def widest_spread(result: Result) -> Spread:
+    """That of the variant and rate whose rounds differ most."""
+    spreads = []
     for row in result.variants:
         for rate in row.all_rounds:
             medians = [each.rates[rate].end_to_end_ms["p50"] for each in row.rounds]
-            factors.append(max(medians) / min(medians))
-    return max(factors)
+            spreads.append(Spread(max(medians) / min(medians), row.title, int(rate)))
+    return max(spreads, key=lambda each: each.factor)
 
 
 def _caution(result: Result) -> str:
     """A warning, if the run was not quiet."""
-    factor = spread(result)
-    if factor < _QUIET_SPREAD:
-        return f"The medians of the rounds of a row differ by a factor of up to {factor:.1f}.\n"
+    widest = widest_spread(result)
+    if widest.factor < _QUIET_SPREAD:
+        return (
+            f"The medians of the rounds of a row differ by a factor of up to {widest.factor:.1f}.\n"
+        )
     return (
         "> **This run was disturbed.** The medians of the rounds of one row differ by a factor of "
-        f"up to {factor:.1f}. Compare rows, roughly: a quiet machine gives other milliseconds.\n"
+        f"{widest.factor:.1f} ({widest.title}, at {widest.rate:,} records a second). Compare rows, "
+        "roughly: a quiet machine gives other milliseconds.\n"
     )
 
 

@@ -8,7 +8,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.latency.page import milliseconds, spread
+from benchmarks.latency.page import milliseconds, widest_spread
 from benchmarks.latency.result import Result, Row
 
 _OURS, _OTHERS = "#1f6feb", "#6e7781"
@@ -40,12 +40,13 @@ def draw(result: Result, file: Path) -> None:
             "From the producer's clock to the consumer's: Kafka, JSON filter, Kafka",
             x=0.012, ha="left", fontsize=12, fontweight="bold",
         )  # fmt: skip
+        factor = f"{widest_spread(result).factor:.1f}"
         figure.text(
             0.012, 0.02,
             "Dot: median; thick line: to the 90th percentile; thin line: to the 99th. "
             f"{result.date}, {result.machine.cores} cores for broker, load and variant.\n"
             f"{len(rows[0].rounds)} rounds, each after {result.warm_up_seconds} s of warm-up; the "
-            f"medians of the rounds of a row differ by a factor of up to {spread(result):.1f}.",
+            f"medians of the rounds of a row differ by a factor of up to {factor}.",
             fontsize=8.5, color="#57606a",
         )  # fmt: skip
         figure.subplots_adjust(left=0.305, right=0.975, top=0.82, bottom=0.22, wspace=0.06)

@@ -15,8 +15,9 @@ _KUBELET = """\
 kind: KubeletConfiguration
 resolvConf: /kind/pod-resolv.conf
 """
-# Our own node image has no systemd cgroup driver.
-_OWN_KUBELET = _KUBELET + "cgroupDriver: cgroupfs\n"
+# Our own node image has no systemd cgroup driver, and kubelets from 1.35 on refuse cgroup v1 by
+# default.
+_OWN_KUBELET = _KUBELET + "cgroupDriver: cgroupfs\nfailCgroupV1: false\n"
 # What an idle cluster does takes processor time from the tests: there is one control plane, so its
 # parts elect no leader, and nobody reads statistics of containers.
 _OWN_CONTROL_PLANE = """\

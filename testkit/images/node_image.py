@@ -17,7 +17,12 @@ from testkit.images.base_image import ensure_base
 from testkit.images.program_image import write_archive
 from testkit.paths import HERE, cache_dir
 from testkit.tools import tool_key, tools
-from testkit.tools.pins import debian_release, kubernetes_version, published_node_image
+from testkit.tools.pins import (
+    chosen_kubernetes,
+    debian_release,
+    kubernetes_version,
+    published_node_image,
+)
 
 PAUSE = "localhost/penstock/pause:1"
 
@@ -40,11 +45,16 @@ def ensure_node_image() -> str:
     published, own = possible_node_images()
     if engine().has_image(own):
         return own
-    if registry_is_reachable():
+    if _may_pull():
         _pull(published)
         return published
     _build(own)
     return own
+
+
+def _may_pull() -> bool:
+    """Whether the published image is used. It has another version than PENSTOCK_KUBERNETES."""
+    return chosen_kubernetes() is None and registry_is_reachable()
 
 
 def _pull(ref: str) -> None:
@@ -55,7 +65,7 @@ def _pull(ref: str) -> None:
 
 def missing_programs() -> tuple[str, ...]:
     """The tools from which `ensure_node_image` would build an image; none if it needs none."""
-    if engine().has_image(_own_ref()) or registry_is_reachable():
+    if engine().has_image(_own_ref()) or _may_pull():
         return ()
     return _PROGRAMS
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from testkit import system_packages
 from testkit.commands import run
 from testkit.errors import ClusterError
-from testkit.tools.pins import published_node_image
+from testkit.tools.pins import chosen_kubernetes, published_node_image
 
 _ASK = {"kubectl": ("version", "--client"), "kind": ("version",), "helm": ("version", "--short")}
 # The first kind that starts today's node images, and the first helm with all flags that we use.
@@ -14,9 +14,12 @@ _OLDEST = {"kind": (0, 30), "helm": (3, 14)}
 
 
 def installed(name: str) -> Path | None:
-    """The path of a tool on PATH; None if it is missing, unknown or of another version."""
+    """The path of a tool on PATH; None if it is missing, unknown or of another version.
+
+    None also if PENSTOCK_KUBERNETES chooses a version: its tools are compiled.
+    """
     found = system_packages.which(name) if name in _ASK else None
-    if found is None:
+    if found is None or chosen_kubernetes() is not None:
         return None
     try:
         said = run([found, *_ASK[name]], timeout=20)

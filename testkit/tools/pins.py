@@ -1,4 +1,4 @@
-"""Reads versions.toml."""
+"""Reads versions.toml, and what another Kubernetes needs otherwise."""
 
 import os
 import tomllib
@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from testkit.errors import ClusterError
 from testkit.paths import HERE
 
 LOCAL_TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "actionlint")
@@ -37,9 +38,33 @@ class GoTool:
     """The only module that its go.mod requires; None if it shares one with the other tools."""
 
 
+def chosen_kubernetes() -> str | None:
+    """PENSTOCK_KUBERNETES: a minor version, such as 1.33; None for that of versions.toml."""
+    return os.environ.get("PENSTOCK_KUBERNETES") or None
+
+
 @cache
 def _versions() -> dict[str, Any]:
-    with (HERE / "versions.toml").open("rb") as file:
+    versions = _read(HERE / "versions.toml")
+    chosen = chosen_kubernetes()
+    if chosen is not None:
+        for name, pin in _read(_other_kubernetes(chosen)).items():
+            versions[name] |= pin
+    return versions
+
+
+def _other_kubernetes(minor: str) -> Path:
+    found = {path.stem.partition("-")[2]: path for path in HERE.glob("kubernetes-*.toml")}
+    if minor not in found:
+        raise ClusterError(
+            f"PENSTOCK_KUBERNETES={minor}: there is {', '.join(sorted(found))}, and without it "
+            "the version of testkit/versions.toml"
+        )
+    return found[minor]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
         return tomllib.load(file)
 
 

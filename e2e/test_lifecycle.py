@@ -97,6 +97,29 @@ def test_applying_the_same_manifest_twice_changes_nothing(kube: Kube, corrected:
     assert [each["lastTransitionTime"] for each in stream.status()["conditions"]] == transitions
 
 
+def test_a_running_stream_follows_its_log_level(kube: Kube, corrected: Corrected) -> None:
+    """In driver and executors, and back, without another pod."""
+    stream = corrected.stream
+    before, restarts = _uids(kube, stream), stream.status().get("restarts")
+
+    def logging_info(since: str) -> set[str]:
+        """The pods that have logged a line of Spark's at this level."""
+        line = '"level":"INFO","logger":"org.apache.spark'
+        return {pod for pod in before if line in kube.run("logs", pod, f"--since={since}")}
+
+    kube.apply(small_stream(stream.name, {**RATE, "observability": {"logLevel": "INFO"}}))
+    stream.wait_for("INFO in all logs", lambda: logging_info("5m") == set(before), 120)
+    kube.apply(small_stream(stream.name, RATE))
+    stream.wait_for("no INFO in a log", lambda: not logging_info("5s"), 120)
+    assert _uids(kube, stream) == before
+    assert stream.status().get("restarts") == restarts
+
+
+def _uids(kube: Kube, stream: Stream) -> dict[str, str]:
+    found = kube.select("pods", stream.selector)
+    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
+
+
 def test_a_retained_checkpoint_outlives_its_stream(
     installation: Installation, kube: Kube, topic: str
 ) -> None:

@@ -31,6 +31,8 @@ def test_a_secret_reaches_the_pods_and_nothing_else(
     spec["source"]["kafka"]["secretOptions"] = {
         "kafka.client.rack": {"name": "rack", "key": "value"}
     }
+    # Kafka's clients would log the values of their options.
+    spec["observability"] = {"logLevel": "INFO"}
     document = small_stream("with-secret", spec)
     for role in ("driver", "executor"):
         document["spec"].setdefault(role, {})["podTemplate"] = _with_mount(role)
@@ -59,6 +61,7 @@ def test_a_secret_reaches_the_pods_and_nothing_else(
         kube.run("get", f"{KIND},configmaps,pods,events,statefulsets", "-o", "json"),
         *(kube.run("logs", pod) for pod in pods),
     ]
+    assert '"level":"INFO"' in kube.run("logs", pods[-1])
     assert value not in json.dumps(outputs)
     for pod in pods:
         assert kube.run("exec", pod, "--", "ls", "/mounted") == ""

@@ -43,7 +43,7 @@ WIDE: tuple[dict[str, Any], ...] = (
     {
         "className": "blue",
         "suspend": True,
-        "observability": {"ui": True, "eventLog": "s3a://logs/spark"},
+        "observability": {"ui": True, "eventLog": "s3a://logs/spark", "logLevel": "INFO"},
         "restartedAt": "2026-11-22T07:00:00Z",
         "image": "penstock/spark:1",
         "imagePullSecrets": [{"name": "registry"}],

@@ -32,6 +32,7 @@ from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, fast_start_options
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.pod_guard import OwnPod, PodGuard
+from penstock.driver.kubernetes.wanted_log_level import WantedLogLevel
 from penstock.driver.logs import log_event
 from penstock.driver.reporting.http_server import Health, metrics_page, probe_pages, serve
 from penstock.driver.reporting.metrics import Metrics
@@ -126,7 +127,10 @@ def run(
             if isinstance(environment, PodEnvironment)
             else None
         )
-        runtime = QueryRuntime(stream, environment, jvm, api)
+        log_level = WantedLogLevel(stream.spec.observability.log_level)
+        if api is not None:
+            log_level.follow(lambda: api.log_level(stream.metadata.name))
+        runtime = QueryRuntime(stream, environment, jvm, api, log_level)
         policy = RestartPolicy.from_spec(stream.spec)
         guard = HangGuard().watch(
             health, jvm.answers, lambda failure: _end_hung(environment, jvm, failure)
@@ -179,8 +183,10 @@ def _serve_pages(environment: Environment, health: Health, metrics: Metrics) -> 
 
 
 def _query_hash(stream: ContinuousStream) -> str:
-    """Tells one query from another: a restart that a person asked for runs the same one."""
-    asked = stream.spec.model_dump_json(exclude={"restarted_at"})
+    """Tells one query from another: after a restart that a person asked for the same one runs."""
+    asked = stream.spec.model_dump_json(
+        exclude={"restarted_at": True, "observability": {"log_level"}}
+    )
     return hashlib.sha256(asked.encode()).hexdigest()
 
 

@@ -93,8 +93,11 @@ class Dependencies(SpecObject):
     )
 
 
+LogLevel = Literal["ERROR", "WARN", "INFO", "DEBUG"]
+
+
 class Observability(SpecObject):
-    """What Spark itself shows of the query, beyond logs and metrics."""
+    """What Spark itself shows of the query, beyond metrics."""
 
     ui: bool = Field(
         False,
@@ -116,6 +119,12 @@ class Observability(SpecObject):
         description="An existing folder for Spark's event log, which its history server reads. The "
         "log grows without end. Default: no event log.",
         examples=["s3a://logs/spark"],
+    )
+    log_level: LogLevel | None = Field(
+        None,
+        description="The least level of the lines that Spark and Kafka's clients log. A running "
+        "stream follows it without a restart, within half a minute. INFO and DEBUG may show what "
+        "records hold. Default: spark.log.level of sparkConf, or WARN.",
     )
 
 
@@ -201,7 +210,7 @@ class StreamSpec(SpecObject):
     driver: Driver = Field(Driver(), description="The driver's pod.")
     executor: Executor = Field(Executor(), description="The executors' pods.")
     observability: Observability = Field(
-        Observability(), description="Spark's web UI and event log."
+        Observability(), description="Spark's web UI, event log and log level."
     )
     dependencies: Dependencies = Field(
         Dependencies(), description="Jars that the query needs and the image does not have."

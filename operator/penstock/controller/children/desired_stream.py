@@ -63,9 +63,14 @@ def document(name: str, namespace: str, spec: Manifest, image: str) -> str:
     No default is written out, so that the hash depends on nothing that another version of the
     operator might do otherwise, and a driver of an older image reads no field that only the
     operator knows. What only the operator uses is left out: so a larger volume, another reclaim
-    policy or a stop for a while does not make another query of it.
+    policy or a stop for a while does not make another query of it. Nor does another log level,
+    which the driver asks the API server for.
     """
-    for_driver = {field: spec[field] for field in spec if field not in _FOR_THE_OPERATOR}
+    for_driver = {
+        field: value
+        for field, value in _without_log_level(spec).items()
+        if field not in _FOR_THE_OPERATOR
+    }
     content = {
         "apiVersion": group_version.API_VERSION,
         "kind": group_version.KIND,
@@ -74,3 +79,12 @@ def document(name: str, namespace: str, spec: Manifest, image: str) -> str:
     }
     # Through JSON, because YAML would write a value that occurs twice as a reference.
     return yaml.safe_dump(json.loads(json.dumps(content)), sort_keys=True)
+
+
+def _without_log_level(spec: Manifest) -> Manifest:
+    """The spec as if it had never had the field."""
+    observability = dict(spec.get("observability", {}))
+    if observability.pop("logLevel", None) is None:
+        return spec
+    others = {field: value for field, value in spec.items() if field != "observability"}
+    return {**others, "observability": observability} if observability else others

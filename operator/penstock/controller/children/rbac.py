@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.api import group_version
 from penstock.cluster import objects
 from penstock.cluster.objects import Manifest
 from penstock.contract import naming
@@ -42,6 +43,12 @@ def role(desired: DesiredStream) -> Manifest:
                 "verbs": ["patch"],
             },
             {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
+            {
+                "apiGroups": [group_version.GROUP],
+                "resources": [group_version.PLURAL],
+                "resourceNames": [desired.name],
+                "verbs": ["get"],
+            },
         ],
     }
 

@@ -1,4 +1,4 @@
-"""The driver's calls to the Kubernetes API: its own pod, its executors' pods, and one Secret.
+"""The driver's calls to the Kubernetes API: its stream, its own pod, its executors, one Secret.
 
 A few calls over plain HTTP: the import of the `kubernetes` client takes longer than they do, and
 would delay each recovery.
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from penstock.api import group_version
 from penstock.contract import naming
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -31,8 +32,10 @@ class Api:
         token: Callable[[], str] | None = None,
         context: ssl.SSLContext | None = None,
     ) -> None:
-        base = f"{url}/api/v1/namespaces/{urllib.parse.quote(namespace)}"
+        within = f"namespaces/{urllib.parse.quote(namespace)}"
+        base = f"{url}/api/v1/{within}"
         self._pods, self._secrets = f"{base}/pods", f"{base}/secrets"
+        self._streams = f"{url}/apis/{group_version.API_VERSION}/{within}/{group_version.PLURAL}"
         self._token = token
         # Without the proxy of the environment: urllib cannot exempt a cluster's network (no_proxy
         # has no CIDRs), and the API server of the pod's own cluster needs none.
@@ -51,6 +54,15 @@ class Api:
             token=lambda: (_SERVICE_ACCOUNT / "token").read_text().strip(),
             context=ssl.create_default_context(cafile=str(_SERVICE_ACCOUNT / "ca.crt")),
         )
+
+    def log_level(self, stream: str) -> str | None:
+        """The stream's `spec.observability.logLevel`, from the API server's cache.
+
+        Many drivers ask often: etcd should not answer each.
+        """
+        spec = self._call("GET", f"{self._streams}/{stream}?resourceVersion=0")["spec"]
+        level = spec.get("observability", {}).get("logLevel")
+        return None if level is None else str(level)
 
     def annotate(self, pod: str, annotation: str, value: str) -> None:
         """Sets one annotation of a pod."""

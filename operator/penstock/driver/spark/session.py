@@ -38,6 +38,8 @@ SCRATCH = Path("/tmp/penstock")  # noqa: S108  the only writable folder of the c
 EXECUTOR_TEMPLATE = SCRATCH / "executor.yaml"
 RPC_SECRET_FILE = SCRATCH / "rpc" / naming.RPC_KEY
 
+# What driver/log4j2.properties says.
+LOG_LEVEL = "WARN"
 # pyspark logs each exception that it raises, on many lines. The driver logs it in one.
 _REDUNDANT_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
@@ -56,6 +58,8 @@ _DEFAULTS = {
     "spark.network.crypto.cipher": "AES/GCM/NoPadding",
     "spark.network.crypto.authEngineVersion": "2",
     "spark.network.crypto.saslFallback": "false",
+    # The level of SparkContext.setLogLevel also reaches the executors.
+    "spark.executor.syncLogLevel.enabled": "true",
     # The rows of running tasks come with it: without them a long task looks like a stuck one.
     "spark.executor.heartbeatInterval": "2s",
 }
@@ -328,3 +332,29 @@ def start(gateway: Any, conf: dict[str, str]) -> SparkSession:
     with concurrent.futures.ThreadPoolExecutor(1, "spark") as pool:
         context = pool.submit(SparkContext, conf=settings, gateway=gateway).result()
     return SparkSession(context)
+
+
+class LogLevel:
+    """The level of the root logger, which outlives a session in the driver and not in executors.
+
+    While nobody asks for a level nothing is set: Spark writes a line that is no JSON when it is.
+    """
+
+    def __init__(self, default: str) -> None:
+        self._default = default
+        self._level: str | None = None
+        self._known: tuple[SparkSession, str, int] | None = None
+
+    def set(self, session: SparkSession, wanted: str | None, executors: int) -> None:
+        """Gives the session the level, if it does not have it. None: the level before any was set.
+
+        `executors`: how many have registered. With spark.executor.syncLogLevel.enabled Spark sends
+        the level to these, and gives it to those that ask for their settings later. One that has
+        asked and not registered misses it (seen with 4.2.0), so it is sent again when their number
+        changes.
+        """
+        level = wanted or (None if self._level is None else self._default)
+        if level is None or self._known == (session, level, executors):
+            return
+        session.sparkContext.setLogLevel(level)
+        self._level, self._known = level, (session, level, executors)

@@ -24,10 +24,12 @@ from penstock.driver.kafka.security import check_secrets
 from penstock.driver.kafka.sink_topic import SinkTopic
 from penstock.driver.kafka.source_monitor import SourceMonitor, source_monitor
 from penstock.driver.kubernetes.api import Api
+from penstock.driver.kubernetes.wanted_log_level import WantedLogLevel
 from penstock.driver.logs import log_event
 from penstock.driver.spark import activity, executors, query, session, user_python
 from penstock.driver.spark.activity import Activity
 from penstock.driver.spark.batch_metrics import BatchReader, NewBatches
+from penstock.driver.spark.session import LOG_LEVEL, LogLevel
 from penstock.driver.supervision.executor_cleanup import ClusterPreparation
 from penstock.driver.supervision.partitions import ChosenPartitions, choose
 from penstock.driver.supervision.state import Observation
@@ -51,6 +53,7 @@ class QueryRuntime:
         environment: Environment,
         jvm: Jvm,
         api: Api | None = None,
+        log_level: WantedLogLevel | None = None,
     ) -> None:
         self._stream = stream
         self._engine = engine_of(stream.spec)
@@ -58,6 +61,8 @@ class QueryRuntime:
         self._jvm = jvm
         self._checkpoint = CheckpointFolder(environment.checkpoint)
         self._cluster = ClusterPreparation(stream, environment, api)
+        self._wanted_log_level = log_level or WantedLogLevel()
+        self._log_level = LogLevel(stream.spec.spark_conf.get("spark.log.level", LOG_LEVEL))
         self._source: SourceMonitor | None = None
         self._sink = SinkTopic(jvm, stream.spec.sink, environment.secrets)
         self._warning: Failure | None = None
@@ -91,6 +96,8 @@ class QueryRuntime:
         chosen = self._partitions()
         desired = None if chosen is None else chosen.size
         executors_ready, cores = self._registered()
+        if self._session is not None:
+            self._log_level.set(self._session, self._wanted_log_level.value, executors_ready)
         seen = self._activity()
         source, has_query = self._source, self._query is not None
         return Observation(

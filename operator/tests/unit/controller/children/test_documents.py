@@ -49,6 +49,21 @@ def test_the_documents_of_a_release_are_there() -> None:
     assert len(RELEASED) >= 9
 
 
+@pytest.mark.parametrize("others", [{}, {"ui": True}])
+def test_another_log_level_is_no_other_revision(
+    cluster: FakeCluster, others: dict[str, bool]
+) -> None:
+    """The driver asks the API server for it, and goes on."""
+    if others:
+        cluster.apply(observability=others)
+        cluster.settle()
+    started = len(cluster.drivers_started)
+    cluster.apply(observability={**others, "logLevel": "DEBUG"})
+    cluster.settle()
+    assert len(cluster.drivers_started) == started
+    assert cluster.state == "Running"
+
+
 def test_the_revision_of_a_stream_is_the_same_in_each_version() -> None:
     """The sample's, as 0.1.0 computes it."""
     assert samples.desired().spec_hash == "e9c271ecbe"

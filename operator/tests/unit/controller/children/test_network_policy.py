@@ -54,11 +54,13 @@ def test_another_setting_changes_the_policy_and_restarts_no_driver() -> None:
     assert len(cluster.drivers_started) == 1
 
 
-def test_a_driver_may_change_its_own_pod_only_and_read_no_secret() -> None:
+def test_a_driver_may_change_its_own_pod_read_its_own_stream_and_no_secret() -> None:
     rules = rbac.role(samples.desired())["rules"]
     (patching,) = [each for each in rules if "patch" in each["verbs"]]
     assert patching["resourceNames"] == [naming.driver_pod_name(samples.NAME)]
     (on_secrets,) = [each for each in rules if "secrets" in each["resources"]]
     assert on_secrets["verbs"] == ["create"]
-    assert {resource for each in rules for resource in each["resources"]} == {"pods", "secrets"}
+    (on_streams,) = [each for each in rules if "continuousstreams" in each["resources"]]
+    assert (on_streams["verbs"], on_streams["resourceNames"]) == (["get"], [samples.NAME])
+    assert len(rules) == 4
     assert not any("*" in each["verbs"] or "update" in each["verbs"] for each in rules)

@@ -26,6 +26,8 @@ class FakeApi:
 
     def __init__(self) -> None:
         self.pods: dict[str, dict[str, Any]] = {}
+        self.streams: dict[str, dict[str, Any]] = {}
+        """Their specs by path."""
         self.deleted: list[str] = []
         self.failures = 0
         self.patched = threading.Event()
@@ -33,6 +35,9 @@ class FakeApi:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                if self.path in api.streams:
+                    self._answer(200, {"spec": api.streams[self.path]})
+                    return
                 query = parse_qs(urlsplit(self.path).query)
                 wanted = dict(pair.split("=", 1) for pair in query["labelSelector"][0].split(","))
                 items = [
@@ -113,6 +118,22 @@ def test_the_proxy_of_the_environment_is_not_used(
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     api.add("numbers-exec-1", "executor")
     assert api.client().executors("numbers") == ["numbers-exec-1"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "level"),
+    [
+        ({}, None),
+        ({"observability": {"ui": True}}, None),
+        ({"observability": {"logLevel": "DEBUG"}}, "DEBUG"),
+    ],
+)
+def test_the_log_level_is_that_of_the_stream(
+    api: FakeApi, spec: dict[str, Any], level: str | None
+) -> None:
+    streams = "/apis/penstock.dev/v1alpha1/namespaces/payments/continuousstreams"
+    api.streams[f"{streams}/numbers?resourceVersion=0"] = spec
+    assert api.client().log_level("numbers") == level
 
 
 def test_an_api_server_that_is_away_is_waited_for(api: FakeApi) -> None:

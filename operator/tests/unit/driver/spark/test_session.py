@@ -1,14 +1,19 @@
 """Spark's configuration as a table, for the settings whose effect only a cluster would show."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from penstock.contract.sizing import Size
 from penstock.driver.environment import LocalEnvironment, PodEnvironment, local_ip
-from penstock.driver.spark.session import executor_template, spark_conf
+from penstock.driver.spark.session import LogLevel, executor_template, spark_conf
 from testkit.streams.streams import MICRO_BATCH, kafka_sink, kafka_source, stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 POD = PodEnvironment("numbers-driver-0", "10.1.2.3", "payments", "hash")
 LAPTOP = LocalEnvironment(Path("/checkpoints/numbers"))
@@ -260,3 +265,36 @@ def test_executors_have_an_owner_and_meet_the_restricted_pod_security_standard()
     (rpc,) = [each for each in spec["volumes"] if each["name"] == "rpc"]
     assert rpc["secret"] == {"secretName": "numbers-rpc-1"}
     assert {volume["name"] for volume in spec["volumes"]} == set(mounted)
+
+
+class Context:
+    """Notes the levels that it is given, as the SparkContext of a session."""
+
+    def __init__(self) -> None:
+        self.sparkContext = self
+        self.levels: list[str] = []
+
+    def setLogLevel(self, level: str) -> None:
+        self.levels.append(level)
+
+
+def test_a_log_level_is_set_once_for_each_session_and_taken_back() -> None:
+    """While none is asked for nothing is set. The JVM keeps the level of the last session."""
+    first, second, level = Context(), Context(), LogLevel("ERROR")
+    for session, wanted in [
+        (first, None),
+        (first, "DEBUG"),
+        (first, "DEBUG"),
+        (second, "DEBUG"),
+        (second, None),
+        (second, None),
+    ]:
+        level.set(cast("SparkSession", session), wanted, 2)
+    assert (first.levels, second.levels) == (["DEBUG"], ["DEBUG", "ERROR"])
+
+
+def test_executors_that_have_just_registered_get_the_level() -> None:
+    session, level = Context(), LogLevel("WARN")
+    for executors in (0, 0, 1, 2, 2):
+        level.set(cast("SparkSession", session), "INFO", executors)
+    assert session.levels == ["INFO"] * 3

@@ -13,7 +13,7 @@ WORKERS ?= 3
 # When make began, in seconds since 1970.
 STARTED := $(shell date +%s)
 
-.PHONY: help demo demo-cluster test check prepare tools static unit integration chaos e2e images push release-rehearsal ordinary-rehearsal gitops generate docs bench-latency format cluster-up cluster-down clean
+.PHONY: help demo demo-cluster test check prepare tools static unit integration chaos e2e images push release-rehearsal ordinary-rehearsal guides-rehearsal gitops generate docs bench-latency format cluster-up cluster-down clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -74,6 +74,9 @@ release-rehearsal: prepare ## Publish to a registry here, install from it, upgra
 
 ordinary-rehearsal: prepare ## Run demo-cluster with images pulled from a registry on loopback
 	$(PYTHON) -m pytest e2e/rehearsals/ordinary_way.py
+
+guides-rehearsal: prepare ## Follow the guides of docs/ with the demo's stream, command by command
+	$(PYTHON) -m pytest e2e/rehearsals/guides.py
 
 gitops: $(STAMP) ## Run examples/gitops with a real Argo CD; compiling it takes minutes once
 	$(PYTHON) -m pytest operator/tests/integration/gitops/argo_cd.py

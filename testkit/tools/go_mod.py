@@ -36,7 +36,7 @@ def own_go_mod(module: Module) -> str:
         f"require {module.path} {module.version}",
         *(
             f"replace {_words(each['Old'])} => {_words(each['New'])}"
-            for each in upstream["Replace"]
+            for each in upstream["Replace"] or ()
         ),
     )
 

@@ -19,7 +19,14 @@ from testkit.paths import cache_dir
 from testkit.tools import go_command
 from testkit.tools.go_command import go
 from testkit.tools.go_mod import own_go_mod, shared_go_mod
-from testkit.tools.pins import GoTool, Module, go_modules, go_tools, kubernetes_version
+from testkit.tools.pins import (
+    GoTool,
+    Module,
+    go_modules,
+    go_tools,
+    kubernetes_minor,
+    kubernetes_version,
+)
 
 _BUILD_SECONDS = 3600
 
@@ -74,14 +81,14 @@ def _path(wanted: GoTool) -> Path:
 def _flags() -> list[str]:
     """The flags of `go build`, with the versions that Kubernetes' and helm's own builds stamp."""
     version = kubernetes_version()
-    major, minor, _ = version.removeprefix("v").split(".")
+    major, minor = kubernetes_minor()
     of_kubernetes = {
         "gitVersion": version,
-        "gitMajor": major,
-        "gitMinor": minor,
+        "gitMajor": str(major),
+        "gitMinor": str(minor),
         "gitTreeState": "clean",
     }
-    of_helm = {"k8sVersionMajor": major, "k8sVersionMinor": minor}
+    of_helm = {"k8sVersionMajor": str(major), "k8sVersionMinor": str(minor)}
     stamped = {
         "k8s.io/component-base/version": of_kubernetes,
         "k8s.io/client-go/pkg/version": of_kubernetes,

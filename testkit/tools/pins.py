@@ -82,6 +82,12 @@ def kubernetes_version() -> str:
     return str(_pins()["kubernetes"]["version"])
 
 
+def kubernetes_minor() -> tuple[int, int]:
+    """Its major and minor version, such as (1, 34)."""
+    major, minor, _ = kubernetes_version().removeprefix("v").split(".")
+    return int(major), int(minor)
+
+
 def go_modules() -> dict[str, str]:
     """The pinned modules that one go.mod requires together, with their versions."""
     shared = [pin for pin in _pins().values() if "module" in pin and "alone" not in pin]

@@ -77,7 +77,9 @@ class Followed:
         self._options = options
         self._note = note
         self._lines: queue.SimpleQueue[Line] = queue.SimpleQueue()
-        self._known: set[str] = set()
+        self._read_paths: set[str] = set()
+        """The logs that a thread reads. A driver's next pod has the name of the last one, and so
+        the same log: its reader goes on."""
 
     def lines(self) -> Iterator[Line]:
         """Never ends: the stream may be created again."""
@@ -98,8 +100,8 @@ class Followed:
             self._note(str(error))
             return
         for pod in pods:
-            if objects.uid_of(pod) not in self._known and _has_log(pod):
-                self._known.add(objects.uid_of(pod))
+            if _path(pod) not in self._read_paths and _has_log(pod):
+                self._read_paths.add(_path(pod))
                 threading.Thread(target=self._read, args=(pod,), daemon=True).start()
 
     def _read(self, pod: Manifest) -> None:
@@ -117,7 +119,9 @@ class Followed:
             except ApiError as error:
                 if error.code == 403:
                     self._note(f"{objects.name_of(pod)}: {error}")
-                if error.code in (403, 404):
+                    return
+                if error.code == 404:
+                    self._read_paths.discard(path)  # a pod of this name may come
                     return
             if last:
                 query = {**query, "tailLines": "", "sinceSeconds": "", "sinceTime": last}

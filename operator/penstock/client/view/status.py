@@ -15,6 +15,7 @@ from penstock.cluster.driver_pod import waiting_reason
 from penstock.cluster.fields import at, mappings, text, timestamp
 from penstock.contract import naming
 from penstock.contract.reasons import remedy_for
+from penstock.contract.remedy_table import Remedy
 
 HEAD = (
     "NAMESPACE", "NAME", "STATE", "REASON", "MODE", "LAG", "EPOCH", "COMMITTED", "CORES",
@@ -63,7 +64,7 @@ def as_json(facts: ClusterFacts) -> str:
 
 
 def _as_json(stream: StreamFacts) -> dict[str, Any]:
-    remedy, metrics = remedy_for(stream.reason, stream.status.state), stream.metrics
+    remedy, metrics = _remedy(stream), stream.metrics
     return {
         "namespace": stream.key.namespace,
         "name": stream.key.name,
@@ -103,7 +104,7 @@ def as_text(stream: StreamFacts, facts: ClusterFacts) -> str:
 
 
 def _rows(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Row]:
-    status, remedy = stream.status, remedy_for(stream.reason, stream.status.state)
+    status, remedy = stream.status, _remedy(stream)
     effective = status.effective
     ready = stream.condition("Ready")
     yield "mode", status.mode or ""
@@ -128,6 +129,13 @@ def _rows(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Row]:
     yield from _checkpoint(stream, facts)
     for each in (*facts.unread, *stream.unread):
         yield "not read", printable(f"{each.what}: {each.why}")
+
+
+def _remedy(stream: StreamFacts) -> Remedy:
+    """For what is wrong. While an earlier spec runs, that is what refuses the newest one."""
+    kinds = ("Stalled", "Reconciling", "Warning") if stream.holds("Ready") else ("Stalled",)
+    found = [each for each in map(stream.condition, kinds) if each and each.status == "True"]
+    return remedy_for(found[0].reason if found else stream.reason, stream.status.state)
 
 
 def _message(stream: StreamFacts) -> str:

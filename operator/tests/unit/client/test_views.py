@@ -15,6 +15,7 @@ from penstock.client.view import fleet, status
 from penstock.client.view.story import moments_of
 from penstock.cluster.objects import Key
 from penstock.contract.driver_report import QueryState
+from penstock.contract.reasons import remedy_for
 from testkit.controller import samples
 from testkit.controller.facts import facts_of, with_stream
 from testkit.controller.fake_cluster import FakeCluster
@@ -172,3 +173,21 @@ def test_a_size_is_written_as_kubernetes_writes_it(octets: int, text: str) -> No
 
 def test_a_message_moves_no_cursor() -> None:
     assert printable("a\x1b[2J\nb") == "a\\x1b[2J b"
+
+
+def test_status_says_what_to_do_about_a_refused_edit_while_the_stream_runs() -> None:
+    cluster = FakeCluster()
+    cluster.apply()
+    cluster.settle()
+    facts = facts_of(cluster)
+    assert "do            Nothing." in status.as_text(facts.streams[0], facts)
+    cluster.apply(**samples.AGGREGATE)
+    cluster.settle()
+    facts = facts_of(cluster)
+    lines = {
+        each[:14].strip(): each[14:]
+        for each in status.as_text(facts.streams[0], facts).splitlines()
+    }
+    assert lines["stalled"].startswith("UnsupportedOperation")
+    assert lines["do"] == remedy_for("UnsupportedOperation", None).action
+    assert json.loads(status.as_json(facts))["streams"][0]["action"] == lines["do"]

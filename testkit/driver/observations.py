@@ -16,7 +16,7 @@ REAL_TIME = RestartPolicy(interval=300.0, engine=Engine.REAL_TIME)
 PASSING = Failure("TaskFailed", "an executor was lost")
 PERMANENT = Failure("UnsupportedOperation", "Aggregate", permanent=True)
 RECOVERABLE = Failure("TopicMissing", "in", permanent=True, recoverable=True)
-MAYBE_POISON = Failure("CastInvalidInput", "a record", maybe_poison=True)
+MAYBE_POISON = Failure("CastInvalidInput", "a record", recoverable=True, maybe_poison=True)
 UP = Observation(
     now=100.0,
     partitions=4,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from penstock.api.v1alpha1 import KafkaSource, Source, StreamSpec
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
@@ -35,6 +37,13 @@ def check_for_data_loss(
     if {**known_ids, **snapshot.ids} != known_ids:
         folder.save_topic_ids({**known_ids, **snapshot.ids})
     return data_loss.warning(losses) if losses else None
+
+
+def save_new_topics(folder: CheckpointFolder, ids: Mapping[str, str]) -> None:
+    """Stores the ids of topics that a pattern has found while the query runs."""
+    known = folder.topic_ids()
+    if not ids.keys() <= known.keys():
+        folder.save_topic_ids({**ids, **known})
 
 
 def _reached(source: Source, folder: CheckpointFolder, repair: RepairPlan) -> Offsets | None:

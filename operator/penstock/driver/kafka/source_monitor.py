@@ -51,6 +51,10 @@ class SourceMonitor(Protocol):
         """The first offset of each partition at the last poll; None if there are no offsets."""
 
     @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """The ids of the topics that the query reads, when they were first seen."""
+
+    @property
     def failure(self) -> Failure | None:
         """A failure that must end the planned or running query; Spark does not report it."""
 
@@ -84,6 +88,7 @@ class FixedSourceMonitor:
     partitions_by_topic: Mapping[str, Sequence[int]] | None = None
     newest_offsets: Offsets | None = None
     earliest_offsets: Offsets | None = None
+    topic_ids: Mapping[str, str] = {}
     failure: Failure | None = None
     outage: Failure | None = None
     answered_at: float | None = None
@@ -126,8 +131,9 @@ class KafkaSourceMonitor:
         """Guards what follows, and is never held during a call."""
         self._resets = 0
         self._partitions: Partitions | None = None
-        self._planned_ids: Mapping[str, str] = {}
-        """The ids of the topics at the last snapshot: what the query was planned with."""
+        self._first_ids: Mapping[str, str] = {}
+        """The ids of the topics at the last snapshot, with which the query was planned, and of
+        those that a pattern has found since then."""
         self._newest_offsets: Offsets | None = None
         self._earliest_offsets: Offsets | None = None
         self._failure: Failure | None = None
@@ -157,6 +163,11 @@ class KafkaSourceMonitor:
     def earliest_offsets(self) -> Offsets | None:
         """The first offset that each partition still had at the last poll."""
         return self._earliest_offsets
+
+    @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """The ids of the topics that the query reads, when they were first seen."""
+        return self._first_ids
 
     @property
     def failure(self) -> Failure | None:
@@ -194,7 +205,7 @@ class KafkaSourceMonitor:
         """Asks for topic ids and offsets now."""
         partitions, snapshot = self._call(self._ask)
         with self._lock:
-            self._planned_ids = partitions.ids
+            self._first_ids = partitions.ids
             self._take(partitions, snapshot)
             self._failure = self._outage = None
         return snapshot
@@ -205,7 +216,7 @@ class KafkaSourceMonitor:
             self._resets += 1
             self._partitions = self._newest_offsets = self._earliest_offsets = None
             self._failure = self._outage = None
-            self._planned_ids = {}
+            self._first_ids = {}
 
     def close(self) -> None:
         """Ends the polling and the connections; does not wait for their end."""
@@ -236,8 +247,10 @@ class KafkaSourceMonitor:
             if self._resets != resets:
                 return
             self._take(partitions, snapshot)
-            planned = self._planned_ids
-            recreated = [t for t, id_ in planned.items() if partitions.ids.get(t, id_) != id_]
+            first = self._first_ids
+            recreated = [t for t, id_ in first.items() if partitions.ids.get(t, id_) != id_]
+            if first:
+                self._first_ids = {**partitions.ids, **first}
             self._failure = _topic_recreated(recreated[0]) if recreated else None
             self._outage = None
 

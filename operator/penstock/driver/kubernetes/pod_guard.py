@@ -35,8 +35,9 @@ class PodGuard:
 
     ask_interval: float = 15.0
     gone_after: float = 30.0
-    """How long the pod is gone in every answer before the driver ends: longer than a restart of the
-    API server, while which it may refuse a valid token."""
+    """How long the pod is gone in every answer, one after another, before the driver ends: longer
+    than a start of the API server, while which it may refuse a valid token. One that is away in
+    between may be starting again and again."""
 
     def watch(self, ask: Callable[[], Answer], on_gone: Callable[[], None]) -> threading.Event:
         """Calls `on_gone` once when the pod is gone. Set the returned event to stop."""
@@ -46,14 +47,14 @@ class PodGuard:
             gone_since: float | None = None
             while not stopped.wait(self.ask_interval):
                 answer, now = ask(), time.monotonic()
-                if answer is Answer.EXISTS:
+                if answer is not Answer.GONE:
                     gone_since = None
-                elif answer is Answer.GONE:
-                    gone_since = now if gone_since is None else gone_since
-                    if now - gone_since >= self.gone_after:
-                        log_event("the pod of this driver is gone; the driver stops", level=40)
-                        on_gone()
-                        return
+                    continue
+                gone_since = now if gone_since is None else gone_since
+                if now - gone_since >= self.gone_after:
+                    log_event("the pod of this driver is gone; the driver stops", level=40)
+                    on_gone()
+                    return
 
         threading.Thread(target=run, name="pod-guard", daemon=True).start()
         return stopped

@@ -40,7 +40,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._reasons: set[str] = set()
-        self._offsets: tuple[Offsets, Offsets] = ({}, {})
+        self._offsets: tuple[Offsets, Offsets] | None = None
         self._executors: Sequence[ExecutorMetrics] = ()
         self._batch: BatchMetrics | None = None
         self._jvm: JvmMetrics | None = None
@@ -121,9 +121,9 @@ class Metrics:
         """Sets the age of the oldest record that is not committed; None if it is not known."""
         self._lag_seconds = seconds
 
-    def set_offsets(self, committed: Offsets, newest: Offsets) -> None:
-        """Sets the committed and the newest offsets."""
-        self._offsets = (committed, newest)
+    def set_offsets(self, offsets: tuple[Offsets, Offsets] | None) -> None:
+        """The committed and the newest offsets; None while they are unknown."""
+        self._offsets = offsets
 
     def set_executors(self, executors: Sequence[ExecutorMetrics]) -> None:
         """Spark's metrics of all executors."""
@@ -175,7 +175,7 @@ class Metrics:
         yield _number(described.LAG_SECONDS, self._lag_seconds)
 
     def _by_partition(self) -> Iterator[Metric]:
-        committed, newest = self._offsets
+        committed, newest = self._offsets or ({}, {})
         if sum(map(len, newest.values())) > MAX_PARTITIONS:
             return
         offset = described.COMMITTED_OFFSET.gauge_family()

@@ -22,11 +22,14 @@ class _Known:
     committed: int
     newest: int
     timestamp: float | None
-    """None if there was no record, only a transaction's marker or a gap."""
+    """None if there was no record: a transaction's marker, a gap, or a consumer that connects."""
+    reads: int = 1
 
     def holds(self, committed: int, newest: int) -> bool:
         """Whether reading again would find the same."""
-        return self.committed == committed and (self.timestamp is not None or self.newest == newest)
+        if self.committed != committed:
+            return False
+        return self.timestamp is not None or (self.newest == newest and self.reads > 1)
 
 
 class RecordAges:
@@ -42,17 +45,22 @@ class RecordAges:
         read, up to MAX_READS.
         """
         behind = {place: lag for place, lag in lags(committed, newest).items() if lag > 0}
-        self._known = {
-            (topic, number): known
-            for (topic, number), known in self._known.items()
-            if (topic, number) in behind
-            and known.holds(committed.get(topic, {}).get(number, 0), newest[topic][number])
-        }
+        before, self._known = (
+            self._known,
+            {
+                (topic, number): known
+                for (topic, number), known in self._known.items()
+                if (topic, number) in behind
+                and known.holds(committed.get(topic, {}).get(number, 0), newest[topic][number])
+            },
+        )
         moved = sorted((each for each in behind if each not in self._known), key=behind.__getitem__)
         for topic, number in moved[::-1][:MAX_READS]:
             first, end = committed.get(topic, {}).get(number, 0), newest[topic][number]
             record = read(topic, number, first)
             timestamp = record.timestamp if record is not None else None
-            self._known[topic, number] = _Known(first, end, timestamp)
+            again = before.get((topic, number))
+            reads = again.reads + 1 if again is not None and again.newest == end else 1
+            self._known[topic, number] = _Known(first, end, timestamp, reads)
         oldest = min((e.timestamp for e in self._known.values() if e.timestamp), default=now)
         return max(0.0, now - oldest)

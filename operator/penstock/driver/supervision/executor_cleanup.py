@@ -18,6 +18,9 @@ from penstock.driver.kubernetes.api import Api
 from penstock.driver.logs import log_event
 from penstock.driver.spark import session
 
+# The API server removes a pod at once whose grace period is 0.
+_FORCED_SECONDS = 5.0
+
 
 class ClusterPreparation:
     """Writes the executor template and removes the executors of an earlier driver process.
@@ -96,16 +99,29 @@ def remove_executors(api: Api, stream: str, timeout: float = 40.0) -> list[str]:
     """Deletes the executors of an earlier driver process and waits until they are gone.
 
     Nothing else would delete them: their owner is this pod, which outlives its containers. A new
-    executor takes the name of an old one. Raises ExecutorsNotGoneError after `timeout` seconds.
+    executor takes the name of an old one. What is left after `timeout` seconds is on a node that
+    is lost, and is removed by force: an executor without its driver has ended long before
+    (spark.executor.heartbeat.maxFailures). Raises ExecutorsNotGoneError if that does not help.
     """
     removed = api.executors(stream)
     for pod in removed:
         api.delete(pod, grace_seconds=1)
-    deadline = time.monotonic() + timeout
-    while removed and api.executors(stream):
-        if time.monotonic() > deadline:
+    if removed and not _are_gone(api, stream, timeout):
+        for pod in api.executors(stream):
+            log_event("an executor's node does not confirm its end; it is removed", 30, pod=pod)
+            api.delete(pod, grace_seconds=0)
+        if not _are_gone(api, stream, _FORCED_SECONDS):
             raise ExecutorsNotGoneError(
                 f"Executor pods of an earlier driver process still exist after {timeout:.0f} s"
             )
-        time.sleep(0.2)
     return removed
+
+
+def _are_gone(api: Api, stream: str, seconds: float) -> bool:
+    """Whether there are no executors, within this time."""
+    deadline = time.monotonic() + seconds
+    while api.executors(stream):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True

@@ -118,9 +118,10 @@ class Loop:
         try:
             observation = self._observe()
         except Exception as error:
-            observation = replace(
-                self._observation, now=time.monotonic(), failure=self._classify(error)
-            )
+            found, now = self._classify(error), time.monotonic()
+            waits = self._state.retry_at is not None and now < self._state.retry_at
+            # It counts once, however often it is seen until the next attempt.
+            observation = replace(self._observation, now=now, failure=None if waits else found)
         if failure is not None:
             observation = replace(observation, failure=failure)
         self._observation = observation
@@ -151,9 +152,7 @@ class Loop:
         observation = self._runtime.observe()
         for commit, offset_range in self._runtime.progress.new_commits():
             self._metrics.observe_commit(commit, offset_range)
-        offsets = self._runtime.offsets()
-        if offsets is not None:
-            self._metrics.set_offsets(*offsets)
+        self._metrics.set_offsets(self._runtime.offsets())
         warning = self._runtime.take_warning()
         if warning is not None:
             self._reports.record_failure(warning)

@@ -29,6 +29,11 @@ class RestartPolicy:
     """Time until a failure that a retry alone does not repair is looked at again."""
     recheck_cap: float = 300.0
     """The same after several attempts that needed executors."""
+    new_session_after: int = 5
+    """After each so many failures in a row of a running query it gets new executors."""
+    new_process_after: int = 60
+    """After each so many of them the process exits: with the longest back-offs that is after ten
+    minutes, when the kubelet has forgotten an earlier exit and starts it at once."""
     max_stalls: int = 3
     """After each so many stalls without a commit the process exits."""
     max_poison_failures: int = 10
@@ -58,6 +63,11 @@ class RestartPolicy:
     def one_task_for_each_partition(self) -> bool:
         """Whether each partition has a task, and needs a core, all the time."""
         return self.engine is not Engine.MICRO_BATCH
+
+    @property
+    def silence(self) -> float:
+        """How long a query that is well shows no progress: the length of a real-time batch."""
+        return self.interval if self.engine is Engine.REAL_TIME else 0.0
 
     @property
     def late_after(self) -> float:

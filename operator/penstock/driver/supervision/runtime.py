@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -74,6 +75,7 @@ class QueryRuntime:
         self._planned: Mapping[str, Sequence[int]] | None = None
         """The partitions that the query was planned with."""
         self._planned_count = 0
+        self._stored_topics: frozenset[str] = frozenset()
         self._session: SparkSession | None = None
         self._size: Size | None = None
         self._executors_ready = 0
@@ -93,6 +95,7 @@ class QueryRuntime:
         Raises TooFewExecutorsAllowed if the partitions need more executors than the spec allows.
         """
         failure = self._find_failure()
+        self._store_new_topics()
         chosen = self._partitions()
         desired = None if chosen is None else chosen.size
         executors_ready, cores = self._registered()
@@ -160,8 +163,9 @@ class QueryRuntime:
         return self._batches.new_batches(self._query)
 
     def offsets(self) -> tuple[Offsets, Offsets] | None:
-        """The committed and the newest offsets; None if the source has no offsets."""
-        newest = None if self._source is None else self._source.newest_offsets
+        """The committed and the newest offsets; None if the source has none, or does not answer."""
+        source = self._source
+        newest = None if source is None or source.outage else source.newest_offsets
         commit = self.progress.newest
         if newest is None or commit is None or commit.offsets is None:
             return None
@@ -233,6 +237,16 @@ class QueryRuntime:
             return Failure("QueryEnded", "The query ended by itself, without an exception.")
         return classify(read_chain(exception.get()))
 
+    def _store_new_topics(self) -> None:
+        """Those of a pattern: they may be deleted and created again while nothing runs."""
+        if self._source is None or self._query is None:
+            return
+        ids = self._source.topic_ids
+        if not ids.keys() <= self._stored_topics:
+            with contextlib.suppress(OSError, DriverError):  # tried again: it is no reason to stop
+                start_position.save_new_topics(self._checkpoint, ids)
+                self._stored_topics = frozenset(ids)
+
     def _registered(self) -> tuple[int, int]:
         """Executors that are ready for tasks, and their cores."""
         if self._session is None or self._size is None:
@@ -299,6 +313,7 @@ class QueryRuntime:
                 epoch=repair.epoch,
             )
         self._warning = start_position.check_for_data_loss(spec, folder, source, repair)
+        self._stored_topics = frozenset(source.topic_ids)
         self._losses = RunningLosses(source.earliest_offsets)
         self._starting = start_position.first_starting_offsets(spec, folder, source, repair)
 

@@ -45,19 +45,20 @@ _OUTAGE_SECONDS = 300.0
 
 def late_after(state: State, policy: RestartPolicy) -> float:
     """Seconds without progress after which the query is not ready."""
-    return max(policy.late_after, _LATE_FACTOR * state.slowest)
+    return max(policy.late_after, policy.silence + _LATE_FACTOR * state.slowest)
 
 
 def stall_after(state: State, policy: RestartPolicy) -> float:
     """Seconds without progress after which the query is restarted."""
     base = policy.stall_after if state.committed else policy.start_after
     doublings = min(state.stalls, _MAX_DOUBLINGS)
-    return float(max(base, _STALL_FACTOR * state.slowest) * 2**doublings)
+    slowest = policy.silence + _STALL_FACTOR * state.slowest
+    return float(max(base, slowest) * 2**doublings)
 
 
 def is_patience_for(state: State, policy: RestartPolicy) -> bool:
     """Whether the slowest progress gives the query more patience than its interval does."""
-    return _STALL_FACTOR * state.slowest > policy.stall_after
+    return policy.silence + _STALL_FACTOR * state.slowest > policy.stall_after
 
 
 def needed_cores(state: State, observation: Observation, policy: RestartPolicy) -> int:

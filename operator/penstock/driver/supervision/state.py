@@ -72,6 +72,8 @@ class State:
     one."""
     attempts: int = 0
     """Failures in a row: since the query was last healthy for `stable_after`."""
+    query_failures: int = 0
+    """Failures in a row of a query that had been started."""
     rechecks: int = 0
     """Attempts with executors since records were last committed that ended in a permanent
     failure."""
@@ -98,7 +100,8 @@ class State:
     last_progress_at: float = 0.0
     """When the query last showed progress, was idle, or was started."""
     slowest: float = 0.0
-    """The longest time between two signs of progress; commits make it fade."""
+    """The longest time between two signs of progress, beyond the policy's `silence`; commits make
+    it fade."""
     commit_interval: float = 0.0
     """Smoothed time between commits; 0 while it is unknown."""
     planned_epoch: int | None = None

@@ -141,11 +141,12 @@ def _on_failure(
         poison_failures=state.poison_failures + int(failure.maybe_poison),
         attempts=state.attempts + int(not failure.recoverable),
         stalls=state.stalls + int(failure.reason in stall_detection.STALLS),
+        query_failures=state.query_failures + int(state.started and not state.restart_pending),
         failed_permanently=False,
         retry_at=None,
     )
     if _attempts_are_used_up(failed, failure, policy):
-        final = _after_max_attempts(failure, failed.attempts, policy)
+        final = _after_max_attempts(failure, _failures_in_a_row(failed), policy)
         return replace(failed, failure=final, failed_permanently=True), Action.STOP_SESSION
     if failure.reason == QUERY_NOT_STOPPED:
         return replace(failed, failure=failure), Action.EXIT_PROCESS
@@ -169,18 +170,39 @@ def _on_failure(
         return failed, Action.EXIT_PROCESS
     not_started = not had_executors or state.checkpoint_checked_at is not None
     delay = policy.backoff(failed.attempts, jitter, waiting=not_started)
-    needs_new_session = failure.reason in _NEED_NEW_SESSION
-    action = Action.STOP_SESSION if needs_new_session else Action.STOP_QUERY
-    return replace(failed, retry_at=now + delay), action
+    return replace(failed, retry_at=now + delay), _next_rung(state, failed, failure, policy)
+
+
+def _next_rung(before: State, failed: State, failure: Failure, policy: RestartPolicy) -> Action:
+    """How much of the stream is restarted.
+
+    What fails again and again may be in the executors, such as a class that a passing error has
+    left unusable, or in the driver's JVM. A new session also takes their place in the cluster.
+    """
+    if failure.reason in _NEED_NEW_SESSION:
+        return Action.STOP_SESSION
+    again = failed.query_failures > before.query_failures
+    if not again or failure.maybe_poison or failure.reason in stall_detection.DETECTED:
+        return Action.STOP_QUERY
+    if failed.query_failures % policy.new_process_after == 0:
+        return Action.EXIT_PROCESS
+    if failed.query_failures % policy.new_session_after == 0:
+        return Action.STOP_SESSION
+    return Action.STOP_QUERY
 
 
 def _attempts_are_used_up(state: State, failure: Failure, policy: RestartPolicy) -> bool:
     return (
         policy.max_attempts is not None
-        and state.attempts >= policy.max_attempts
-        and not failure.recoverable
+        and _failures_in_a_row(state) >= policy.max_attempts
+        and (failure.maybe_poison or not failure.recoverable)
         and (state.proved or not failure.permanent)
     )
+
+
+def _failures_in_a_row(state: State) -> int:
+    """Those over a record do not count for the back-off: ten of them are soon over."""
+    return state.attempts + state.poison_failures
 
 
 def _after_max_attempts(failure: Failure, attempts: int, policy: RestartPolicy) -> Failure:
@@ -283,7 +305,10 @@ def _with_interruption(state: State, observation: Observation, policy: RestartPo
 
     The query is left running: it may continue by itself.
     """
-    found = observation.source_outage or stall_detection.late(state, observation, policy)
+    late = stall_detection.late(state, observation, policy)
+    found = observation.source_outage or late
+    if late is not None:
+        state = replace(state, healthy_since=None)
     if observation.source_outage is not None:
         state = replace(state, source_answers_since=observation.now)
     reason = None if found is None else found.reason
@@ -311,7 +336,7 @@ def _with_commits(state: State, observation: Observation, policy: RestartPolicy)
     elif _is_stable(state, observation, policy):
         # Its first commit may have held all the records that there are.
         state = replace(state, proved=True)
-    state = _progressed(replace(state, slowest=_FADING * state.slowest), observation)
+    state = _progressed(replace(state, slowest=_FADING * state.slowest), observation, policy)
     return replace(
         state,
         epoch=observation.epoch,
@@ -339,11 +364,11 @@ def _with_activity(state: State, observation: Observation, policy: RestartPolicy
     if observation.confirmed_running and not state.committed:
         state = replace(state, committed=True, healthy_since=observation.now)
     if not policy.continuous:
-        state = _with_work(state, observation)
+        state = _with_work(state, observation, policy)
     if observation.active_tasks is None or observation.active_tasks >= state.query_partitions:
         state = replace(state, tasks_complete_at=observation.now)
     if _is_stable(state, observation, policy):
-        state = replace(state, attempts=0)
+        state = replace(state, attempts=0, query_failures=0)
     return state
 
 
@@ -353,7 +378,7 @@ def _is_stable(state: State, observation: Observation, policy: RestartPolicy) ->
     return since is not None and observation.now - since >= policy.stable_after
 
 
-def _with_work(state: State, observation: Observation) -> State:
+def _with_work(state: State, observation: Observation, policy: RestartPolicy) -> State:
     """Progress of a batch engine between commits: tasks, rows, offsets, or nothing to do."""
     planned = observation.planned_epoch
     if observation.work != state.work or planned != state.planned_epoch:
@@ -364,13 +389,14 @@ def _with_work(state: State, observation: Observation) -> State:
                 planned_epoch=planned,
             ),
             observation,
+            policy,
         )
     if observation.idle:
         return replace(state, last_progress_at=observation.now)
     return state
 
 
-def _progressed(state: State, observation: Observation) -> State:
-    """Notes a sign of progress, and how long it took to come."""
-    waited = observation.now - state.last_progress_at
+def _progressed(state: State, observation: Observation, policy: RestartPolicy) -> State:
+    """Notes a sign of progress, and how much longer than usual it took to come."""
+    waited = observation.now - state.last_progress_at - policy.silence
     return replace(state, last_progress_at=observation.now, slowest=max(state.slowest, waited))

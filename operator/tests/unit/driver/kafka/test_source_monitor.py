@@ -25,6 +25,8 @@ class Broker:
     """Answers as its fields say, in place of an admin client."""
 
     id: str = "first"
+    later: str = ""
+    """The id of a topic that was created after the snapshot; empty: there is none."""
     resolves: threading.Event = field(default_factory=threading.Event)
     error: Exception | None = None
     asked: int = 0
@@ -35,7 +37,9 @@ class Broker:
         self.asked += 1
         if self.error is not None:
             raise self.error
-        return Partitions({"in": [0]}, {"in": self.id})
+        later = {"later": [0]} if self.later else {}
+        ids = {name: f"{name} {self.later}" for name in later}
+        return Partitions({"in": [0], **later}, {"in": self.id, **ids})
 
     def earliest(self, partitions: Partitions) -> dict[str, dict[int, int]]:
         return {"in": {0: 3}}
@@ -172,3 +176,17 @@ def test_the_error_of_a_call_reaches_its_caller(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(TimeoutError, match="own"):
             calls.call(fail)
         assert calls.call(lambda: 7) == 7
+
+
+def test_a_topic_that_a_pattern_finds_later_is_known_too(
+    broker: Broker, monitor: KafkaSourceMonitor
+) -> None:
+    monitor.poll()
+    monitor.snapshot()
+    broker.later = "first"
+    wait_for("the later topic", lambda: "later" in monitor.topic_ids)
+    assert monitor.topic_ids == {"in": "first", "later": "later first"}
+    assert monitor.failure is None
+    broker.later = "second"
+    wait_for("recreated", lambda: monitor.failure is not None)
+    assert monitor.topic_ids["later"] == "later first"

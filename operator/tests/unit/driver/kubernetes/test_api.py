@@ -29,6 +29,8 @@ class FakeApi:
         self.streams: dict[str, dict[str, Any]] = {}
         """Their specs by path."""
         self.deleted: list[str] = []
+        self.lost: set[str] = set()
+        """Pods whose node is lost: only a grace period of 0 removes them."""
         self.failures = 0
         self.patched = threading.Event()
         api = self
@@ -48,8 +50,11 @@ class FakeApi:
                 self._answer(200, {"items": items})
 
             def do_DELETE(self) -> None:
-                self._body()
+                body = self._body()
                 name = urlsplit(self.path).path.rpartition("/")[2]
+                if name in api.lost and body["gracePeriodSeconds"] > 0:
+                    self._answer(200, {})
+                    return
                 if api.pods.pop(name, None) is None:
                     self._answer(404, {})
                     return
@@ -108,6 +113,14 @@ def test_only_the_executors_of_the_stream_are_removed(api: FakeApi) -> None:
     api.add("others-exec-1", "executor", stream="others")
     assert remove_executors(api.client(), "numbers") == ["numbers-exec-1", "numbers-exec-2"]
     assert set(api.pods) == {"numbers-driver-0", "others-exec-1"}
+
+
+def test_an_executor_whose_node_is_lost_is_removed_by_force(api: FakeApi) -> None:
+    """Else no session would start until somebody removes the pod."""
+    api.add("numbers-exec-1", "executor")
+    api.lost = {"numbers-exec-1"}
+    assert remove_executors(api.client(), "numbers", timeout=0.3) == ["numbers-exec-1"]
+    assert api.pods == {}
 
 
 def test_the_proxy_of_the_environment_is_not_used(

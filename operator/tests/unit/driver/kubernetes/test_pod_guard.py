@@ -88,3 +88,8 @@ def test_an_api_server_that_is_away_ends_no_driver() -> None:
 
 def test_a_token_that_is_refused_for_a_moment_ends_no_driver() -> None:
     assert not ends([Answer.GONE, Answer.EXISTS] * 50)
+
+
+def test_an_api_server_that_starts_again_and_again_ends_no_driver() -> None:
+    """While it starts it refuses valid tokens, and then it is away again."""
+    assert not ends([Answer.EXISTS] + [Answer.GONE, *[Answer.UNKNOWN] * 40] * 5)

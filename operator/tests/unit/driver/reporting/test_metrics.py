@@ -85,7 +85,7 @@ def test_failures_restarts_and_repairs() -> None:
 
 def test_partitions_and_executors_come_and_go() -> None:
     metrics = Metrics()
-    metrics.set_offsets({"in": {0: 30}}, {"in": {0: 35, 1: 4}})
+    metrics.set_offsets(({"in": {0: 30}}, {"in": {0: 35, 1: 4}}))
     metrics.set_executors([FIGURES])
     found = numbers(metrics)
     assert found["committed_offset{partition=0,topic=in}"] == 30
@@ -163,7 +163,7 @@ def test_the_driver_s_jvm() -> None:
 def test_series_are_bounded() -> None:
     metrics = Metrics()
     wide = {"in": dict.fromkeys(range(MAX_PARTITIONS + 1), 1)}
-    metrics.set_offsets(wide, wide)
+    metrics.set_offsets((wide, wide))
     for n in range(2 * MAX_REASONS):
         metrics.count_failure(Failure(f"Reason{n}", ""))
     found = numbers(metrics)

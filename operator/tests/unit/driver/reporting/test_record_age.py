@@ -54,12 +54,15 @@ def test_a_partition_that_does_not_move_is_read_once_and_ages() -> None:
 
 
 def test_an_offset_without_a_record_is_no_lag_until_another_arrives() -> None:
-    """Such as the marker of a transaction; waiting for it takes a second."""
+    """Such as the marker of a transaction; waiting for it takes a second.
+
+    It is read twice: the first time the consumer may just have connected too late.
+    """
     broker, ages = Broker(), RecordAges()
     broker.empty = {0}
-    assert ages.measure(one(5), one(6), broker.read, NOW) == 0.0
-    assert ages.measure(one(5), one(6), broker.read, NOW) == 0.0
-    assert len(broker.reads) == 1
+    for _ in range(4):
+        assert ages.measure(one(5), one(6), broker.read, NOW) == 0.0
+    assert len(broker.reads) == 2
     broker.empty = set()
     assert ages.measure(one(5), one(7), broker.read, NOW) == 10.0
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -16,6 +18,7 @@ from penstock.driver.supervision.durable_state import DurableState, DurableState
 from penstock.driver.supervision.loop import Loop
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.runtime import QueryRuntime
+from penstock.driver.supervision.state import Observation, State
 from testkit.streams.streams import stream
 
 
@@ -37,3 +40,32 @@ def test_a_full_disk_does_not_end_the_process(
     (tmp_path / "penstock").unlink()
     loop._store(DurableState(attempts=2))
     assert file.read() == DurableState(attempts=2)
+
+
+def test_a_checkpoint_that_cannot_be_read_for_a_moment_is_one_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop looks four times a second, and each look fails until the next attempt."""
+    jvm = cast(Jvm, Exists())
+    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), jvm)
+
+    def fail() -> Observation:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(runtime, "observe", fail)
+    loop = Loop(runtime, jvm, RestartPolicy(1.0), "hash", Health(), Metrics(), lambda _: None)
+    loop._state = replace(State(), attempts=8)  # the next attempt is some seconds away
+    monkeypatch.setattr("random.random", lambda: 0.9)
+    for _ in range(5):
+        loop._iterate(None)
+    assert loop._state.attempts == 9
+    assert loop._state.retry_at is not None
+
+
+class Exists:
+    """A JVM that runs."""
+
+    exit_failure = None
+
+    def is_gone_after(self, error: Exception) -> bool:
+        return False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.progress import Commit
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import Failure
@@ -90,3 +91,30 @@ def test_records_lost_while_the_query_runs_are_a_warning(accepts: bool, tmp_path
     assert warning.message.startswith("4 records")
     assert not warning.permanent
     assert runtime.take_warning() is None
+
+
+def test_the_id_of_a_topic_that_is_found_while_the_query_runs_is_stored(tmp_path: Path) -> None:
+    """Else one that is created again while nothing runs would be taken for the old one."""
+    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, None))
+    folder = CheckpointFolder(tmp_path)
+    folder.save_topic_ids({"in": "a", "gone": "b"})
+    source = FixedSourceMonitor(1)
+    runtime._source, runtime._stored_topics = source, frozenset({"in"})
+    source.topic_ids = {"in": "a", "later": "c"}
+    runtime._store_new_topics()
+    assert folder.topic_ids() == {"in": "a", "gone": "b"}  # no query reads it
+    runtime._query = cast("StreamingQuery", object())
+    runtime._store_new_topics()
+    assert folder.topic_ids() == {"in": "a", "gone": "b", "later": "c"}
+
+
+def test_offsets_are_unknown_while_the_source_does_not_answer(tmp_path: Path) -> None:
+    """Else the lag would stay at what it was, often 0, as long as the brokers are away."""
+    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, None))
+    source = FixedSourceMonitor(1)
+    source.newest_offsets = {"in": {0: 9}}
+    runtime._source = source
+    runtime.progress.newest = Commit(3, 0.0, None, {"in": {0: 5}})
+    assert runtime.offsets() == ({"in": {0: 5}}, {"in": {0: 9}})
+    source.outage = Failure("BrokerUnreachable", "")
+    assert runtime.offsets() is None

@@ -208,6 +208,28 @@ def test_a_real_time_batch_that_does_not_end_is_stalled() -> None:
     assert is_ready(after(state, next_batch, REAL_TIME), next_batch)
 
 
+def test_the_length_of_its_batches_gives_a_real_time_query_no_patience() -> None:
+    """Each of them shows nothing before its end."""
+    state, observation = running(epoch=3, policy=REAL_TIME)
+    now = 100.0
+    for epoch in (4, 5, 6):
+        now += REAL_TIME.interval + 1
+        observation = replace(observation, now=now, epoch=epoch, work=(epoch,))
+        state = after(state, observation, REAL_TIME)
+    overdue = replace(observation, now=now + REAL_TIME.late_after + 1)
+    assert not is_ready(after(state, overdue, REAL_TIME), overdue)
+    stuck = replace(observation, now=now + REAL_TIME.stall_after + 1)
+    assert action(state, stuck, REAL_TIME) is Action.STOP_QUERY
+
+
+def test_a_real_time_query_whose_batches_end_late_gets_the_time_that_it_needs() -> None:
+    state, observation = running(epoch=3, policy=REAL_TIME)
+    late = replace(observation, now=100.0 + REAL_TIME.interval + 50, epoch=4, work=(4,))
+    state = after(state, late, REAL_TIME)
+    again = replace(late, now=late.now + REAL_TIME.interval + 60)
+    assert is_ready(after(state, again, REAL_TIME), again)
+
+
 # The source is away.
 
 

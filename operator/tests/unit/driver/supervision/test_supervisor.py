@@ -387,3 +387,47 @@ def test_added_partitions_restart_the_query_when_the_cores_are_there() -> None:
         state, what = decide(state, stopped, POLICY, 0.5)
         assert what is step
     assert (state.restarts, state.attempts, state.retry_at) == (0, 0, None)
+
+
+def test_failures_over_a_record_count_as_attempts() -> None:
+    """Also of a proved spec, which is tried again for ever without restart.maxAttempts."""
+    state, observation = committing(3)
+    policy, actions = replace(POLICY, max_attempts=3), []
+    for failure in (PASSING, MAYBE_POISON, MAYBE_POISON):
+        state, what = decide(state, replace(observation, failure=failure), policy, 0.5)
+        actions.append(what)
+    assert actions == [Action.STOP_QUERY, Action.STOP_QUERY, Action.STOP_SESSION]
+    assert state.failed_permanently
+    assert state.failure is not None
+    assert "failure 3 in a row" in state.failure.message
+
+
+def test_a_query_that_hangs_after_each_commit_does_not_count_as_healthy() -> None:
+    """It is late long before it is restarted, and that time is longer than stableAfter."""
+    state, observation = committing(3)
+    state = replace(state, attempts=4)
+    last = 101.0 + POLICY.stall_after + 1
+    for now in (101.0 + POLICY.late_after + 1, 101.0 + POLICY.stable_after, last):
+        state, what = decide(state, replace(observation, now=now), POLICY, 0.5)
+    assert what is Action.STOP_QUERY
+    assert state.attempts == 5
+
+
+def test_a_query_that_keeps_failing_gets_new_executors_and_then_a_new_process() -> None:
+    """A class that an error has left unusable fails until its JVM ends, whatever was the cause."""
+    state, actions = committing(3)[0], []
+    for _ in range(POLICY.new_process_after):
+        state = replace(state, restart_pending=False)  # it was started again
+        state, what = decide(state, replace(UP, has_query=True, failure=PASSING), POLICY, 0.5)
+        actions.append(what)
+    sessions = [n for n, each in enumerate(actions, 1) if each is Action.STOP_SESSION]
+    assert sessions == [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55]
+    assert actions[-1] is Action.EXIT_PROCESS
+
+
+def test_a_source_that_is_away_costs_no_executors() -> None:
+    """No query is started meanwhile, so it is not the query that keeps failing."""
+    state, _ = committing(3)
+    for _ in range(40):
+        state, what = decide(state, replace(UP, failure=PASSING), POLICY, 0.5)
+        assert what is Action.STOP_QUERY

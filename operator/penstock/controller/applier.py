@@ -41,7 +41,6 @@ class Held:
 class _Failure:
     """A request that failed, and may be repeated when it is due."""
 
-    action: str
     since: datetime
     cause: NotApplied
     due: datetime
@@ -67,7 +66,8 @@ class Applier:
     def __init__(self, api: KubernetesApi, now: Callable[[], datetime]) -> None:
         self._api = api
         self._now = now
-        self._failures: dict[Key, _Failure] = {}
+        self._failures: dict[Key, dict[str, _Failure]] = {}
+        """Those of the last time, by what was requested."""
         self._objects: dict[Key, dict[str, _Object]] = {}
 
     def forget(self, key: Key) -> None:
@@ -95,6 +95,8 @@ class Applier:
         to_delete: tuple[Ref, ...],
     ) -> Held | None:
         """Writes in this order. Returns what failed, now or before, and holds the writes back."""
+        known, failures = self._failures.get(key, {}), dict[str, _Failure]()
+        self._failures[key] = failures
         held = None
         for manifest in to_apply:
             what = f"{manifest['kind']} {objects.name_of(manifest)}"
@@ -103,20 +105,24 @@ class Applier:
             if contested is not None:
                 held = held or contested
                 continue
+            action = f"apply {what} {applied_hash(manifest)}"
             request = partial(self._apply, key, manifest, found)
-            failed = await self._attempt(
-                key, f"apply {what} {applied_hash(manifest)}", what, request, created=found is None
+            failure = await self._attempt(
+                key, action, what, request, known.get(action), created=found is None
             )
-            if failed is not None:
-                return failed
+            if failure is not None:
+                failures[action] = failure
+                held = Held(failure.cause, failure.due - self._now())
+                if not children.is_existing_claim(manifest):
+                    return held
         for ref in to_delete:
             what = f"{ref.kind.kind} {ref.name}"
-            failed = await self._attempt(
-                key, f"delete {what} {ref.uid}", what, partial(self._api.delete, ref)
-            )
-            if failed is not None:
-                return failed
-        self._failures.pop(key, None)
+            action = f"delete {what} {ref.uid}"
+            request = partial(self._api.delete, ref)
+            failure = await self._attempt(key, action, what, request, known.get(action))
+            if failure is not None:
+                failures[action] = failure
+                return Held(failure.cause, failure.due - self._now())
         return held
 
     async def _attempt(
@@ -125,22 +131,19 @@ class Applier:
         action: str,
         what: str,
         request: Callable[[], Awaitable[None]],
+        before: _Failure | None,
         *,
         created: bool = False,
-    ) -> Held | None:
-        """Sends a request, unless it failed and its back-off lasts. Returns why it failed."""
-        before = self._failures.get(key)
-        if before is not None and before.action == action and before.due > self._now():
-            return Held(before.cause, before.due - self._now())
+    ) -> _Failure | None:
+        """Sends a request, unless it failed before and its back-off lasts. Returns its failure."""
+        if before is not None and before.due > self._now():
+            return before
         log.info("%s: %s", key, action)
         try:
             await request()
         except ApiError as error:
             log.warning("%s: %s: %s", key, action, error)
-            again = before if before is not None and before.action == action else None
-            failure = self._failure(action, what, error, again, created=created)
-            self._failures[key] = failure
-            return Held(failure.cause, failure.due - self._now())
+            return self._failure(what, error, before, created=created)
         return None
 
     async def _apply(self, key: Key, manifest: Manifest, found: Manifest | None) -> None:
@@ -186,7 +189,7 @@ class Applier:
         return Held(cause, wait)
 
     def _failure(
-        self, action: str, what: str, error: ApiError, before: _Failure | None, *, created: bool
+        self, what: str, error: ApiError, before: _Failure | None, *, created: bool
     ) -> _Failure:
         now = self._now()
         since, count = (before.since, before.count + 1) if before else (now, 1)
@@ -198,7 +201,7 @@ class Applier:
             cause = not_applied.failed_request(what, str(error), since)
         delay = min(_LAST_RETRY, _FIRST_RETRY * 2.0 ** min(count - 1, 20))
         delay = max(delay, timedelta(seconds=error.retry_after or 0))
-        return _Failure(action, since, cause, now + delay, count)
+        return _Failure(since, cause, now + delay, count)
 
 
 def _content(manifest: Manifest) -> str:

@@ -101,7 +101,8 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     else:
         assessment = _assess_driver(stream, desired.spec_hash, children, now)
     to_apply = (*retained, *(each for each in wanted if _is_due(each, children)))
-    to_delete = _to_delete(desired, children, applied=not to_apply)
+    applied = all(map(children.is_existing_claim, to_apply))
+    to_delete = _to_delete(desired, children, applied=applied)
     decision = _decide(stream, children, assessment, now, apply=to_apply, delete=to_delete)
     if children.claim is not None and not stream.has_status:
         found = checkpoint_found(objects.name_of(children.claim))
@@ -121,8 +122,8 @@ def held(
     return replace(decision, requeue_after=min(decision.requeue_after or wait, wait))
 
 
-def failed(stream: ObservedStream, error: Exception, now: datetime) -> Decision:
-    """The decision after the stream could not be reconciled: to report that, and no more."""
+def failed(stream: ObservedStream, error: Exception, now: datetime, since: datetime) -> Decision:
+    """The decision when the stream cannot be reconciled since then: to report that, and no more."""
     if isinstance(error, ApiError):
         message = f"The operator could not read the stream's objects and retries: {error}"
     else:
@@ -130,7 +131,7 @@ def failed(stream: ObservedStream, error: Exception, now: datetime) -> Decision:
             f"The operator failed with {type(error).__name__} and retries; what ran before keeps "
             f"running. This is a fault of Penstock: its log says where"
         )
-    status = failed_status(stream, message, now)
+    status = failed_status(stream, message, now, since)
     if status == stream.status or stream.terminating:
         return Decision()
     return Decision(status_manifest=status_manifest(stream, status), status=status)
@@ -265,7 +266,7 @@ def _desired_objects(desired: DesiredStream, children: ObservedChildren) -> tupl
     if found is not None and is_of_another_operator(driver, found):
         driver = with_template_of(driver, found)
     driver = with_applied_hash(driver)
-    # An existing claim comes last, because a refused expansion must not delay anything else.
+    # An existing claim comes last, so that what it is not to delay is written first.
     last = (claim, driver) if children.claim is None else (driver, claim)
     return (*map(with_applied_hash, before_driver), *last)
 

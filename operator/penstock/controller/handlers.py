@@ -10,7 +10,8 @@ restart.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from itertools import repeat
 from typing import Any
 
 import kopf
@@ -21,6 +22,18 @@ from penstock.cluster import objects
 from penstock.cluster.objects import Key
 from penstock.contract import naming
 from penstock.controller.observed.stream import class_of
+
+
+class _Backoffs:
+    """Seconds between kopf's attempts at a request, which never run out.
+
+    When they do, kopf ends the operator, and with it the work for all namespaces: also because one
+    of the watched namespaces was deleted, and with it the right to watch it.
+    """
+
+    def __iter__(self) -> Iterator[float]:
+        yield from (1, 1, 2, 3, 5, 8, 13)
+        yield from repeat(20)
 
 
 async def watch(
@@ -92,6 +105,7 @@ async def _connection(configuration: Configuration) -> kopf.ConnectionInfo:
 def _settings(class_name: str) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False  # the operator creates its own events
+    settings.networking.error_backoffs = _Backoffs()
     settings.scanning.disabled = True  # so kopf needs no right to watch CustomResourceDefinitions
     settings.persistence.finalizer = f"{group_version.GROUP}/unused"
     of_class = f"{naming.LABEL_CLASS}={class_name}" if class_name else f"!{naming.LABEL_CLASS}"

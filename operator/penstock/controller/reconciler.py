@@ -32,6 +32,8 @@ from penstock.controller.status.stream_status import least_status
 log = logging.getLogger(__name__)
 
 _MAX_UNSENT_EVENTS = 20
+# An event that is refused for what it says would hold up all later ones.
+_NEVER_TAKEN = (400, 413, 422)
 # They only wait, one for each namespace at most.
 _THREADS = 64
 
@@ -72,6 +74,7 @@ class Reconciler:
         self._applier = Applier(api, now)
         self._unsent_events: dict[Key, list[Manifest]] = {}
         self._statuses: dict[Key, _Written] = {}
+        self._failing_since: dict[Key, datetime] = {}
         self._parsing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._threads = ThreadPoolExecutor(_THREADS, "parse")
 
@@ -87,6 +90,7 @@ class Reconciler:
                 self._applier.forget(key)
                 self._unsent_events.pop(key, None)
                 self._statuses.pop(key, None)
+                self._failing_since.pop(key, None)
                 return None
             try:
                 decision = await self._decide_and_apply(key, raw)
@@ -94,6 +98,7 @@ class Reconciler:
             except Exception as error:
                 await self._report(key, raw, error)
                 raise
+            self._failing_since.pop(key, None)
             return await self._publish(key, raw, decision)
 
     async def _decide_and_apply(self, key: Key, raw: Manifest) -> Decision:
@@ -145,7 +150,7 @@ class Reconciler:
         return decision.requeue_after
 
     async def _create_events(self, key: Key, stream: ObservedStream, decision: Decision) -> None:
-        """Creates the events; those that the API server does not take, at the next reconcile."""
+        """Creates the events; those that the API server cannot take now, at the next reconcile."""
         for event in decision.events:
             log.info("%s: %s: %s", key, event.reason, event.note)
         new = [event_manifest(event, stream, self._now()) for event in decision.events]
@@ -155,6 +160,8 @@ class Reconciler:
                 await self._api.create_event(manifest)
             except ApiError as error:
                 log.warning("%s: no event was created: %s", key, error)
+                if error.code in _NEVER_TAKEN:
+                    continue
                 self._unsent_events[key] = unsent[number:][-_MAX_UNSENT_EVENTS:]
                 return
 
@@ -176,7 +183,8 @@ class Reconciler:
     async def _report(self, key: Key, raw: Manifest, error: Exception) -> None:
         """Writes into the status that the stream could not be reconciled."""
         try:
-            stream = parse_metadata(raw)
-            await self._publish(key, raw, failed(stream, error, self._now()))
+            now = self._now()
+            since = self._failing_since.setdefault(key, now)
+            await self._publish(key, raw, failed(parse_metadata(raw), error, now, since))
         except Exception as second:
             log.warning("%s: the status could not be written: %s", key, second)

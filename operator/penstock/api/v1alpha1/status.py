@@ -178,6 +178,10 @@ class StreamStatus(Report):
         description="Ready, Reconciling, Stalled and Warning. All four are always present.",
         json_schema_extra=_map_list("type"),
     )
+    blocked_since: AwareDatetime | None = Field(
+        None,
+        description="Since when Kubernetes has said why it cannot run the driver or an executor.",
+    )
     mode: str | None = Field(
         None,
         description="How Spark runs the query: Continuous, MicroBatch, AsyncMicroBatch, RealTime "

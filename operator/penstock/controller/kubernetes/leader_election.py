@@ -14,6 +14,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import aiohttp
@@ -76,9 +77,10 @@ class LeaderElection:
         """Takes part in the election until the block ends, and gives the lease back then."""
         # The client logs every failed attempt with its traceback.
         logging.getLogger("kubernetes.aio.leaderelection").setLevel(logging.CRITICAL)
+        self._term.on_begin = partial(self._begin, on_elected)
         async with ApiClient(self._configuration) as client:
             lock = BoundedLeaseLock(self._lease, self.identity, client, self._term, self._timing)
-            task = asyncio.create_task(self._campaign(lock, on_elected, on_lost))
+            task = asyncio.create_task(self._campaign(lock, on_lost))
             try:
                 yield
             finally:
@@ -87,17 +89,15 @@ class LeaderElection:
                     await task
                 await lock.release()
 
-    async def _campaign(
-        self,
-        lock: BoundedLeaseLock,
-        on_elected: Callable[[], None],
-        on_lost: Callable[[], None],
-    ) -> None:
-        """Waits for each term, and goes through it."""
+    def _begin(self, on_elected: Callable[[], None]) -> None:
+        log.info("%s leads now, by the Lease %s", self.identity, self._lease.name)
+        on_elected()
+
+    async def _campaign(self, lock: BoundedLeaseLock, on_lost: Callable[[], None]) -> None:
+        """Takes part in one election after another."""
 
         async def started() -> None:
-            log.info("%s leads now, by the Lease %s", self.identity, self._lease.name)
-            on_elected()
+            """The term has begun already: it may also begin anew while the client leads."""
 
         async def stopped() -> None:
             self._term.end()
@@ -118,10 +118,14 @@ class LeaderElection:
 
 
 class Term:
-    """Until when a leader may write."""
+    """Until when a leader may write.
+
+    Slow answers of the API server can let it end and begin again between two renewals of one Lease.
+    """
 
     def __init__(self) -> None:
         self._until = float("-inf")
+        self.on_begin: Callable[[], None] = lambda: None
 
     @property
     def lasts(self) -> bool:
@@ -129,8 +133,11 @@ class Term:
         return time.monotonic() < self._until
 
     def extend(self, until: float) -> None:
-        """Extends the term until a moment of the monotonic clock."""
+        """Extends the term until a moment of the monotonic clock, or begins one."""
+        begins = not self.lasts
         self._until = until
+        if begins and self.lasts:
+            self.on_begin()
 
     def end(self) -> None:
         """Ends the term at once."""

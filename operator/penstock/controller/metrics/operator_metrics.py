@@ -47,6 +47,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._streams = StreamMetrics()
+        self._waits = False
         self.registry.register(self._streams)
         described.BUILD_INFO.gauge(self.registry).labels(__version__).set(1)
         self._leader = described.LEADER.gauge(self.registry)
@@ -59,6 +60,7 @@ class Metrics:
 
     def take_over(self, queue: MeasuredQueue) -> None:
         """Shows this process as the one that reconciles, and its work queue."""
+        self._waits = False
         self._depth.set_function(lambda: queue.depth)
         self._age.set_function(lambda: queue.age)
         self._streams.failures = lambda: queue.failures
@@ -66,6 +68,7 @@ class Metrics:
 
     def step_back(self) -> None:
         """Shows this process as one that waits: the next leader shows the streams."""
+        self._waits = True
         self._leader.set(0)
         self._streams.shown.clear()
         self._streams.failures = dict
@@ -89,8 +92,12 @@ class Metrics:
         self._request_seconds.labels(call.verb, call.resource).observe(call.seconds)
 
     def show(self, key: Key, status: StreamStatus, commit_interval: float | None = None) -> None:
-        """Exports the metrics of a stream: its status, and the interval of its trigger."""
-        self._streams.shown[key] = Shown(status, commit_interval)
+        """Exports the metrics of a stream: its status, and the interval of its trigger.
+
+        Not if the last term ended while the stream was reconciled.
+        """
+        if not self._waits:
+            self._streams.shown[key] = Shown(status, commit_interval)
 
     def forget(self, key: Key) -> None:
         """Stops exporting the metrics of a stream."""

@@ -54,6 +54,13 @@ class ObservedChildren:
                 return each
         return None
 
+    def is_existing_claim(self, desired: Manifest) -> bool:
+        """Whether a manifest is of the claim that is there: its refusal must delay nothing else.
+
+        The API server refuses an expansion that the storage class does not allow.
+        """
+        return self.claim is not None and desired["kind"] == objects.CLAIM.kind
+
     @cached_property
     def driver_pod(self) -> DriverPod | None:
         """The pod of the current StatefulSet, not of an earlier one of the same name."""

@@ -26,16 +26,21 @@ _Status = Literal["True", "False", "Unknown"]
 
 
 def build_conditions(
-    stream: ObservedStream, assessment: Assessment, warnings: tuple[Problem, ...], now: datetime
+    stream: ObservedStream,
+    assessment: Assessment,
+    warnings: tuple[Problem, ...],
+    now: datetime,
+    blocked_since: datetime | None,
 ) -> list[Condition]:
     """Ready, Reconciling and Stalled in the sense of kstatus, which ignores Warning.
 
     Ready says whether the query runs. Reconciling and Stalled say whether the newest spec is
     applied: of these two at most one is True, and Stalled may be True while Ready is.
     """
-    stalled = _stalled(stream, assessment, now)
+    stalled = _stalled(stream, assessment, now, blocked_since)
+    is_earlier = assessment.not_applied is not None and assessment.has_driver
     return [
-        _condition(stream, now, kind, *content, not_applied=assessment.not_applied is not None)
+        _condition(stream, now, kind, *content, of_earlier_spec=is_earlier)
         for kind, content in {
             "Ready": _ready(assessment),
             "Reconciling": _reconciling(assessment, stalled=stalled[0] == "True"),
@@ -45,21 +50,20 @@ def build_conditions(
     ]
 
 
-def failed_conditions(stream: ObservedStream, message: str, now: datetime) -> list[Condition]:
-    """The conditions of a stream that the operator could not reconcile.
+def failed_conditions(
+    stream: ObservedStream, message: str, now: datetime, since: datetime
+) -> list[Condition]:
+    """The conditions of a stream that the operator has not been able to reconcile since then.
 
     What was known stays. After a minute, whether the stream is Ready is no longer known.
     """
     before = {each.type: each for each in stream.status.conditions}
-    reconciling, stalled = before.get("Reconciling"), before.get("Stalled")
-    since = now
-    if reconciling is not None and reconciling.reason == _FAILED:
-        since = reconciling.last_transition_time
+    stalled = before.get("Stalled")
     found: dict[str, Condition] = {}
 
     def put(kind: str, status: _Status) -> None:
         content = (_FAILED, message) if status != "False" or kind == "Reconciling" else _NOT_STALLED
-        found[kind] = _condition(stream, now, kind, status, *content, not_applied=True)
+        found[kind] = _condition(stream, now, kind, status, *content, of_earlier_spec=True)
 
     was_stalled = stalled is not None and stalled.status == "True"
     put("Reconciling", "False" if was_stalled or now - since >= PROGRESS_DEADLINE else "True")
@@ -114,18 +118,20 @@ def _reconciling(assessment: Assessment, *, stalled: bool) -> tuple[_Status, str
 
 
 def _stalled(
-    stream: ObservedStream, assessment: Assessment, now: datetime
+    stream: ObservedStream, assessment: Assessment, now: datetime, blocked_since: datetime | None
 ) -> tuple[_Status, str, str]:
     cause: Assessment | NotApplied = assessment.not_applied or assessment
     if assessment.stalled:
         return "True", cause.reason, cause.message
-    if _is_overdue(stream, assessment, now):
+    if _is_overdue(stream, assessment, now, blocked_since):
         minutes = int(PROGRESS_DEADLINE.total_seconds() // 60)
         return "True", cause.reason, f"For more than {minutes} minutes: {cause.message}"
     return "False", *_NOT_STALLED
 
 
-def _is_overdue(stream: ObservedStream, assessment: Assessment, now: datetime) -> bool:
+def _is_overdue(
+    stream: ObservedStream, assessment: Assessment, now: datetime, blocked_since: datetime | None
+) -> bool:
     """Whether what Kubernetes, or the API server, refuses has lasted for too long."""
     cause = assessment.not_applied
     if cause is not None and cause.deliberate:
@@ -133,6 +139,8 @@ def _is_overdue(stream: ObservedStream, assessment: Assessment, now: datetime) -
     since = cause.since if cause else None
     if since is None and not assessment.settled and (assessment.blocked or cause):
         since = _waiting_since(stream.status)
+        if since is not None and cause is None:
+            since = max(since, blocked_since or now)
     return since is not None and now - since >= PROGRESS_DEADLINE
 
 
@@ -156,12 +164,12 @@ def _condition(
     reason: str,
     message: str,
     *,
-    not_applied: bool,
+    of_earlier_spec: bool,
 ) -> Condition:
     last = find_condition(stream.status, kind)
     changed = last is None or last.status != status
-    # The Ready of a spec that is not applied is about the one before: `kubectl wait` then waits.
-    still = last is not None and kind == "Ready" and status == "True" and not_applied
+    # While another spec is refused Ready is about the earlier one: `kubectl wait` then waits.
+    still = kind == "Ready" and of_earlier_spec
     return Condition(
         type=kind,
         status=status,

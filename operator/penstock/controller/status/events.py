@@ -13,8 +13,9 @@ from penstock.cluster.objects import EVENT, Manifest
 from penstock.contract import naming
 from penstock.controller.observed.stream import ObservedStream
 
-# The API accepts 1024 bytes.
-_MAX_NOTE_CHARACTERS = 1000
+# The API accepts 1024 bytes of a note, and 128 of a reason.
+_MAX_NOTE_BYTES = 1000
+_MAX_REASON_BYTES = 128
 # The parts of a status whose changes cause events.
 _BEFORE = {"conditions", "restarts", "last_repair", "last_failure"}
 # The driver's reason for records that Kafka deleted before they were read (data_loss.py).
@@ -66,8 +67,8 @@ def event_manifest(event: StreamEvent, stream: ObservedStream, now: datetime) ->
         "metadata": {"name": f"{stream.name}.{digest}", "namespace": stream.namespace},
         "eventTime": now.isoformat(timespec="microseconds").replace("+00:00", "Z"),
         "type": event.type,
-        "reason": event.reason,
-        "note": event.note[:_MAX_NOTE_CHARACTERS],
+        "reason": _cut(event.reason, _MAX_REASON_BYTES),
+        "note": _cut(event.note, _MAX_NOTE_BYTES),
         "action": "Reconcile",
         "reportingController": f"{group_version.GROUP}/operator",
         "reportingInstance": naming.FIELD_MANAGER,
@@ -79,6 +80,11 @@ def event_manifest(event: StreamEvent, stream: ObservedStream, now: datetime) ->
             "uid": stream.uid,
         },
     }
+
+
+def _cut(text: str, size: int) -> str:
+    """As many of its characters as fit into so many bytes of UTF-8."""
+    return text.encode(errors="replace")[:size].decode(errors="ignore")
 
 
 def _restarts(before: StreamStatus, after: StreamStatus) -> list[StreamEvent]:

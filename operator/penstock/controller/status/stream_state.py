@@ -35,6 +35,8 @@ class Assessment:
     """Whether Kubernetes says why the driver or its executors cannot run."""
     not_applied: NotApplied | None = None
     """Why the current spec is not applied; None if it is."""
+    has_driver: bool = True
+    """False if the spec is not applied, and no driver of an earlier one is there to assess."""
 
     @property
     def ready(self) -> bool:
@@ -58,7 +60,7 @@ def without_apply(driver: Assessment | None, cause: NotApplied) -> Assessment:
     if driver is not None:
         return replace(driver, not_applied=cause)
     state = StreamState.PENDING if cause.retried else StreamState.STALLED
-    return Assessment(state, cause.reason, cause.message, not_applied=cause)
+    return Assessment(state, cause.reason, cause.message, not_applied=cause, has_driver=False)
 
 
 @dataclass(frozen=True)

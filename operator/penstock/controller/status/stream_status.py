@@ -74,9 +74,12 @@ def status_manifest(stream: ObservedStream, status: StreamStatus) -> Manifest:
     }
 
 
-def failed_status(stream: ObservedStream, message: str, now: datetime) -> StreamStatus:
-    """The previous status, with conditions that say why the stream could not be reconciled."""
-    return stream.status.model_copy(update={"conditions": failed_conditions(stream, message, now)})
+def failed_status(
+    stream: ObservedStream, message: str, now: datetime, since: datetime
+) -> StreamStatus:
+    """The previous status, with conditions that say why the stream cannot be reconciled."""
+    conditions = failed_conditions(stream, message, now, since)
+    return stream.status.model_copy(update={"conditions": conditions})
 
 
 def least_status(stream: ObservedStream, status: StreamStatus, refusal: str) -> Manifest:
@@ -112,10 +115,12 @@ def _status(
     report = restarts.report_of(pod) if pod is not None and pod.started else None
     committed, omitted = _committed_offsets(stream, report)
     restarting = assessment.state is StreamState.RESTARTING
+    blocked_since = _blocked_since(before, assessment, now)
     return StreamStatus(
         observed_generation=stream.generation,
         state=assessment.state,
-        conditions=build_conditions(stream, assessment, warnings, now),
+        conditions=build_conditions(stream, assessment, warnings, now, blocked_since),
+        blocked_since=blocked_since,
         mode=effective.mode(before, stream.desired),
         partitions=_latest(report.partitions if report else None, before.partitions),
         executors=report.registered_executors if report else None,
@@ -132,6 +137,17 @@ def _status(
         effective=effective.effective(before, stream.desired, pod),
         internal=history.internal,
     )
+
+
+def _blocked_since(before: StreamStatus, assessment: Assessment, now: datetime) -> datetime | None:
+    """Since when Kubernetes has said why the stream cannot run.
+
+    An executor that waits may be replaced, and nobody explains yet why the next one waits.
+    """
+    if assessment.blocked:
+        return before.blocked_since or now
+    still_waits = before.state == assessment.state == StreamState.WAITING_FOR_CORES
+    return before.blocked_since if still_waits else None
 
 
 def _latest(reported: int | None, before: int | None) -> int | None:

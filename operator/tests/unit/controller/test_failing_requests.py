@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from penstock.api.v1alpha1.status import StreamState
+from penstock.api.v1alpha1.status import LastFailure, StreamState
 from penstock.cluster import objects
 from penstock.cluster.objects import Key, Manifest
 from penstock.contract import naming
@@ -191,6 +191,62 @@ def test_an_event_that_the_server_refuses_delays_nothing_and_is_sent_later(
     cluster.api.refuse = lambda _: None
     cluster.reconcile()
     assert "QueryRestarted" in [each["reason"] for each in cluster.api.events]
+
+
+def test_an_event_that_the_server_never_takes_holds_up_no_other(cluster: FakeCluster) -> None:
+    refused: list[Manifest] = []
+
+    def answer(manifest: Manifest) -> ApiError | None:
+        if manifest["kind"] != "Event" or manifest["reason"] != "QueryRestarted":
+            return None
+        refused.append(manifest)
+        return ApiError(422, "Invalid", "note: can have at most 1024 bytes")
+
+    cluster.api.refuse = answer
+    cluster.report(query_restarts=1)
+    cluster.reconcile()
+    cluster.clock.advance(60)
+    cluster.report(state="Restarting", query_restarts=1)
+    cluster.reconcile()
+    assert len(refused) == 1
+    assert cluster.api.events[-1]["type"] == "Normal"
+
+
+def test_an_event_of_many_bytes_is_cut_to_what_the_server_takes(cluster: FakeCluster) -> None:
+    failure = LastFailure(
+        reason="R" * 200, message="ошибка " * 200, permanent=True, time=cluster.clock.time
+    )
+    cluster.report(state="Failed", last_failure=failure)
+    cluster.reconcile()
+    event = cluster.api.events[-1]
+    assert 990 < len(event["note"].encode()) <= 1000
+    assert event["note"].startswith("ошибка ошибка")
+    assert len(event["reason"]) <= 128
+
+
+def test_a_failure_is_not_as_old_as_what_was_wrong_before(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stream restarts for its own reasons when the API server fails for a moment."""
+    cluster.report(state="Restarting", last_failure=None)
+    cluster.reconcile()
+    cluster.clock.advance(1200)
+
+    def fail(*_: object) -> None:
+        raise ApiError(500, "InternalError", "etcd")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reconciler, "observe_children", fail)
+        for _ in range(3):
+            with pytest.raises(ApiError):
+                cluster.reconcile_once()
+            cluster.clock.advance(5)
+            assert cluster.condition("Stalled").status == "False"
+            assert cluster.condition("Ready").status == "False"
+        cluster.clock.advance(600)
+        with pytest.raises(ApiError):
+            cluster.reconcile_once()
+        assert cluster.condition("Stalled").reason == "ReconcileFailed"
 
 
 def test_a_conflict_of_the_status_is_retried_with_back_off(cluster: FakeCluster) -> None:

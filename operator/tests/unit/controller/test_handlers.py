@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sized
+from itertools import islice
+
 import pytest
 from kubernetes.aio.client import Configuration
 
@@ -49,3 +52,14 @@ def test_the_server_sends_only_objects_of_streams_of_the_class(
     assert set(selectors.values()) == {selector}
     assert settings.posting.enabled is False
     assert settings.scanning.disabled is True
+
+
+def test_a_watched_namespace_that_is_gone_ends_no_operator() -> None:
+    """kopf gives up after the last of its delays, and would end the work for all namespaces."""
+    delays = handlers._settings("").networking.error_backoffs
+    assert isinstance(delays, Iterable)
+    assert not isinstance(delays, Sized)
+    for _ in range(2):  # each request begins with the first
+        first = list(islice(delays, 50))
+        assert first[0] == 1
+        assert max(first) == first[-1] == 20

@@ -185,8 +185,15 @@ def test_an_invalid_edit_does_not_disturb_the_running_stream(cluster: FakeCluste
     assert "keeps running" in stalled.message
     # So `kubectl wait --for=condition=Ready` does not take the bad edit for applied.
     assert ready.observed_generation < stalled.observed_generation
+    for state in (QueryState.RESTARTING, QueryState.RUNNING):  # nor after a blip of what runs
+        cluster.report(state=state)
+        cluster.reconcile()
+        ready = cluster.condition("Ready")
+        assert ready.status == str(state is QueryState.RUNNING)
+        assert ready.observed_generation < stalled.observed_generation
     cluster.apply()
     cluster.settle()
+    assert cluster.condition("Ready").observed_generation > stalled.observed_generation
     assert cluster.state == StreamState.RUNNING
     assert len(cluster.drivers_started) == 1
 
@@ -312,6 +319,26 @@ def test_a_volume_that_cannot_grow_delays_nothing_else(cluster: FakeCluster) -> 
     cluster.apply(**volume(size="2Gi"), executor={"cores": 2})
     cluster.settle()
     assert len(cluster.drivers_started) == 2
+
+
+def test_a_volume_that_cannot_grow_keeps_no_broken_pod(cluster: FakeCluster) -> None:
+    """A larger volume is what the user tries first, and the wrong one of two edits."""
+    cluster.keeps_unready_pods = True
+    cluster.api.refuse = lambda manifest: (
+        ApiError(403, "Forbidden", "no expansion")
+        if manifest["kind"] == "PersistentVolumeClaim"
+        else None
+    )
+    cluster.put_pod(
+        samples.report(cluster.running_hash, state=QueryState.FAILED, last_failure=FAILURE),
+        conditions=[{"type": "Ready", "status": "False"}],
+    )
+    cluster.apply(**volume(size="2Gi"), executor={"cores": 2})
+    cluster.settle()
+    assert cluster.api.writes.count("delete Pod") == 1
+    assert len(cluster.drivers_started) == 2
+    assert len(cluster.api.of_kind(objects.CONFIG_MAP)) == 1
+    assert "no expansion" in cluster.condition("Stalled").message
 
 
 def test_a_function_that_delays_records_causes_a_warning(cluster: FakeCluster) -> None:

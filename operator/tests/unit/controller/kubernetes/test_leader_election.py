@@ -172,6 +172,18 @@ async def test_a_leader_that_sees_another_holder_stops_at_once(store: Store) -> 
         assert not first.leads()
 
 
+async def test_a_term_that_ended_between_two_renewals_begins_again(store: Store) -> None:
+    """The client goes on leading, and what came due meanwhile was not reconciled."""
+    first = Candidate()
+    async with first.campaign():
+        await soon(first.elected)
+        first.elected.clear()
+        first.election._term.end()  # a renewal took too long
+        await soon(first.elected)
+        assert first.leads()
+        assert not first.lost.is_set()
+
+
 def test_the_times_are_those_of_kubernetes_own_components() -> None:
     """A leader stops to write before another candidate may begin."""
     timing = Timing()

@@ -102,6 +102,11 @@ def test_only_the_process_that_leads_shows_streams_and_says_so() -> None:
     assert value(metrics, "operator_leader") == 0
     assert of_stream(metrics, "state", state="Restarting") is None
     assert of_stream(metrics, "reconcile_failures") is None
+    metrics.show(KEY, STATUS)  # a reconcile that was not over when the term ended
+    assert of_stream(metrics, "state", state="Restarting") is None
+    metrics.take_over(Queue())
+    metrics.show(KEY, STATUS)
+    assert of_stream(metrics, "state", state="Restarting") == 1
 
 
 def test_requests_are_counted_by_verb_resource_and_code() -> None:

@@ -368,3 +368,19 @@ def test_what_kubernetes_refuses_for_ten_minutes_is_stalled(
     assert second.state == assessment.state
     running = plan_status(stored(StatusUpdate(second)), RUNNING, None, late).status
     assert conditions(running)["Stalled"][0] == "False"
+
+
+def test_what_was_wrong_before_does_not_count_as_refused_by_kubernetes() -> None:
+    """A stream that restarts for its own reasons waits for a node when it can start again."""
+    restarting = Assessment(StreamState.RESTARTING, "BrokerUnreachable", "away")
+    waits = Assessment(StreamState.WAITING_FOR_CORES, "WaitingForCores", "a node", blocked=True)
+    first = plan_status(NEW, restarting, None, samples.T0)
+    now = samples.T0 + 2 * PROGRESS_DEADLINE
+    second = plan_status(stored(first), waits, None, now)
+    assert conditions(second.status)["Stalled"][0] == "False"
+    # Executors come and go meanwhile.
+    third = plan_status(stored(second), replace(waits, blocked=False), None, now)
+    late = plan_status(stored(third), waits, None, now + PROGRESS_DEADLINE)
+    assert conditions(late.status)["Stalled"][0] == "True"
+    again = plan_status(stored(late), restarting, None, now + PROGRESS_DEADLINE)
+    assert again.status.blocked_since is None

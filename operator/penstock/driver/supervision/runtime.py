@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -13,13 +12,12 @@ from penstock.driver.checkpoint import start_position
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
+from penstock.driver.checkpoint.source_changes import SourceChanges
 from penstock.driver.engine import Engine, engine_of
 from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.failures import QUERY_NOT_STOPPED, DriverError, Failure, classify
 from penstock.driver.java_exceptions import read_chain
 from penstock.driver.jvm import Jvm
-from penstock.driver.kafka import data_loss
-from penstock.driver.kafka.data_loss import RunningLosses
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.kafka.security import check_secrets
 from penstock.driver.kafka.sink_topic import SinkTopic
@@ -67,15 +65,12 @@ class QueryRuntime:
         self._source: SourceMonitor | None = None
         self._sink = SinkTopic(jvm, stream.spec.sink, environment.secrets)
         self._warning: Failure | None = None
-        self._losses = RunningLosses()
-        self._earliest: Offsets | None = None
-        """The poll that was last searched for losses."""
+        self._changes = SourceChanges(stream.spec.source.kafka, self._checkpoint)
         self._starting: str | None = None
         """Spark's startingOffsets for the next start, if they are not the spec's."""
         self._planned: Mapping[str, Sequence[int]] | None = None
         """The partitions that the query was planned with."""
         self._planned_count = 0
-        self._stored_topics: frozenset[str] = frozenset()
         self._session: SparkSession | None = None
         self._size: Size | None = None
         self._executors_ready = 0
@@ -95,7 +90,8 @@ class QueryRuntime:
         Raises TooFewExecutorsAllowed if the partitions need more executors than the spec allows.
         """
         failure = self._find_failure()
-        self._store_new_topics()
+        if self._source is not None and self.has_query:
+            self._changes.store_new_topics(self._source)
         chosen = self._partitions()
         desired = None if chosen is None else chosen.size
         executors_ready, cores = self._registered()
@@ -173,7 +169,9 @@ class QueryRuntime:
 
     def take_warning(self) -> Failure | None:
         """A failure that does not stop the query, once: lost records, or why executors ended."""
-        warning, self._warning = self._warning or self._lost_while_running(), None
+        warning, self._warning = self._warning, None
+        if warning is None and self._source is not None and self.has_query:
+            warning = self._changes.new_losses(self._source, self.progress.newest)
         return warning or self._killed_for_memory()
 
     def _killed_for_memory(self) -> Failure | None:
@@ -182,17 +180,6 @@ class QueryRuntime:
             return None
         lacks_some = self._executors_ready < size.executors
         return self._memory_kills.new(up.sparkContext) if lacks_some else None
-
-    def _lost_while_running(self) -> Failure | None:
-        kafka, source, commit = self._stream.spec.source.kafka, self._source, self.progress.newest
-        if kafka is None or kafka.fail_on_data_loss or source is None or not self.has_query:
-            return None
-        earliest = source.earliest_offsets
-        if earliest is None or earliest is self._earliest or commit is None:
-            return None
-        self._earliest = earliest
-        losses = self._losses.find(commit.offsets or {}, earliest)
-        return data_loss.warning(losses) if losses else None
 
     def take_repair_plans(self) -> list[RepairPlan]:
         """The repairs of the checkpoint since the last call."""
@@ -236,16 +223,6 @@ class QueryRuntime:
                 return None
             return Failure("QueryEnded", "The query ended by itself, without an exception.")
         return classify(read_chain(exception.get()))
-
-    def _store_new_topics(self) -> None:
-        """Those of a pattern: they may be deleted and created again while nothing runs."""
-        if self._source is None or self._query is None:
-            return
-        ids = self._source.topic_ids
-        if not ids.keys() <= self._stored_topics:
-            with contextlib.suppress(OSError, DriverError):  # tried again: it is no reason to stop
-                start_position.save_new_topics(self._checkpoint, ids)
-                self._stored_topics = frozenset(ids)
 
     def _registered(self) -> tuple[int, int]:
         """Executors that are ready for tasks, and their cores."""
@@ -313,8 +290,7 @@ class QueryRuntime:
                 epoch=repair.epoch,
             )
         self._warning = start_position.check_for_data_loss(spec, folder, source, repair)
-        self._stored_topics = frozenset(source.topic_ids)
-        self._losses = RunningLosses(source.earliest_offsets)
+        self._changes.begin(source)
         self._starting = start_position.first_starting_offsets(spec, folder, source, repair)
 
     def check_query(self) -> None:

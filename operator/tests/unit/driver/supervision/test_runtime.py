@@ -9,6 +9,7 @@ import pytest
 
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.progress import Commit
+from penstock.driver.checkpoint.source_changes import SourceChanges
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm
@@ -95,16 +96,14 @@ def test_records_lost_while_the_query_runs_are_a_warning(accepts: bool, tmp_path
 
 def test_the_id_of_a_topic_that_is_found_while_the_query_runs_is_stored(tmp_path: Path) -> None:
     """Else one that is created again while nothing runs would be taken for the old one."""
-    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, None))
     folder = CheckpointFolder(tmp_path)
     folder.save_topic_ids({"in": "a", "gone": "b"})
     source = FixedSourceMonitor(1)
-    runtime._source, runtime._stored_topics = source, frozenset({"in"})
+    source.topic_ids = {"in": "a"}
+    changes = SourceChanges(stream(kafka_source()).spec.source.kafka, folder)
+    changes.begin(source)
     source.topic_ids = {"in": "a", "later": "c"}
-    runtime._store_new_topics()
-    assert folder.topic_ids() == {"in": "a", "gone": "b"}  # no query reads it
-    runtime._query = cast("StreamingQuery", object())
-    runtime._store_new_topics()
+    changes.store_new_topics(source)
     assert folder.topic_ids() == {"in": "a", "gone": "b", "later": "c"}
 
 

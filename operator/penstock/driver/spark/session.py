@@ -342,7 +342,6 @@ class LogLevel:
 
     def __init__(self, default: str) -> None:
         self._default = default
-        self._level: str | None = None
         self._known: tuple[SparkSession, str, int] | None = None
 
     def set(self, session: SparkSession, wanted: str | None, executors: int) -> None:
@@ -353,8 +352,8 @@ class LogLevel:
         asked and not registered misses it (seen with 4.2.0), so it is sent again when their number
         changes.
         """
-        level = wanted or (None if self._level is None else self._default)
+        level = wanted or (None if self._known is None else self._default)
         if level is None or self._known == (session, level, executors):
             return
         session.sparkContext.setLogLevel(level)
-        self._level, self._known = level, (session, level, executors)
+        self._known = (session, level, executors)

@@ -122,9 +122,8 @@ class Observability(SpecObject):
     )
     log_level: LogLevel | None = Field(
         None,
-        description="The least level of the lines that Spark and Kafka's clients log. A running "
-        "stream follows it without a restart, within half a minute. INFO and DEBUG may show what "
-        "records hold. Default: spark.log.level of sparkConf, or WARN.",
+        description="Of Spark and Kafka's clients. A running stream follows it without a restart. "
+        "INFO and DEBUG may show records. Default: spark.log.level, or WARN.",
     )
 
 
@@ -210,7 +209,7 @@ class StreamSpec(SpecObject):
     driver: Driver = Field(Driver(), description="The driver's pod.")
     executor: Executor = Field(Executor(), description="The executors' pods.")
     observability: Observability = Field(
-        Observability(), description="Spark's web UI, event log and log level."
+        Observability(), description="Spark's web UI, event log and logs."
     )
     dependencies: Dependencies = Field(
         Dependencies(), description="Jars that the query needs and the image does not have."

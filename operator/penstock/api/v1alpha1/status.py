@@ -180,7 +180,7 @@ class StreamStatus(Report):
     )
     blocked_since: AwareDatetime | None = Field(
         None,
-        description="Since when Kubernetes has said why it cannot run the driver or an executor.",
+        description="Since when Kubernetes refuses a pod.",
     )
     mode: str | None = Field(
         None,

@@ -17,7 +17,7 @@ from scripts.codegen import crd
 from testkit.streams.crd_schema import nodes, schema
 from testkit.streams.every_field import WIDE
 
-MAX_BYTES = 110_000
+MAX_BYTES = 100_000
 
 
 def test_the_crd_is_small_enough_for_client_side_apply() -> None:

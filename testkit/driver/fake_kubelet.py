@@ -33,6 +33,10 @@ class Kubelet:
         self.made: list[Pod] = []
         self.room = 1_000
         """The number of executors that may run."""
+        self.options: list[str] = []
+        """More options of the executors' JVMs."""
+        self.options_of_first: list[str] = []
+        """Those of the first executor that runs."""
         self.used: set[str] = set()
         """The kinds of resources in the API requests."""
         self._class_path = class_path
@@ -124,7 +128,8 @@ class Kubelet:
         for path, secret in _mounted_secrets(self.pods[name]).items():
             folder = self._mount(self.pods[name]["metadata"]["uid"], self.secrets[secret])
             options = [each.replace(path, str(folder)) for each in options]
-        options = [*java_options(self._class_path), *options, "-Dspark.master=k8s://"]
+        more, self.options_of_first = self.options_of_first or self.options, []
+        options = [*java_options(self._class_path), *options, "-Dspark.master=k8s://", *more]
         # As the driver's JVM, for its class path: the archive of classes works only with that.
         *java, _ = jvm.command(600, self._class_path, options)
         command = [

@@ -10,10 +10,12 @@ from pathlib import Path
 
 
 class HostsFile:
-    """The names that a JVM started with `java_option` can resolve, all to loopback."""
+    """The names that a JVM started with `java_option` can resolve."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, address: str = "127.0.0.1") -> None:
+        """`address` is that of all names but the machine's own."""
         self._path = path
+        self._address = address
         self.set()
 
     @property
@@ -24,6 +26,7 @@ class HostsFile:
     def set(self, *names: str) -> None:
         """Makes these names known, besides the machine's own."""
         draft = self._path.with_suffix(".new")
-        known = ("localhost", socket.gethostname(), *names)
-        draft.write_text("".join(f"127.0.0.1 {name}\n" for name in known))
+        own = dict.fromkeys(("localhost", socket.gethostname()), "127.0.0.1")
+        known = {**own, **dict.fromkeys(names, self._address)}
+        draft.write_text("".join(f"{address} {name}\n" for name, address in known.items()))
         draft.replace(self._path)

@@ -19,6 +19,7 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
+from penstock.driver.reporting.sampler import Sampler
 from penstock.driver.supervision.loop import Loop
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.runtime import QueryRuntime
@@ -39,6 +40,7 @@ class InProcessDriver:
         environment: Environment,
         policy: RestartPolicy,
         api: Api | None = None,
+        sample_seconds: float | None = None,
     ) -> None:
         self.reports: list[DriverReport] = []
         self.health, self.metrics = Health(), Metrics()
@@ -46,8 +48,21 @@ class InProcessDriver:
         self._progress = CheckpointFolder(environment.checkpoint).progress
         self.stop = threading.Event()
         self.error: BaseException | None = None
+        sampler = None
+        if sample_seconds is not None:
+            sampler = Sampler(
+                self.runtime, jvm, stream.spec, environment.secrets, self.metrics, sample_seconds
+            )
         self._loop = Loop(
-            self.runtime, jvm, policy, "hash", self.health, self.metrics, self.reports.append
+            self.runtime,
+            jvm,
+            policy,
+            "hash",
+            self.health,
+            self.metrics,
+            self.reports.append,
+            before_stop=sampler.stop if sampler else lambda: None,
+            unread=lambda: sampler.unread if sampler else frozenset(),
         )
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
@@ -114,14 +129,16 @@ def running(
     where: Path | Environment,
     policy: RestartPolicy | None = None,
     api: Api | None = None,
+    sample_seconds: float | None = None,
 ) -> Iterator[InProcessDriver]:
     """A driver that runs during the block, and stops cleanly at its end.
 
+    With `sample_seconds` it also samples records and Spark's metrics, so often.
     Raises an exception that ended the loop, unless the block already raises one.
     """
     environment = LocalEnvironment(where) if isinstance(where, Path) else where
     policy = policy or replace(RestartPolicy.from_spec(stream.spec), backoff_base=0.1)
-    driver = InProcessDriver(stream, jvm, environment, policy, api)
+    driver = InProcessDriver(stream, jvm, environment, policy, api, sample_seconds)
     try:
         yield driver
     finally:

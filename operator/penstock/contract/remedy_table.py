@@ -258,6 +258,14 @@ ROWS: tuple[Remedy, ...] = (
         INSIDE,
     ),
     Remedy(
+        "PartitionsNotRead",
+        "Some partitions have records that the query does not read, although its epochs commit. "
+        "Spark is restarted with new executors, after a longer time each time.",
+        "Check the network, the name server and the network policies between the nodes of the "
+        "executors and the brokers that lead these partitions.",
+        f"{LOGS} --executors",
+    ),
+    Remedy(
         "HostUnknown ConnectionFailed TlsFailed SchemaRegistryFailed",
         "A service that your code calls is away or answers with an error.",
         "Check that service, if it lasts.",

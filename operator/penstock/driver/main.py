@@ -148,6 +148,7 @@ def run(
             publish,
             DurableStateFile(environment.checkpoint, _query_hash(stream)),
             before_stop=sampler.stop,
+            unread=lambda: sampler.unread,
         )
         shutdown.may_end_at_once = lambda: not loop.stopping and not runtime.has_query
         with side_tasks(jvm) if side_tasks else nullcontext():

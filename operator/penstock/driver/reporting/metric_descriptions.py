@@ -113,7 +113,7 @@ FAILURES = DRIVER.counter(
 STALL_ACTIONS = DRIVER.counter(
     "stall_actions_total",
     "actions on a query that stalled without an exception: `NoProgress`, `CommitsStuck`, "
-    "`TasksMissing`, `ExecutorLost`, `CoresLost`, `ClockSetBack`",
+    "`TasksMissing`, `ExecutorLost`, `CoresLost`, `ClockSetBack`, `PartitionsNotRead`",
     "reason",
     "action",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.driver.kafka.offsets import Offsets, lags
+from penstock.driver.kafka.offsets import Offsets, Position, lags
 from penstock.driver.reporting.record_timestamps import StampedRecord
 
 # Records to read in one measurement: its cost does not grow with the number of partitions.
@@ -37,6 +37,15 @@ class RecordAges:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], _Known] = {}
+
+    @property
+    def unread(self) -> frozenset[Position]:
+        """The committed offsets at or after which the last measurement knew of a record."""
+        return frozenset(
+            (topic, number, known.committed)
+            for (topic, number), known in self._known.items()
+            if known.timestamp is not None
+        )
 
     def measure(self, committed: Offsets, newest: Offsets, read: Read, now: float) -> float:
         """Seconds; 0 if every record is committed.

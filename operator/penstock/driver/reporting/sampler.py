@@ -21,7 +21,7 @@ from penstock.driver.checkpoint.progress import OffsetRange
 from penstock.driver.engine import Engine, engine_of
 from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
-from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.kafka.offsets import Offsets, Position
 from penstock.driver.logs import log_event
 from penstock.driver.reporting import jvm_metrics
 from penstock.driver.reporting.metrics import Metrics
@@ -81,6 +81,8 @@ class Sampler:
             jvm, spec.source.kafka, secrets, partial(metrics.observe_fetch, "source")
         )
         self._ages = RecordAges()
+        self.unread: frozenset[Position] = frozenset()
+        """Committed offsets after which there is a record, at the last measurement of the lag."""
         self._sampled: OffsetRange | None = None
         self._sink = _Reader(jvm, spec.sink.kafka, secrets, partial(metrics.observe_fetch, "sink"))
         self._sink_latency = _sink_latency(spec)
@@ -118,7 +120,7 @@ class Sampler:
         while not self._stopped.wait(self._interval) and self._jvm.exit_code is None:
             self._try("the record latency", self._sample_latency, self._source.close)
             if not self._try("the lag in seconds", self._sample_age, self._source.close):
-                self._metrics.set_lag_seconds(None)
+                self._set_age(None)
             if time.monotonic() >= self._sink_due:
                 self._try("the latency to the sink", self._sample_sink, self._close_both)
         self._close_both()
@@ -175,9 +177,13 @@ class Sampler:
         offsets = self._runtime.offsets()
         reader = None if offsets is None else self._source.get()
         if offsets is None or reader is None:
-            self._metrics.set_lag_seconds(None)
+            self._set_age(None)
             return
-        self._metrics.set_lag_seconds(self._ages.measure(*offsets, reader.first_from, time.time()))
+        self._set_age(self._ages.measure(*offsets, reader.first_from, time.time()))
+
+    def _set_age(self, seconds: float | None) -> None:
+        self._metrics.set_lag_seconds(seconds)
+        self.unread = frozenset() if seconds is None else self._ages.unread
 
     def _sample_sink(self) -> None:
         offset_range, latency = self._runtime.offset_range, self._sink_latency

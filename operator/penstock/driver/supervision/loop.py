@@ -12,6 +12,7 @@ from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.failures import Failure
 from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
+from penstock.driver.kafka.offsets import Position
 from penstock.driver.logs import log_event
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
@@ -61,6 +62,7 @@ class Loop:
         publish: Callable[[DriverReport], None],
         durable: DurableStateFile | None = None,
         before_stop: Callable[[], None] = lambda: None,
+        unread: Callable[[], frozenset[Position]] = frozenset,
     ) -> None:
         self._runtime = runtime
         self._jvm = jvm
@@ -73,6 +75,7 @@ class Loop:
         self._stored: DurableState | None = None
         self._store_at = 0.0
         self._before_stop = before_stop
+        self._unread = unread
         self.stopping = False
         """The query and the session are being stopped."""
         self._state = State() if durable is None else first_state(durable.read(), policy)
@@ -149,7 +152,7 @@ class Loop:
     def _observe(self) -> Observation:
         if self._jvm.exit_failure is not None:
             raise DriverMustExit(self._jvm.exit_failure)
-        observation = self._runtime.observe()
+        observation = replace(self._runtime.observe(), unread=self._unread())
         for commit, offset_range in self._runtime.progress.new_commits():
             self._metrics.observe_commit(commit, offset_range)
         self._metrics.set_offsets(self._runtime.offsets())

@@ -41,6 +41,9 @@ class RestartPolicy:
     slows down if its spec has proved itself."""
     min_patience: float = 60.0
     """How long a batch engine, and a query that starts, may show no progress at least."""
+    unread_patience: float = 30.0
+    """How long commits may leave out a record of the source at least: a consumer needs some seconds
+    to connect, and a broker's quota may hold it up for as long."""
     step_timeout: float = 60.0
     """How long one step may take before the driver counts as hung."""
 
@@ -101,6 +104,21 @@ class RestartPolicy:
         and ten times that on a busy one (measured).
         """
         return max(self.min_patience, self.stall_after)
+
+    @property
+    def unread_after(self) -> float:
+        """How long commits may leave out a record of the source, and the query still be ready."""
+        if self.engine is Engine.REAL_TIME:
+            return self.interval + self.unread_patience
+        return max(self.unread_patience, 3 * self.interval)
+
+    @property
+    def not_read_after(self) -> float:
+        """How long commits may leave out a record before Spark restarts with new executors.
+
+        It is not urgent: the other partitions are read, and nothing comes twice meanwhile.
+        """
+        return max(2 * self.unread_patience, self.stall_after)
 
     @property
     def cores_timeout(self) -> float:

@@ -9,7 +9,11 @@ with the time that it needs.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from penstock.driver.failures import Failure
+from penstock.driver.kafka.offsets import Offsets, Position
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.state import Observation, State
 
@@ -19,10 +23,11 @@ COMMITS_STUCK = "CommitsStuck"
 TASKS_MISSING = "TasksMissing"
 CORES_LOST = "CoresLost"
 CLOCK_SET_BACK = "ClockSetBack"
+PARTITIONS_NOT_READ = "PartitionsNotRead"
 # These count towards the exit of the process: a new JVM may help where a new session does not.
 STALLS = frozenset({NO_PROGRESS, COMMITS_STUCK, TASKS_MISSING})
 # All failures that are found by observation rather than by an exception.
-DETECTED = STALLS | {EXECUTOR_LOST, CORES_LOST, CLOCK_SET_BACK}
+DETECTED = STALLS | {EXECUTOR_LOST, CORES_LOST, CLOCK_SET_BACK, PARTITIONS_NOT_READ}
 
 # One epoch ahead is normal: its offsets are written when every partition has reached the end of
 # the epoch, its commit when every writer has flushed it.
@@ -190,6 +195,88 @@ def _tasks_missing(state: State, observation: Observation, patience: float) -> F
         f"{observation.active_tasks} tasks run for {state.query_partitions} partitions although "
         "all cores are there. The query restarts from its checkpoint.",
     )
+
+
+def with_unread(state: State, observation: Observation, policy: RestartPolicy) -> State:
+    """Notes since when the source has records that commits leave out.
+
+    A task of the continuous engine or of real-time mode that cannot reach a broker fails never: its
+    reader swallows the timeouts (KafkaContinuousPartitionReader.next), and epochs without its
+    records are committed on time (measured, Spark 4.2). A micro-batch states which records it
+    reads, and fails without them.
+    """
+    if not policy.one_task_for_each_partition:
+        return state
+    committed = observation.offsets
+    if committed is None:  # another source, or a checkpoint that is being purged
+        return state
+    away = observation.source_outage is not None
+    here = frozenset[Position]() if away else _still_at(observation.unread, committed)
+    not_read = _still_at(state.not_read, committed)
+    return replace(
+        state,
+        unread_since={each: state.unread_since.get(each, observation.now) for each in here},
+        not_read=not_read,
+        not_read_failures=state.not_read_failures if not_read else 0,
+    )
+
+
+def _still_at(positions: Iterable[Position], committed: Offsets) -> frozenset[Position]:
+    return frozenset(
+        (topic, number, offset)
+        for topic, number, offset in positions
+        if committed.get(topic, {}).get(number) == offset
+    )
+
+
+def unread(state: State, policy: RestartPolicy) -> Failure | None:
+    """Why a query whose epochs commit is not ready: it leaves out a partition."""
+    found = _left_out(state, policy.unread_after)
+    if not found:
+        return None
+    return Failure(
+        PARTITIONS_NOT_READ,
+        f"For {policy.unread_after:.0f} s nothing has been read of {_names(found)}, although there "
+        "are records: an executor may not reach a broker. If this lasts for "
+        f"{_not_read_after(state, policy):.0f} s in all, Spark restarts with new executors.",
+    )
+
+
+def not_read(state: State, policy: RestartPolicy) -> tuple[State, Failure | None]:
+    """The reason to restart Spark for partitions that it leaves out, and the state that counts it.
+
+    A new executor may be on another node. Patience doubles as long as they are not read.
+    """
+    patience = _not_read_after(state, policy)
+    found = _left_out(state, patience)
+    if not found:
+        return state, None
+    counted = replace(state, not_read=found, not_read_failures=state.not_read_failures + 1)
+    return counted, Failure(
+        PARTITIONS_NOT_READ,
+        f"For {patience:.0f} s nothing was read of {_names(found)}, although there are records: an "
+        "executor may not reach a broker. Spark restarts with new executors.",
+    )
+
+
+def _not_read_after(state: State, policy: RestartPolicy) -> float:
+    return float(policy.not_read_after * 2 ** min(state.not_read_failures, _MAX_DOUBLINGS))
+
+
+def _left_out(state: State, seconds: float) -> frozenset[Position]:
+    """The positions that a commit has left out although their records were there for so long.
+
+    Without a new commit nothing is left out: the whole query may be suspended, or stuck.
+    """
+    return frozenset(
+        each for each, since in state.unread_since.items() if state.committed_at - since > seconds
+    )
+
+
+def _names(positions: frozenset[Position]) -> str:
+    (topic, number, offset), *others = sorted(positions)
+    more = f", and of {len(others)} others" if others else ""
+    return f"partition {number} of {topic} from offset {offset} on{more}"
 
 
 def is_slow(state: State, policy: RestartPolicy) -> bool:

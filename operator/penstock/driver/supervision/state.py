@@ -5,10 +5,11 @@ Durations are in seconds; times are on the monotonic clock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from penstock.driver.failures import Failure
-from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.kafka.offsets import Offsets, Position
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Observation:
     """The newest epoch, or batch, with a commit in the checkpoint."""
     offsets: Offsets | None = None
     """Kafka's offsets at that commit; None for another source."""
+    unread: frozenset[Position] = frozenset()
+    """Committed offsets, of the last few seconds, after which the source has a record."""
     planned_epoch: int | None = None
     """The newest epoch, or batch, with offsets in the checkpoint."""
     active_tasks: int | None = None
@@ -97,6 +100,14 @@ class State:
     """The newest commit that was observed."""
     offsets: Offsets | None = None
     """Kafka's offsets at that commit."""
+    committed_at: float = 0.0
+    """When a new commit was last observed, or the query was started."""
+    unread_since: Mapping[Position, float] = field(default_factory=dict)
+    """Where the source has had a record since then that no commit includes."""
+    not_read: frozenset[Position] = frozenset()
+    """Those for which Spark was last restarted, and which are still not read."""
+    not_read_failures: int = 0
+    """Restarts in a row for partitions that are not read."""
     last_progress_at: float = 0.0
     """When the query last showed progress, was idle, or was started."""
     slowest: float = 0.0

@@ -25,7 +25,13 @@ _FADING = 0.9
 # between take two minutes at most.
 _CHECK_SECONDS = 180.0
 # What a new query in the same executors may not repair.
-_NEED_NEW_SESSION = frozenset({stall_detection.CORES_LOST, stall_detection.CLOCK_SET_BACK})
+_NEED_NEW_SESSION = frozenset(
+    {
+        stall_detection.CORES_LOST,
+        stall_detection.CLOCK_SET_BACK,
+        stall_detection.PARTITIONS_NOT_READ,
+    }
+)
 
 
 class Action(Enum):
@@ -257,6 +263,8 @@ def _towards_start(state: State, observation: Observation) -> tuple[State, Actio
         committed=False,
         epoch=observation.epoch,
         offsets=observation.offsets,
+        committed_at=observation.now,
+        unread_since={},
         last_progress_at=observation.now,
         commit_interval=0.0,
         planned_epoch=observation.planned_epoch,
@@ -276,6 +284,7 @@ def _while_running(
     state: State, observation: Observation, policy: RestartPolicy, jitter: float
 ) -> tuple[State, Action]:
     state = _with_activity(state, observation, policy)
+    state = stall_detection.with_unread(state, observation, policy)
     failure = stall_detection.clock_set_back(state, observation) or stall_detection.executor_lost(
         state, observation, policy
     )
@@ -294,20 +303,22 @@ def _while_running(
         stopped = replace(state, checkpoint_checked_at=None, query_checked=False, committed=False)
         return stopped, Action.STOP_QUERY
     else:
-        failure = stall_detection.stall(state, observation, policy)
+        state, failure = stall_detection.not_read(state, policy)
+        failure = failure or stall_detection.stall(state, observation, policy)
     if failure is not None:
         return _on_failure(state, failure, observation, policy, jitter)
     return state, Action.WAIT
 
 
 def _with_interruption(state: State, observation: Observation, policy: RestartPolicy) -> State:
-    """Reports once that the source is away, or that the query makes no progress.
+    """Reports once that the source is away, or that the query does not progress or read it all.
 
     The query is left running: it may continue by itself.
     """
     late = stall_detection.late(state, observation, policy)
-    found = observation.source_outage or late
-    if late is not None:
+    unread = stall_detection.unread(state, policy)
+    found = observation.source_outage or late or unread
+    if late is not None or unread is not None:
         state = replace(state, healthy_since=None)
     if observation.source_outage is not None:
         state = replace(state, source_answers_since=observation.now)
@@ -342,6 +353,7 @@ def _with_commits(state: State, observation: Observation, policy: RestartPolicy)
         epoch=observation.epoch,
         offsets=observation.offsets,
         committed=True,
+        committed_at=observation.now,
         commit_interval=interval,
         stalls=0,
         healthy_since=observation.now if state.healthy_since is None else state.healthy_since,

@@ -7,6 +7,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,13 @@ from penstock.contract.naming import stream_labels
 from penstock.driver.environment import PodEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
+from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.fake_kubelet import Kubelet
+from testkit.driver.hosts_file import HostsFile
 from testkit.driver.in_process_driver import InProcessDriver, running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.plugins.figures import RecordFigure
+from testkit.streams.streams import kafka_to_kafka, stream
 from testkit.wait import wait_for
 
 pytestmark = pytest.mark.timeout(300)
@@ -198,3 +202,45 @@ def test_executors_are_waited_for_lost_added_and_released(
     assert environment["SPARK_LOCAL_DIRS"] == "/tmp"
     logs = "".join(path.read_text() for path in tmp_path.glob("numbers-exec-*.log"))
     assert "UninterruptibleThread" not in logs
+
+
+BROKER = "broker.example"
+# Nothing listens there.
+NOWHERE = "127.0.0.9"
+
+
+def test_an_executor_that_cannot_reach_the_broker_is_replaced(
+    kubelet: Kubelet,
+    topics: Topics,
+    jvm: Jvm,
+    jvm_hosts: HostsFile,
+    tmp_path: Path,
+    record_figure: RecordFigure,
+) -> None:
+    """Spark commits its epochs on time, without the records of its partition."""
+    source, sink = topics.make(2), topics.make()
+    jvm_hosts.set(BROKER)
+    lost = HostsFile(tmp_path / "hosts", NOWHERE)
+    lost.set(BROKER)
+    kubelet.options = [jvm_hosts.java_option]
+    kubelet.options_of_first = [lost.java_option]
+    port = topics.bootstrap.rpartition(":")[2]
+    flow = stream(**kafka_to_kafka(f"{BROKER}:{port}", source, sink), sparkConf=POLLING)
+    policy = replace(RestartPolicy.from_spec(flow.spec), unread_patience=5.0)
+    with running(
+        flow, jvm, pod(kubelet, tmp_path), policy, Api(kubelet.url, "payments"), sample_seconds=1.0
+    ) as driver:
+        driver.wait_ready()
+        began = time.monotonic()
+        for partition in (0, 1):
+            topics.send(source, range(100 * partition, 100 * partition + 100), partition=partition)
+        driver.wait_failure("PartitionsNotRead")
+        record_figure("seconds until it is reported", time.monotonic() - began)
+        assert not driver.health.ready
+        assert driver.last.last_failure is not None
+        assert f" of {source} from offset " in driver.last.last_failure.message
+        received = topics.wait_received(sink, range(200))
+        driver.wait("ready again", lambda report: driver.health.ready)
+        assert driver.last.query_restarts == 1
+    assert max(received.values()) == 1
+    assert len(kubelet.made) == 4

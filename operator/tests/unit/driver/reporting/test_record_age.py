@@ -82,3 +82,13 @@ def test_of_many_partitions_those_with_the_largest_lag_are_read() -> None:
     assert read == set(range(many - MAX_READS, many))
     ages.measure(committed, newest, broker.read, NOW)
     assert len(broker.reads) == 2 * MAX_READS, "the next ones, because these are known"
+
+
+def test_partitions_with_a_record_after_the_committed_offset_are_unread() -> None:
+    broker, ages = Broker(), RecordAges()
+    broker.empty = {2}
+    committed, newest = {"in": {0: 5, 1: 6, 2: 7}}, {"in": {0: 5, 1: 9, 2: 8}}
+    ages.measure(committed, newest, broker.read, NOW)
+    assert ages.unread == {("in", 1, 6)}
+    ages.measure({"in": {0: 5, 1: 9, 2: 7}}, newest, broker.read, NOW)
+    assert ages.unread == frozenset()

@@ -28,6 +28,7 @@ from penstock.driver.environment import (
     pod_environment,
 )
 from penstock.driver.failures import DriverError, Failure
+from penstock.driver.hang_guard import HangGuard
 from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, fast_start_options
 from penstock.driver.kubernetes.api import Api
@@ -43,7 +44,6 @@ from penstock.driver.shutdown import Shutdown
 from penstock.driver.spark.dependencies import submit_arguments
 from penstock.driver.spark.session import SCRATCH
 from penstock.driver.supervision.durable_state import DurableStateFile
-from penstock.driver.supervision.hang_guard import HangGuard
 from penstock.driver.supervision.loop import DriverMustExit, Loop
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.runtime import QueryRuntime

@@ -44,6 +44,8 @@ class RestartPolicy:
     unread_patience: float = 30.0
     """How long commits may leave out a record of the source at least: a consumer needs some seconds
     to connect, and a broker's quota may hold it up for as long."""
+    cores_patience: float = 60.0
+    """How long a micro-batch waits for all of its cores before it starts with fewer."""
     step_timeout: float = 60.0
     """How long one step may take before the driver counts as hung."""
 

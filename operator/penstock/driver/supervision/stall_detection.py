@@ -9,11 +9,10 @@ with the time that it needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from penstock.driver.failures import Failure
-from penstock.driver.kafka.offsets import Offsets, Position
+from penstock.driver.kafka.offsets import Position
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.state import Observation, State
 
@@ -194,38 +193,6 @@ def _tasks_missing(state: State, observation: Observation, patience: float) -> F
         TASKS_MISSING,
         f"{observation.active_tasks} tasks run for {state.query_partitions} partitions although "
         "all cores are there. The query restarts from its checkpoint.",
-    )
-
-
-def with_unread(state: State, observation: Observation, policy: RestartPolicy) -> State:
-    """Notes since when the source has records that commits leave out.
-
-    A task of the continuous engine or of real-time mode that cannot reach a broker fails never: its
-    reader swallows the timeouts (KafkaContinuousPartitionReader.next), and epochs without its
-    records are committed on time (measured, Spark 4.2). A micro-batch states which records it
-    reads, and fails without them.
-    """
-    if not policy.one_task_for_each_partition:
-        return state
-    committed = observation.offsets
-    if committed is None:  # another source, or a checkpoint that is being purged
-        return state
-    away = observation.source_outage is not None
-    here = frozenset[Position]() if away else _still_at(observation.unread, committed)
-    not_read = _still_at(state.not_read, committed)
-    return replace(
-        state,
-        unread_since={each: state.unread_since.get(each, observation.now) for each in here},
-        not_read=not_read,
-        not_read_failures=state.not_read_failures if not_read else 0,
-    )
-
-
-def _still_at(positions: Iterable[Position], committed: Offsets) -> frozenset[Position]:
-    return frozenset(
-        (topic, number, offset)
-        for topic, number, offset in positions
-        if committed.get(topic, {}).get(number) == offset
     )
 
 

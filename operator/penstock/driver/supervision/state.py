@@ -91,6 +91,8 @@ class State:
     checkpoint_checked_at: float | None = None
     """When the checkpoint was last repaired and checked for the next start; None: not yet."""
     query_checked: bool = False
+    session_since: float | None = None
+    """Since when Spark runs and the query does not; None while Spark does not run."""
     started: bool = False
     """This process has started a query."""
     committed: bool = False

@@ -12,15 +12,11 @@ from enum import Enum, auto
 
 from penstock.driver.failure_rules import TASK_FAILED
 from penstock.driver.failures import QUERY_NOT_STOPPED, Failure
-from penstock.driver.supervision import stall_detection
+from penstock.driver.supervision import query_progress, stall_detection
 from penstock.driver.supervision.durable_state import DurableState
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.state import Observation, State
 
-# The weight of a new value in the smoothed commit interval.
-_SMOOTHING_WEIGHT = 0.3
-# How much of the slowest progress is left after a commit: an exception is soon forgotten.
-_FADING = 0.9
 # A check of the checkpoint is repeated if the query does not start within this time. The steps in
 # between take two minutes at most.
 _CHECK_SECONDS = 180.0
@@ -96,7 +92,7 @@ def decide(
     """The next state and action; `jitter` in [0, 1) randomizes the back-off."""
     ended = observation.failure is not None or observation.completed
     if state.started and (observation.has_query or ended):
-        state = _with_commits(state, observation, policy)
+        state = query_progress.with_commits(state, observation, policy)
     if observation.failure is not None:
         failure = _or_lost_executor(observation.failure, observation)
         return _on_failure(state, failure, observation, policy, jitter)
@@ -110,7 +106,7 @@ def decide(
     state = replace(state, retry_at=None)
     if observation.has_query:
         return _while_running(state, observation, policy, jitter)
-    return _towards_start(state, observation)
+    return _towards_start(state, observation, policy)
 
 
 def _or_lost_executor(failure: Failure, observation: Observation) -> Failure:
@@ -236,7 +232,9 @@ def _after_permanent_failure(state: State, observation: Observation) -> tuple[St
     return replace(state, failed_permanently=False, retry_at=None), Action.WAIT
 
 
-def _towards_start(state: State, observation: Observation) -> tuple[State, Action]:
+def _towards_start(
+    state: State, observation: Observation, policy: RestartPolicy
+) -> tuple[State, Action]:
     """The next step on the way to a running query."""
     if observation.partitions is None:
         return replace(state, checkpoint_checked_at=None), Action.DISCOVER
@@ -244,14 +242,17 @@ def _towards_start(state: State, observation: Observation) -> tuple[State, Actio
         checked = replace(state, checkpoint_checked_at=observation.now, query_checked=False)
         return checked, Action.CHECK_CHECKPOINT
     if not observation.has_session:
-        return replace(state, query_checked=False), Action.START_SESSION
+        return replace(state, query_checked=False, session_since=None), Action.START_SESSION
+    checked_at = state.checkpoint_checked_at
+    if state.session_since is None:
+        state = replace(state, session_since=observation.now)
     if observation.requested_cores < observation.desired_cores:
         return state, Action.REQUEST_EXECUTORS
     if not state.query_checked:
         return replace(state, query_checked=True), Action.CHECK_QUERY
-    if observation.registered_cores < observation.desired_cores:
+    if not _has_cores_to_start(state, observation, policy):
         return state, Action.WAIT
-    if observation.now - state.checkpoint_checked_at > _CHECK_SECONDS:
+    if observation.now - checked_at > _CHECK_SECONDS:
         # While the cores were awaited, records may have been deleted, or a topic recreated.
         return replace(state, checkpoint_checked_at=None), Action.WAIT
     started = replace(
@@ -280,11 +281,23 @@ def _towards_start(state: State, observation: Observation) -> tuple[State, Actio
     return started, Action.START_QUERY
 
 
+def _has_cores_to_start(state: State, observation: Observation, policy: RestartPolicy) -> bool:
+    """Whether the query may start: a micro-batch also runs with fewer cores, after a while."""
+    if observation.registered_cores >= observation.desired_cores:
+        return True
+    since = observation.now if state.session_since is None else state.session_since
+    return (
+        not policy.one_task_for_each_partition
+        and observation.now - since > policy.cores_patience
+        and observation.registered_cores >= stall_detection.needed_cores(state, observation, policy)
+    )
+
+
 def _while_running(
     state: State, observation: Observation, policy: RestartPolicy, jitter: float
 ) -> tuple[State, Action]:
-    state = _with_activity(state, observation, policy)
-    state = stall_detection.with_unread(state, observation, policy)
+    state = query_progress.with_activity(state, observation, policy)
+    state = query_progress.with_unread(state, observation, policy)
     failure = stall_detection.clock_set_back(state, observation) or stall_detection.executor_lost(
         state, observation, policy
     )
@@ -333,82 +346,3 @@ def _with_interruption(state: State, observation: Observation, policy: RestartPo
             failure=warning or state.failure,
         )
     return state
-
-
-def _with_commits(state: State, observation: Observation, policy: RestartPolicy) -> State:
-    if observation.epoch is None or (state.epoch is not None and observation.epoch <= state.epoch):
-        return state
-    interval = state.commit_interval
-    if policy.continuous and state.committed and state.epoch is not None:
-        latest = (observation.now - state.last_progress_at) / (observation.epoch - state.epoch)
-        interval = latest if interval == 0 else interval + _SMOOTHING_WEIGHT * (latest - interval)
-    if _committed_records(state, observation, policy):
-        state = replace(state, proved=True, rechecks=0, poison_failures=0)
-    elif _is_stable(state, observation, policy):
-        # Its first commit may have held all the records that there are.
-        state = replace(state, proved=True)
-    state = _progressed(replace(state, slowest=_FADING * state.slowest), observation, policy)
-    return replace(
-        state,
-        epoch=observation.epoch,
-        offsets=observation.offsets,
-        committed=True,
-        committed_at=observation.now,
-        commit_interval=interval,
-        stalls=0,
-        healthy_since=observation.now if state.healthy_since is None else state.healthy_since,
-    )
-
-
-def _committed_records(state: State, observation: Observation, policy: RestartPolicy) -> bool:
-    """Whether a new commit holds records. A micro-batch of a Kafka source is never empty.
-
-    The other engines also commit epochs without records, for example while a client does not know
-    yet that it may not read the topic (measured, Spark 4.2). Such a commit alone proves nothing.
-    """
-    if not policy.one_task_for_each_partition or observation.offsets is None:
-        return True
-    return state.offsets is not None and state.offsets != observation.offsets
-
-
-def _with_activity(state: State, observation: Observation, policy: RestartPolicy) -> State:
-    """Evidence between commits that the query works."""
-    if observation.confirmed_running and not state.committed:
-        state = replace(state, committed=True, healthy_since=observation.now)
-    if not policy.continuous:
-        state = _with_work(state, observation, policy)
-    if observation.active_tasks is None or observation.active_tasks >= state.query_partitions:
-        state = replace(state, tasks_complete_at=observation.now)
-    if _is_stable(state, observation, policy):
-        state = replace(state, attempts=0, query_failures=0)
-    return state
-
-
-def _is_stable(state: State, observation: Observation, policy: RestartPolicy) -> bool:
-    """Whether the running query has been healthy for `stable_after`."""
-    since = state.healthy_since
-    return since is not None and observation.now - since >= policy.stable_after
-
-
-def _with_work(state: State, observation: Observation, policy: RestartPolicy) -> State:
-    """Progress of a batch engine between commits: tasks, rows, offsets, or nothing to do."""
-    planned = observation.planned_epoch
-    if observation.work != state.work or planned != state.planned_epoch:
-        return _progressed(
-            replace(
-                state,
-                work=observation.work,
-                planned_epoch=planned,
-            ),
-            observation,
-            policy,
-        )
-    if observation.idle:
-        return replace(state, last_progress_at=observation.now)
-    return state
-
-
-def _progressed(state: State, observation: Observation, policy: RestartPolicy) -> State:
-    """Notes a sign of progress, and how much longer than usual it took to come."""
-    waited = observation.now - state.last_progress_at - policy.silence
-    return replace(state, last_progress_at=observation.now, slowest=max(state.slowest, waited))

@@ -40,6 +40,8 @@ def observations(draw: st.DrawFn) -> Observation:
         has_session=has_session,
         has_query=has_session and draw(st.booleans()),
         epoch=draw(st.none() | st.integers(0, 9)),
+        offsets=draw(st.none() | st.integers(0, 2).map(lambda end: {"in": {0: end}})),
+        unread=draw(st.frozensets(st.tuples(st.just("in"), st.just(0), st.integers(0, 2)))),
         planned_epoch=draw(st.none() | st.integers(0, 13)),
         active_tasks=draw(st.none() | st.integers(0, 4)),
         work=draw(st.none() | st.tuples(st.integers(0, 1))),
@@ -81,7 +83,9 @@ def test_invariants_over_random_histories(
         if observation.failure is NOT_STOPPED and not state.failed_permanently:
             assert what is Action.EXIT_PROCESS
         if what is Action.START_QUERY:
-            assert observation.registered_cores >= observation.desired_cores > 0
+            short = observation.registered_cores < observation.desired_cores
+            assert not short or not policy.one_task_for_each_partition
+            assert observation.registered_cores > 0
             assert not observation.has_query
             assert not before.failed_permanently
             assert state.restarts - before.restarts in (0, 1)
@@ -96,6 +100,7 @@ def test_invariants_over_random_histories(
             assert state.committed
             silent = now - state.last_progress_at
             assert silent <= stall_detection.late_after(state, policy)
+            assert stall_detection.unread(state, policy) is None
             assert describe(state, observation, policy)[0] is not QueryState.FAILED
         describe(state, observation, policy)
 

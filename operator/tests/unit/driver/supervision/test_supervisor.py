@@ -58,11 +58,36 @@ def test_the_checkpoint_is_checked_before_each_start() -> None:
     assert action(state, replace(UP, now=400.0)) is Action.CHECK_CHECKPOINT
 
 
-def test_a_query_is_never_started_with_missing_cores() -> None:
+@pytest.mark.parametrize("policy", [CONTINUOUS, REAL_TIME])
+def test_a_query_is_never_started_with_missing_cores(policy: RestartPolicy) -> None:
     """With one core for two partitions Spark would silently not read one of them."""
     state, observation = CHECKED, replace(UP, registered_cores=1)
-    assert action(state, observation) is Action.WAIT
-    assert describe(state, observation, POLICY) == (QueryState.WAITING_FOR_CORES, "1 of 4 cores")
+    for now in (100.0, 10_000.0):
+        state, what = decide(state, replace(observation, now=now), policy, 0.5)
+        assert what is not Action.START_QUERY
+    assert describe(CHECKED, observation, policy) == (QueryState.WAITING_FOR_CORES, "1 of 4 cores")
+
+
+def test_a_micro_batch_starts_with_fewer_cores_after_a_minute() -> None:
+    """It reads all partitions with those that there are, and a lost node may not come back."""
+    state, few = CHECKED, replace(UP, registered_cores=3)
+    state, what = decide(state, few, POLICY, 0.5)
+    assert what is Action.WAIT
+    assert describe(state, few, POLICY) == (QueryState.WAITING_FOR_CORES, "3 of 4 cores")
+    later = replace(few, now=few.now + POLICY.cores_patience + 1)
+    assert action(state, replace(later, registered_cores=0)) is Action.WAIT
+    state, what = decide(state, later, POLICY, 0.5)
+    assert what is Action.START_QUERY
+    runs = replace(later, has_query=True, epoch=0)
+    state = after(state, runs)
+    assert describe(state, runs, POLICY) == (
+        QueryState.RUNNING,
+        "The query runs with 3 of 4 cores.",
+    )
+    for _ in range(2):  # it checks the checkpoint, and then starts Spark
+        state = after(state, replace(later, has_session=False))
+    assert state.session_since is None
+    assert action(after(state, later), later) is Action.WAIT, "it waits again"
 
 
 def test_more_partitions_request_executors_first() -> None:

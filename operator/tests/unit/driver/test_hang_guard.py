@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from penstock.driver.failures import Failure
+from penstock.driver.hang_guard import HangGuard
 from penstock.driver.reporting.http_server import Health
-from penstock.driver.supervision.hang_guard import HangGuard
 
 QUICK = HangGuard(ask_interval=0.001, answer_timeout=0.001, frozen_after=0.01)
 

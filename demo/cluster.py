@@ -13,7 +13,7 @@ from e2e.chaos import faults
 from e2e.cluster_stream import KIND, Stopwatch, Stream
 from e2e.install import Installation, install
 from testkit.cluster.kind_cluster import ensure_cluster
-from testkit.errors import WaitTimeout
+from testkit.errors import ClusterError, WaitTimeout
 from testkit.kafka.topic_admin import create_topics, delete_topics
 from testkit.kubernetes.kubectl import Kube
 
@@ -24,14 +24,18 @@ def main(watch_seconds: float = 12) -> int:
     """Shows the flags for some seconds before the fault, and half as long after it.
 
     Returns 0 if every flag arrived, and 1 if flags were lost or the demo took too long."""
-    installation = install(ensure_cluster())
-    kube = installation.kube(NAMESPACE)
-    stream = Stream(kube, yaml.safe_load(EXAMPLE.read_text())["metadata"]["name"])
+    name = yaml.safe_load(EXAMPLE.read_text())["metadata"]["name"]
     try:
+        installation = install(ensure_cluster())
+        kube = installation.kube(NAMESPACE)
+        stream = Stream(kube, name)
         _remove_earlier_demo(installation, kube, stream)
         count = _run(installation, stream, watch_seconds)
     except WaitTimeout as error:
         print_line(f"The demo took too long:\n{error}")
+        return 1
+    except ClusterError as error:
+        print_line(f"The demo cannot go on: {error}")
         return 1
     print_line(str(count))
     _print_next_steps(installation)

@@ -17,6 +17,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from penstock import __version__
@@ -26,6 +27,7 @@ from testkit.errors import ClusterError
 from testkit.images.penstock_images import build_as
 from testkit.paths import CHECKOUT
 from testkit.tools import tool
+from testkit.tools.installed import installed
 
 IMAGES = ("operator", "spark")
 _CHART = CHECKOUT / "charts" / "penstock"
@@ -58,13 +60,19 @@ def push_chart(registry: str, *, images: str = "", plain_http: bool = False) -> 
 
     `images` is the registry as the cluster reaches it, where that differs.
     """
-    helm, target = tool("helm"), f"oci://{registry}/charts"
+    helm, target = _helm(), f"oci://{registry}/charts"
     with tempfile.TemporaryDirectory() as folder:
         chart = chart_for(images or registry, Path(folder))
         run([helm, "package", chart, "--destination", folder])
         (archive,) = Path(folder).glob("penstock-*.tgz")
         run([helm, "push", archive, target, *(["--plain-http"] if plain_http else [])])
     return f"{target}/penstock"
+
+
+@cache
+def _helm() -> Path:
+    """This machine's helm, or a compiled one."""
+    return installed("helm") or tool("helm")
 
 
 def build_wheel(folder: Path) -> Path:
@@ -120,6 +128,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(given: argparse.Namespace) -> Iterator[str]:
     """Runs the command, and tells what it published."""
+    if given.command == "push":
+        _helm()  # what is missing is said before minutes of building
     if given.command == "wheel":
         yield str(build_wheel(given.folder))
     if given.command in ("images", "push"):

@@ -2,9 +2,11 @@
 
 import contextlib
 import json
+import os
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 from testkit.cluster import isolation
 from testkit.cluster.access import Cluster
@@ -21,10 +23,14 @@ from testkit.images.node_image import ensure_node_image, is_own, possible_node_i
 from testkit.paths import cache_dir
 from testkit.wait import wait_for
 
-NAME = "penstock"
+# Nobody calls a cluster of their own so: what has this name is removed without a question.
+NAME = "penstock-testkit"
 _CREATE_SECONDS = 420
 _PATIENCE_SECONDS = 60
 _SHARED = "shared-volumes"
+_RECORD = "state.json"
+# It is there from the beginning of a creation to the end of a removal.
+_CONFIG = "kind.yaml"
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 
@@ -40,6 +46,11 @@ def ensure_cluster(nodes: int = 1) -> Cluster:
         found = _running({_key(image) for image in possible_node_images()})
         if found is not None and len(found.nodes) >= nodes:
             return found
+        if engine().name == "podman" and os.geteuid() != 0:
+            raise ClusterError(
+                "podman runs without root here, so this machine does not reach the cluster's "
+                "addresses. Use docker, or run this as root."
+            )
         image = ensure_node_image()
         _remove()
         return _create(nodes, image)
@@ -61,7 +72,7 @@ def _create(nodes: int, image: str) -> Cluster:
     print_progress(f"creating a cluster of {nodes} node(s)")
     prepare_host()
     folder = cache_dir("cluster")
-    config = folder / "kind.yaml"
+    config = folder / _CONFIG
     resolver, shared = folder / POD_RESOLVER.name, folder / _SHARED
     shared.mkdir()
     shutil.copyfile(POD_RESOLVER, resolver)  # the checkout may go before the cluster
@@ -83,8 +94,9 @@ def _create(nodes: int, image: str) -> Cluster:
         "boot": _boot(),
         "kubectl": str(made.kubectl),
         "helm": str(made.helm),
+        "kind": str(client("kind")),
     }
-    (folder / "state.json").write_text(json.dumps(state))
+    (folder / _RECORD).write_text(json.dumps(state))
     return made
 
 
@@ -119,10 +131,7 @@ def _wait_until_usable(cluster: Cluster) -> None:
 
 def _running(keys: set[str]) -> Cluster | None:
     """The recorded cluster, if it has one of these keys, ran since the last boot, and answers."""
-    try:
-        state = json.loads((cache_dir("cluster") / "state.json").read_text())
-    except (OSError, ValueError):
-        return None
+    state = _record()
     if state.get("boot") != _boot() or state.get("key") not in keys:
         return None
     kubectl, helm = (Path(state.get(name, "")) for name in ("kubectl", "helm"))
@@ -166,17 +175,34 @@ def _containers_run(cluster: Cluster) -> bool:
 def _remove() -> None:
     """Removes all parts of the cluster, also those that a killed session left behind."""
     container_engine = engine()
-    with contextlib.suppress(ClusterError):
-        _kind("delete", "cluster", "--name", NAME, timeout=120)
     if container_engine.private:
+        with contextlib.suppress(ClusterError):  # nothing is left of it after the next line
+            _kind("delete", "cluster", "--name", NAME, timeout=120)
         podman.clear(container_engine.run)
-    for name in ("state.json", "kubeconfig", "kind.yaml"):
+    elif (cache_dir("cluster") / _CONFIG).exists():
+        _kind("delete", "cluster", "--name", NAME, timeout=120)
+    for name in (_RECORD, "kubeconfig", _CONFIG):
         (cache_dir("cluster") / name).unlink(missing_ok=True)
     shutil.rmtree(cache_dir("cluster") / _SHARED, ignore_errors=True)
 
 
 def _kind(*words: str | Path, timeout: float = 60) -> str:
-    return run([client("kind"), *words], env=engine().env, timeout=timeout)
+    return run([_kind_program(), *words], env=engine().env, timeout=timeout)
+
+
+def _kind_program() -> Path:
+    """The one that made the cluster, if it is still there: no registry is asked to remove it."""
+    recorded = Path(_record().get("kind", ""))
+    return recorded if recorded.is_file() else client("kind")
+
+
+def _record() -> dict[str, Any]:
+    """What was noted of the cluster when it was made; empty without one."""
+    try:
+        state: dict[str, Any] = json.loads((cache_dir("cluster") / _RECORD).read_text())
+    except (OSError, ValueError):
+        return {}
+    return state
 
 
 def _boot() -> str:

@@ -121,15 +121,26 @@ def registry_is_reachable() -> bool:
         return False
     no_registry = cache_dir("engine") / "no-registry"
     if no_registry.exists() and time.time() - no_registry.stat().st_mtime < _KEEP_ANSWER_SECONDS:
+        _print_why(no_registry)
         return False
     try:
         _ask_registry(published_node_image())
-    except ClusterError:
-        print_progress("no container registry is reachable: building all images here")
-        no_registry.touch()
+    except ClusterError as error:
+        no_registry.write_text(str(error))
+        _print_why(no_registry)
         return False
     no_registry.unlink(missing_ok=True)
     return True
+
+
+@cache
+def _print_why(no_registry: Path) -> None:
+    """Says once why everything is built here, and how to have the registry asked again."""
+    why = no_registry.read_text().strip().splitlines()
+    print_progress(
+        "no container registry is reachable: building all images here"
+        + (f" ({why[-1]}; delete {no_registry} to ask again)" if why else "")
+    )
 
 
 def _ask_registry(ref: str) -> None:

@@ -9,6 +9,8 @@ from testkit.cluster import clients, kind_cluster
 from testkit.cluster.access import Cluster
 from testkit.cluster.kind_config import kind_config
 from testkit.engine import container_engine
+from testkit.engine.container_engine import ContainerEngine
+from testkit.errors import ClusterError
 from testkit.images import node_image
 from testkit.images.node_image import possible_node_images
 from testkit.paths import CHECKOUT
@@ -73,3 +75,35 @@ def test_a_cluster_is_recognized_from_another_checkout(monkeypatch: pytest.Monke
     kind_cluster._key("any")
     assert len(configs) == 1
     assert str(CHECKOUT) not in configs[0]
+
+
+def test_a_cluster_that_cannot_be_removed_is_not_forgotten(
+    monkeypatch: pytest.MonkeyPatch, recorded: Path
+) -> None:
+    """As when docker does not answer: its containers run on, and the record still finds them."""
+
+    def fail(*_: object, **__: object) -> str:
+        raise ClusterError("docker does not answer")
+
+    record(recorded, "any")
+    config = recorded.with_name("kind.yaml")
+    config.touch()
+    monkeypatch.setattr(kind_cluster, "engine", lambda: ContainerEngine("docker"))
+    monkeypatch.setattr(kind_cluster, "_kind", fail)
+    with pytest.raises(ClusterError, match="docker does not answer"):
+        kind_cluster._remove()
+    assert recorded.exists()
+    monkeypatch.setattr(kind_cluster, "_kind", lambda *_, **__: "")
+    kind_cluster._remove()
+    assert not recorded.exists()
+    assert not config.exists()
+
+
+def test_rootless_podman_is_refused_before_anything_is_built(
+    monkeypatch: pytest.MonkeyPatch, recorded: Path
+) -> None:
+    """The demo and the tests reach the nodes' addresses from this machine."""
+    monkeypatch.setattr(kind_cluster, "engine", lambda: ContainerEngine("podman"))
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(ClusterError, match="without root"):
+        kind_cluster.ensure_cluster()

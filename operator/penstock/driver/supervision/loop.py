@@ -153,14 +153,17 @@ class Loop:
         if self._jvm.exit_failure is not None:
             raise DriverMustExit(self._jvm.exit_failure)
         observation = replace(self._runtime.observe(), unread=self._unread())
-        for commit, offset_range in self._runtime.progress.new_commits():
-            self._metrics.observe_commit(commit, offset_range)
-        self._metrics.set_offsets(self._runtime.offsets())
+        self._observe_commits()
         warning = self._runtime.take_warning()
         if warning is not None:
             self._reports.record_failure(warning)
             self._metrics.count_failure(warning)
         return observation
+
+    def _observe_commits(self) -> None:
+        for commit, offset_range in self._runtime.progress.new_commits():
+            self._metrics.observe_commit(commit, offset_range)
+        self._metrics.set_offsets(self._runtime.offsets())
 
     def _execute(self, action: Action) -> None:
         log_event("next step", step=action.name.lower())
@@ -223,4 +226,9 @@ class Loop:
         if commits and interval <= _MAX_COMMIT_WAIT_SECONDS:
             self._runtime.wait_for_commit(interval + _COMMIT_SECONDS)
         self._runtime.stop_session()
-        log_event("stopped", epoch=self._runtime.progress.committed_epoch())
+        self._observe_commits()
+        epoch = self._runtime.progress.committed_epoch()
+        last = replace(self._observation, epoch=epoch, has_query=False, has_session=False)
+        # Who moves the stream starts the next one at the offsets in its status.
+        self._report(QueryState.STOPPING, "", last)
+        log_event("stopped", epoch=epoch)

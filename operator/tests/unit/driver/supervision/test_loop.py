@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 
+from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.reporting.http_server import Health
@@ -60,6 +61,27 @@ def test_a_checkpoint_that_cannot_be_read_for_a_moment_is_one_failure(
         loop._iterate(None)
     assert loop._state.attempts == 9
     assert loop._state.retry_at is not None
+
+
+def test_the_last_report_has_the_commit_that_the_stop_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who moves a suspended stream starts the next one at the offsets in its status."""
+    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, Exists()))
+    commits = tmp_path / "commits"
+    commits.mkdir(parents=True)
+
+    def commit() -> None:
+        (commits / "5").touch()
+
+    reports: list[DriverReport] = []
+    monkeypatch.setattr(runtime, "stop_session", commit)
+    policy = RestartPolicy(1.0)
+    Loop(runtime, cast(Jvm, Exists()), policy, "hash", Health(), Metrics(), reports.append)._stop()
+    assert [report.state for report in reports] == [QueryState.STOPPING] * 2
+    assert reports[0].epoch is None
+    assert reports[1].epoch == 5
+    assert reports[1].last_commit_time is not None
 
 
 class Exists:

@@ -89,9 +89,10 @@ def chart_for(registry: str, folder: Path) -> Path:
     values = copy / "values.yaml"
     text = values.read_text()
     for name in IMAGES:
-        if f"penstock/{name}" not in text:
-            raise ClusterError(f"values.yaml does not name the image penstock/{name}")
-        text = text.replace(f" penstock/{name}", f" {registry}/{name}")
+        unpublished = f" localhost/penstock/{name}"
+        if unpublished not in text:
+            raise ClusterError(f"values.yaml does not name the image{unpublished}")
+        text = text.replace(unpublished, f" {registry}/{name}")
     values.write_text(text)
     return copy
 

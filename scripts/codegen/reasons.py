@@ -11,11 +11,10 @@ _HEAD = """\
 
 The reason of a condition, of `lastFailure` and of Events. The message says what happened and what
 to do. If the driver reports the reason, "Stalled" holds for a spec that has not committed yet; one
-that has is Restarting for the same reason ([failures.md](failures.md)). If the operator refuses
-something (InvalidSpec, CheckpointMissing, ForeignObject, ApplyRefused), the condition Stalled is True
-at once. What Kubernetes refuses (Unschedulable, ImagePullBackOff, FailedCreate,
-DriverNodeUnreachable) makes it True after ten minutes; the stream goes on by itself when the cause
-is gone.
+that has is Restarting for the same reason ([failures.md](failures.md)). What the operator refuses
+(InvalidSpec, CheckpointMissing, ForeignObject, ApplyRefused) makes the condition Stalled True at
+once. What Kubernetes refuses (Unschedulable, ImagePullBackOff, FailedCreate, DriverNodeUnreachable)
+makes it True after ten minutes; the stream goes on by itself when the cause is gone.
 
 `penstock doctor NAME` looks for the cause behind a reason, and prints the action of this table with
 the next command to run.

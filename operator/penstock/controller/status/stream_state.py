@@ -260,7 +260,8 @@ def _completed(pod: DriverPod) -> Assessment:
     return Assessment(
         StreamState.COMPLETED,
         "Completed",
-        "The query has read all records. Delete the stream, or change its trigger to continue",
+        "The query has read all records. To run it again, set spec.restartedAt; to read on, change "
+        "its trigger",
     )
 
 

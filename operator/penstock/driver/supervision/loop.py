@@ -31,7 +31,7 @@ from penstock.driver.supervision.supervisor import (
 
 _INTERVAL_SECONDS = 0.25
 # A stop right after a commit leaves almost nothing to replay. A stop does not wait for a commit
-# that may take longer than this: the kubelet's grace period is 30 s.
+# that may take longer than this: the pod's grace period is a minute.
 _MAX_COMMIT_WAIT_SECONDS = 10.0
 _COMMIT_SECONDS = 1.0
 _STORE_AGAIN_SECONDS = 10.0

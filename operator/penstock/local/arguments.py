@@ -92,9 +92,15 @@ def _add_kafka(group: argparse._ArgumentGroup) -> None:
         "--feed",
         type=Path,
         metavar="FILE",
-        help="send the lines of this file to the source topic, again and again",
+        help="send the lines of this file (UTF-8) to the source topic, again and again; empty "
+        "lines are left out",
     )
-    group.add_argument("--once", action="store_true", help="send the lines of --feed only once")
+    group.add_argument(
+        "--once",
+        action="store_true",
+        help="send the lines of --feed only once; before the query starts if the trigger is "
+        "availableNow",
+    )
     group.add_argument(
         "--partitions",
         type=_count,
@@ -107,7 +113,7 @@ def _add_kafka(group: argparse._ArgumentGroup) -> None:
         type=_rate,
         default=10.0,
         metavar="N",
-        help="lines per second that --feed sends (default: 10)",
+        help="lines per second that --feed sends (default: 10); not for an availableNow stream",
     )
     group.add_argument(
         "--show", action="store_true", help="print the records of the sink topic on stdout"

@@ -17,7 +17,7 @@ from penstock.driver.environment import LocalEnvironment
 from penstock.local.errors import CommandError
 from penstock.local.kafka.broker import BrokerError
 from penstock.local.kafka.redirect import redirect, uses_kafka
-from penstock.local.kafka.with_kafka import with_kafka
+from penstock.local.kafka.with_kafka import check_feed, with_kafka
 from penstock.local.manifest import load_stream
 from penstock.local.messages import print_message
 from penstock.local.run import run_driver
@@ -98,8 +98,8 @@ def check_options(options: argparse.Namespace, stream: ContinuousStream) -> None
             "--bootstrap-servers",
             code=2,
         )
-    if options.feed and spec.source.kafka is None:
-        raise CommandError("--feed needs a Kafka source, and the stream has none", code=2)
+    if options.feed:
+        check_feed(spec, options.once)
     if options.show and (spec.sink.kafka is None or spec.sink.kafka.topic is None):
         raise CommandError("--show needs spec.sink.kafka.topic, and the stream has none", code=2)
 

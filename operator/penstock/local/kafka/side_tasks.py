@@ -12,7 +12,7 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.logs import log_event
 from penstock.local.kafka.broker import Broker
 from penstock.local.kafka.clients import CALL_SECONDS, KafkaClients
-from penstock.local.kafka.feed import Feed, send_lines
+from penstock.local.kafka.feed import Feed, send_all, send_lines
 from penstock.local.kafka.show import print_records
 from penstock.local.view.rows import Row
 
@@ -30,6 +30,7 @@ class SideTasks:
     show: str | None = None
     """The topic to print."""
     stop: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
 
     def rows(self) -> tuple[Row, ...]:
         """Their rows of the live view."""
@@ -53,24 +54,32 @@ class SideTasks:
         self.broker.wait_until_ready()
         clients = KafkaClients(jvm.gateway, self.broker.bootstrap)
         clients.create_topics(self.topics)
-        threads = []
-        if self.show is not None:
-            topic, ready = self.show, threading.Event()
-            show = self._thread("show", lambda: print_records(clients, topic, self.stop, ready))
-            threads.append(show)
-            # The feed starts after this, so every record that results from it is printed.
-            ready.wait(CALL_SECONDS)
-        if self.feed is not None:
-            feed = self.feed
-            threads.append(self._thread("feed", lambda: send_lines(clients, feed, self.stop)))
         try:
+            self._start_show(clients)
+            # Afterwards, so every record that results from the feed is printed.
+            self._start_feed(clients)
             yield
         finally:
             self.stop.set()
-            for thread in threads:
+            for thread in self._threads:
                 thread.join(_END_SECONDS)
 
-    def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
+    def _start_show(self, clients: KafkaClients) -> None:
+        topic, ready = self.show, threading.Event()
+        if topic is not None:
+            self._thread("show", lambda: print_records(clients, topic, self.stop, ready))
+            ready.wait(CALL_SECONDS)
+
+    def _start_feed(self, clients: KafkaClients) -> None:
+        feed = self.feed
+        if feed is None:
+            return
+        if feed.before_query:
+            send_all(clients, feed, self.stop)
+        else:
+            self._thread("feed", lambda: send_lines(clients, feed, self.stop))
+
+    def _thread(self, name: str, work: Callable[[], None]) -> None:
         def run() -> None:
             try:
                 work()
@@ -80,4 +89,4 @@ class SideTasks:
 
         thread = threading.Thread(target=run, name=name, daemon=True)
         thread.start()
-        return thread
+        self._threads.append(thread)

@@ -53,3 +53,10 @@ def topic_to_feed(spec: StreamSpec, extra_topics: tuple[str, ...] = ()) -> str |
         pattern = source.topic_pattern
         return next((topic for topic in extra_topics if re.fullmatch(pattern, topic)), None)
     return next(iter(source.topics or source.assign or ()), None)
+
+
+def partitions_to_feed(spec: StreamSpec, topic: str) -> tuple[int, ...]:
+    """The partitions of the topic that the stream reads; empty if it reads all of them."""
+    source = spec.source.kafka
+    assigned = (source and source.assign) or {}
+    return tuple(sorted(set(assigned.get(topic, ()))))

@@ -72,6 +72,8 @@ class _ReportWatcher:
         self._view.update(self.progress)
         if self._side_tasks is not None and report.state is QueryState.RUNNING:
             self._side_tasks.on_query_running()
+        if self._side_tasks is not None and self.progress.completed:
+            self._side_tasks.on_query_completed()
         if self.progress.failed or self.progress.completed:
             self.stop.set()
 

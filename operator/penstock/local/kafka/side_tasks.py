@@ -30,6 +30,8 @@ class SideTasks:
     show: str | None = None
     """The topic to print."""
     stop: threading.Event = field(default_factory=threading.Event)
+    _end_seconds: float | None = _END_SECONDS
+    """How long each may take to end; None: until it has."""
     _threads: list[threading.Thread] = field(default_factory=list)
 
     def rows(self) -> tuple[Row, ...]:
@@ -48,6 +50,10 @@ class SideTasks:
         if self.feed is not None:
             self.feed.start.set()
 
+    def on_query_completed(self) -> None:
+        """Gives the tasks the time that they need to end: nobody waits for Ctrl-C to work."""
+        self._end_seconds = None
+
     @contextlib.contextmanager
     def running(self, jvm: Jvm) -> Iterator[None]:
         """Creates the topics, then runs the tasks in threads until the block ends."""
@@ -62,7 +68,7 @@ class SideTasks:
         finally:
             self.stop.set()
             for thread in self._threads:
-                thread.join(_END_SECONDS)
+                thread.join(self._end_seconds)
 
     def _start_show(self, clients: KafkaClients) -> None:
         topic, ready = self.show, threading.Event()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import math
 import os
 import threading
+import time
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -151,7 +153,7 @@ def run(
             unread=lambda: sampler.unread,
         )
         shutdown.may_end_at_once = lambda: not loop.stopping and not runtime.has_query
-        with side_tasks(jvm) if side_tasks else nullcontext():
+        with _without_time_limit(health, side_tasks(jvm) if side_tasks else nullcontext()):
             loop.run(stop)
         flush()
         guard.set()
@@ -171,6 +173,22 @@ def run(
         shutdown.close()
         lock.release(lock_descriptor)
     return 0
+
+
+@contextmanager
+def _without_time_limit(health: Health, tasks: AbstractContextManager[object]) -> Iterator[None]:
+    """Opens and closes the context without the limit of a step of the loop, which runs inside.
+
+    A broker has two minutes to start, and a whole file may be sent before the query starts. The
+    context has its own limits and reasons, which the hang guard would cut short.
+    """
+    limit, health.iteration_timeout = health.iteration_timeout, math.inf
+    with tasks:
+        health.last_iteration_at, health.iteration_timeout = time.monotonic(), limit
+        try:
+            yield
+        finally:
+            health.iteration_timeout = math.inf
 
 
 def _serve_pages(environment: Environment, health: Health, metrics: Metrics) -> None:

@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         print_message("stopped before the stream started")
         raise
     except BrokerError as error:
-        raise CommandError(str(error)) from error
+        raise CommandError(str(error), code=2) from error
 
 
 def _run(options: argparse.Namespace) -> int:

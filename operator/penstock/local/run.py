@@ -35,13 +35,18 @@ def run_driver(
     *,
     plain: bool,
 ) -> int:
-    """Runs until a signal, the end of the work or a permanent failure; returns the exit code."""
+    """Runs until a signal, the end of the work or a permanent failure; returns the exit code.
+
+    Raises BrokerError if the broker of the side tasks has not started.
+    """
     view = _choose_view(stream, workspace, side_tasks, plain)
     watcher = _ReportWatcher(stream, workspace, view, side_tasks)
     with view.open():
         running = None if side_tasks is None else side_tasks.running
         code = main.run(stream, environment, watcher, running, watcher.stop, watcher.metrics)
         watcher.on_driver_end()
+    if side_tasks is not None and side_tasks.failure is not None:
+        raise side_tasks.failure
     return _print_outcome(code, watcher.progress, view.last_warning, workspace)
 
 

@@ -25,7 +25,7 @@ _PORTS = range(20_000, 32_000)
 
 
 class BrokerError(RuntimeError):
-    """The broker did not start; the message has the end of its output."""
+    """The broker did not start; the message has the end of its log."""
 
 
 class Broker:
@@ -83,7 +83,7 @@ class Broker:
                 output = self._process.last_lines()
                 self._process.kill()
                 raise BrokerError(
-                    f"the Kafka broker did not start. The end of its output:\n{output}"
+                    f"the Kafka broker did not start. The end of its log, {self.log}:\n{output}"
                 )
             time.sleep(0.05)
 

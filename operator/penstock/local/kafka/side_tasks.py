@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from penstock.driver.jvm import Jvm
 from penstock.driver.logs import log_event
-from penstock.local.kafka.broker import Broker
+from penstock.local.kafka.broker import Broker, BrokerError
 from penstock.local.kafka.clients import CALL_SECONDS, KafkaClients
 from penstock.local.kafka.feed import Feed, send_all, send_lines
 from penstock.local.kafka.show import print_records
@@ -30,6 +30,8 @@ class SideTasks:
     show: str | None = None
     """The topic to print."""
     stop: threading.Event = field(default_factory=threading.Event)
+    failure: BrokerError | None = None
+    """Why the broker did not start. The driver reports the first line of an exception only."""
     _end_seconds: float | None = _END_SECONDS
     """How long each may take to end; None: until it has."""
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -57,7 +59,7 @@ class SideTasks:
     @contextlib.contextmanager
     def running(self, jvm: Jvm) -> Iterator[None]:
         """Creates the topics, then runs the tasks in threads until the block ends."""
-        self.broker.wait_until_ready()
+        self._wait_for_broker()
         clients = KafkaClients(jvm.gateway, self.broker.bootstrap)
         clients.create_topics(self.topics)
         try:
@@ -69,6 +71,13 @@ class SideTasks:
             self.stop.set()
             for thread in self._threads:
                 thread.join(self._end_seconds)
+
+    def _wait_for_broker(self) -> None:
+        try:
+            self.broker.wait_until_ready()
+        except BrokerError as error:
+            self.failure = error
+            raise
 
     def _start_show(self, clients: KafkaClients) -> None:
         topic, ready = self.show, threading.Event()

@@ -13,24 +13,31 @@ from pathlib import Path
 from penstock.local.errors import CommandError
 
 MINIMUM_VERSION = 17
+_NEED = f"Spark needs Java {MINIMUM_VERSION} or newer"
 _INSTALL = (
-    f"Spark needs Java {MINIMUM_VERSION} or newer: install it (Debian: openjdk-17-jre-headless; "
+    f"{_NEED}: install it (Debian: openjdk-17-jre-headless; "
     "macOS: temurin), set JAVA_HOME, or install it as a Python package: penstock[java] "
     "(in a checkout: pip install '.[java]')"
+)
+# Another Java may be there, and would still not be taken.
+_CORRECT_HOME = (
+    f"{_NEED}, and JAVA_HOME names this one: unset JAVA_HOME, or set it to Java {MINIMUM_VERSION} "
+    "or newer"
 )
 _SECONDS = 60.0
 
 
 def require_java() -> str:
-    """The java command; raises CommandError, with what to install, if it is missing or too old.
+    """The java command; raises CommandError, with what to do, if it is missing or too old.
 
     Sets JAVA_HOME if it is the package's, so that every JVM of this process starts with it.
     """
     command, problem = choose(os.environ, _problem, _packaged_home())
     if problem:
-        raise CommandError(f"{problem}. {_INSTALL}", code=2)
+        remedy = _CORRECT_HOME if os.environ.get("JAVA_HOME") else _INSTALL
+        raise CommandError(f"{problem}. {remedy}", code=2)
     home = Path(command).parent.parent
-    if command != java_command() and "JAVA_HOME" not in os.environ:
+    if command != java_command():
         os.environ["JAVA_HOME"] = str(home)
         _archive_own_classes(home)
     return command

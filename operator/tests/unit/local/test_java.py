@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.local.errors import CommandError
 from penstock.local.tools import class_archive, java
 from penstock.local.tools.class_archive import archive_for, key
 from penstock.local.tools.download_bar import bar
@@ -56,6 +57,28 @@ def test_every_jvm_of_the_process_gets_the_java_of_the_package(
     monkeypatch.setattr(java, "_packaged_home", lambda: packaged.parent.parent)
     assert java.require_java() == str(packaged)
     assert java.java_command() == str(packaged)
+
+
+@pytest.mark.parametrize("packaged", [True, False])
+def test_an_old_java_home_is_what_the_message_corrects(
+    packaged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To install another Java would not help: JAVA_HOME is not passed over."""
+    old, other = _java(tmp_path / "old", "1.8.0_402"), _java(tmp_path / "packaged", "21.0.8")
+    monkeypatch.setenv("JAVA_HOME", str(old.parent.parent))
+    monkeypatch.setattr(java, "_packaged_home", lambda: other.parent.parent if packaged else None)
+    with pytest.raises(CommandError, match=r"is Java 8\b.*unset JAVA_HOME, or set it") as raised:
+        java.require_java()
+    assert "install" not in str(raised.value)
+
+
+def test_an_empty_java_home_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for the driver's JVM, which would otherwise start with the PATH's."""
+    old, packaged = _java(tmp_path / "old", "11.0.2"), _java(tmp_path / "packaged", "21.0.8")
+    monkeypatch.setenv("PATH", f"{old.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.setattr(java, "_packaged_home", lambda: packaged.parent.parent)
+    assert java.require_java() == java.java_command() == str(packaged)
 
 
 COMMAND = ["java", "-Xmx1g", "-cp", "/jars/a.jar:/jars/b.jar", "Main"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import shlex
 import socket
@@ -19,6 +20,10 @@ _LOGGING = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
 )
+# Relative to its folder, whose path may hold what has a meaning in the file: letters beyond
+# Latin-1, a backslash, or the comma between log.dirs.
+_PROPERTIES = "server.properties"
+_DATA = "data"
 _STARTED = "Kafka Server started"
 # Linux gives clients those from 32768 (net.ipv4.ip_local_port_range), macOS those from 49152.
 _PORTS = range(20_000, 32_000)
@@ -36,13 +41,14 @@ class Broker:
 
     def __init__(self, folder: Path, jars: Path, java: str = "java") -> None:
         self._folder = folder
-        self._command = [java, *_JVM, *_LOGGING, "-cp", f"{jars}/*"]
+        # It runs in its folder, so a path of its command line is absolute.
+        java = str(Path(java).absolute()) if os.sep in java else java
+        self._command = [java, *_JVM, *_LOGGING, "-cp", f"{jars.absolute()}/*"]
         self._port, self._controller_port = free_ports(2)
         self._process: ChildProcess | None = None
         self._starts = 0
         folder.mkdir(parents=True, exist_ok=True)
-        self._properties = folder / "server.properties"
-        self._properties.write_text(self._settings())
+        (folder / _PROPERTIES).write_text(self._settings(), encoding="ascii")
 
     @property
     def bootstrap(self) -> str:
@@ -69,10 +75,10 @@ class Broker:
         if not self.running:
             self._starts += 1
             self.log.unlink(missing_ok=True)
-            command = [*self._java("kafka.Kafka"), str(self._properties)]
-            if not (self._data / "meta.properties").exists():
+            command = [*self._java("kafka.Kafka"), _PROPERTIES]
+            if not (self._folder / _DATA / "meta.properties").exists():
                 command = ["sh", "-c", f"{self._format_command()} && exec {shlex.join(command)}"]
-            self._process = ChildProcess(command, log=self.log)
+            self._process = ChildProcess(command, log=self.log, folder=self._folder)
 
     def wait_until_ready(self) -> None:
         """Waits until it accepts clients; raises BrokerError if it does not in two minutes."""
@@ -97,14 +103,10 @@ class Broker:
         if self._process is not None:
             self._process.kill()
 
-    @property
-    def _data(self) -> Path:
-        return self._folder.absolute() / "data"
-
     def _format_command(self) -> str:
         """The command line for a shell."""
         tool = [*self._java("kafka.tools.StorageTool"), "format", "--ignore-formatted"]
-        return shlex.join([*tool, "-t", _CLUSTER_ID, "-c", str(self._properties)])
+        return shlex.join([*tool, "-t", _CLUSTER_ID, "-c", _PROPERTIES])
 
     def _java(self, main: str) -> list[str]:
         """The command line that runs one of Kafka's classes, without its arguments."""
@@ -119,7 +121,7 @@ class Broker:
                 f"listeners=INTERNAL://{client},CONTROLLER://{controller}",
                 f"advertised.listeners=INTERNAL://{client}",
                 f"controller.quorum.voters=1@{controller}",
-                f"log.dirs={self._data}",
+                f"log.dirs={_DATA}",
                 "",
             ]
         )

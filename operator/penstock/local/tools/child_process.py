@@ -24,10 +24,15 @@ exit "$code"
 
 
 class ChildProcess:
-    """A background process that writes its output to a file."""
+    """A background process that writes its output to a file; `folder` is its working directory."""
 
     def __init__(
-        self, command: Sequence[str | Path], *, log: Path, env: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str | Path],
+        *,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.log = log
         self.name = Path(command[0]).name
@@ -38,6 +43,7 @@ class ChildProcess:
                 stdout=output,
                 stderr=output,
                 env={**os.environ, **env} if env else None,
+                cwd=folder,
                 start_new_session=True,
             )
 

@@ -54,3 +54,25 @@ def test_a_folder_that_cannot_be_formatted_is_an_error(tmp_path: Path) -> None:
         broker.start()
     assert _calls(tmp_path) == ["format"]
     assert not broker.running
+
+
+@pytest.mark.parametrize("name", ["żółw", "é", "a,b", "a\\b", " 😀"])
+def test_any_path_will_do(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java reads the file as Latin-1, with escapes, and log.dirs as a list: it holds no path."""
+    folder, java = tmp_path / name / "kafka", tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text('#!/bin/sh\npwd -P; echo "$@"; echo Kafka Server started; exec sleep 60\n')
+    java.chmod(0o755)
+    (folder / "data").mkdir(parents=True)
+    (folder / "data" / "meta.properties").touch()
+    monkeypatch.chdir(tmp_path)
+    broker = Broker(Path(name) / "kafka", Path("jars"), "bin/java")
+    try:
+        broker.start()
+        here, arguments, *_ = broker.log.read_text().splitlines()
+    finally:
+        broker.kill()
+    assert Path(here) == folder.resolve()
+    assert arguments.endswith(f"-cp {tmp_path}/jars/* kafka.Kafka server.properties")
+    settings = (folder / "server.properties").read_bytes().decode("ascii").splitlines()
+    assert [each for each in settings if each.startswith("log.dir")] == ["log.dirs=data"]

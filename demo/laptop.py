@@ -74,11 +74,11 @@ def find_java() -> str:
 
 def _run(folder: Path, watch_seconds: float) -> Count:
     java = find_java()
-    broker = Broker(folder / "broker", jars.jar_folder(jars.BROKER, {}, print_line), java)
+    broker = Broker(folder / "broker", jars.jar_folder(jars.BROKER, None, print_line), java)
     print_line(f"Starting a Kafka broker on {broker.bootstrap}")
     broker.start_process()
     try:
-        jars.jar_folder(jars.CONNECTOR, {}, print_line)
+        jars.jar_folder(jars.CONNECTOR, None, print_line)
         broker.wait_until_ready()
         create_topics(broker.bootstrap, {SOURCE: PARTITIONS, SINK: 1})
         return _run_stream(folder, broker.bootstrap, watch_seconds)

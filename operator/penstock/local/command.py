@@ -10,6 +10,7 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import driver_memory
 from penstock.driver import jvm, main
@@ -25,6 +26,7 @@ from penstock.local.secret_files import require_files
 from penstock.local.tools import jars
 from penstock.local.tools.class_archive import ClassArchive, archive_for
 from penstock.local.tools.java import require_java
+from penstock.local.tools.proxies import proxy_options
 from penstock.local.workspace import hide_from_git, workspace_for
 
 # For a JVM that writes its archive of classes at its end.
@@ -74,7 +76,7 @@ def _run(options: argparse.Namespace) -> int:
         archive = _class_archive(stream, environment)
         environment = replace(
             environment,
-            java_options=archive.options,
+            java_options=(*_proxies_for_dependencies(stream.spec), *archive.options),
             exit_seconds=_ARCHIVE_SECONDS if archive.is_missing else environment.exit_seconds,
         )
         code = run_driver(stream, environment, workspace, side_tasks, plain=options.plain)
@@ -119,6 +121,12 @@ def _class_archive(stream: ContinuousStream, environment: LocalEnvironment) -> C
     spec = stream.spec
     jars_of_spec = main.class_path(spec, environment)
     return archive_for(jvm.command(driver_memory(spec).heap, jars_of_spec, main.java_options(spec)))
+
+
+def _proxies_for_dependencies(spec: StreamSpec) -> tuple[str, ...]:
+    """Options for the JVM that downloads them."""
+    has_some = spec.dependencies.packages or spec.dependencies.jars
+    return proxy_options(os.environ) if has_some else ()
 
 
 def _class_path(options: argparse.Namespace, stream: ContinuousStream, pyspark: Path) -> str:

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from penstock.api.v1alpha1 import StreamSpec
 from penstock.local.errors import CommandError
 from penstock.local.tools.cache import cache_folder
 from penstock.local.tools.download_bar import download_bar
+from penstock.local.tools.proxies import needs_password
 
 _DOWNLOAD_SECONDS = 600.0
 _CONNECTOR_NAME = "spark-sql-kafka-0-10_"
@@ -83,12 +84,13 @@ def _has_connector(part: Path) -> bool:
 
 def jar_folder(
     jars: Jars,
-    conf: Mapping[str, str],
+    conf: Mapping[str, str] | None,
     print_message: Callable[[str], None],
     environment: Mapping[str, str] = os.environ,
 ) -> Path:
-    """The folder with these jars, after a download if necessary; `conf` is spec.sparkConf.
+    """The folder with these jars, after a download if necessary.
 
+    `conf` is spec.sparkConf, which may name a mirror; None for a caller without a spec to edit.
     Raises CommandError, with what to do, if they cannot be downloaded.
     """
     named = environment.get(jars.variable)
@@ -106,7 +108,7 @@ def jar_folder(
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f"{jars.name}-", dir=target.parent))
         try:
-            _download(jars, conf, draft)
+            _download(jars, conf, draft, environment)
             _move(draft, target)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -122,15 +124,24 @@ def _move(draft: Path, target: Path) -> None:
             raise
 
 
-def _download(jars: Jars, conf: Mapping[str, str], folder: Path) -> None:
+def _download(
+    jars: Jars, conf: Mapping[str, str] | None, folder: Path, environment: Mapping[str, str]
+) -> None:
     with (
         tempfile.TemporaryDirectory(prefix="penstock-ivy-") as ivy,
         download_bar(Path(ivy) / "cache", jars.mebibytes),
     ):
-        _resolve(jars, conf, folder, ivy)
+        reason = _resolve(jars, conf or {}, folder, ivy)
+    if reason:
+        raise CommandError(
+            f"cannot download {jars.description}: {reason}\n"
+            + " ".join(_remedies(jars, has_spec=conf is not None, environment=environment)),
+            code=2,
+        )
 
 
-def _resolve(jars: Jars, conf: Mapping[str, str], folder: Path, ivy: str) -> None:
+def _resolve(jars: Jars, conf: Mapping[str, str], folder: Path, ivy: str) -> str:
+    """Downloads them; returns why that was not possible, or an empty text."""
     command = [sys.executable, "-m", "penstock.local.tools.maven", str(folder), f"--ivy={ivy}"]
     command += ["--transitive"] if jars.transitive else []
     command += [
@@ -151,22 +162,31 @@ def _resolve(jars: Jars, conf: Mapping[str, str], folder: Path, ivy: str) -> Non
             timeout=_DOWNLOAD_SECONDS,
             check=False,
         )
-    except subprocess.TimeoutExpired as error:
-        raise CommandError(
-            _failure_message(jars, f"not finished after {_DOWNLOAD_SECONDS:.0f} s")
-        ) from error
-    if done.returncode != 0:
-        raise CommandError(
-            _failure_message(jars, "\n".join(done.stderr.strip().splitlines()[-12:]))
+    except subprocess.TimeoutExpired:
+        return f"not finished after {_DOWNLOAD_SECONDS:.0f} s"
+    if done.returncode == 0:
+        return ""
+    return "\n".join(done.stderr.strip().splitlines()[-12:]) or f"exit code {done.returncode}"
+
+
+def _remedies(jars: Jars, *, has_spec: bool, environment: Mapping[str, str]) -> Iterator[str]:
+    if has_spec:
+        yield (
+            "To use a mirror, set spark.jars.ivySettings or spark.jars.repositories in "
+            "spec.sparkConf."
         )
-
-
-def _failure_message(jars: Jars, reason: str) -> str:
-    return (
-        f"cannot download {jars.description}: {reason}\n"
-        "To use a mirror, set spark.jars.ivySettings or spark.jars.repositories in spec.sparkConf. "
-        "Behind a proxy with a certificate of its own, set JAVA_TOOL_OPTIONS to "
-        "-Djavax.net.ssl.trustStore=FILE with a store that has it. "
+    if needs_password(environment):
+        yield (
+            "The proxy's URL has a user and a password, which Java does not take from there: "
+            "use a proxy without them."
+        )
+    else:
+        yield "Behind a proxy, set HTTPS_PROXY, HTTP_PROXY and NO_PROXY."
+    yield (
+        "If the proxy has a certificate of its own, set JAVA_TOOL_OPTIONS to "
+        "-Djavax.net.ssl.trustStore=FILE with a store that has it."
+    )
+    yield (
         "Without a network, copy the jars to a folder and set the environment variable "
         f"{jars.variable} to it. The jars are: {', '.join(jars.coordinates)}"
         + (" and their dependencies" if jars.transitive else "")

@@ -7,6 +7,7 @@ Runs as a process of its own, because the resolver prints a lot and pyspark has 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from penstock.driver.jvm import Jvm
+from penstock.local.tools.proxies import proxy_options
 
 _HEAP_MEBIBYTES = 512
 # Spark excludes Scala from what it resolves, since it has it (MavenUtils.addExclusionRules).
@@ -31,7 +33,7 @@ def main() -> int:
     parser.add_argument("--repositories")
     parser.add_argument("--ivy-settings")
     options = parser.parse_args()
-    jvm = Jvm.launch(_HEAP_MEBIBYTES, "", "127.0.0.1")
+    jvm = Jvm.launch(_HEAP_MEBIBYTES, "", "127.0.0.1", proxy_options(os.environ))
     try:
         for jar in _resolve(jvm.gateway, options):
             shutil.copy(jar, options.folder)

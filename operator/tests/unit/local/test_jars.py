@@ -111,6 +111,34 @@ def test_a_failed_download_leaves_no_files_and_says_what_to_do(
     assert list((tmp_path / "penstock" / "run").iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("conf", "environment", "said", "unsaid"),
+    [
+        ({}, {}, "spec.sparkConf", "user and a password"),
+        ({}, {}, "set HTTPS_PROXY", "user and a password"),
+        (None, {}, jars.BROKER.variable, "sparkConf"),
+        (None, {"https_proxy": "http://me:word@proxy"}, "user and a password", "set HTTPS_PROXY"),
+        (None, {"HTTPS_PROXY": "http://me:word@proxy"}, "user and a password", "word@"),
+    ],
+    ids=["a spec", "no proxy", "the demo", "a password", "the password is not shown"],
+)
+def test_a_failed_download_says_what_can_be_done_there(
+    conf: dict[str, str] | None,
+    environment: dict[str, str],
+    said: str,
+    unsaid: str,
+    cache: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The demo has no spec to edit."""
+    monkeypatch.setattr(subprocess, "run", Maven("timed out"))
+    with pytest.raises(CommandError) as raised:
+        jars.jar_folder(jars.BROKER, conf, lambda _: None, {**cache, **environment})
+    assert said in str(raised.value)
+    assert unsaid not in str(raised.value)
+    assert raised.value.code == 2
+
+
 def test_jars_from_a_folder_of_the_user(tmp_path: Path) -> None:
     environment = {jars.BROKER.variable: str(tmp_path)}
     with pytest.raises(CommandError, match="without jars"):

@@ -31,6 +31,7 @@ exit codes:
 
 # Each line takes a few calls into the JVM.
 _MAX_RATE = 1000
+_MAX_PORT = 65535
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--http-port",
-        type=int,
+        type=_port,
         metavar="PORT",
         help="serve /metrics, /livez and /readyz on this port (default: not served)",
     )
@@ -130,6 +131,12 @@ def _add_kafka(group: argparse._ArgumentGroup) -> None:
 def _count(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"must be 1 or more, not {text}")
+    return number
+
+
+def _port(text: str) -> int:
+    if not 1 <= (number := int(text)) <= _MAX_PORT:
+        raise argparse.ArgumentTypeError(f"must be 1 to {_MAX_PORT}, not {text}")
     return number
 
 

@@ -7,6 +7,7 @@ import contextlib
 import importlib.util
 import os
 import signal
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import driver_memory
 from penstock.driver import jvm, main
 from penstock.driver.environment import LocalEnvironment
-from penstock.local.errors import CommandError
+from penstock.local.errors import CommandError, refusing
 from penstock.local.kafka.broker import BrokerError
 from penstock.local.kafka.redirect import redirect, uses_kafka
 from penstock.local.kafka.with_kafka import check_feed, with_kafka
@@ -51,6 +52,7 @@ def run(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     stream, warnings = load_stream(options.file)
     check_options(options, stream)
+    require_port(options.http_port)
     for warning in warnings:
         print_message(warning)
     pyspark = _pyspark_folder()
@@ -104,6 +106,17 @@ def check_options(options: argparse.Namespace, stream: ContinuousStream) -> None
         check_feed(spec, options.once)
     if options.show and (spec.sink.kafka is None or spec.sink.kafka.topic is None):
         raise CommandError("--show needs spec.sink.kafka.topic, and the stream has none", code=2)
+
+
+def require_port(port: int | None) -> None:
+    """Raises CommandError if the driver could not listen there."""
+    if port is None:
+        return
+    address = LocalEnvironment.address, port
+    with refusing(f"--http-port {port}", "choose another --http-port"), socket.socket() as probe:
+        # As the driver's server: a connection that has just been closed is no obstacle.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(address)
 
 
 def _pyspark_folder() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import sys
@@ -16,12 +17,13 @@ from penstock.driver import main
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.reporting.metrics import PREFIX, Metrics
+from penstock.local.errors import refusing
 from penstock.local.kafka.side_tasks import SideTasks
 from penstock.local.messages import print_message
 from penstock.local.view.log_lines import LogLines
 from penstock.local.view.rates import Progress
 from penstock.local.view.rows import RunInfo, describe_trigger, stated_rate
-from penstock.local.workspace import Workspace, short_path
+from penstock.local.workspace import CHOOSE_FOLDER, Workspace, short_path
 
 if TYPE_CHECKING:
     from penstock.local.view.terminal import LiveView
@@ -41,7 +43,9 @@ def run_driver(
     """
     view = _choose_view(stream, workspace, side_tasks, plain)
     watcher = _ReportWatcher(stream, workspace, view, side_tasks)
-    with view.open():
+    with contextlib.ExitStack() as undo:
+        with refusing(workspace.log, CHOOSE_FOLDER):
+            undo.enter_context(view.open())
         running = None if side_tasks is None else side_tasks.running
         code = main.run(stream, environment, watcher, running, watcher.stop, watcher.metrics)
         watcher.on_driver_end()

@@ -8,10 +8,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
-from penstock.local.errors import CommandError
+from penstock.local.errors import CommandError, refusing
 
 FOLDER = Path(".penstock")
+CHOOSE_FOLDER = "choose a folder that you can write to with --checkpoint"
 
 
 @dataclass(frozen=True)
@@ -34,18 +36,23 @@ class Workspace:
     def locked(self) -> Iterator[None]:
         """Holds the lock on the workspace: two runs over one checkpoint would damage it.
 
-        Raises CommandError if another run holds it.
+        Raises CommandError if another run holds it, or if it cannot be written.
         """
         folder = self.checkpoint.parent
-        folder.mkdir(parents=True, exist_ok=True)
-        with self.checkpoint.with_name(f"{self.checkpoint.name}.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise CommandError(
-                    f"another run uses {self.checkpoint}: stop it, or choose another --checkpoint"
-                ) from error
+        with contextlib.ExitStack() as undo:
+            with refusing(folder, CHOOSE_FOLDER):
+                folder.mkdir(parents=True, exist_ok=True)
+                path = self.checkpoint.with_name(f"{self.checkpoint.name}.lock")
+                self._lock(undo.enter_context(path.open("w")))
             yield
+
+    def _lock(self, file: TextIO) -> None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise CommandError(
+                f"another run uses {self.checkpoint}: stop it, or choose another --checkpoint"
+            ) from error
 
 
 def workspace_for(stream: str, checkpoint: Path | None, with_kafka: bool) -> Workspace:
@@ -60,11 +67,15 @@ def workspace_for(stream: str, checkpoint: Path | None, with_kafka: bool) -> Wor
 
 
 def hide_from_git(folder: Path = FOLDER) -> None:
-    """Creates the folder with a .gitignore of its own, so that nobody commits it."""
-    folder.mkdir(exist_ok=True)
-    ignore = folder / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n")
+    """Creates the folder with a .gitignore of its own, so that nobody commits it.
+
+    Raises CommandError if it cannot be written.
+    """
+    with refusing(folder.absolute(), CHOOSE_FOLDER):
+        folder.mkdir(exist_ok=True)
+        ignore = folder / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n")
 
 
 def short_path(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.local.errors import CommandError
@@ -27,7 +28,7 @@ def _source_topics(
     source: KafkaSource, partitions: int, extra_topics: tuple[str, ...]
 ) -> dict[str, int]:
     if source.topic_pattern is not None:
-        if not any(re.fullmatch(source.topic_pattern, topic) for topic in extra_topics):
+        if not any(_may_match(source.topic_pattern, topic) for topic in extra_topics):
             raise CommandError(
                 "spec.source.kafka.topicPattern does not say which topics to create: name "
                 "topics that match it with --topic",
@@ -44,6 +45,17 @@ def _source_topics(
     return {topic: len(offsets.get(topic, ())) or partitions for topic in source.topics or ()}
 
 
+def _may_match(pattern: str, topic: str) -> bool:
+    """Whether the topic matches; True if only Java can tell, which does when the stream starts."""
+    try:
+        with warnings.catch_warnings():
+            # Python warns of what means something else in other languages, such as [a-z&&[^x]].
+            warnings.simplefilter("error")
+            return re.fullmatch(pattern, topic) is not None
+    except (re.error, FutureWarning, DeprecationWarning, OverflowError, RecursionError):
+        return True
+
+
 def topic_to_feed(spec: StreamSpec, extra_topics: tuple[str, ...] = ()) -> str | None:
     """The topic that --feed sends to; None if the source is not Kafka."""
     source = spec.source.kafka
@@ -51,7 +63,7 @@ def topic_to_feed(spec: StreamSpec, extra_topics: tuple[str, ...] = ()) -> str |
         return None
     if source.topic_pattern is not None:
         pattern = source.topic_pattern
-        return next((topic for topic in extra_topics if re.fullmatch(pattern, topic)), None)
+        return next((topic for topic in extra_topics if _may_match(pattern, topic)), None)
     return next(iter(source.topics or source.assign or ()), None)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from penstock.api.v1alpha1 import Source, StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.start_position import depends_on_start_time
-from penstock.local.errors import CommandError
+from penstock.local.errors import CommandError, refusing
 from penstock.local.kafka.broker import Broker
 from penstock.local.kafka.feed import Feed, lines_of
 from penstock.local.kafka.redirect import redirect
@@ -18,7 +18,7 @@ from penstock.local.kafka.side_tasks import SideTasks
 from penstock.local.kafka.topics import partitions_to_feed, topic_to_feed, topics_to_create
 from penstock.local.messages import print_message
 from penstock.local.tools import jars
-from penstock.local.workspace import Workspace
+from penstock.local.workspace import CHOOSE_FOLDER, Workspace
 
 # Spark's number for the latest offset in startingOffsetsByPartition.
 _LATEST = -1
@@ -36,14 +36,16 @@ def with_kafka(
     topics = topics_to_create(stream.spec, options.partitions, extra_topics)
     feed = _feed(options, stream, extra_topics)
     folder = jars.jar_folder(jars.BROKER, stream.spec.spark_conf, print_message)
-    broker = Broker(workspace.broker, folder, java)
+    with refusing(workspace.broker, CHOOSE_FOLDER):
+        broker = Broker(workspace.broker, folder, java)
     redirected = redirect(stream, broker.bootstrap)
     for place in redirected.dropped:
         print_message(f"ignored, because the local broker has no security: {place}")
     sink = stream.spec.sink.kafka
     show = sink.topic if options.show and sink is not None else None
     try:
-        broker.start_process()
+        with refusing(workspace.broker, CHOOSE_FOLDER):
+            broker.start_process()
         yield redirected.stream, SideTasks(broker, topics, feed, show)
     finally:
         broker.stop()

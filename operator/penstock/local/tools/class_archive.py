@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.local.errors import CommandError
 from penstock.local.tools.cache import cache_folder
 
 # Each has about 160 MB. Streams share one, unless their JVMs differ.
@@ -74,11 +75,11 @@ def archive_for(command: Sequence[str]) -> ClassArchive:
     if any(word.startswith(_OWN_CHOICE) for word in command):
         return ClassArchive(None)
     java = shutil.which(command[0]) or command[0]
-    folder = cache_folder() / "classes"
     try:
+        folder = cache_folder() / "classes"
         folder.mkdir(parents=True, exist_ok=True)
         name = key(command, _files([str(Path(java).resolve()), *_class_path(command)]))
-    except OSError:
+    except (OSError, CommandError):
         return ClassArchive(None)
     return ClassArchive(folder / f"{name}.jsa")
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.local.errors import CommandError
-from penstock.local.tools.cache import cache_folder
+from penstock.local.errors import CommandError, refusing
+from penstock.local.tools.cache import CHOOSE_CACHE, cache_folder
 from penstock.local.tools.download_bar import download_bar
 from penstock.local.tools.proxies import needs_password
 
@@ -105,14 +105,20 @@ def jar_folder(
     target = cache_folder(environment) / f"{jars.name}-{key}"
     if not target.is_dir():
         print_message(f"downloading {jars.description} ({jars.mebibytes} MB) to {target}")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f"{jars.name}-", dir=target.parent))
-        try:
-            _download(jars, conf, draft, environment)
-            _move(draft, target)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
+        with refusing(target.parent, CHOOSE_CACHE):
+            _fill(target, lambda draft: _download(jars, conf, draft, environment))
     return target
+
+
+def _fill(target: Path, download: Callable[[Path], None]) -> None:
+    """Creates the folder with what is downloaded; an incomplete one is never there."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f"{target.name}-", dir=target.parent))
+    try:
+        download(draft)
+        _move(draft, target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _move(draft: Path, target: Path) -> None:

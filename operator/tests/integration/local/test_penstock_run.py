@@ -66,7 +66,8 @@ class Command:
 
     @property
     def rows(self) -> list[str]:
-        return self._rows.read_text().splitlines()
+        # Records may hold the other characters at which splitlines splits.
+        return self._rows.read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
     def entries(self, message: str) -> list[dict[str, Any]]:
         """The driver's log lines with this message."""
@@ -139,6 +140,24 @@ def test_with_kafka_feeds_its_broker_and_stops_it_with_the_command(
         assert {value for _, value in both} == flagged(PAYMENTS)
         second.process.kill()
     wait_for("the end of the broker", lambda: not accepts_connections(bootstrap))
+
+
+def test_an_available_now_stream_reads_and_shows_the_whole_feed(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """Each line as it is, however slow --rate is; below a path that Java's settings cannot hold."""
+    folder = tmp_path / "żółw, é"
+    folder.mkdir()
+    lines = [f'{{"paymentId": {number}, "text": "a\u2028b\x85c"}}' for number in range(3000)]
+    (folder / "lines").write_text("\n".join(lines), encoding="utf-8")
+    example = (FOLDER / "fraud-flags.yaml").read_text()
+    trigger = "continuous:\n      checkpointInterval: 1s"
+    (folder / "stream.yaml").write_text(example.replace(trigger, "availableNow: {}"))
+    own = ["--with-kafka", "--rate", "1", "--feed", "lines", "--once", "--show"]
+    with command(folder, environment, *own, "stream.yaml") as running:
+        assert running.process.wait(PATIENCE_SECONDS) == 0, running.log
+    assert "ERROR" not in running.log
+    assert sorted(running.rows) == sorted(flagged(lines))
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,16 @@ def test_the_mode_is_switched(reader: Reader, stream: Stream) -> None:
     reader.follow("how-to/upgrade.md", "The streams")
 
 
+def test_a_stream_starts_over(reader: Reader, stream: Stream) -> None:
+    assert stream.epoch() > 0
+    reader.follow("how-to/start-over.md")
+    document = yaml.safe_load(EXAMPLE.read_text())
+    document["spec"]["source"]["kafka"]["startingOffsets"] = "earliest"
+    stream.kube.apply(document)
+    stream.wait_ready()
+    assert not any("CheckpointFound" in each for each in stream.kube.events(stream.name))
+
+
 @pytest.fixture
 def new(installation: Installation) -> Iterator[Kube]:
     """The namespace that the stream moves to."""
@@ -127,11 +137,14 @@ def test_a_checkpoint_moves(
 ) -> None:
     """To another namespace, copied from volume to volume."""
     reader.follow("how-to/move-a-checkpoint.md", old=demo.NAMESPACE)
-    before, moved = stream.epoch(), Stream(new, stream.name)
+    node = installation.cluster.nodes[0]
+    commits = installation.cluster.on_node(node, "ls", f"{stream.checkpoint_on_node()}/commits")
+    before = max(int(name) for name in commits.split() if name.isdecimal())
+    stream.wait_for("the last commit in the status", lambda: stream.epoch() == before, 30)
+    moved = Stream(new, stream.name)
     claim = f"{stream.name}-checkpoint"
     new.apply(_claim(claim), _holder(claim, installation.images["operator"]))
     new.run("wait", "pod/holder", "--for=condition=Ready", "--timeout=120s", timeout=130)
-    node = installation.cluster.nodes[0]
     old, fresh = (each.checkpoint_on_node().rpartition("/")[0] for each in (stream, moved))
     installation.cluster.on_node(node, "bash", "-c", f"cp -a {old}/. {fresh}/")
     new.run("delete", "pod", "holder", "--grace-period=1")

@@ -1,7 +1,8 @@
 """What Spark's Kafka source and sink say about options, as JSON on the standard output.
 
 Runs as a process of its own, and needs no broker: Spark judges options when it builds the stream
-and the writer. The standard input is a JSON list of [end, options], with "source" or "sink" as end.
+and the writer, and those of a real-time source when it plans a batch. The standard input is a
+JSON list of [end, options], with "source", "real-time source" or "sink" as end.
 """
 
 from __future__ import annotations
@@ -45,17 +46,36 @@ def _refusal(jvm: Any, end: str, options: dict[str, str], folder: str) -> str | 
     from pyspark.errors import PySparkException
 
     try:
-        (_read if end == "source" else _write)(jvm, options, folder)
+        _ENDS[end](jvm, options, folder)
     except (PySparkException, Py4JJavaError) as error:
         return " ".join(str(error).split())[:300]
     return None
 
 
 def _read(jvm: Any, options: dict[str, str], folder: str) -> None:
+    _stream(jvm, options, folder).stop()
+
+
+def _read_in_real_time(jvm: Any, options: dict[str, str], folder: str) -> None:
+    """Plans a batch from no offset, which fails after the options were judged."""
+    from py4j.protocol import Py4JJavaError
+
+    stream = _stream(jvm, options, folder)
+    try:
+        stream.prepareForRealTimeMode()
+        stream.planInputPartitions(None)
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getName() != "java.lang.NullPointerException":
+            raise
+    finally:
+        stream.stop()
+
+
+def _stream(jvm: Any, options: dict[str, str], folder: str) -> Any:
     given = _java_map(jvm, {**_BROKER, "subscribe": "a", **options})
     ignoring_case = jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap(given)
     table = jvm.org.apache.spark.sql.kafka010.KafkaSourceProvider().getTable(ignoring_case)
-    table.newScanBuilder(ignoring_case).build().toMicroBatchStream(folder).stop()
+    return table.newScanBuilder(ignoring_case).build().toMicroBatchStream(folder)
 
 
 def _write(jvm: Any, options: dict[str, str], folder: str) -> None:
@@ -79,6 +99,8 @@ def _java_map(jvm: Any, options: dict[str, str]) -> Any:
         found.put(name, value)
     return found
 
+
+_ENDS = {"source": _read, "real-time source": _read_in_real_time, "sink": _write}
 
 if __name__ == "__main__":
     main()

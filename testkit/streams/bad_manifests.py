@@ -401,6 +401,11 @@ RING_2 = (
         {"source.kafka.startingOffsetsByPartition": {"a": {"first": 0}}},
         "spec.source.kafka.startingOffsetsByPartition", "'first' is not a partition's number", 2,
     ),
+    Bad(
+        {"source.kafka.options": {"maxoffsetspertrigger": "10"}, "trigger": {"realTime": {}}},
+        "spec.source.kafka.options.maxoffsetspertrigger",
+        "Spark refuses it in real-time mode, whose batches end by time: remove it", 2,
+    ),
     Bad({"trigger": BATCH, "sink": {"memory": {}}}, "spec.sink.memory",
         "nobody in a cluster can read them: use sink.kafka", 2),
     Bad(

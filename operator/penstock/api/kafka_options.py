@@ -55,6 +55,9 @@ SOURCE_OPTIONS = {
     "checkpointLocation": "use spec.checkpoint",
     **CONSUMER_OPTIONS,
 }
+# Limits of a batch. Spark refuses them in real-time mode when it plans the first batch
+# (KafkaMicroBatchStream.planInputPartitions), and does not read them in continuous mode.
+BATCH_LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions")
 _ASYNC_PROGRESS = "use spec.trigger.microBatch.asyncProgress"
 # Options of Spark's writer that have a field, for every sink.
 WRITER_OPTIONS = {

@@ -393,7 +393,7 @@ ROWS: tuple[Remedy, ...] = (
         "penstock crd | kubectl apply --server-side -f -",
     ),
     Remedy(
-        "PythonInContinuousMode PythonInRealTimeMode PlainCredential NotJudged",
+        "PythonInContinuousMode PythonInRealTimeMode OptionIgnored PlainCredential NotJudged",
         "Warning: the stream runs.",
         "See the message.",
         EDIT,

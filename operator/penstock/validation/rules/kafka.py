@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from penstock.api.kafka_options import BATCH_LIMITS
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.sql.refusals import NOT_JUDGED
 from penstock.validation.problem import Problem
@@ -19,6 +20,7 @@ def find_problems(spec: StreamSpec) -> Iterator[Problem]:
     if source.topic_pattern is not None:
         yield from _pattern(source.topic_pattern)
     yield from _loop(source, spec)
+    yield from _batch_limits(source, spec)
 
 
 def least_partitions(source: KafkaSource) -> int:
@@ -55,6 +57,28 @@ def _loop(source: KafkaSource, spec: StreamSpec) -> Iterator[Problem]:
             "out what it has written",
             "warning",
         )
+
+
+def _batch_limits(source: KafkaSource, spec: StreamSpec) -> Iterator[Problem]:
+    """Options that only a micro-batch has a use for. Spark ignores the case of their names."""
+    limits = {each.lower() for each in BATCH_LIMITS}
+    for name in source.options:
+        if name.lower() not in limits:
+            continue
+        field = f"spec.source.kafka.options.{name}"
+        if spec.trigger.real_time is not None:
+            yield Problem(
+                "KafkaOptionInvalid",
+                f"{field}: Spark refuses it in real-time mode, whose batches end by time: remove "
+                "it, or use trigger.microBatch",
+            )
+        elif spec.trigger.continuous is not None:
+            yield Problem(
+                "OptionIgnored",
+                f"{field}: Spark ignores it in continuous mode, which has no batches: remove it, "
+                "or use trigger.microBatch",
+                "warning",
+            )
 
 
 def _shares_broker(source: KafkaSource, servers: str) -> bool:

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from penstock.api.kafka_options import CONSUMER_OPTIONS, PRODUCER_OPTIONS
+from penstock.api.kafka_options import BATCH_LIMITS, CONSUMER_OPTIONS, PRODUCER_OPTIONS
 from testkit.paths import CHECKOUT
 from testkit.streams import manifest_table as table
 
@@ -28,11 +28,17 @@ def _rows(rows: list[table.Row]) -> list[Question]:
     ]
 
 
-ACCEPTED = _rows(table.ACCEPTED)
+_LIMITS = [{name: "1m" if name == "maxTriggerDelay" else "10"} for name in BATCH_LIMITS]
+ACCEPTED: list[Question] = [
+    *_rows(table.ACCEPTED),
+    *(("source", each) for each in _LIMITS),
+    ("real-time source", {"maxRecordsPerPartition": "10"}),
+]
 REFUSED: list[Question] = [
     *_rows(table.REFUSED_LATER),
     *(("source", {name: "x"}) for name in CONSUMER_OPTIONS),
     *(("sink", {name: "x"}) for name in PRODUCER_OPTIONS),
+    *(("real-time source", each) for each in _LIMITS),
 ]
 
 

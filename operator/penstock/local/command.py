@@ -114,7 +114,7 @@ def require_port(port: int | None) -> None:
         return
     address = LocalEnvironment.address, port
     with refusing(f"--http-port {port}", "choose another --http-port"), socket.socket() as probe:
-        # As the driver's server: a connection that has just been closed is no obstacle.
+        # As the driver's server: a connection that has just been closed does not matter.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(address)
 

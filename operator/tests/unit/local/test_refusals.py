@@ -41,7 +41,7 @@ def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().err
 
 
-def test_a_run_without_obstacles() -> None:
+def test_a_run_that_finds_all_it_needs() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     assert cli.main(["run", "stream.yaml", "--http-port", str(port)]) == 0
@@ -63,7 +63,7 @@ def test_a_port_out_of_range(port: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("obstacle", "is_folder", "arguments"),
+    ("taken", "is_folder", "arguments"),
     [
         (".penstock", False, []),
         (".penstock/.gitignore/x", False, []),
@@ -73,13 +73,13 @@ def test_a_port_out_of_range(port: str) -> None:
     ],
 )
 def test_a_folder_that_cannot_be_written(
-    obstacle: str,
+    taken: str,
     is_folder: bool,
     arguments: list[str],
     here: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    path = here / obstacle
+    path = here / taken
     if path.name == "x":  # a link that leads nowhere
         path.parent.parent.mkdir()
         path.parent.symlink_to(here / "nowhere" / "file")

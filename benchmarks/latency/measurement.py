@@ -73,16 +73,6 @@ def order(variants: Sequence[Variant], number: int) -> list[Variant]:
     return list(variants) if number % 2 == 1 else list(reversed(variants))
 
 
-def one_of_each_program(variants: Sequence[Variant]) -> list[Variant]:
-    """They run once without being counted.
-
-    Else the first round starts them from a cold disk, and measures the first while the load
-    generator's code is compiled.
-    """
-    ours = [each for each in variants if each.penstock]
-    return [each for each in variants if not each.penstock or each is ours[0]]
-
-
 class Bench:
     """Measures variants over one broker."""
 
@@ -107,8 +97,8 @@ class Bench:
         nothing = Latencies((), ())
         with LoadGenerator(self._programs, self._bootstrap) as load:
             if self._plan.thorough:
-                for variant in one_of_each_program(variants):
-                    self._run(load, variant, 0)
+                # Or the first variant is measured while its code is compiled.
+                self._run(load, variants[0], 0)
             for number in range(1, self._plan.rounds + 1):
                 for variant in order(variants, number):
                     result, latencies = self._run(load, variant, number)

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.latency import page
 from benchmarks.latency.cpu import cpu_seconds
 from benchmarks.latency.deliveries import Deliveries, Latencies, Received, Sent, percentiles
-from benchmarks.latency.measurement import Plan, one_of_each_program, order, phases
+from benchmarks.latency.measurement import Plan, order, phases
 from benchmarks.latency.picture import by_median, draw
 from benchmarks.latency.result import Figures, Machine, Result, Round, Row
 from benchmarks.latency.variants import VARIANTS
@@ -125,11 +125,6 @@ def test_the_order_changes_from_round_to_round() -> None:
     first, second = order(VARIANTS, 1), order(VARIANTS, 2)
     assert first != second
     assert set(first) == set(second)
-
-
-def test_each_program_runs_once_before_it_is_measured() -> None:
-    names = [each.name for each in one_of_each_program(VARIANTS)]
-    assert names == ["librdkafka", "real-time", "kafka-streams", "flink"]
 
 
 def test_cpu_seconds_include_those_of_this_process() -> None:

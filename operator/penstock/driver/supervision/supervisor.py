@@ -285,10 +285,10 @@ def _has_cores_to_start(state: State, observation: Observation, policy: RestartP
     """Whether the query may start: a micro-batch also runs with fewer cores, after a while."""
     if observation.registered_cores >= observation.desired_cores:
         return True
-    since = observation.now if state.session_since is None else state.session_since
+    assert state.session_since is not None
     return (
         not policy.one_task_for_each_partition
-        and observation.now - since > policy.cores_patience
+        and observation.now - state.session_since > policy.cores_patience
         and observation.registered_cores >= stall_detection.needed_cores(state, observation, policy)
     )
 

@@ -27,6 +27,10 @@ class Topics:
         self._producer_options = {"bootstrap.servers": bootstrap, "acks": "all"}
         self._producer = Producer(self._producer_options)
 
+    def bootstrap_as(self, host: str) -> str:
+        """The broker's address with another name of its host."""
+        return f"{host}:{self.bootstrap.rpartition(':')[2]}"
+
     def make(
         self,
         partitions: int = 2,

@@ -24,8 +24,7 @@ BROKER = "broker.example"
 
 def by_name(topics: Topics, source: str, sink: str, trigger: dict[str, Any]) -> ContinuousStream:
     """Copies numbers from topic to topic, over a broker that has a name."""
-    port = topics.bootstrap.rpartition(":")[2]
-    return stream(**kafka_to_kafka(f"{BROKER}:{port}", source, sink, trigger))
+    return stream(**kafka_to_kafka(topics.bootstrap_as(BROKER), source, sink, trigger))
 
 
 def why_unknown(jvm: Jvm, name: str) -> Failure | None:

@@ -224,8 +224,7 @@ def test_an_executor_that_cannot_reach_the_broker_is_replaced(
     lost.set(BROKER)
     kubelet.options = [jvm_hosts.java_option]
     kubelet.options_of_first = [lost.java_option]
-    port = topics.bootstrap.rpartition(":")[2]
-    flow = stream(**kafka_to_kafka(f"{BROKER}:{port}", source, sink), sparkConf=POLLING)
+    flow = stream(**kafka_to_kafka(topics.bootstrap_as(BROKER), source, sink), sparkConf=POLLING)
     policy = replace(RestartPolicy.from_spec(flow.spec), unread_patience=5.0)
     with running(
         flow, jvm, pod(kubelet, tmp_path), policy, Api(kubelet.url, "payments"), sample_seconds=1.0

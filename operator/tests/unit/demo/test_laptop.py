@@ -10,20 +10,13 @@ import pytest
 from demo.laptop import find_java
 from penstock.local.errors import CommandError
 from penstock.local.tools import java
-
-
-def _java(folder: Path, version: str) -> Path:
-    binary = folder / "bin" / "java"
-    binary.parent.mkdir(parents=True)
-    binary.write_text(f"#!/bin/sh\necho 'java version \"{version}\"' >&2\n")
-    binary.chmod(0o755)
-    return binary
+from testkit.tools.fake_java import fake_java
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A JAVA_HOME that is too old; there is no Java as a Python package."""
-    old = _java(tmp_path / "old", "11.0.2").parent.parent
+    old = fake_java(tmp_path / "old", "11.0.2").parent.parent
     monkeypatch.setenv("JAVA_HOME", str(old))
     monkeypatch.setattr(java, "_packaged_home", lambda: None)
     return old
@@ -33,7 +26,7 @@ def test_an_old_java_home_is_passed_over_and_named(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also for the driver and the broker, which are processes of their own."""
-    other = _java(tmp_path / "other", "21.0.8")
+    other = fake_java(tmp_path / "other", "21.0.8")
     monkeypatch.setenv("PATH", f"{other.parent}:{os.environ['PATH']}")
     assert find_java() == java.java_command() == "java"
     (line,) = capsys.readouterr().out.splitlines()
@@ -52,7 +45,7 @@ def test_without_any_java_the_demo_says_what_to_install(
 def test_a_java_home_that_will_do_is_taken(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = _java(tmp_path / "own", "17.0.1")
+    own = fake_java(tmp_path / "own", "17.0.1")
     monkeypatch.setenv("JAVA_HOME", str(own.parent.parent))
     assert find_java() == str(own)
     assert capsys.readouterr().out == ""

@@ -24,6 +24,7 @@ BY_STATE: Mapping[StreamState, Remedy] = {
     StreamState.WAITING_FOR_CORES: REMEDIES["WaitingForCores"],
     StreamState.RUNNING: REMEDIES["Running"],
     StreamState.COMPLETED: REMEDIES["Completed"],
+    StreamState.SUSPENDING: REMEDIES["Suspending"],
     StreamState.SUSPENDED: REMEDIES["Suspended"],
     StreamState.RESTARTING: Remedy(
         "",

@@ -75,7 +75,7 @@ FLEET = Dashboard(
                             'penstock_stream_condition{condition="Stalled", status="True", <fleet>}'
                             ' or penstock_stream_condition{condition="Ready", status="False", '
                             "<fleet>}) unless on (namespace, name) "
-                            'penstock_stream_state{state="Suspended"} == 1'
+                            'penstock_stream_state{state=~"Suspend(ing|ed)"} == 1'
                         ),
                     ),
                     kind="table",

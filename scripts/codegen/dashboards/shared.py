@@ -13,6 +13,7 @@ STATE_COLORS = {
     "Restarting": "orange",
     "Stalled": "red",
     "Completed": "blue",
+    "Suspending": "text",
     "Suspended": "text",
 }
 

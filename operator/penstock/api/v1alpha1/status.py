@@ -76,6 +76,7 @@ class StreamState(StrEnum):
     RESTARTING = "Restarting"
     STALLED = "Stalled"
     COMPLETED = "Completed"
+    SUSPENDING = "Suspending"
     SUSPENDED = "Suspended"
 
 
@@ -168,8 +169,8 @@ class StreamStatus(Report):
     state: str | None = Field(
         None,
         description=(
-            "The stream in one word: Pending, Starting, WaitingForCores, Running, Restarting, "
-            "Stalled, Completed or Suspended. Later versions may add states; programs read the "
+            "In one word: Pending, Starting, WaitingForCores, Running, Restarting, Stalled, "
+            "Completed, Suspending or Suspended. Later versions may add states; programs read the "
             "conditions."
         ),
     )

@@ -20,6 +20,7 @@ _ORDER = (
     StreamState.STARTING,
     StreamState.RUNNING,
     StreamState.COMPLETED,
+    StreamState.SUSPENDING,
     StreamState.SUSPENDED,
 )
 COLUMNS = (*HEAD, "RECORDS/S", "LATENCY")
@@ -37,7 +38,7 @@ def sorted_streams(facts: ClusterFacts) -> list[StreamFacts]:
         # A state of a later version comes after the failures of this one.
         unknown = states.index(StreamState.STARTING)
         place = states.index(stream.state) if stream.state in states else unknown
-        is_at_rest = stream.state == StreamState.SUSPENDED
+        is_at_rest = stream.state in (StreamState.SUSPENDING, StreamState.SUSPENDED)
         is_well = (stream.holds("Ready") or is_at_rest) and not stream.holds("Stalled")
         return is_well, place, -(stream.lag or 0), stream.key
 

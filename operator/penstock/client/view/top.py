@@ -20,6 +20,7 @@ from penstock.client.view import fleet
 _STYLES = {
     "Running": "green",
     "Completed": "green",
+    "Suspending": "dim",
     "Suspended": "dim",
     "Stalled": "bold red",
     "Restarting": "bold red",

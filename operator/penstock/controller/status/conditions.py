@@ -14,12 +14,12 @@ from penstock.validation.problem import Problem
 
 # The API accepts 32768 bytes in a condition's message, which is more than anyone reads.
 _MAX_MESSAGE_CHARACTERS = 4096
-# How long Kubernetes may refuse to run a driver before someone should look: as with Deployments.
 _FAILED = "ReconcileFailed"
 _NOT_STALLED = ("NotStalled", "The stream runs, or goes on by itself when it can")
 _KINDS = ("Ready", "Reconciling", "Stalled", "Warning")
 # Until then a failure to reconcile is taken for a hiccup of the API server.
 _UNKNOWN_AFTER = timedelta(minutes=1)
+# How long Kubernetes may refuse to run a driver before someone should look: as with Deployments.
 PROGRESS_DEADLINE = timedelta(minutes=10)
 
 _Status = Literal["True", "False", "Unknown"]

@@ -18,7 +18,6 @@ from penstock.controller.status.not_applied import NotApplied
 # The kubelet confirms a pod's end within seconds. One that takes longer has a node that is away.
 _TERMINATION_SLACK = timedelta(seconds=30)
 # Kubernetes, "Non-graceful node shutdown handling". `kubectl delete node` does not detach volumes.
-_SUSPENDED = "Suspended"
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 # What the clocks of the cluster's components may differ by.
 _CLOCK_SLACK = timedelta(seconds=10)
@@ -46,7 +45,7 @@ class Assessment:
     @property
     def settled(self) -> bool:
         """Whether the stream does what its spec says, so that nothing is expected to change."""
-        return self.ready or self.reason == _SUSPENDED
+        return self.ready or self.state is StreamState.SUSPENDED
 
     @property
     def stalled(self) -> bool:
@@ -105,13 +104,13 @@ def assess_suspended(pod: DriverPod | None, now: datetime) -> Assessment:
     if pod is None:
         return Assessment(
             StreamState.SUSPENDED,
-            _SUSPENDED,
+            "Suspended",
             "The stream is stopped. It continues from its checkpoint when spec.suspend is false",
         )
     if _is_overdue(pod, now):
-        return replace(_stuck(pod), state=StreamState.SUSPENDED)
+        return replace(_stuck(pod), state=StreamState.SUSPENDING)
     return Assessment(
-        StreamState.SUSPENDED,
+        StreamState.SUSPENDING,
         "Suspending",
         f"The query commits, and the pod {pod.name} ends",
     )

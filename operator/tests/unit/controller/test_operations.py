@@ -41,6 +41,7 @@ def test_a_stream_that_still_stops_says_so(cluster: FakeCluster) -> None:
     cluster.reconcile()
     cluster.reconcile()
     assert cluster.pod is not None
+    assert cluster.state == StreamState.SUSPENDING  # who waits for Suspended finds no driver
     assert conditions(cluster)["Ready"] == ("False", "Suspending")
     assert conditions(cluster)["Reconciling"][0] == "True"
 

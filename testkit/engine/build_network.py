@@ -7,10 +7,10 @@ settings name mirrors, the builds get the same settings, and no image contains t
 import os
 import re
 import sys
-import tempfile
 from pathlib import Path
 
 from testkit.commands import run
+from testkit.engine.settings_file import write_settings
 from testkit.errors import ClusterError
 
 _BUNDLES = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -46,19 +46,12 @@ def build_options(scratch: Path) -> list[str]:
             options += ["--volume", f"{_JAVA_TRUST}:{_JAVA_TRUST_IN_BUILD}:ro"]
             options += ["--build-arg", f"MAVEN_OPTS={_maven_trust()}"]
     pip = scratch / "pip.conf"
-    _replace(pip, _pip_conf(authority is not None))
+    write_settings(pip, _pip_conf(authority is not None))
     options += ["--volume", f"{pip}:/etc/pip.conf:ro"]
     settings = Path.home() / ".m2" / "settings.xml"
     if settings.is_file():
         options += ["--volume", f"{settings}:{_HOME_IN_BUILD}/.m2/settings.xml:ro"]
     return options
-
-
-def _replace(path: Path, text: str) -> None:
-    """Writes a file that another build may have mounted: that build keeps the file as it was."""
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as draft:
-        draft.write(text)
-    Path(draft.name).replace(path)
 
 
 def _maven_trust() -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from testkit import system_packages
 from testkit.commands import print_progress, run
+from testkit.engine.settings_file import write_settings
 from testkit.errors import ClusterError
 from testkit.paths import cache_dir
 
@@ -58,8 +59,8 @@ def private_settings() -> dict[str, str]:
     listed = ", ".join(f'"{folder}"' for folder in sorted(helpers))
     (root() / "networks").mkdir(exist_ok=True)
     containers, storage = root() / "containers.conf", root() / "storage.conf"
-    containers.write_text(_CONTAINERS_CONF.format(root=root(), helpers=listed))
-    storage.write_text(_STORAGE_CONF.format(root=root()))
+    write_settings(containers, _CONTAINERS_CONF.format(root=root(), helpers=listed))
+    write_settings(storage, _STORAGE_CONF.format(root=root()))
     return {
         "CONTAINERS_CONF": str(containers),
         "CONTAINERS_STORAGE_CONF": str(storage),

@@ -1,6 +1,7 @@
 """The settings of kind and of image builds, and the pinned versions."""
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import yaml
 from testkit.cli import main
 from testkit.cluster.kind_config import SHARED_VOLUMES, kind_config
 from testkit.engine.build_network import pip_conf
+from testkit.engine.settings_file import write_settings
 from testkit.images.penstock_images import image_names, image_ref
 from testkit.images.program_image import write_archive
 from testkit.tools.pins import go_modules, go_tools
@@ -25,6 +27,22 @@ def test_builds_use_the_mirrors_and_the_certificate_authority_of_this_machine() 
 
 def test_builds_need_no_setting_if_pip_has_none() -> None:
     assert pip_conf("", None) == "[global]\n"
+
+
+def test_an_equal_settings_file_stays_because_a_build_may_mount_it(tmp_path: Path) -> None:
+    path = tmp_path / "pip.conf"
+    with ThreadPoolExecutor(8) as builds:
+        files = set(builds.map(lambda _: _written(path, "[global]\n"), range(64)))
+    assert len(files) == 1
+    assert _written(path, "[global]\ncert = a\n") not in files
+    assert path.read_text() == "[global]\ncert = a\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def _written(path: Path, text: str) -> int:
+    """Writes the file; returns the number of the inode, which is mounted."""
+    write_settings(path, text)
+    return path.stat().st_ino
 
 
 @pytest.mark.parametrize("nodes", [1, 3])

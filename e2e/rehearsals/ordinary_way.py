@@ -50,7 +50,7 @@ def pulls(folder: Path) -> Iterator[dict[str, str]]:
     (folder / "registry").mkdir()
     with registry_on_loopback(folder / "registry") as registry:
         _push(ensure_base(), base_ref(), registry)
-        _push(ensure_node_image(), node, registry)
+        digest = _push(ensure_node_image(), node, registry)
         (folder / "registries.conf").write_text(_mirror(registry))
         programs = folder / "bin"
         programs.mkdir()
@@ -61,14 +61,18 @@ def pulls(folder: Path) -> Iterator[dict[str, str]]:
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
             "PENSTOCK_CACHE": str(folder / "cache"),
             "PENSTOCK_ENGINE": "podman",
-            "PENSTOCK_NODE_IMAGE": node,
+            "PENSTOCK_NODE_IMAGE": f"{node}@{digest}",  # as in versions.toml
             "PENSTOCK_OFFLINE": "0",
         }
 
 
-def _push(ref: str, public: str, registry: str) -> None:
+def _push(ref: str, public: str, registry: str) -> str:
+    """Pushes an image under its public name; returns its digest there."""
     target = f"docker://{registry}{public.removeprefix(PUBLIC)}"
-    engine().run("push", "--quiet", "--tls-verify=false", ref, target, timeout=_PUSH_SECONDS)
+    with tempfile.NamedTemporaryFile("r") as digest:
+        words = ["push", "--quiet", "--tls-verify=false", f"--digestfile={digest.name}"]
+        engine().run(*words, ref, target, timeout=_PUSH_SECONDS)
+        return digest.read()
 
 
 def _mirror(registry: str) -> str:

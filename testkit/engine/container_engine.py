@@ -133,6 +133,14 @@ def registry_is_reachable() -> bool:
     return True
 
 
+def without_tag(ref: str) -> str:
+    """A reference that has a digest, without its tag: `podman manifest` refuses both together."""
+    name, at, digest = ref.partition("@")
+    repository, colon, tag = name.rpartition(":")
+    tagged = at and colon and "/" not in tag  # else the colon is that of a registry's port
+    return f"{repository}@{digest}" if tagged else ref
+
+
 @cache
 def _print_why(no_registry: Path) -> None:
     """Says once why everything is built here, and how to have the registry asked again."""
@@ -152,7 +160,7 @@ def _ask_registry(ref: str) -> None:
     # have it. `create` reads each, and leaves a list of this name also where it fails.
     probe = f"localhost/penstock/probe:{os.getpid()}"
     try:
-        engine().run("manifest", "create", probe, ref, timeout=_PROBE_SECONDS)
+        engine().run("manifest", "create", probe, without_tag(ref), timeout=_PROBE_SECONDS)
     finally:
         with contextlib.suppress(ClusterError):
             engine().run("manifest", "rm", probe, timeout=_PROBE_SECONDS)

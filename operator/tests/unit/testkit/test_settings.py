@@ -10,6 +10,7 @@ import yaml
 from testkit.cli import main
 from testkit.cluster.kind_config import SHARED_VOLUMES, kind_config
 from testkit.engine.build_network import pip_conf
+from testkit.engine.container_engine import without_tag
 from testkit.engine.settings_file import write_settings
 from testkit.images.penstock_images import image_names, image_ref
 from testkit.images.program_image import write_archive
@@ -43,6 +44,20 @@ def _written(path: Path, text: str) -> int:
     """Writes the file; returns the number of the inode, which is mounted."""
     write_settings(path, text)
     return path.stat().st_ino
+
+
+@pytest.mark.parametrize(
+    ("ref", "taken"),
+    [
+        ("docker.io/kindest/node:v1.37.0@sha256:a1", "docker.io/kindest/node@sha256:a1"),
+        ("docker.io/kindest/node@sha256:a1", "docker.io/kindest/node@sha256:a1"),
+        ("docker.io/kindest/node:v1.37.0", "docker.io/kindest/node:v1.37.0"),
+        ("mirror:5000/node@sha256:a1", "mirror:5000/node@sha256:a1"),
+        ("mirror:5000/node:v1@sha256:a1", "mirror:5000/node@sha256:a1"),
+    ],
+)
+def test_the_registry_is_asked_by_digest_or_by_tag(ref: str, taken: str) -> None:
+    assert without_tag(ref) == taken
 
 
 @pytest.mark.parametrize("nodes", [1, 3])

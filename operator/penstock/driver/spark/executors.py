@@ -22,6 +22,8 @@ _LOGGERS_OF_ENDING_TASKS = (
     "org.apache.spark.sql.execution.datasources.v2.DataWritingSparkTask",
     "org.apache.spark.scheduler.DAGScheduler",
     "org.apache.spark.TaskContextImpl",
+    # The query's metrics may be gone before the ends of its tasks are handled.
+    "org.apache.spark.util.AccumulatorContext",
     # The write of a checkpoint file is interrupted.
     "org.apache.hadoop.util.Shell",
 )

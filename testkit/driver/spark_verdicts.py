@@ -24,6 +24,7 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.spark import session
 from penstock.driver.spark.transforms import create_function
 from penstock.sql.refusals import judge_sql
+from testkit.driver.class_archive import java_options
 from testkit.kafka.broker import running_broker
 from testkit.kafka.jars import connector_jars
 from testkit.kafka.topic_admin import create_topics
@@ -150,7 +151,8 @@ def key_of(query: Query, watermark: bool) -> str:
 
 @contextmanager
 def _spark() -> Iterator[tuple[Any, str]]:
-    jvm = Jvm.launch(1024, f"{connector_jars()}/*", "127.0.0.1", ["-XX:TieredStopAtLevel=1"])
+    class_path = f"{connector_jars()}/*"
+    jvm = Jvm.launch(1024, class_path, "127.0.0.1", java_options(class_path))
     with running_broker() as broker:
         create_topics(broker.bootstrap, {"in": 1, "out": 1})
         producer = Producer({"bootstrap.servers": broker.bootstrap})

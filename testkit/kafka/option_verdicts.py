@@ -12,7 +12,7 @@ import sys
 import tempfile
 from typing import Any
 
-from penstock.driver.jvm import Jvm
+from penstock.driver.jvm import Jvm, fast_start_options
 from penstock.driver.spark import session
 from testkit.kafka.jars import connector_jars
 
@@ -29,7 +29,8 @@ _BROKER = {"kafka.bootstrap.servers": "127.0.0.1:1"}
 def main() -> None:
     """Writes a list with the refusals in the order of the questions, null for none."""
     questions = json.load(sys.stdin)
-    jvm = Jvm.launch(512, f"{connector_jars()}/*", "127.0.0.1", ["-XX:TieredStopAtLevel=1"])
+    class_path = f"{connector_jars()}/*"
+    jvm = Jvm.launch(512, class_path, "127.0.0.1", fast_start_options([]))
     try:
         spark = session.start(jvm.gateway, _CONF)
         spark.sparkContext.setLogLevel("OFF")

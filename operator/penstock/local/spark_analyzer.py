@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.api.v1alpha1 import Source, StreamSpec
 from penstock.driver.failures import DriverError
 from penstock.driver.java_exceptions import classify_exception
-from penstock.driver.jvm import Jvm
+from penstock.driver.jvm import Jvm, fast_start_options
 from penstock.driver.spark import query, session
 from penstock.driver.spark.transforms import apply_transform
 from penstock.local.tools.java import require_java
@@ -51,7 +51,7 @@ def spark_analyzer() -> Iterator[Analyzer]:
     from pyspark.errors import PySparkException
 
     require_java()
-    jvm = Jvm.launch(_HEAP_MEBIBYTES, "", "127.0.0.1")
+    jvm = Jvm.launch(_HEAP_MEBIBYTES, "", "127.0.0.1", fast_start_options([]))
     try:
         spark = session.start(jvm.gateway, _CONF)
         spark.sparkContext.setLogLevel("OFF")

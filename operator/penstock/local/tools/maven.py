@@ -15,7 +15,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from penstock.driver.jvm import Jvm
+from penstock.driver.jvm import Jvm, fast_start_options
 from penstock.local.tools.proxies import proxy_options
 
 _HEAP_MEBIBYTES = 512
@@ -33,7 +33,8 @@ def main() -> int:
     parser.add_argument("--repositories")
     parser.add_argument("--ivy-settings")
     options = parser.parse_args()
-    jvm = Jvm.launch(_HEAP_MEBIBYTES, "", "127.0.0.1", proxy_options(os.environ))
+    java_options = fast_start_options(proxy_options(os.environ))
+    jvm = Jvm.launch(_HEAP_MEBIBYTES, "", "127.0.0.1", java_options)
     try:
         for jar in _resolve(jvm.gateway, options):
             shutil.copy(jar, options.folder)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import time
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -158,7 +159,7 @@ def _ask_registry(ref: str) -> None:
         return
     # podman's `manifest inspect` refuses an image for one architecture, as a private mirror may
     # have it. `create` reads each, and leaves a list of this name also where it fails.
-    probe = f"localhost/penstock/probe:{os.getpid()}"
+    probe = f"localhost/penstock/probe:{uuid.uuid4().hex}"  # parallel builds ask at once
     try:
         engine().run("manifest", "create", probe, without_tag(ref), timeout=_PROBE_SECONDS)
     finally:

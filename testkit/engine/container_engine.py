@@ -3,7 +3,6 @@
 import contextlib
 import os
 import time
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,6 +13,7 @@ from testkit.commands import print_progress, run, works
 from testkit.engine import podman
 from testkit.engine.build_network import build_options
 from testkit.errors import ClusterError
+from testkit.file_lock import file_lock
 from testkit.paths import cache_dir
 from testkit.tools.pins import published_node_image
 
@@ -116,8 +116,15 @@ def _podman() -> ContainerEngine:
 def registry_is_reachable() -> bool:
     """Whether a container registry is reachable. PENSTOCK_OFFLINE=1 means no, without a request.
 
-    The answer "no" is kept for six hours, because an unanswered request takes seconds.
+    A process asks once, so that all its images come the same way. The answer "no" is kept for six
+    hours, because an unanswered request takes seconds.
     """
+    with file_lock("registry"):  # parallel builds want to know at once
+        return _is_reachable()
+
+
+@cache
+def _is_reachable() -> bool:
     if os.environ.get("PENSTOCK_OFFLINE") == "1":
         return False
     no_registry = cache_dir("engine") / "no-registry"
@@ -159,7 +166,7 @@ def _ask_registry(ref: str) -> None:
         return
     # podman's `manifest inspect` refuses an image for one architecture, as a private mirror may
     # have it. `create` reads each, and leaves a list of this name also where it fails.
-    probe = f"localhost/penstock/probe:{uuid.uuid4().hex}"  # parallel builds ask at once
+    probe = f"localhost/penstock/probe:{os.getpid()}"
     try:
         engine().run("manifest", "create", probe, without_tag(ref), timeout=_PROBE_SECONDS)
     finally:

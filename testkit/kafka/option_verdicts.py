@@ -29,8 +29,7 @@ _BROKER = {"kafka.bootstrap.servers": "127.0.0.1:1"}
 def main() -> None:
     """Writes a list with the refusals in the order of the questions, null for none."""
     questions = json.load(sys.stdin)
-    class_path = f"{connector_jars()}/*"
-    jvm = Jvm.launch(512, class_path, "127.0.0.1", fast_start_options([]))
+    jvm = Jvm.launch(512, f"{connector_jars()}/*", "127.0.0.1", fast_start_options([]))
     try:
         spark = session.start(jvm.gateway, _CONF)
         spark.sparkContext.setLogLevel("OFF")

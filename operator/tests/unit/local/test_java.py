@@ -43,10 +43,8 @@ def test_every_jvm_of_the_process_gets_the_java_of_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """JAVA_HOME names it afterwards, because the PATH's is too old."""
-    old, packaged = (
-        fake_java(tmp_path / "old", "11.0.2"),
-        fake_java(tmp_path / "packaged", "21.0.8"),
-    )
+    old = fake_java(tmp_path / "old", "11.0.2")
+    packaged = fake_java(tmp_path / "packaged", "21.0.8")
     monkeypatch.setenv("PATH", f"{old.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("JAVA_HOME", "unset after the test")
     monkeypatch.delenv("JAVA_HOME")
@@ -60,10 +58,8 @@ def test_an_old_java_home_is_what_the_message_corrects(
     packaged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To install another Java would not help: JAVA_HOME is not passed over."""
-    old, other = (
-        fake_java(tmp_path / "old", "1.8.0_402"),
-        fake_java(tmp_path / "packaged", "21.0.8"),
-    )
+    old = fake_java(tmp_path / "old", "1.8.0_402")
+    other = fake_java(tmp_path / "packaged", "21.0.8")
     monkeypatch.setenv("JAVA_HOME", str(old.parent.parent))
     monkeypatch.setattr(java, "_packaged_home", lambda: other.parent.parent if packaged else None)
     with pytest.raises(CommandError, match=r"is Java 8\b.*unset JAVA_HOME, or set it") as raised:
@@ -73,10 +69,8 @@ def test_an_old_java_home_is_what_the_message_corrects(
 
 def test_an_empty_java_home_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As for the driver's JVM, which would otherwise start with the PATH's."""
-    old, packaged = (
-        fake_java(tmp_path / "old", "11.0.2"),
-        fake_java(tmp_path / "packaged", "21.0.8"),
-    )
+    old = fake_java(tmp_path / "old", "11.0.2")
+    packaged = fake_java(tmp_path / "packaged", "21.0.8")
     monkeypatch.setenv("PATH", f"{old.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("JAVA_HOME", "")
     monkeypatch.setattr(java, "_packaged_home", lambda: packaged.parent.parent)

@@ -8,11 +8,17 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1.status import LastFailure
+from penstock.cluster.driver_pod import DriverPod
 from penstock.cluster.events import ClusterEvent, parse_event
 from penstock.cluster.objects import Manifest
 from penstock.contract.driver_report import QueryState
 from penstock.controller.observed.children import ObservedChildren
-from penstock.controller.status.stream_state import Assessment, Before, assess_driver
+from penstock.controller.status.stream_state import (
+    Assessment,
+    Before,
+    assess_driver,
+    assess_suspended,
+)
 from testkit.controller import samples
 
 HASH = "0123456789"
@@ -237,17 +243,30 @@ def test_a_pod_that_only_its_events_explain() -> None:
     assert "timed out waiting" in found.message
 
 
-@pytest.mark.parametrize("spec_hash", [HASH, "another"])
-def test_a_pod_whose_node_does_not_confirm_its_end_names_node_and_remedy(spec_hash: str) -> None:
-    """Without a node Kubernetes replaces no pod of a StatefulSet, and says so nowhere."""
+def overdue(spec_hash: str) -> Manifest:
+    """A pod that should have ended, on a node that does not confirm it."""
     lost = samples.driver_pod(spec_hash, report())
     lost["metadata"]["deletionTimestamp"] = "2026-11-20T23:59:00Z"
     lost["spec"] = {"nodeName": "node-7"}
-    found = assess(lost)
+    return lost
+
+
+@pytest.mark.parametrize("spec_hash", [HASH, "another"])
+def test_a_pod_whose_node_does_not_confirm_its_end_names_node_and_remedy(spec_hash: str) -> None:
+    """Without a node Kubernetes replaces no pod of a StatefulSet, and says so nowhere."""
+    found = assess(overdue(spec_hash))
     assert (found.state, found.reason, found.blocked) == (
         "Restarting", "DriverNodeUnreachable", True,
     )  # fmt: skip
     assert "kubectl taint nodes node-7 node.kubernetes.io/out-of-service" in found.message
+
+
+def test_a_suspended_stream_whose_node_is_away_still_stops() -> None:
+    """Nobody knows whether its driver still writes to the checkpoint."""
+    found = assess_suspended(DriverPod(overdue(HASH)), samples.T0)
+    assert (found.state, found.reason, found.settled) == (
+        "Suspending", "DriverNodeUnreachable", False,
+    )  # fmt: skip
 
 
 def test_attempts_to_pull_an_image_have_one_reason() -> None:

@@ -77,6 +77,7 @@ def bare(spark: SparkSession, flow: ContinuousStream, folder: Path) -> Iterator[
     finally:
         with executors.without_stop_warnings(spark.sparkContext):
             it.query.stop()
+            executors.wait_until_idle(spark.sparkContext)
 
 
 # Epochs so short that one case takes a second.

@@ -112,13 +112,6 @@ RING_1 = (
         "spec.sink.kafka", "need bootstrapServers beside them: set bootstrapServers here",
     ),
     Bad(
-        {
-            "kafka": SHARED, "sink.kafka.bootstrapServers": ...,
-            "sink.kafka.secretOptions": {"kafka.sasl.jaas.config": REF},
-        },
-        "spec.sink.kafka", "need bootstrapServers beside them: set bootstrapServers here",
-    ),
-    Bad(
         {"kafka": {**SHARED, "options": {"maxOffsetsPerTrigger": "5"}}}, "spec.kafka",
         "takes options of Kafka's clients only, with the prefix kafka.: put options of Spark's",
     ),
@@ -158,7 +151,7 @@ RING_1 = (
     ),
     Bad(
         {"sink.kafka.options": {"kafka.sasl.jaas.config": "x"}}, "spec.sink.kafka",
-        ": use sasl, or secretOptions",
+        "kafka.sasl.jaas.config cannot be set here: use sasl",
     ),
     Bad(
         {"sink.kafka.options": {"kafka.x.client.secret": "x"}}, "spec.sink.kafka",
@@ -178,11 +171,8 @@ RING_1 = (
         "spec.sink.kafka", "is in options and in secretOptions: keep the one in secretOptions",
     ),
     Bad(
-        {
-            "sink.kafka.sasl": LOGIN,
-            "sink.kafka.secretOptions": {"kafka.sasl.jaas.config": REF},
-        },
-        "spec.sink.kafka", "exclude each other: keep one",
+        {"sink.kafka.secretOptions": {"kafka.sasl.jaas.config": REF}},
+        "spec.sink.kafka", "that have no field of their own: remove kafka.sasl.jaas.config",
     ),
     # Authentication
     Bad(

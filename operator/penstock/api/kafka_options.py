@@ -24,7 +24,7 @@ COMMON_OPTIONS = {
     "kafka.bootstrap.servers": "use bootstrapServers",
     "kafka.security.protocol": "use tls and sasl",
     "kafka.sasl.mechanism": "use sasl.mechanism",
-    JAAS_OPTION: "use sasl, or secretOptions",
+    JAAS_OPTION: "use sasl",
     "kafka.ssl.truststore.password": "use tls.caSecret, or secretOptions",
     "kafka.ssl.keystore.password": "use tls.clientSecret, or secretOptions",
     "kafka.ssl.keystore.key": "use tls.clientSecret, or secretOptions",
@@ -72,9 +72,9 @@ SINK_OPTIONS = {
     **PRODUCER_OPTIONS,
 }
 
-# Of those above, the options of clients whose values are no credentials.
+# Of those above, the options of clients whose fields take credentials from Secrets, or none.
 _OWNED_PATTERN = (
-    r"^kafka\.(bootstrap\.servers|security\.protocol|sasl\.mechanism|auto\.offset\.reset|"
+    r"^kafka\.(bootstrap\.servers|security\.protocol|sasl\.(mechanism|jaas\.config)|auto\.offset\.reset|"
     r"enable\.auto\.commit|interceptor\.classes|(key|value)\.(de)?serializer)$"
 )
 SECRET_CLIENT_OPTIONS = Rule(

@@ -56,6 +56,7 @@ RESERVED_CONFS: Mapping[str, str] = {
     "spark.dynamicAllocation.enabled": "the number of executors follows the partitions",
     "spark.speculation": "a continuous task never ends",
     "spark.task.maxFailures": "the driver restarts the query itself",
+    "spark.sql.streaming.noDataProgressEventInterval": "an idle query shows by it that it works",
     "spark.ui.enabled": "use spec.observability.ui",
     "spark.eventLog.enabled": "use spec.observability.eventLog",
     "spark.eventLog.dir": "use spec.observability.eventLog",

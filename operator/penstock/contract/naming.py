@@ -48,6 +48,10 @@ BLOCK_MANAGER_PORT = 7079
 PROBES_PORT = 8090
 METRICS_PORT = 8091
 
+# The driver pod's grace period: enough to stop a query cleanly, that is to commit its epoch and to
+# release its executors.
+GRACE_SECONDS = 60
+
 
 def driver_name(stream: str) -> str:
     """The name of a stream's StatefulSet, ServiceAccount, Role, RoleBinding and NetworkPolicy."""

@@ -213,7 +213,6 @@ def java_options(spec: StreamSpec) -> list[str]:
     """The JVM options that the image and the spec ask for."""
     return [
         *os.environ.get(ENV_JAVA_OPTIONS, "").split(),
-        *spec.spark_conf.get("spark.driver.extraJavaOptions", "").split(),
         *spec.driver.java_options,
     ]
 

@@ -7,11 +7,13 @@ import signal
 import threading
 from collections.abc import Callable
 
+from penstock.contract import naming
 from penstock.driver.jvm import Jvm
 from penstock.driver.logs import log_event
 
-# Within the kubelet's default grace period of 30 s.
-_STOP_SECONDS = 25.0
+# Within the pod's grace period. A commit, the query, its tasks and Spark itself may take their time
+# on a busy node (loop.py, session.py, executors.py).
+_STOP_SECONDS = naming.GRACE_SECONDS - 10.0
 # How long a step may go on after the signal while no query runs: there is nothing to lose.
 _STEP_SECONDS = 3.0
 _EXIT_SECONDS = 3.0

@@ -69,11 +69,6 @@ class SqlVerdict:
     """What only Spark can judge."""
 
 
-def find_refusals(spec: StreamSpec) -> list[Refusal]:
-    """What the stream's mode and sink certainly do not support in its SQL."""
-    return list(judge_sql(spec).refusals)
-
-
 def judge_sql(spec: StreamSpec) -> SqlVerdict:
     """Judges the query, the functions that it calls, and the columns that it makes.
 

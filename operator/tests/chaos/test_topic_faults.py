@@ -121,6 +121,34 @@ def test_a_recreated_topic_is_not_taken_for_the_old_one(
         assert driver.wait_ready().last_failure is None
 
 
+@pytest.mark.parametrize("trigger", [*MODES, pytest.param(REAL_TIME, id="real-time")])
+def test_an_edit_of_the_topics_loses_nothing(
+    trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Spark itself takes a topic that is not read any more, or whose first records are gone when
+    it is read for the first time, for lost records."""
+    first, second, sink = topics.make(2), topics.make(1), topics.make()
+    topics.send(first, range(100))
+    read_hundred(topics, number_flow(topics, first, sink, trigger), jvm, tmp_path, sink)
+    topics.send(second, range(100, 200))
+    topics.delete_before(second, {0: 50})
+
+    def read(*names: str, arrives: range) -> None:
+        edited = number_flow(topics, first, sink, trigger, of_source={"topics": list(names)})
+        with running(edited, jvm, tmp_path) as driver:
+            topics.wait_received(sink, arrives)
+            report = driver.wait("no lag", lambda report: report.committed and report.lag == 0)
+            assert (report.last_failure, report.query_restarts) == (None, 0)
+
+    read(first, second, arrives=range(150, 200))
+    topics.send(first, range(200, 300))
+    topics.send(second, range(300, 400))
+    read(second, arrives=range(300, 400))
+    received = topics.received(sink)
+    assert set(received) == {*range(100), *range(150, 200), *range(300, 400)}
+    assert max(received.values()) == 1
+
+
 @pytest.mark.usefixtures("fast_polling")
 @pytest.mark.parametrize("accepts", [True, False], ids=["accepted", "refused"])
 @pytest.mark.parametrize("trigger", MODES)

@@ -17,7 +17,6 @@ from penstock.api.kafka_options import (
     CLIENT_PREFIX,
     COMMON_OPTIONS,
     CONSUMER_OPTIONS,
-    JAAS_OPTION,
     PRODUCER_OPTIONS,
     SECRET_CLIENT_OPTIONS,
     allowed_options,
@@ -86,12 +85,6 @@ NO_OPTION_TWICE = Rule(
     message="an option is in options and in secretOptions: keep the one in secretOptions",
     holds=lambda it: not set(it.options) & set(it.secret_options),
 )
-ONE_AUTHENTICATION = Rule(
-    cel="!has(self.sasl) || !has(self.secretOptions) || "
-    f"!({cel_string(JAAS_OPTION)} in self.secretOptions)",
-    message=f"sasl and secretOptions {JAAS_OPTION} exclude each other: keep one",
-    holds=lambda it: it.sasl is None or JAAS_OPTION not in it.secret_options,
-)
 CLIENT_OPTIONS_ONLY = Rule(
     cel=" && ".join(
         f"(!has(self.{each}) || self.{each}.all(k, k.startsWith({cel_string(CLIENT_PREFIX)})))"
@@ -104,14 +97,10 @@ CLIENT_OPTIONS_ONLY = Rule(
     ),
 )
 OWN_BROKERS_FOR_OWN_CREDENTIALS = Rule(
-    cel="has(self.bootstrapServers) || !(has(self.tls) || has(self.sasl) || "
-    f"(has(self.secretOptions) && {cel_string(JAAS_OPTION)} in self.secretOptions))",
-    message=f"tls, sasl and secretOptions {JAAS_OPTION} need bootstrapServers beside them: set "
-    "bootstrapServers here, or move them to spec.kafka",
-    holds=lambda it: (
-        bool(it.bootstrap_servers)
-        or (it.tls is None and it.sasl is None and JAAS_OPTION not in it.secret_options)
-    ),
+    cel="has(self.bootstrapServers) || !(has(self.tls) || has(self.sasl))",
+    message="tls and sasl need bootstrapServers beside them: set bootstrapServers here, or move "
+    "them to spec.kafka",
+    holds=lambda it: bool(it.bootstrap_servers) or (it.tls is None and it.sasl is None),
 )
 
 
@@ -265,7 +254,6 @@ def client_rules(owned: Mapping[str, str]) -> tuple[Rule, ...]:
         allowed_options(owned),
         NO_PLAIN_CREDENTIALS,
         NO_OPTION_TWICE,
-        ONE_AUTHENTICATION,
         SECRET_CLIENT_OPTIONS,
     )
 
@@ -324,7 +312,7 @@ class KafkaConnection(SpecObject):
     )
     secret_options: SecretOptions = Field(
         {},
-        description="Options whose values are in Secrets, such as kafka.sasl.jaas.config. The "
+        description="Options whose values are in Secrets, such as kafka.ssl.key.password. The "
         "values are read in the pods only: they are in no ConfigMap, log or status.",
     )
 

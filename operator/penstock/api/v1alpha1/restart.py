@@ -10,7 +10,7 @@ from penstock.api.v1alpha1.base import Duration, SpecObject
 class Restart(SpecObject):
     """Limits of the restarts after a failure.
 
-    The back-off between two restarts grows from one second to a minute, with full jitter.
+    The back-off between two restarts grows from one second to 20 seconds, with full jitter.
     """
 
     max_attempts: int | None = Field(

@@ -14,8 +14,6 @@ from penstock.contract.secrets import secret_mounts, secret_volumes
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.metadata import labels, metadata
 
-# Enough to stop a query cleanly: to commit the epoch and to release the executors.
-_GRACE_SECONDS = 60
 # The hash of the pod template as an operator has built it. The server adds defaults to it.
 _ANNOTATION_TEMPLATE = f"{group_version.GROUP}/template"
 
@@ -77,6 +75,18 @@ def with_template_of(wanted: Manifest, found: Manifest) -> Manifest:
     }
 
 
+def scaled_to_zero(found: Manifest) -> Manifest:
+    """The StatefulSet as it is, but without a driver: for a stream whose spec cannot be applied."""
+    meta = found["metadata"]
+    kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
+    return {
+        "apiVersion": objects.STATEFUL_SET.api_version,
+        "kind": objects.STATEFUL_SET.kind,
+        "metadata": {name: meta[name] for name in kept if name in meta},
+        "spec": {**found["spec"], "replicas": 0},
+    }
+
+
 def _pod(desired: DesiredStream) -> Manifest:
     return {
         "metadata": {
@@ -93,9 +103,11 @@ def _pod_spec(desired: DesiredStream) -> Manifest:
     return {
         **({"imagePullSecrets": pull_secrets} if pull_secrets else {}),
         "serviceAccountName": desired.service_account,
+        # Also for an account that mounts none by default: the driver cannot start without it.
+        "automountServiceAccountToken": True,
         # Spark or Kafka could mistake the variables of a service for their own.
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+        "terminationGracePeriodSeconds": naming.GRACE_SECONDS,
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": naming.RUN_AS_USER,

@@ -13,6 +13,7 @@ import os
 import time
 from pathlib import Path
 
+from penstock.contract import naming
 from penstock.driver.checkpoint import durable_files
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.logs import log_event
@@ -21,8 +22,8 @@ _LOCK = Path("penstock") / "lock"
 # What flock(2) and fcntl(2) answer where the file system has no locks, or its lock manager none
 # left: NFS without lockd, FUSE without flock, object storage mounted as files.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
-# The kubelet's default grace period plus the time that a stop takes after it.
-_TIMEOUT_SECONDS = 40.0
+# A driver that still stops takes no longer than its pod's grace period.
+_TIMEOUT_SECONDS = naming.GRACE_SECONDS + 10.0
 
 
 def acquire(checkpoint: Path, timeout: float = _TIMEOUT_SECONDS) -> int:

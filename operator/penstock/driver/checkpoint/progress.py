@@ -164,5 +164,5 @@ def _after(epochs: list[int], last: int) -> list[int]:
 def _offsets(content: bytes) -> Offsets | None:
     try:
         return kafka_offsets(content)
-    except (ValueError, AttributeError, IndexError):  # of another source than Kafka
+    except ValueError:  # of another source than Kafka
         return None

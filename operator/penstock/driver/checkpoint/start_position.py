@@ -25,15 +25,19 @@ def check_for_data_loss(
     if snapshot is None or kafka is None:
         return None
     known_ids = folder.topic_ids()
-    reached = _reached(spec.source, folder, repair)
-    losses = data_loss.find_losses(reached or {}, known_ids, snapshot)
+    reached = _reached(spec.source, folder, repair) or {}
+    still_read = _still_named(reached, kafka, source)
+    losses = data_loss.find_losses(still_read, known_ids, snapshot, whole=kafka.assign is None)
     if losses and kafka.fail_on_data_loss:
         raise data_loss.error(losses)
-    if losses and reached is not None:
-        offsets = data_loss.offsets_after_loss(reached, losses, snapshot)
-        if repair.after is None:
-            folder.save_first_offsets(offsets)
+    offsets = data_loss.offsets_after_loss(still_read, losses, snapshot)
+    if repair.after is None and losses:
+        folder.save_first_offsets(offsets)
         folder.replace_offsets(repair, offsets)
+    elif repair.after is not None:
+        right = data_loss.of_all_partitions(offsets, snapshot)
+        if offsets != reached or data_loss.is_new_and_begins_late(offsets, snapshot):
+            folder.replace_offsets(repair, right)
     if {**known_ids, **snapshot.ids} != known_ids:
         folder.save_topic_ids({**known_ids, **snapshot.ids})
     return data_loss.warning(losses) if losses else None
@@ -44,6 +48,15 @@ def save_new_topics(folder: CheckpointFolder, ids: Mapping[str, str]) -> None:
     known = folder.topic_ids()
     if not ids.keys() <= known.keys():
         folder.save_topic_ids({**ids, **known})
+
+
+def _still_named(offsets: Offsets, kafka: KafkaSource, source: SourceMonitor) -> Offsets:
+    """The offsets of the partitions that the spec still names, whether they exist or not."""
+    assigned = kafka.assign
+    return {
+        topic: {n: at for n, at in offsets[topic].items() if not assigned or n in assigned[topic]}
+        for topic in source.named(offsets)
+    }
 
 
 def _reached(source: Source, folder: CheckpointFolder, repair: RepairPlan) -> Offsets | None:

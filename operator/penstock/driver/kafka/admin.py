@@ -89,9 +89,7 @@ class Admin:
 
     def matching(self, pattern: str) -> list[str]:
         """The topics whose whole names match a Java regular expression, as Spark matches them."""
-        compiled = self._class("java.util.regex.Pattern").compile(pattern)
-        listed = self._result(self._client.listTopics().names())
-        return sorted(str(name) for name in listed if compiled.matcher(name).matches())
+        return matching(self._gateway, pattern, self._result(self._client.listTopics().names()))
 
     def newest(self, partitions: Partitions) -> Offsets:
         """The offset that each partition's next record will have."""
@@ -139,6 +137,12 @@ class Admin:
     def _result(self, future: Any) -> Any:
         unit = self._class("java.util.concurrent.TimeUnit").MILLISECONDS
         return future.get(2 * CALL_TIMEOUT_MS, unit)
+
+
+def matching(gateway: Any, pattern: str, names: Iterable[str]) -> list[str]:
+    """The names that a Java regular expression matches as a whole, sorted."""
+    compiled = java_class(gateway, "java.util.regex.Pattern").compile(pattern)
+    return sorted(str(name) for name in names if compiled.matcher(name).matches())
 
 
 def partitions_of(admin: Admin, source: KafkaSource) -> Partitions:

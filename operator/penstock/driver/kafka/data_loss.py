@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from penstock.driver.failures import DriverError, Failure
-from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.kafka.offsets import EARLIEST, Offsets
 
 REASON = "DataLoss"
 _ADVICE = (
@@ -46,32 +46,35 @@ class Loss:
 
 
 def find_losses(
-    committed: Offsets, known_ids: Mapping[str, str], snapshot: KafkaSnapshot
+    committed: Offsets, known_ids: Mapping[str, str], snapshot: KafkaSnapshot, *, whole: bool = True
 ) -> list[Loss]:
-    """The losses among the committed partitions.
+    """The losses among the partitions that the stream has read, and still reads.
 
-    `known_ids` are the ids of the topics that the offsets belong to. Topics that the stream no
-    longer reads are ignored.
+    `known_ids` are the ids of the topics that the offsets belong to. `whole`: it reads all
+    partitions of its topics, so one that was added while nothing ran is read from its beginning.
     """
-    return [
-        loss
-        for topic, offsets in sorted(committed.items())
-        if topic in snapshot.newest
-        for partition, offset in sorted(offsets.items())
-        if (loss := _loss(topic, partition, offset, known_ids.get(topic), snapshot)) is not None
-    ]
+    losses = []
+    for topic, offsets in sorted(committed.items()):
+        found = [_loss(topic, n, at, known_ids.get(topic), snapshot) for n, at in offsets.items()]
+        added = {n: first for n, first in _earliest(snapshot, topic) if n not in offsets and whole}
+        found += [_deleted(topic, n, first) for n, first in added.items() if first > 0]
+        losses += [each for each in found if each is not None]
+    return sorted(losses, key=lambda each: (each.topic, each.partition))
 
 
 def _loss(
     topic: str, partition: int, offset: int, known_id: str | None, snapshot: KafkaSnapshot
 ) -> Loss | None:
-    if known_id is not None and known_id != snapshot.ids.get(topic, known_id):
+    if topic not in snapshot.newest:
+        return Loss(topic, partition, "the topic was deleted, and its unread records are lost")
+    is_another = known_id is not None and known_id != snapshot.ids.get(topic, known_id)
+    if is_another or partition not in snapshot.newest[topic]:  # a topic never shrinks
         why = (
             "the topic was deleted and created again, and the unread records of the old topic are "
             "lost"
         )
         return Loss(topic, partition, why)
-    if partition not in snapshot.newest[topic]:  # no longer assigned: a topic never shrinks
+    if offset == EARLIEST:
         return None
     earliest, newest = snapshot.earliest[topic][partition], snapshot.newest[topic][partition]
     if offset < earliest:
@@ -83,6 +86,33 @@ def _loss(
         )
         return Loss(topic, partition, why)
     return None
+
+
+def _earliest(snapshot: KafkaSnapshot, topic: str) -> Iterable[tuple[int, int]]:
+    return snapshot.earliest.get(topic, {}).items()
+
+
+def is_new_and_begins_late(offsets: Offsets, snapshot: KafkaSnapshot) -> bool:
+    """Whether there is a partition without an offset whose first records were deleted."""
+    return any(
+        first > 0 and n not in offsets.get(topic, {})
+        for topic in snapshot.newest
+        for n, first in _earliest(snapshot, topic)
+    )
+
+
+def of_all_partitions(offsets: Offsets, snapshot: KafkaSnapshot) -> Offsets:
+    """The offsets of exactly the partitions there are: a new one begins with its earliest record.
+
+    Spark would take other partitions in a checkpoint for lost records, and fail under
+    failOnDataLoss: one that is not read any more (all engines, planInputPartitions), and a new one
+    without its first records (the micro-batch engine,
+    KafkaOffsetReaderBase.getOffsetRangesFromResolvedOffsets).
+    """
+    return {
+        topic: {n: offsets.get(topic, {}).get(n, snapshot.earliest[topic][n]) for n in ends}
+        for topic, ends in snapshot.newest.items()
+    }
 
 
 class RunningLosses:
@@ -130,7 +160,7 @@ def offsets_after_loss(
     def corrected(topic: str, partition: int, offset: int) -> int | None:
         if (topic, partition) not in lost:
             return offset
-        return snapshot.earliest[topic].get(partition)
+        return snapshot.earliest.get(topic, {}).get(partition)
 
     return {
         topic: {

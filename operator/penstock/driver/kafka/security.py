@@ -24,10 +24,14 @@ _LOGIN_MODULES = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
-# A login module, its control flag, its options and a semicolon: what Kafka's JaasConfig parses.
-# It repeats the second word in its message if that is no control flag, so the text is checked here.
+# A login module, its control flag, its options and a semicolon: what Kafka's JaasConfig parses. Of
+# any other text its messages repeat words, which may be parts of a password: so it is checked here.
+# A value is in quotes, or a word that begins with a letter (StreamTokenizer reads numbers too).
+_JAAS_VALUE = r"""(?:"(?:[^"\\\r\n]|\\[^\r\n])*"|'(?:[^'\\\r\n]|\\[^\r\n])*'|[A-Za-z_$][\w.$-]*)"""
 _JAAS_SHAPE = re.compile(
-    r"\s*[\w.$]+\s+(required|requisite|sufficient|optional)\b.*;\s*", re.IGNORECASE | re.DOTALL
+    r"\s*[\w.$-]+\s+(?:required|requisite|sufficient|optional)"
+    rf"(?:\s+[\w.$-]+\s*=\s*{_JAAS_VALUE})*\s*;\s*",
+    re.IGNORECASE,
 )
 
 
@@ -99,7 +103,8 @@ def _check_jaas(sasl: Sasl, secrets: Path) -> None:
             Failure(
                 "SecretInvalid",
                 f"The key {ref.key} of the Secret {ref.name} is no JAAS configuration. Write the "
-                "login module's class, `required`, its options as name=value, and a semicolon.",
+                'login module\'s class, `required`, its options as name="value", and a semicolon. '
+                "A double quote or a backslash in a value has a backslash before it.",
                 permanent=True,
                 recoverable=True,
             )

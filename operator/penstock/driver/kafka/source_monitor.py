@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -15,7 +15,7 @@ from penstock.driver.failure_rules import TOPIC_MISSING
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
-from penstock.driver.kafka.admin import Admin, partitions_of
+from penstock.driver.kafka.admin import Admin, matching, partitions_of
 from penstock.driver.kafka.bounded_calls import BoundedCalls
 from penstock.driver.kafka.data_loss import KafkaSnapshot
 from penstock.driver.kafka.offsets import Offsets, Partitions
@@ -75,6 +75,9 @@ class SourceMonitor(Protocol):
     def fetch_newest_offsets(self) -> Offsets:
         """The end of each partition at this moment."""
 
+    def named(self, topics: Iterable[str]) -> list[str]:
+        """Those of these topics that the spec names, whether they exist or not."""
+
     def reset(self) -> None:
         """Discards what earlier polls found."""
 
@@ -108,6 +111,10 @@ class FixedSourceMonitor:
     def fetch_newest_offsets(self) -> Offsets:
         """Empty: this source has no offsets."""
         return {}
+
+    def named(self, topics: Iterable[str]) -> list[str]:
+        """Empty: this source has no topics."""
+        return []
 
     def reset(self) -> None:
         """Discards the number of partitions until the next poll."""
@@ -200,6 +207,13 @@ class KafkaSourceMonitor:
         partitions = self._partitions
         assert partitions is not None
         return self._call(lambda admin: admin.newest(partitions))
+
+    def named(self, topics: Iterable[str]) -> list[str]:
+        """Those of these topics that the spec names; its pattern is matched by Java."""
+        if self._source.topic_pattern is not None:
+            return matching(self._jvm.gateway, self._source.topic_pattern, topics)
+        names = self._source.topics or self._source.assign or ()
+        return sorted(set(topics).intersection(names))
 
     def snapshot(self) -> KafkaSnapshot:
         """Asks for topic ids and offsets now."""

@@ -18,6 +18,10 @@ class Activity:
     idle: bool = False
     """The query has looked for new records and found none. A micro-batch engine commits nothing
     while this lasts."""
+    looked_at: str | None = None
+    """The start of the trigger that Spark's newest progress is about; None in other modes. An idle
+    query has a new one every ten seconds (spark.sql.streaming.noDataProgressEventInterval), or in
+    each interval of its trigger."""
     work: tuple[int, ...] | None = None
     """Completed tasks and rows of the running stages: it changes while a batch works. None in
     continuous mode, whose sign of life is the commit."""
@@ -49,7 +53,9 @@ def observe_activity(
     if engine is Engine.REAL_TIME:
         return Activity(work=work, confirmed_running=0 < partitions <= active)
     idle = bool(query._jsq.streamingQuery().noNewData())
-    return Activity(idle=idle, work=work, confirmed_running=idle)
+    progress = query._jsq.lastProgress() if idle else None
+    looked_at = None if progress is None else str(progress.timestamp())
+    return Activity(idle=idle, looked_at=looked_at, work=work, confirmed_running=idle)
 
 
 def _work(spark_context: Any) -> tuple[tuple[int, ...], int]:

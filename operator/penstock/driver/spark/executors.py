@@ -89,11 +89,8 @@ def _remove_reason(summary: Any) -> str:
 
 
 @contextlib.contextmanager
-def without_stop_warnings(spark_context: Any, stops_session: bool = False) -> Iterator[None]:
-    """Suppresses warnings about ending tasks while a query is stopped on purpose.
-
-    Waits until the tasks have ended, unless the block stops the session and waits itself.
-    """
+def without_stop_warnings(spark_context: Any) -> Iterator[None]:
+    """Suppresses warnings about ending tasks while a query is stopped on purpose."""
     log4j = spark_context._jvm.org.apache.logging.log4j
     configurator = log4j.core.config.Configurator
     levels = {n: log4j.LogManager.getLogger(n).getLevel() for n in _LOGGERS_OF_ENDING_TASKS}
@@ -101,8 +98,6 @@ def without_stop_warnings(spark_context: Any, stops_session: bool = False) -> It
         configurator.setLevel(name, log4j.Level.OFF)
     try:
         yield
-        if not stops_session:
-            wait_until_idle(spark_context)
     finally:
         for name, level in levels.items():
             configurator.setLevel(name, level)

@@ -92,6 +92,8 @@ _DEFAULTS_ON_KUBERNETES = {
 _FORCED = {
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
+    # How often an idle query says that it has looked: what takes longer is a stall (activity.py).
+    "spark.sql.streaming.noDataProgressEventInterval": "10s",
 }
 
 _FORCED_IN_CONTINUOUS_MODE = {
@@ -181,22 +183,18 @@ def _local(environment: LocalEnvironment, size: Size) -> dict[str, str]:
 def _on_kubernetes(
     stream: ContinuousStream, environment: PodEnvironment, size: Size
 ) -> dict[str, str]:
-    spec, name = stream.spec, stream.metadata.name
+    spec, name, address = stream.spec, stream.metadata.name, environment.address
     memory, cpu = executor_memory(spec), executor_cpu(spec)
-    user_options = " ".join(
-        [
-            spec.spark_conf.get("spark.executor.extraJavaOptions", ""),
-            *map(_quoted, spec.executor.java_options),
-        ]
-    )
+    java_options = [*COMMON_OPTIONS, *map(_quoted, spec.executor.java_options)]
     conf = {
         "spark.master": f"k8s://{environment.api_server}",
-        "spark.driver.host": environment.address,
+        # Spark takes an address of IPv6 only in brackets (Utils.checkHost).
+        "spark.driver.host": f"[{address}]" if ":" in address else address,
         "spark.executor.instances": str(size.executors),
         "spark.executor.cores": str(size.cores_per_executor),
         "spark.executor.memory": f"{memory.heap}m",
         "spark.executor.memoryOverhead": f"{memory.overhead}m",
-        "spark.executor.extraJavaOptions": " ".join([*COMMON_OPTIONS, user_options]).strip(),
+        "spark.executor.extraJavaOptions": " ".join(java_options),
         "spark.kubernetes.namespace": environment.namespace,
         "spark.kubernetes.container.image": spec.image or "",
         "spark.kubernetes.executor.podNamePrefix": name,

@@ -31,7 +31,7 @@ from penstock.driver.supervision.supervisor import (
 
 _INTERVAL_SECONDS = 0.25
 # A stop right after a commit leaves almost nothing to replay. A stop does not wait for a commit
-# that may take longer than this: the pod's grace period is a minute.
+# that may take longer than this: the pod's grace period is naming.GRACE_SECONDS.
 _MAX_COMMIT_WAIT_SECONDS = 10.0
 _COMMIT_SECONDS = 1.0
 _STORE_AGAIN_SECONDS = 10.0
@@ -101,7 +101,9 @@ class Loop:
         self.stopping = True
         self._before_stop()
         self._stop()
-        self._store(replace(durable_state(self._state, self._policy), attempts=0))
+        # Who stops it has looked at it, so the next process counts anew.
+        stopped = durable_state(self._state, self._policy)
+        self._store(replace(stopped, attempts=0, poison_failures=0))
 
     def _store(self, state: DurableState) -> None:
         """Stores what a later process must know. A full disk stops nothing: it is tried again."""
@@ -131,7 +133,8 @@ class Loop:
         before = self._state
         jitter = random.random()  # noqa: S311
         self._state, action = decide(before, observation, self._policy, jitter)
-        self._store(durable_state(self._state, self._policy))
+        exits = action is Action.EXIT_PROCESS
+        self._store(durable_state(self._state, self._policy, counted=exits))
         self._reports.record_transition(before, self._state, action)
         for repair in self._runtime.take_repair_plans():
             self._reports.record_repair(repair)

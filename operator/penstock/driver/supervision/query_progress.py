@@ -37,6 +37,7 @@ def with_commits(state: State, observation: Observation, policy: RestartPolicy) 
         epoch=observation.epoch,
         offsets=observation.offsets,
         committed=True,
+        recovering=False,
         committed_at=observation.now,
         commit_interval=interval,
         stalls=0,
@@ -58,7 +59,7 @@ def _committed_records(state: State, observation: Observation, policy: RestartPo
 def with_activity(state: State, observation: Observation, policy: RestartPolicy) -> State:
     """Evidence between commits that the query works."""
     if observation.confirmed_running and not state.committed:
-        state = replace(state, committed=True, healthy_since=observation.now)
+        state = replace(state, committed=True, recovering=False, healthy_since=observation.now)
     if not policy.continuous:
         state = _with_work(state, observation, policy)
     if observation.active_tasks is None or observation.active_tasks >= state.query_partitions:
@@ -75,7 +76,11 @@ def _is_stable(state: State, observation: Observation, policy: RestartPolicy) ->
 
 
 def _with_work(state: State, observation: Observation, policy: RestartPolicy) -> State:
-    """Progress of a batch engine between commits: tasks, rows, offsets, or nothing to do."""
+    """Progress of a batch engine between commits: tasks, rows, offsets, or nothing to do.
+
+    Spark forgets that a query was idle only when the next batch is planned: also one that hangs in
+    its source looks idle. One that is idle looks again and again, and says so.
+    """
     planned = observation.planned_epoch
     if observation.work != state.work or planned != state.planned_epoch:
         return _progressed(
@@ -87,8 +92,8 @@ def _with_work(state: State, observation: Observation, policy: RestartPolicy) ->
             observation,
             policy,
         )
-    if observation.idle:
-        return replace(state, last_progress_at=observation.now)
+    if observation.idle and observation.looked_at != state.looked_at:
+        return replace(state, looked_at=observation.looked_at, last_progress_at=observation.now)
     return state
 
 

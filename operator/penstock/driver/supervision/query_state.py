@@ -28,7 +28,7 @@ def describe(
         return QueryState.RESTARTING, f"the query runs on, but: {state.interruption}"
     if observation.has_query and state.committed:
         return QueryState.RUNNING, _running_message(state, observation, policy)
-    if state.failure is not None and (state.restart_pending or state.restarts):
+    if state.failure is not None and state.recovering:
         return QueryState.RESTARTING, f"after {state.failure.reason}"
     return QueryState.STARTING, ""
 

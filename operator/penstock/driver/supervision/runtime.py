@@ -357,7 +357,7 @@ class QueryRuntime:
         if up is None:
             return
         # Tasks of async progress tracking may end only with the session.
-        with executors.without_stop_warnings(up.sparkContext, stops_session=True):
+        with executors.without_stop_warnings(up.sparkContext):
             try:
                 if running is not None:
                     _stop(running)

@@ -41,6 +41,8 @@ class Observation:
     """Running tasks, in a mode where each partition always has one; else None."""
     idle: bool = False
     """The query has looked for new records and found none."""
+    looked_at: str | None = None
+    """When the query last said that it has looked, or has ended a batch: changes while it does."""
     work: tuple[int, ...] | None = None
     """Completed tasks and rows of the running stages: it changes while the query works. None in
     continuous mode, where every epoch commits."""
@@ -88,6 +90,8 @@ class State:
     """Starts of the query after a failure."""
     restart_pending: bool = False
     """A failure has happened since the query was last started."""
+    recovering: bool = False
+    """A failure has happened since the query last showed that it works."""
     checkpoint_checked_at: float | None = None
     """When the checkpoint was last repaired and checked for the next start; None: not yet."""
     query_checked: bool = False
@@ -118,6 +122,8 @@ class State:
     commit_interval: float = 0.0
     """Smoothed time between commits; 0 while it is unknown."""
     planned_epoch: int | None = None
+    looked_at: str | None = None
+    """When the query had looked, at the last sign of progress while it was idle."""
     work: tuple[int, ...] | None = None
     """The work and the offsets at the last sign of progress."""
     cores_complete_at: float = 0.0

@@ -71,15 +71,16 @@ def first_state(known: DurableState, policy: RestartPolicy) -> State:
     )
 
 
-def durable_state(state: State, policy: RestartPolicy) -> DurableState:
+def durable_state(state: State, policy: RestartPolicy, *, counted: bool = False) -> DurableState:
     """What a later process must know, as if this one crashed now: that is one more attempt.
 
-    The slowest progress is rounded up to a power of two, so that it is rarely written.
+    `counted`: the process exits for a failure that is one of the attempts already. The slowest
+    progress is rounded up to a power of two, so that it is rarely written.
     """
     matters = stall_detection.is_patience_for(state, policy)
     return DurableState(
         proved=state.proved,
-        attempts=state.attempts + 1,
+        attempts=state.attempts + int(not counted),
         poison_failures=state.poison_failures,
         stalls=state.stalls,
         slowest=2.0 ** math.ceil(math.log2(state.slowest)) if matters else 0.0,
@@ -146,6 +147,7 @@ def _on_failure(
         query_failures=state.query_failures + int(state.started and not state.restart_pending),
         failed_permanently=False,
         retry_at=None,
+        recovering=True,
     )
     if _attempts_are_used_up(failed, failure, policy):
         final = _after_max_attempts(failure, _failures_in_a_row(failed), policy)

@@ -10,9 +10,12 @@ from typing import cast
 
 import pytest
 
+from penstock.contract import naming
 from penstock.driver import shutdown
+from penstock.driver.checkpoint import lock
 from penstock.driver.jvm import Jvm
 from penstock.driver.shutdown import Shutdown
+from penstock.driver.supervision import loop
 
 
 class Process:
@@ -70,3 +73,9 @@ def test_a_running_query_is_given_its_time(monkeypatch: pytest.MonkeyPatch) -> N
     it.close()
     assert not it.ended_at_once
     assert not process.killed.is_set()
+
+
+def test_a_stop_may_take_as_long_as_its_steps_and_ends_within_the_grace_period() -> None:
+    """A commit, the sampler, the query's stop timeout, the end of its tasks, and Spark itself."""
+    steps = loop._MAX_COMMIT_WAIT_SECONDS + loop._COMMIT_SECONDS + 2.0 + 20.0 + 8.0
+    assert steps < shutdown._STOP_SECONDS < naming.GRACE_SECONDS < lock._TIMEOUT_SECONDS

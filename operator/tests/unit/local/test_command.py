@@ -126,7 +126,7 @@ def test_missing_secrets_and_config_maps_are_listed_as_files(tmp_path: Path) -> 
     spec = stream(
         kafka_source(
             secretOptions={
-                "kafka.sasl.jaas.config": {"name": "login", "key": "jaas"},
+                "kafka.ssl.key.password": {"name": "login", "key": "jaas"},
                 "kafka.ssl.keystore.location": {"name": "login", "key": "there"},
             }
         ),

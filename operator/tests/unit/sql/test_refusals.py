@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.sql.refusals import Refusal, find_refusals
+from penstock.sql.refusals import Refusal, judge_sql
 from testkit.streams.kafka_rows import REFUSED, TAKEN, TAKEN_WITH_TOPIC
 from testkit.streams.nested_queries import NESTED, NESTED_WATERMARKED
 from testkit.streams.queries import EXECUTIONS, QUERIES, WATERMARKED, WITH_WATERMARK, Query
@@ -32,7 +32,8 @@ SAME_AS = {"trigger.availableNow": "A"}
 def refusals_of(sql: str, letter: str, **transform: Any) -> list[Refusal]:
     """The refusals of a query over a topic, for a sink that takes any columns."""
     fields = {"sink": {"memory": {}}, **FIELDS[letter], "transform": {"sql": sql, **transform}}
-    return find_refusals(StreamSpec.model_validate({**KAFKA_TO_KAFKA, **fields}))
+    spec = StreamSpec.model_validate({**KAFKA_TO_KAFKA, **fields})
+    return list(judge_sql(spec).refusals)
 
 
 def verdicts(query: Query, letters: Iterable[str], **transform: Any) -> dict[str, str]:
@@ -82,7 +83,9 @@ def test_a_kafka_sink_takes_the_columns_that_sparks_writer_takes(sql: str) -> No
     """With a topic in the sink, and without."""
     spec = {**query_stream(sql, "U"), "sink": KAFKA_TO_KAFKA["sink"]}  # U accepts all of them
     without_topic = changed(spec, "sink.kafka.topic", ...)
-    taken = [not find_refusals(StreamSpec.model_validate(each)) for each in (spec, without_topic)]
+    taken = [
+        not judge_sql(StreamSpec.model_validate(each)).refusals for each in (spec, without_topic)
+    ]
     assert taken == [sql not in REFUSED, sql in TAKEN]
 
 

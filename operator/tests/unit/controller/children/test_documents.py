@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster import objects
 from penstock.cluster.objects import Manifest
-from penstock.controller.children import stateful_set
+from penstock.contract import naming
 from penstock.controller.children.desired_stream import document
 from penstock.controller.children.settings import Settings
 from testkit.controller import samples
@@ -96,7 +96,7 @@ def test_a_driver_ignores_the_fields_of_a_newer_operator(text: str) -> None:
 @pytest.fixture
 def upgraded(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     """The same, with another version of the operator: its pod template differs."""
-    monkeypatch.setattr(stateful_set, "_GRACE_SECONDS", 61)
+    monkeypatch.setattr(naming, "GRACE_SECONDS", 61)
     cluster.restart_operator()
     return cluster
 

@@ -96,6 +96,20 @@ def test_a_source_other_than_kafka_has_no_offset_range(tmp_path: Path) -> None:
     assert [offset_range for _, offset_range in reader.new_commits()] == [None]
 
 
+@pytest.mark.parametrize(
+    "offsets",
+    ['{"shards": {"0": {"position": 5}}}', '{"a": {"0": null}}', "[1]", "7", "null", "x", ""],
+)
+def test_offsets_of_another_source_may_look_like_anything(offsets: str, tmp_path: Path) -> None:
+    for log in ("offsets", "commits"):
+        (tmp_path / log).mkdir()
+        (tmp_path / log / "0").write_text(f"v1\n{offsets}")
+    reader = ProgressReader(tmp_path)
+    assert reader.committed_offsets() is None
+    ((commit, _),) = reader.new_commits()
+    assert (commit.epoch, commit.offsets) == (0, None)
+
+
 def test_sampled_records_are_within_the_offset_range() -> None:
     offset_range = OffsetRange(
         {"in": {0: 10, 1: 5, 2: 0}}, {"in": {0: 12, 1: 5, 2: 1, 3: 7}}, committed_at=0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -52,20 +53,35 @@ def snapshot(earliest: int, newest: int, identity: str = ID, partitions: int = 1
         pytest.param(
             {0: 5, 1: 5}, snapshot(0, 9, OTHER), None, {0: 0}, id="recreated, with fewer partitions"
         ),
+        pytest.param({0: -2}, snapshot(7, 9), "none", {0: -2}, id="asked for the earliest"),
         pytest.param({0: 5}, snapshot(0, 9, partitions=2), "none", {0: 5}, id="grown"),
-        pytest.param({0: 5, 1: 5}, snapshot(0, 9), "none", {0: 5, 1: 5}, id="no longer assigned"),
     ],
 )
 def test_losses(
     reached: dict[int, int], kafka: KafkaSnapshot, records: object, continues: object
 ) -> None:
-    committed: Offsets = {"in": reached, "no longer read": {0: 77}}
-    losses = data_loss.find_losses(committed, {"in": ID}, kafka)
+    losses = data_loss.find_losses({"in": reached}, {"in": ID}, kafka)
     assert [loss.records for loss in losses] == (
         [] if records == "none" else [records] * len(reached)
     )
-    right = data_loss.offsets_after_loss(committed, losses, kafka)
-    assert right == {"in": continues, "no longer read": {0: 77}}
+    right = data_loss.offsets_after_loss({"in": reached}, losses, kafka)
+    assert right == {"in": continues}
+
+
+def test_a_partition_that_was_added_and_has_lost_records_is_a_loss() -> None:
+    """Nobody has read them. A partition that is assigned for the first time has lost nothing."""
+    now = KafkaSnapshot({"in": ID}, {"in": {0: 0, 1: 3}}, {"in": {0: 9, 1: 9}})
+    (loss,) = data_loss.find_losses({"in": {0: 5}}, {"in": ID}, now)
+    assert (loss.partition, loss.records) == (1, 3)
+    assert data_loss.find_losses({"in": {0: 5}}, {"in": ID}, now, whole=False) == []
+
+
+def test_a_topic_or_a_partition_that_is_gone_is_a_loss() -> None:
+    """A topic never shrinks: it was created again, by a broker that gives topics no ids."""
+    (loss,) = data_loss.find_losses({"gone": {0: 5}, "in": {0: 5}}, {}, snapshot(0, 9))
+    assert (loss.topic, loss.records) == ("gone", None)
+    (loss,) = data_loss.find_losses({"in": {0: 5, 1: 5}}, {}, snapshot(0, 9))
+    assert (loss.partition, loss.records) == (1, None)
 
 
 def test_a_running_query_reports_each_loss_once() -> None:
@@ -108,8 +124,10 @@ def test_corrected_offsets_have_no_losses(
     newest = {n: offset + more.get(n, 0) for n, offset in earliest.items()}
     now = KafkaSnapshot({"in": identity}, {"in": earliest}, {"in": newest})
     losses = data_loss.find_losses({"in": reached}, {"in": ID}, now)
-    right = data_loss.offsets_after_loss({"in": reached}, losses, now)
+    corrected = data_loss.offsets_after_loss({"in": reached}, losses, now)
+    right = data_loss.of_all_partitions(corrected, now)
     assert data_loss.find_losses(right, {"in": identity}, now) == []
+    assert not data_loss.is_new_and_begins_late(right, now)
 
 
 @pytest.mark.parametrize("sink", [kafka_sink(), {"custom": {"format": "parquet"}}])
@@ -156,6 +174,54 @@ class OneTopic(FixedSourceMonitor):
 
     def fetch_newest_offsets(self) -> Offsets:
         return self.now.newest
+
+    def named(self, topics: Iterable[str]) -> list[str]:
+        return [topic for topic in topics if topic != "no longer named"]
+
+
+@pytest.mark.parametrize(
+    ("read", "assigned", "left"),
+    [
+        pytest.param({"no longer named": {0: 77}}, None, {"in": {0: 7}}, id="another topic"),
+        pytest.param({"in": {0: 8}, "no longer named": {0: 7}}, None, {"in": {0: 8}}, id="fewer"),
+        pytest.param({"in": {0: 8, 1: 8}}, [0], {"in": {0: 8}}, id="assigned no longer"),
+        pytest.param({"in": {1: 8}}, [0], {"in": {0: 7}}, id="assigned for the first time"),
+    ],
+)
+def test_an_edit_of_the_topics_is_no_loss(
+    read: Offsets, assigned: list[int] | None, left: Offsets, tmp_path: Path
+) -> None:
+    """The checkpoint gets the partitions that the spec names: Spark would fail over others."""
+    names: dict[str, Any] = {"topics": ["in"]} if assigned is None else {"assign": {"in": assigned}}
+    source = {"kafka": {"bootstrapServers": "kafka:9092", **names}}
+    spec = stream(source, kafka_sink(), trigger=MICRO_BATCH).spec
+    folder = CheckpointFolder(tmp_path)
+    write(checkpoint([3, 4], [], [3, 4]), tmp_path)
+    folder.replace_offsets(folder.repair(spec), read)
+    repair = folder.repair(spec)
+    assert repair.after == 4
+    assert check_for_data_loss(spec, folder, OneTopic(snapshot(7, 9)), repair) is None
+    assert folder.offsets_at(4) == left
+    # What Spark begins in the same way is left to it.
+    content = (tmp_path / "offsets/4").read_bytes()
+    grown = OneTopic(KafkaSnapshot({"in": ID}, {"in": {0: 0, 1: 0}}, {"in": {0: 9, 1: 9}}))
+    if assigned is None:
+        assert check_for_data_loss(spec, folder, grown, folder.repair(spec)) is None
+    assert (tmp_path / "offsets/4").read_bytes() == content
+
+
+def test_partitions_asked_for_from_the_earliest_lose_nothing_before_the_first_commit(
+    tmp_path: Path,
+) -> None:
+    """The check comes again after a crash, and whenever the cores take minutes to come."""
+    source = kafka_source(startingOffsetsByPartition={"in": {"0": -2}})
+    spec = stream(source, kafka_sink(), trigger=MICRO_BATCH).spec
+    folder, now = CheckpointFolder(tmp_path), OneTopic(snapshot(2, 9))
+    for _ in range(2):
+        repair = folder.repair(spec)
+        assert check_for_data_loss(spec, folder, now, repair) is None
+        starting = first_starting_offsets(spec, folder, now, repair)
+        assert starting == json.dumps({"in": {"0": -2}})
 
 
 def test_without_commits_losses_are_judged_by_the_planned_offsets(tmp_path: Path) -> None:

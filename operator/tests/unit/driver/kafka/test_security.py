@@ -150,9 +150,9 @@ def test_certificates() -> None:
 
 
 def test_secret_options() -> None:
-    name = {"name": "other", "key": "jaas"}
-    made = options(secretOptions={"kafka.sasl.jaas.config": name})
-    assert made["kafka.sasl.jaas.config"] == "${secret:/etc/penstock-secrets/other:jaas}"
+    name = {"name": "other", "key": "rack"}
+    made = options(secretOptions={"kafka.client.rack": name})
+    assert made["kafka.client.rack"] == "${secret:/etc/penstock-secrets/other:rack}"
 
 
 def test_a_client_without_secrets_needs_no_provider() -> None:
@@ -199,11 +199,24 @@ BY_JAAS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("text", ["", "hunter2", "hunter2 hunter2", "a.B hunter2;", "a.B required"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "hunter2",
+        "hunter2 hunter2",
+        "a.B hunter2;",
+        "a.B required",
+        'a.B required password="x"hunter2";',
+        "a.B required password=correct hunter2 battery;",
+        "a.B required password=x;hunter2 y;",
+        'a.B required password="x\nhunter2";',
+    ],
+)
 def test_a_secret_that_is_no_jaas_configuration_is_refused_and_not_shown(
     tmp_path: Path, text: str
 ) -> None:
-    """Kafka's own message would repeat the second word."""
+    """Kafka's own message would repeat a word of it."""
     found = failure(tmp_path, text, BY_JAAS)
     assert found is not None
     assert (found.reason, found.permanent, found.recoverable) == ("SecretInvalid", True, True)
@@ -212,7 +225,13 @@ def test_a_secret_that_is_no_jaas_configuration_is_refused_and_not_shown(
 
 @pytest.mark.parametrize(
     "text",
-    ["a.B required;\n", 'a.B REQUIRED\n  username="u"\n  password="p";', "a.B optional x=1;"],
+    [
+        "a.B required;\n",
+        'a.B REQUIRED\n  username="u"\n  password="p";',
+        "a.B optional x=y z='w';",
+        r'a.B required oauth.client.id = "i" password="a\"b\\ ;c";',
+        "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true principal='a/b@C';",
+    ],
 )
 def test_any_jaas_configuration_is_accepted(tmp_path: Path, text: str) -> None:
     assert failure(tmp_path, text, BY_JAAS) is None

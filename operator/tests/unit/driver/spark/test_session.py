@@ -20,6 +20,11 @@ LAPTOP = LocalEnvironment(Path("/checkpoints/numbers"))
 SIZE = Size(partitions=5, executors=3, cores_per_executor=2)
 
 
+def test_an_address_of_ipv6_has_the_brackets_that_spark_wants() -> None:
+    pod = PodEnvironment("numbers-driver-0", "fd00::5", "payments", "hash")
+    assert spark_conf(stream(), pod, SIZE)["spark.driver.host"] == "[fd00::5]"
+
+
 @pytest.mark.parametrize(
     ("conf", "value"),
     [

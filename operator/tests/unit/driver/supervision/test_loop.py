@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -82,6 +83,19 @@ def test_the_last_report_has_the_commit_that_the_stop_waited_for(
     assert reports[0].epoch is None
     assert reports[1].epoch == 5
     assert reports[1].last_commit_time is not None
+
+
+def test_a_clean_stop_makes_the_next_process_count_anew(tmp_path: Path) -> None:
+    """Who deletes the driver's pod, or stops the stream, has looked at its failures."""
+    file = DurableStateFile(tmp_path, "hash")
+    file.write(DurableState(proved=True, attempts=2, poison_failures=3, slowest=64.0))
+    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, Exists()))
+    policy, stop = RestartPolicy(1.0, max_attempts=4), threading.Event()
+    stop.set()
+    jvm = cast(Jvm, Exists())
+    Loop(runtime, jvm, policy, "hash", Health(), Metrics(), lambda _: None, file).run(stop)
+    known = file.read()
+    assert (known.proved, known.attempts, known.poison_failures) == (True, 0, 0)
 
 
 class Exists:

@@ -176,9 +176,24 @@ def test_a_batch_that_works_is_not_stalled_however_long_it_takes() -> None:
         state, what = decide(state, observation, POLICY, 0.5)
         assert what is Action.WAIT
         assert is_ready(state, observation)
-    idle = replace(observation, now=observation.now + 10_000, idle=True)
-    assert action(state, idle) is Action.WAIT
-    assert is_ready(after(state, idle), idle)
+    for n in range(1, 10):
+        now = observation.now + POLICY.late_after - 1
+        observation = replace(observation, now=now, idle=True, looked_at=f"12:00:{n}0")
+        state, what = decide(state, observation, POLICY, 0.5)
+        assert what is Action.WAIT
+        assert is_ready(state, observation)
+
+
+def test_a_query_that_hangs_in_its_source_is_not_idle() -> None:
+    """It found nothing, looks again, and gets no answer: Spark goes on to call it idle."""
+    state, observation = committing(3)
+    idle = replace(observation, idle=True, looked_at="12:00:00")
+    state = after(state, idle)
+    later = replace(idle, now=idle.now + POLICY.late_after + 1)
+    state, what = decide(state, later, POLICY, 0.5)
+    assert what is Action.WAIT
+    assert not is_ready(state, later)
+    assert action(state, replace(idle, now=idle.now + POLICY.stall_after + 1)) is Action.STOP_QUERY
 
 
 def test_a_running_job_is_no_progress() -> None:

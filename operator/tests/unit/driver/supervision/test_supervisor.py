@@ -125,6 +125,19 @@ def test_max_attempts_counts_across_processes(tmp_path: Path) -> None:
     assert action(state, Observation(now=1e9), policy) is Action.WAIT
 
 
+def test_a_failure_for_which_the_process_exits_counts_once() -> None:
+    """Three stalls are three failures, and the message of the last one is not lost."""
+    policy = replace(POLICY, max_attempts=POLICY.max_stalls + 1)
+    stall = Failure("NoProgress", "nothing moves")
+    state, what = committing(3)[0], Action.WAIT
+    for _ in range(POLICY.max_stalls):
+        state, what = decide(state, replace(UP, has_query=True, failure=stall), policy, 0.5)
+    assert what is Action.EXIT_PROCESS
+    known = durable_state(state, policy, counted=True)
+    assert known.attempts == POLICY.max_stalls
+    assert not first_state(known, policy).failed_permanently
+
+
 def test_a_later_process_knows_what_this_one_has_learned(tmp_path: Path) -> None:
     """A spec that has proved itself stays so, and a slow query or a poison record is remembered."""
     file = DurableStateFile(tmp_path, "hash")
@@ -412,6 +425,21 @@ def test_added_partitions_restart_the_query_when_the_cores_are_there() -> None:
         state, what = decide(state, stopped, POLICY, 0.5)
         assert what is step
     assert (state.restarts, state.attempts, state.retry_at) == (0, 0, None)
+
+
+def test_added_partitions_are_no_recovery_from_a_failure_long_past() -> None:
+    """Its reason would be in the status for the seconds of a planned restart."""
+    state, observation = committing(3)
+    state = after(state, replace(observation, failure=PASSING))
+    assert describe(state, UP, POLICY)[0] is QueryState.RESTARTING
+    state, observation = committing(4, first=replace(state, retry_at=None))
+    assert (state.restarts, state.failure) == (1, PASSING)
+    grown = replace(
+        observation, partitions=5, desired_cores=5, requested_cores=5, registered_cores=5,
+        partitions_added=True,
+    )  # fmt: skip
+    stopped = after(state, grown)
+    assert describe(stopped, replace(grown, has_query=False), POLICY)[0] is QueryState.STARTING
 
 
 def test_failures_over_a_record_count_as_attempts() -> None:

@@ -62,7 +62,8 @@ scalar and `IN` subqueries over tables (not over the stream), `transform.functio
 Continuous mode accepts a Python or pandas UDF, and the stream gets the condition `Warning`: the
 engine forwards the results only at the end of the epoch. Measured latency: 526 ms with epochs of
 1 s and 160 ms with epochs of 200 ms, against 16 ms for native expressions. Neither Arrow's batch
-size nor turning Arrow off changes that. Real-time mode refuses Python functions.
+size nor turning Arrow off changes that. Real-time mode refuses Python and
+pandas UDFs.
 
 A Python *transform* that only combines Spark's own expressions is native and not slowed down.
 Native alternatives to a UDF: an expression in `transform.sql`, a SQL function
@@ -75,10 +76,13 @@ def reference() -> str:
     parts = [_GENERATED, _REFERENCE_HEAD]
     parts += _sections("spec", StreamSpec)
     parts += [
-        _keys("`spec.sparkConf`", RESERVED_CONFS),
-        _keys("`options` of Kafka's source, sink and connection", COMMON_OPTIONS),
-        _keys("`spec.source.kafka.options` either", SOURCE_OPTIONS),
-        _keys("`spec.sink.kafka.options` either", SINK_OPTIONS),
+        _keys("Keys that `spec.sparkConf` cannot contain", RESERVED_CONFS),
+        _keys(
+            "Keys that `options` of Kafka's source, sink and connection cannot contain",
+            COMMON_OPTIONS,
+        ),
+        _keys("Further keys that `spec.source.kafka.options` cannot contain", SOURCE_OPTIONS),
+        _keys("Further keys that `spec.sink.kafka.options` cannot contain", SINK_OPTIONS),
     ]
     parts += _sections("status", StreamStatus)
     return "\n".join(parts)
@@ -202,11 +206,11 @@ def _type(node: dict[str, Any], headings: Mapping[str, str]) -> str:
     return f"{kind} ({'..'.join(bounds)})" if len(bounds) == 2 else str(kind)
 
 
-def _keys(field: str, names: Mapping[str, str]) -> str:
+def _keys(heading: str, names: Mapping[str, str]) -> str:
     rows = [f"| `{name}` | {instead} |" for name, instead in names.items()]
     return "\n".join(
         [
-            f"## Keys that {field} cannot contain",
+            f"## {heading}",
             "",
             "| Key | What to use instead, or the reason |",
             "|---|---|",

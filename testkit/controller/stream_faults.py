@@ -10,7 +10,8 @@ from typing import Any
 
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.client.facts import ClusterFacts, Right
-from penstock.cluster import objects
+from penstock.cluster import fields, objects
+from penstock.cluster.events import parse_event
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.contract.pod_check import BrokerCheck, Outcome, PodCheck
@@ -130,6 +131,18 @@ def unschedulable() -> ClusterFacts:
         "message": "0/1 nodes are available: 1 Insufficient memory.",
     }
     return pod_waits(conditions=[condition])
+
+
+def unschedulable_with_late_binding() -> ClusterFacts:
+    """The volume is bound when the pod is scheduled (volumeBindingMode WaitForFirstConsumer)."""
+    facts = unschedulable()
+    (stream,) = facts.streams
+    claim = {**fields.mapping(stream.claim), "status": {"phase": "Pending"}}
+    note = "waiting for pod flags-driver-0 to be scheduled"
+    time = facts.now.isoformat()
+    said = {**warning(claim, "WaitForPodScheduled", note, time), "type": "Normal"}
+    events = (*stream.events, parse_event(said))
+    return with_stream(facts, claim=claim, events=events)
 
 
 def executors_unschedulable() -> ClusterFacts:

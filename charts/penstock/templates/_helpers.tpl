@@ -19,7 +19,7 @@
 
 {{- define "penstock.selector" -}}
 app.kubernetes.io/name: penstock
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ quote .Release.Name }}
 app.kubernetes.io/component: operator
 {{- end -}}
 

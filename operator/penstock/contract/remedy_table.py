@@ -393,9 +393,15 @@ ROWS: tuple[Remedy, ...] = (
         "penstock crd | kubectl apply --server-side -f -",
     ),
     Remedy(
-        "PythonInContinuousMode PythonInRealTimeMode OptionIgnored PlainCredential NotJudged",
+        "PythonInContinuousMode OptionIgnored PlainCredential NotJudged",
         "Warning: the stream runs.",
         "See the message.",
+        EDIT,
+    ),
+    Remedy(
+        "PythonInRealTimeMode",
+        "Warning: the Python code may make a UDF, and then Spark refuses the first batch.",
+        "Use an expression of Spark instead, or another mode.",
         EDIT,
     ),
     Remedy(

@@ -19,6 +19,7 @@ from penstock.controller.children.stateful_set import (
     driver_stateful_set,
     is_of_another_operator,
     is_scaled_to_zero,
+    scaled_to_zero,
     with_template_of,
 )
 from penstock.controller.kubernetes.api import ApiError
@@ -83,7 +84,8 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     desired = stream.desired
     if desired is None:
         cause = not_applied.invalid_spec(stream.problems, runs=children.stateful_set is not None)
-        return _unapplied(stream, children, cause, now, retained)
+        stopped = () if previous else _stopped_driver(stream, children)
+        return _unapplied(stream, children, cause, now, (*retained, *stopped))
     if previous:
         waits = _unapplied(stream, children, not_applied.previous_objects(previous), now)
         return replace(waits, requeue_after=_REQUEUE_DELETION)
@@ -249,6 +251,19 @@ def _retained_claim(stream: ObservedStream, children: ObservedChildren) -> tuple
     if not objects.is_owned_by(claim, stream.uid) or objects.is_terminating(claim):
         return ()
     return (with_applied_hash(checkpoint_claim.without_owner(claim)),)
+
+
+def _stopped_driver(stream: ObservedStream, children: ObservedChildren) -> tuple[Manifest, ...]:
+    """The StatefulSet of a suspended stream, without a driver, if there still is one.
+
+    This needs no valid spec: who wants to stop a stream need not correct it first.
+    """
+    found = children.stateful_set
+    if not stream.suspended or found is None or is_scaled_to_zero(found):
+        return ()
+    if not objects.is_owned_by(found, stream.uid) or objects.is_terminating(found):
+        return ()
+    return (with_applied_hash(scaled_to_zero(found)),)
 
 
 def _desired_objects(desired: DesiredStream, children: ObservedChildren) -> tuple[Manifest, ...]:

@@ -10,18 +10,34 @@ restart.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator
-from itertools import repeat
-from typing import Any
+from collections.abc import Collection, Iterator
+from itertools import count, repeat
+from typing import Any, Protocol
 
 import kopf
 from kubernetes.aio.client import Configuration
 
 from penstock.api import group_version
-from penstock.cluster import objects
+from penstock.cluster import fields, objects
 from penstock.cluster.objects import Key
 from penstock.contract import naming
 from penstock.controller.observed.stream import class_of
+
+# The API server may refuse a valid token while it starts, and one that is not valid for ever.
+_LOGIN_AGAIN_SECONDS = 1.0
+
+
+class Changes(Protocol):
+    """What is told of each change."""
+
+    def stream_changed(self, key: Key, version: str) -> None:
+        """A stream was found, created or changed; `version` is its resourceVersion."""
+
+    def stream_deleted(self, key: Key) -> None:
+        """A stream is gone."""
+
+    def child_changed(self, key: Key) -> None:
+        """An object of this stream was found, created, changed or deleted."""
 
 
 class _Backoffs:
@@ -37,7 +53,7 @@ class _Backoffs:
 
 
 async def watch(
-    enqueue: Callable[[Key], None],
+    changes: Changes,
     *,
     configuration: Configuration,
     class_name: str,
@@ -45,12 +61,12 @@ async def watch(
     ready: asyncio.Event | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Enqueues the stream of each event on a stream or a child, until `stop` is set.
+    """Tells `changes` of each event on a stream or a child, until `stop` is set.
 
     Only those of this class; a child has the class of its stream as a label.
     """
     await kopf.operator(
-        registry=_registry(enqueue, configuration, class_name),
+        registry=_registry(changes, configuration, class_name),
         settings=_settings(class_name),
         standalone=True,
         clusterwide=not namespaces,
@@ -60,22 +76,33 @@ async def watch(
     )
 
 
-def _registry(enqueue: Callable[[Key], None], configuration: Configuration, class_name: str) -> Any:
+def _registry(changes: Changes, configuration: Configuration, class_name: str) -> Any:
     registry = kopf.OperatorRegistry()
+    answers = count()
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.ConnectionInfo:
-        return await _connection(configuration)
+        number = next(answers)
+        if number > 0:
+            await asyncio.sleep(_LOGIN_AGAIN_SECONDS)
+        return await _connection(configuration, number)
 
     @kopf.on.event(
         objects.STREAM.group, objects.STREAM.version, objects.STREAM.plural, registry=registry
     )
-    async def stream_changed(namespace: str | None, name: str, body: Any, **_: Any) -> None:
-        if class_of(body) == class_name:
-            enqueue(Key(namespace or "", name))
+    async def stream_event(
+        type: str | None, namespace: str | None, name: str, body: Any, **_: Any
+    ) -> None:
+        if class_of(body) != class_name:
+            return
+        key = Key(namespace or "", name)
+        if type == "DELETED":
+            changes.stream_deleted(key)
+        else:
+            changes.stream_changed(key, fields.text(fields.at(body, "metadata", "resourceVersion")))
 
-    async def child_changed(namespace: str | None, labels: Any, **_: Any) -> None:
-        enqueue(Key(namespace or "", labels[naming.LABEL_STREAM]))
+    async def child_event(namespace: str | None, labels: Any, **_: Any) -> None:
+        changes.child_changed(Key(namespace or "", labels[naming.LABEL_STREAM]))
 
     for kind in objects.CHILDREN:
         kopf.on.event(
@@ -84,12 +111,16 @@ def _registry(enqueue: Callable[[Key], None], configuration: Configuration, clas
             kind.plural,
             labels={naming.LABEL_STREAM: kopf.PRESENT},
             registry=registry,
-        )(child_changed)
+        )(child_event)
     return registry
 
 
-async def _connection(configuration: Configuration) -> kopf.ConnectionInfo:
-    """The client's own credentials. They are read each time, because tokens expire."""
+async def _connection(configuration: Configuration, number: int) -> kopf.ConnectionInfo:
+    """The client's own credentials. They are read each time, because tokens expire.
+
+    `number` counts the answers. After a 401, kopf takes credentials that equal the refused ones for
+    none, and ends the operator. So an answer with the same token differs by its priority.
+    """
     header = await configuration.get_api_key_with_prefix("BearerToken")
     return kopf.ConnectionInfo(
         server=configuration.host,
@@ -99,6 +130,7 @@ async def _connection(configuration: Configuration) -> kopf.ConnectionInfo:
         token=header.rpartition(" ")[2] if header else None,
         certificate_path=configuration.cert_file,
         private_key_path=configuration.key_file,
+        priority=number,
     )
 
 

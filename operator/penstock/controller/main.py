@@ -114,7 +114,7 @@ async def operate(
             queue.run(standby.reconcile, _AT_ONCE),
         ):
             await handlers.watch(
-                queue.add,
+                standby,
                 configuration=configuration,
                 class_name=settings.class_name,
                 namespaces=namespaces,

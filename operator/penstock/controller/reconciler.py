@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from penstock.cluster import objects
+from penstock.cluster import fields, objects
 from penstock.cluster.objects import Key, Manifest
 from penstock.controller.applier import Applier
 from penstock.controller.children.settings import Settings
@@ -43,6 +43,8 @@ class _Written:
     """A status as the server left it after the last write."""
 
     content: str
+    version: str
+    """The resourceVersion of the stream with this status."""
     contest: Contest
 
 
@@ -101,6 +103,14 @@ class Reconciler:
             self._failing_since.pop(key, None)
             return await self._publish(key, raw, decision)
 
+    def has_written(self, key: Key, version: str) -> bool:
+        """Whether this version of a stream is what the last write of its status left.
+
+        Nobody else has changed anything in it: the write names the version that was reconciled.
+        """
+        written = self._statuses.get(key)
+        return written is not None and written.version == version != ""
+
     async def _decide_and_apply(self, key: Key, raw: Manifest) -> Decision:
         """Writes the children. What the API server refuses is part of the decision."""
         stream = await self._parse(key, raw)
@@ -141,10 +151,14 @@ class Reconciler:
         if decision.status_manifest is not None:
             left = await self._write_status(key, stream, decision)
             if written is None:
-                written = _Written("", Contest(self._now))
+                written = _Written("", "", Contest(self._now))
             elif written.content != objects.content_hash(raw.get("status")):
                 written.contest.undone()
-            self._statuses[key] = replace(written, content=objects.content_hash(left.get("status")))
+            self._statuses[key] = replace(
+                written,
+                content=objects.content_hash(left.get("status")),
+                version=fields.text(fields.at(left, "metadata", "resourceVersion")),
+            )
         if decision.status is not None:
             self._metrics.show(key, decision.status, stream.commit_interval)
         return decision.requeue_after

@@ -27,14 +27,31 @@ class Standby:
         self._leads = leads
         self._known: set[Key] = set()
 
+    def stream_changed(self, key: Key, version: str) -> None:
+        """Queues a stream, except for what this operator has just written itself.
+
+        That is half of all changes: each of them would read all objects of the stream, for nothing.
+        """
+        self._known.add(key)
+        if not self._reconciler.has_written(key, version):
+            self._enqueue(key)
+
+    def stream_deleted(self, key: Key) -> None:
+        """Queues a stream for the last time."""
+        self._known.discard(key)
+        self._enqueue(key)
+
+    def child_changed(self, key: Key) -> None:
+        """Queues the stream of an object. The stream itself is seen apart, if there is one."""
+        self._enqueue(key)
+
     async def reconcile(self, key: Key) -> timedelta | None:
         """Reconciles a stream once, if this operator leads."""
-        self._known.add(key)
         if not self._leads():
             return None
         again = await self._reconciler.reconcile(key)
         if again is None:
-            self._known.discard(key)  # it was deleted, or is another operator's
+            self._known.discard(key)  # it was deleted while nobody watched
         return again
 
     def take_over(self) -> None:

@@ -22,6 +22,8 @@ from penstock.contract.reasons import remedy_for
 _TERMINATION_SLACK = timedelta(seconds=30)
 # A warning of Kubernetes that is not repeated for so long is no cause of what is wrong now.
 _RECENT = timedelta(minutes=30)
+# The volume waits for the pod, and not the pod for the volume (volumeBindingMode).
+_BOUND_LATER = frozenset({"WaitForFirstConsumer", "WaitForPodScheduled"})
 _IMAGE = frozenset({"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 # What a stream reports while pods of it are missing.
 _WITHOUT_PODS = frozenset({"NoDriverPod", "WaitingForCores", "FailedCreate", "DriverPodReplaced"})
@@ -83,6 +85,8 @@ def volume(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     elif phase == "Pending" and event is not None and event.is_warning:
         message = f"The PersistentVolumeClaim {name} is not bound{said}"
         yield _finding(stream, event.reason, message, {"Unschedulable", *_WITHOUT_PODS})
+    elif event is not None and event.reason in _BOUND_LATER:
+        pass
     elif phase == "Pending" and stream.driver is not None and not stream.driver.started:
         storage = fields.text(at(claim, "spec", "storageClassName")) or "the default"
         message = f"The PersistentVolumeClaim {name} is not bound (class {storage}){said}"

@@ -36,6 +36,8 @@ class ObservedStream:
     terminating: bool
     paused: bool
     """Whether a person wants the stream's objects left alone."""
+    suspended: bool
+    """Whether a person wants no driver, even if the spec is invalid."""
     status: StreamStatus
     has_status: bool
     """Whether the operator has reconciled this stream before."""
@@ -74,6 +76,7 @@ def parse_metadata(raw: Manifest) -> ObservedStream:
         generation=fields.count(meta.get("generation")),
         terminating=objects.is_terminating(raw),
         paused=objects.annotations_of(raw).get(naming.ANNOTATION_PAUSE) == "true",
+        suspended=fields.at(raw, "spec", "suspend") is True,
         status=parse_status(raw),
         has_status=raw.get("status") is not None,
         status_written=status_written(raw),

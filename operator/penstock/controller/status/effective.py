@@ -18,9 +18,11 @@ _MODE_NAMES = {
 }
 
 
-def mode(before: StreamStatus, desired: DesiredStream | None) -> str | None:
-    """The name of the query's mode; of the last valid spec if the current one is invalid."""
-    return before.mode if desired is None else _MODE_NAMES[mode_of(desired.stream.spec)]
+def mode(before: StreamStatus, desired: DesiredStream | None, pod: DriverPod | None) -> str | None:
+    """The name of the query's mode; the one before while the driver pod has another spec."""
+    if desired is None or (pod is not None and pod.spec_hash != desired.spec_hash):
+        return before.mode
+    return _MODE_NAMES[mode_of(desired.stream.spec)]
 
 
 def effective(

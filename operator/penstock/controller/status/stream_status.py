@@ -121,7 +121,7 @@ def _status(
         state=assessment.state,
         conditions=build_conditions(stream, assessment, warnings, now, blocked_since),
         blocked_since=blocked_since,
-        mode=effective.mode(before, stream.desired),
+        mode=effective.mode(before, stream.desired, pod),
         partitions=_latest(report.partitions if report else None, before.partitions),
         executors=report.registered_executors if report else None,
         cores=_cores(report),

@@ -26,6 +26,7 @@ from testkit.kubernetes.api_server import api_server
 from testkit.kubernetes.kubectl import Kube
 from testkit.paths import CHECKOUT
 from testkit.tools import tool
+from testkit.wait import wait_for
 
 OPERATOR_NAMESPACE, TENANT = "penstock", "default"
 SETTINGS = Settings("penstock/spark:test", namespace=OPERATOR_NAMESPACE)
@@ -34,15 +35,10 @@ SETTINGS = Settings("penstock/spark:test", namespace=OPERATOR_NAMESPACE)
 @pytest.fixture(scope="module")
 def kube() -> Iterator[Kube]:
     """A cluster with the chart, and the account and role that the operator gives to `flags`."""
-    rendered = run([
-        tool("helm"), "template", "penstock", CHECKOUT / "charts/penstock",
-        f"--namespace={OPERATOR_NAMESPACE}", "--set=driverPolicy.enabled=true", "--skip-tests",
-    ])  # fmt: skip
     with api_server() as server:
         kube = server.kube(TENANT)
         server.kube().run("create", "namespace", OPERATOR_NAMESPACE)
-        installed = [each for each in yaml.safe_load_all(rendered) if each]
-        server.kube().run("apply", "-f", "-", stdin=yaml.safe_dump_all(installed))
+        server.kube().run("apply", "-f", "-", stdin=rendered_chart("--skip-tests"))
         desired = samples.desired()
         owned = [rbac.service_account(desired), rbac.role(desired), rbac.role_binding(desired)]
         for each in owned:
@@ -57,6 +53,15 @@ def kube() -> Iterator[Kube]:
             kube.apply(pod(f"{stream}-{component}-0", stream, component))
         kube.wait_until_served("cstream")
         yield kube
+
+
+def rendered_chart(*options: str) -> str:
+    """What the chart installs, with the policy."""
+    rendered = run([
+        tool("helm"), "template", "penstock", CHECKOUT / "charts/penstock",
+        f"--namespace={OPERATOR_NAMESPACE}", "--set=driverPolicy.enabled=true", *options,
+    ])  # fmt: skip
+    return yaml.safe_dump_all(each for each in yaml.safe_load_all(rendered) if each)
 
 
 # A spec.
@@ -182,7 +187,16 @@ def secret(name: str, **fields: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, **fields}
 
 
-TOKEN = {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}
+def token(**fields: str) -> dict[str, Any]:
+    source = {"serviceAccountToken": {"path": "t", **fields}}
+    return {"name": "t", "projected": {"sources": [source]}}
+
+
+def adds(capability: str) -> dict[str, Any]:
+    context = {"capabilities": {"add": [capability]}}
+    return {"name": "e", "image": "e", "securityContext": context}
+
+
 PRIVILEGED = {"name": "e", "image": "e", "securityContext": {"privileged": True}}
 REFUSED_OBJECTS = [
     (pod("a", hostNetwork=True), "no access to its node"),
@@ -196,7 +210,9 @@ REFUSED_OBJECTS = [
     (pod("a", serviceAccountName="admin"), "no other service account"),
     (pod("a", serviceAccountName="default"), "no other service account"),
     (pod("a", automountServiceAccountToken=True), "no token"),
-    (pod("a", volumes=[TOKEN]), "no token"),
+    (pod("a", volumes=[token()]), "no token"),
+    # A name of the API server.
+    (pod("a", volumes=[token(audience="https://kubernetes.default.svc")]), "no token"),
     (secret("other-rpc-1"), "Secret of its RPC only"),
     (
         secret(
@@ -246,7 +262,8 @@ def test_a_request_that_a_driver_may_not_make_is_refused(kube: Kube, words: str)
 
 def test_what_a_driver_needs_is_allowed(kube: Kube) -> None:
     """And others are not limited by the policy: neither people nor other accounts."""
-    for made in (pod("flags-exec-1"), secret("flags-rpc-1")):
+    for_cloud = token(audience="sts.amazonaws.com")  # as a webhook of the cloud adds it
+    for made in (pod("flags-exec-1", volumes=[for_cloud]), secret("flags-rpc-1")):
         kube.run("create", DRIVER, "-f", "-", stdin=json.dumps(made))
     kube.run("get", DRIVER, "pods", "-l", "penstock.dev/stream=flags")
     kube.run("get", DRIVER, "pod", "flags-driver-0")
@@ -257,3 +274,24 @@ def test_what_a_driver_needs_is_allowed(kube: Kube) -> None:
     kube.run("create", "rolebinding", "ci", "--role=ci", f"--serviceaccount={TENANT}:ci")
     others = f"--as=system:serviceaccount:{TENANT}:ci"
     kube.run("create", others, "-f", "-", stdin=json.dumps(pod("ci", serviceAccountName="ci")))
+
+
+def test_with_baseline_an_executor_may_add_the_capabilities_of_that_standard(kube: Kube) -> None:
+    """And no others. The API server takes the other policy into force a moment later."""
+    policy = "--show-only=templates/driverpolicy.yaml"
+    kube.run("apply", "-f", "-", stdin=rendered_chart(policy, "--set=podSecurity=baseline"))
+    try:
+        allowed, refused = (pod("b", containers=[adds(each)]) for each in ("CHOWN", "SYS_ADMIN"))
+        wait_for("the policy", lambda: not _refusal_of(kube, allowed), 30)
+        assert "no access to its node" in _refusal_of(kube, refused)
+    finally:
+        kube.run("apply", "-f", "-", stdin=rendered_chart(policy))
+
+
+def _refusal_of(kube: Kube, made: dict[str, Any]) -> str:
+    """Why the API server would refuse an object of a driver; empty if it would not."""
+    try:
+        kube.run("create", DRIVER, "--dry-run=server", "-f", "-", stdin=json.dumps(made))
+    except KubectlError as refusal:
+        return str(refusal)
+    return ""

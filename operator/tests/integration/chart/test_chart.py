@@ -125,6 +125,19 @@ def test_two_releases_have_no_object_in_common(
     assert {kind for kind, _, _ in first & second} == {"CustomResourceDefinition"}
 
 
+def test_names_of_digits_stay_names() -> None:
+    """Namespaces are called after account numbers, and YAML would read these as numbers."""
+    rendered = _rendered("42", "7", *EVERYTHING, "--set-string=className=2,watchNamespaces={123}")
+    for each in rendered:
+        meta = each["metadata"]
+        assert isinstance(meta.get("namespace", ""), str), each
+        assert all(isinstance(value, str) for value in meta.get("labels", {}).values()), each
+    namespaces = {each["metadata"].get("namespace") for each in rendered}
+    assert namespaces == {None, "7", "123"}
+    selectors = [each["spec"]["selector"] for each in rendered if each["kind"] == "PodMonitor"]
+    assert "2" in [each["matchLabels"].get(naming.LABEL_CLASS) for each in selectors]
+
+
 @pytest.mark.parametrize("class_name", ["", "blue"])
 def test_a_release_scrapes_the_drivers_of_its_class_only(class_name: str) -> None:
     """With the label that its operator gives them."""

@@ -196,15 +196,19 @@ def test_a_missing_right_is_reported_and_the_stream_waits_for_it(
         driver.wait_ready()
 
 
-def test_the_example(secured: SecureBroker, jvm: Jvm, tmp_path: Path) -> None:
-    """examples/kafka-mtls.yaml, with its Secrets' files in the kubelet's layout."""
+@pytest.mark.parametrize("name", ["kafka-mtls", "kafka-sasl-ssl"])
+def test_the_example(name: str, secured: SecureBroker, jvm: Jvm, tmp_path: Path) -> None:
+    """The file in examples/, with its Secrets' files in the kubelet's layout."""
     topics = Topics(secured.bootstrap)
     source, sink = topics.make(), topics.make()
+    secured.grant(source, AclOperation.READ)
+    secured.grant(sink, AclOperation.WRITE)
     secrets = tmp_path / "secrets"
     secrets.mkdir()
-    (secrets / "kafka-ca").symlink_to(secured.secrets / CA)
-    (secrets / "kafka-client").symlink_to(secured.secrets / CLIENT)
-    stream = example("kafka-mtls", {"topics": [source]}, {"topic": sink}, secured.mutual)
+    for secret, files in (("kafka-ca", CA), ("kafka-client", CLIENT), ("kafka-login", LOGIN)):
+        (secrets / secret).symlink_to(secured.secrets / files)
+    bootstrap = secured.mutual if name == "kafka-mtls" else secured.sasl
+    stream = example(name, {"topics": [source]}, {"topic": sink}, bootstrap)
     topics.send(source, range(20))
     with running(stream, jvm, LocalEnvironment(tmp_path / "checkpoint", secrets=secrets)):
         topics.wait_received(sink, range(20))

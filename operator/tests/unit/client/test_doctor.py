@@ -36,6 +36,7 @@ from testkit.controller.stream_faults import (
     quota_used_up,
     topic_missing,
     unschedulable,
+    unschedulable_with_late_binding,
 )
 
 
@@ -66,6 +67,10 @@ FAULTS = (
     Fault(driver_killed, f"{STREAM}DriverKilled: Restarting for 0s: The driver exited and"),
     Fault(executor_out_of_memory, f"{STREAM}OOMKilled: The executor flags-exec-1 used more memory"),
     Fault(unschedulable, f"{STREAM}Unschedulable: The pod flags-driver-0 waits: 0/1 nodes are"),
+    Fault(
+        unschedulable_with_late_binding,
+        f"{STREAM}Unschedulable: The pod flags-driver-0 waits: 0/1 nodes are",
+    ),
     Fault(executors_unschedulable, f"{STREAM}Unschedulable: The pod flags-exec-3 waits: 0/1 nodes"),
     Fault(image_missing, f"{STREAM}ImagePullBackOff: The pod flags-driver-0 cannot pull its image"),
     Fault(quota_used_up, f"{STREAM}FailedCreate: Kubernetes refuses a pod of the StatefulSet"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sized
 from itertools import islice
 
+import kopf
 import pytest
+from kopf._cogs.structs import credentials
 from kubernetes.aio.client import Configuration
 
 from penstock.cluster import objects
@@ -17,7 +20,7 @@ async def test_kopf_has_the_credentials_of_the_client(scheme: str) -> None:
     """The client spells the scheme differently in a pod and from a kubeconfig."""
     configuration = Configuration(host="https://api:6443")
     configuration.api_key["BearerToken"] = f"{scheme} secret"
-    connection = await handlers._connection(configuration)
+    connection = await handlers._connection(configuration, 0)
     assert connection.as_http_headers() == {"Authorization": "Bearer secret"}
     assert connection.server == "https://api:6443"
 
@@ -31,8 +34,25 @@ async def test_a_renewed_token_is_used() -> None:
         each.api_key["BearerToken"] = next(tokens)
 
     configuration.refresh_api_key_hook = renew
-    seen = [(await handlers._connection(configuration)).token for _ in range(2)]
+    seen = [(await handlers._connection(configuration, number)).token for number in range(2)]
     assert seen == ["old", "new"]
+
+
+async def test_a_token_that_was_refused_once_is_tried_again() -> None:
+    """An API server that starts may refuse a valid one, and kopf forgets credentials for good."""
+    configuration = Configuration(host="https://api:6443")
+    configuration.api_key["BearerToken"] = "Bearer secret"
+    vault = credentials.Vault()
+    for number in range(4):
+        await vault.populate({"login": await handlers._connection(configuration, number)})
+        key, item = vault.select()
+        refused = asyncio.create_task(vault.invalidate(key, item.info))
+        await vault.wait_for_emptiness()
+        await vault.populate({"login": await handlers._connection(configuration, number + 1)})
+        await refused
+        info = vault.select()[1].info
+        assert isinstance(info, kopf.ConnectionInfo)
+        assert info.token == "secret"
 
 
 @pytest.mark.parametrize(

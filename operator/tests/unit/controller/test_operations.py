@@ -36,6 +36,19 @@ def test_a_suspended_stream_has_no_driver_and_keeps_its_checkpoint(cluster: Fake
     assert cluster.reconcile() == []
 
 
+def test_a_stream_with_an_invalid_spec_can_be_suspended(cluster: FakeCluster) -> None:
+    """Who stops it need not correct it first; what is wrong with it is still said."""
+    cluster.apply(**samples.AGGREGATE, suspend=True)
+    cluster.settle()
+    assert cluster.pod is None
+    assert cluster.state == StreamState.SUSPENDED
+    assert conditions(cluster)["Stalled"] == ("True", "UnsupportedOperation")
+    assert cluster.reconcile() == []
+    cluster.apply()
+    cluster.settle()
+    assert cluster.state == StreamState.RUNNING
+
+
 def test_a_stream_that_still_stops_says_so(cluster: FakeCluster) -> None:
     cluster.apply(suspend=True)
     cluster.reconcile()

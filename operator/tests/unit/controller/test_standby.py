@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.cluster.objects import Key
 from penstock.controller.reconciler import Reconciler
 from penstock.controller.standby import Standby
@@ -28,18 +30,53 @@ async def test_it_waits_for_its_turn_and_then_queues_every_stream() -> None:
     cluster = FakeCluster()
     cluster.api.put(samples.stream())
     turns = Turns(cluster)
+    turns.standby.stream_changed(KEY, "1")
+    turns.standby.child_changed(KEY)
+    assert turns.queued == [KEY, KEY]
     assert await turns.standby.reconcile(KEY) is None
     assert cluster.api.writes == []
     turns.leads = True
+    turns.queued.clear()
     turns.standby.take_over()
     assert turns.queued == [KEY]
     assert await turns.standby.reconcile(KEY) is not None
     assert "apply StatefulSet" in cluster.api.writes
 
 
-async def test_a_deleted_stream_is_not_queued_in_the_next_term() -> None:
+@pytest.mark.parametrize("leads", [True, False])
+async def test_a_deleted_stream_is_not_queued_in_the_next_term(leads: bool) -> None:
+    """Also if it was deleted while another operator led. Its pods end later than it does."""
     turns = Turns(FakeCluster())
-    turns.leads = True
+    turns.leads = leads
+    turns.standby.stream_changed(OTHER, "1")
+    turns.standby.stream_deleted(OTHER)
+    turns.standby.child_changed(OTHER)
     assert await turns.standby.reconcile(OTHER) is None
+    turns.queued.clear()
     turns.standby.take_over()
     assert turns.queued == []
+
+
+async def test_a_stream_that_was_deleted_unseen_is_forgotten() -> None:
+    """The watch was broken just then."""
+    turns = Turns(FakeCluster())
+    turns.leads = True
+    turns.standby.stream_changed(OTHER, "1")
+    assert await turns.standby.reconcile(OTHER) is None
+    turns.queued.clear()
+    turns.standby.take_over()
+    assert turns.queued == []
+
+
+async def test_the_operators_own_write_of_a_status_causes_no_reconcile() -> None:
+    cluster = FakeCluster()
+    cluster.api.put(samples.stream())
+    turns = Turns(cluster)
+    turns.leads = True
+    await turns.standby.reconcile(KEY)
+    version = cluster.stream["metadata"]["resourceVersion"]
+    turns.standby.stream_changed(KEY, version)
+    assert turns.queued == []
+    cluster.apply(executor={"cores": 2})
+    turns.standby.stream_changed(KEY, cluster.stream["metadata"]["resourceVersion"])
+    assert turns.queued == [KEY]

@@ -34,6 +34,14 @@ def test_the_config_map_holds_what_the_user_has_set_and_the_image() -> None:
     assert ContinuousStream.from_document(document).spec.image == samples.IMAGE
 
 
+def test_the_driver_has_a_token_whatever_its_service_account_says() -> None:
+    """Without one it cannot start, and says no more than that a file is missing."""
+    template = {"spec": {"automountServiceAccountToken": False}}
+    desired = samples.desired(serviceAccountName="etl", driver={"podTemplate": template})
+    spec = driver_stateful_set(desired)["spec"]["template"]["spec"]
+    assert spec["automountServiceAccountToken"] is True
+
+
 def test_the_config_map_of_a_pod_never_changes() -> None:
     one, other = samples.desired(), samples.desired(executor={"cores": 2})
     assert one.spec_hash != other.spec_hash

@@ -212,6 +212,14 @@ def test_an_invalid_edit_keeps_the_mode_and_the_settings_that_run() -> None:
     assert status.effective == before.status.effective
 
 
+def test_the_mode_is_that_of_the_driver_pod() -> None:
+    """An edit that is held, by a pause or a refusal, changes no mode: alerts depend on it."""
+    before = plan_status(NEW, RUNNING, pod(), samples.T0)
+    edited = stored(before, trigger={"availableNow": {}})
+    assert plan_status(edited, RUNNING, pod(), LATER).status.mode == "Continuous"
+    assert plan_status(edited, RUNNING, None, LATER).status.mode == "AvailableNow"
+
+
 def test_effective_settings_are_those_of_the_driver_pod() -> None:
     """During a rollout they are those of the previous revision."""
     assert plan_status(NEW, RUNNING, None, samples.T0).status.effective is None

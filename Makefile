@@ -13,7 +13,7 @@ WORKERS ?= 3
 # When make began, in seconds since 1970.
 STARTED := $(shell date +%s)
 
-.PHONY: help demo demo-cluster test check prepare tools static unit integration chaos e2e images push release-rehearsal ordinary-rehearsal guides-rehearsal gitops generate docs bench-latency format cluster-up cluster-down clean
+.PHONY: help demo demo-cluster test check prepare tools static lint types unit integration chaos e2e images push release-rehearsal ordinary-rehearsal guides-rehearsal gitops generate docs bench-latency format cluster-up cluster-down clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -27,15 +27,19 @@ demo-cluster: $(STAMP) ## The same with the operator on a kind cluster
 
 test: ## Run everything that CI runs: static checks and all tests
 	$(MAKE) --jobs=2 $(STAMP) tools
-	$(MAKE) --jobs=2 static prepare
+	$(MAKE) --jobs=2 types lint prepare
 	PENSTOCK_TEST_STARTED=$(STARTED) $(PYTHON) -m pytest -n $(WORKERS) --junitxml=.cache/results.xml
 
 check: static unit ## Run the static checks and the unit tests, for every change
 
-static: $(STAMP)
+static: lint types
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(PYTHON) -m scripts.generate --check
 	$(PYTHON) -m scripts.check_words

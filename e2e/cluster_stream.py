@@ -8,9 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from penstock.cluster import objects
+from penstock.contract import naming
 from penstock.driver.environment import FIRST_GENERATION
 from testkit.errors import KubectlError
 from testkit.kubernetes.kubectl import Kube, Object
+from testkit.kubernetes.looks import look_at, look_for
 from testkit.streams.streams import manifest
 from testkit.wait import wait_for
 
@@ -45,7 +48,7 @@ class Stream:
     @property
     def selector(self) -> str:
         """The label that every object of the stream carries."""
-        return f"penstock.dev/stream={self.name}"
+        return f"{naming.LABEL_STREAM}={self.name}"
 
     @property
     def driver_pod(self) -> str:
@@ -54,7 +57,7 @@ class Stream:
 
     def resource(self) -> Object:
         """The resource; empty if there is none."""
-        return self.kube.get(KIND, self.name) or {}
+        return look_at(self.kube, objects.STREAM, self.name) or {}
 
     def edit(self, **fields: Any) -> None:
         """Changes fields of the spec with kubectl patch."""
@@ -63,7 +66,7 @@ class Stream:
 
     def pods(self) -> list[Object]:
         """All its pods."""
-        return self.kube.select("pods", self.selector)
+        return look_for(self.kube, objects.POD, {naming.LABEL_STREAM: self.name})
 
     def status(self) -> Object:
         """Its status; empty before the operator has written one."""
@@ -96,8 +99,14 @@ class Stream:
 
     def executors(self) -> list[Object]:
         """Its executor pods that are pending or running."""
-        pods = self.kube.select("pods", f"{self.selector},app.kubernetes.io/component=executor")
+        labels = naming.stream_labels(self.name, naming.COMPONENT_EXECUTOR)
+        pods = look_for(self.kube, objects.POD, labels)
         return [each for each in pods if each["status"].get("phase") in ("Pending", "Running")]
+
+    def objects_left(self) -> list[str]:
+        """The names of its objects that should go with it."""
+        kinds = "pods,configmaps,statefulsets,serviceaccounts,rolebindings"
+        return [each["metadata"]["name"] for each in self.kube.select(kinds, self.selector)]
 
     def restarts(self, level: str) -> int:
         """The restarts counted so far at one level: query, process or pod."""
@@ -107,6 +116,10 @@ class Stream:
         """The last committed epoch in the status; -1 before the first commit."""
         epoch = self.status().get("epoch")
         return -1 if epoch is None else int(epoch)
+
+    def has_committed_records(self) -> bool:
+        """Whether the committed offsets in the status lie beyond the beginning of a topic."""
+        return any(each["offset"] > 0 for each in self.status().get("committedOffsets", []))
 
     def checkpoint_on_node(self) -> str:
         """The folder of its checkpoint on the node that holds the volume."""

@@ -76,7 +76,8 @@ ELSEWHERE = {
     "fast-cars-continuous",
     "fraud-flags",
     "fraud-flags-micro-batch",
-    "kafka-mtls",  # needs a broker with certificates: integration/driver/test_kafka_security.py
+    "kafka-mtls",  # need a broker with certificates: integration/driver/test_kafka_security.py
+    "kafka-sasl-ssl",
     "rate-to-console",
     "socket-to-kafka",
 }

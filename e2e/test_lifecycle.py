@@ -9,11 +9,8 @@ import pytest
 
 from e2e.cluster_stream import KIND, Stopwatch, Stream, small_stream
 from e2e.install import NAMESPACE, OPERATOR, RELEASE, Installation
-from testkit.kafka.topic_admin import create_topics
-from testkit.kafka.traffic import Receiver, Sender
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.plugins.figures import RecordFigure
-from testkit.streams.streams import kafka_to_kafka
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -120,44 +117,6 @@ def _uids(kube: Kube, stream: Stream) -> dict[str, str]:
     return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
 
 
-def test_a_retained_checkpoint_outlives_its_stream(
-    installation: Installation, kube: Kube, topic: str
-) -> None:
-    """After its deletion only the volume is left; created again, the stream continues."""
-    source, sink = f"{topic}-in", f"{topic}-out"
-    external = installation.kafka.external
-    create_topics(external, {source: 2, sink: 1})
-    stream = Stream(kube, "retained")
-    spec = small_stream(stream.name, kafka_to_kafka(installation.kafka.internal, source, sink))
-    with Receiver(external, sink) as out:
-        kube.apply(spec)
-        stream.wait_ready()
-        with Sender(external, source, 200, 500) as numbers:
-            numbers.wait_until_sent(500, 60)
-        out.wait_for_all(range(500), 60)
-        epoch = stream.epoch()
-        stream.wait_for("a commit after the last record", lambda: stream.epoch() > epoch + 1, 60)
-
-        kube.delete(KIND, stream.name)
-        stream.wait_for("no object left", lambda: not _left(kube, stream), 120)
-        assert kube.get("pvc", "retained-checkpoint") is not None
-
-        before = out.arrivals.duplicates
-        kube.apply(spec)
-        stream.wait_ready()
-        with Sender(external, source, 200, 600) as numbers:  # 0..599: the first 500 again
-            numbers.wait_until_sent(600, 60)
-        out.wait_for_all(range(600), 60)
-        # A start from the beginning would bring the first 500 a third time.
-        assert out.arrivals.duplicates - before == 500
-    kube.delete(KIND, stream.name)
-
-
-def _left(kube: Kube, stream: Stream) -> list[str]:
-    kinds = "pods,configmaps,statefulsets,serviceaccounts,rolebindings"
-    return [each["metadata"]["name"] for each in kube.select(kinds, stream.selector)]
-
-
 def test_the_reclaim_policy_delete_removes_the_checkpoint_with_its_stream(kube: Kube) -> None:
     """Kubernetes garbage-collects the volume claim with the resource."""
     stream = Stream(kube, "deleted")
@@ -165,7 +124,7 @@ def test_the_reclaim_policy_delete_removes_the_checkpoint_with_its_stream(kube: 
     kube.apply(small_stream(stream.name, spec))
     stream.wait_for("the volume claim", lambda: kube.get("pvc", "deleted-checkpoint"), 60)
     kube.delete(KIND, stream.name)
-    stream.wait_for("no object left", lambda: not _left(kube, stream), 120)
+    stream.wait_for("no object left", lambda: not stream.objects_left(), 120)
     stream.wait_for("no volume claim", lambda: kube.get("pvc", "deleted-checkpoint") is None, 120)
 
 

@@ -13,16 +13,19 @@ from confluent_kafka import Producer
 
 from e2e.cluster_stream import Stream, small_stream
 from e2e.install import NAMESPACE, OPERATOR, Installation
+from penstock.cluster import objects
 from testkit.cluster.access import Cluster
 from testkit.kafka.traffic import Receiver
 from testkit.kubernetes.kubectl import Object
+from testkit.kubernetes.looks import look_at
 from testkit.wait import wait_for
 
 # A transient failure in plain SQL: the key of a poisoned record says until when it fails, in
 # milliseconds. (rand() is no alternative: the continuous engine gives it a new seed in each epoch.)
 POISON = "poison"
-# A loaded machine needs some seconds to read it.
-POISON_SECONDS = 20.0
+# A loaded machine needs some seconds to read it. An idle one fails on it every two seconds, and
+# from the tenth failure on the driver waits for minutes (RestartPolicy.max_poison_failures).
+POISON_SECONDS = 14.0
 SQL_THAT_POISON_FAILS = f"""
 SELECT key,
        CASE WHEN CAST(key AS STRING) LIKE '{POISON} %'
@@ -213,7 +216,7 @@ def wait_for_another_driver(target: Target, uid: str) -> None:
     """Waits for a driver's pod with another UID."""
 
     def replaced() -> bool:
-        pod = target.stream.kube.get("pod", target.stream.driver_pod)
+        pod = look_at(target.stream.kube, objects.POD, target.stream.driver_pod)
         return pod is not None and pod["metadata"]["uid"] != uid
 
     target.stream.wait_for("another pod of the driver", replaced, 120)
@@ -222,33 +225,39 @@ def wait_for_another_driver(target: Target, uid: str) -> None:
 @contextlib.contextmanager
 def operator_stopped(target: Target) -> Iterator[None]:
     """The operator's Deployment has no pods during the block."""
-    with _scaled_to_zero(target, NAMESPACE, OPERATOR, "app.kubernetes.io/component=operator"):
+    operator = f"deployment/{OPERATOR}"
+    with _scaled_to_zero(target, NAMESPACE, operator, "app.kubernetes.io/component=operator"):
         yield
 
 
 @contextlib.contextmanager
 def no_dns_and_executor_deleted(target: Target) -> Iterator[None]:
     """No name is resolved, and an executor dies meanwhile."""
-    with _scaled_to_zero(target, "kube-system", "coredns", "k8s-app=kube-dns"):
+    with _scaled_to_zero(target, "kube-system", "deployment/coredns", "k8s-app=kube-dns"):
         delete_an_executor(target)
         yield
 
 
 @contextlib.contextmanager
-def _scaled_to_zero(
-    target: Target, namespace: str, deployment: str, selector: str
-) -> Iterator[None]:
+def broker_moved(target: Target) -> Iterator[None]:
+    """The broker is killed; later another pod continues with its volume."""
+    with _scaled_to_zero(target, "kafka", "statefulset/kafka", "app=kafka"):
+        yield
+
+
+@contextlib.contextmanager
+def _scaled_to_zero(target: Target, namespace: str, owner: str, selector: str) -> Iterator[None]:
+    """The owner of these pods, such as deployment/NAME, has none during the block."""
     kube = replace(target.stream.kube, namespace=namespace)
-    found = kube.get("deployment", deployment)
-    assert found is not None
-    kube.run("scale", "deployment", deployment, "--replicas=0")
+    replicas = kube.run("get", owner, "-o", "jsonpath={.spec.replicas}")
+    kube.run("scale", owner, "--replicas=0")
     kube.run("delete", "pod", "-l", selector, "--grace-period=0", "--force", "--ignore-not-found")
-    wait_for(f"no pod of {deployment}", lambda: not kube.select("pods", selector), 60, every=0.5)
+    wait_for(f"no pod of {owner}", lambda: not kube.select("pods", selector), 60, every=0.5)
     try:
         yield
     finally:
-        kube.run("scale", "deployment", deployment, f"--replicas={found['spec']['replicas']}")
-        kube.run("rollout", "status", f"deployment/{deployment}", "--timeout=120s", timeout=130)
+        kube.run("scale", owner, f"--replicas={replicas}")
+        kube.run("rollout", "status", owner, "--timeout=120s", timeout=130)
 
 
 @contextlib.contextmanager
@@ -317,15 +326,6 @@ def firewall_rules(cluster: Cluster, *rules: str) -> Iterator[None]:
     finally:
         for rule in rules:
             cluster.on_node(node, "bash", "-c", f"iptables -w -D {rule}")
-
-
-@contextlib.contextmanager
-def broker_moved(target: Target) -> Iterator[None]:
-    """The broker is killed; another pod continues with its volume."""
-    kube = replace(target.stream.kube, namespace="kafka")
-    kube.run("delete", "pod", "kafka-0", "--grace-period=0", "--force")
-    yield
-    kube.run("rollout", "status", "statefulset/kafka", "--timeout=120s", timeout=130)
 
 
 @contextlib.contextmanager

@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.kafka.offsets import Offsets
 from testkit.kafka.deliveries import CommitLog, Copy
 from testkit.kafka.topic_admin import create_topics
+from testkit.kafka.topic_reader import TopicReader
 from testkit.streams.streams import CONTINUOUS, kafka_to_kafka, stream
 from testkit.wait import wait_for
 
@@ -26,6 +27,7 @@ class Topics:
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
         self._producer_options = {"bootstrap.servers": bootstrap, "acks": "all"}
         self._producer = Producer(self._producer_options)
+        self._reader = TopicReader(bootstrap)
 
     def bootstrap_as(self, host: str) -> str:
         """The broker's address with another name of its host."""
@@ -41,6 +43,7 @@ class Topics:
         """Creates a topic and returns its name."""
         name = name or f"t-{uuid.uuid4().hex[:8]}"
         create_topics(self.bootstrap, {name: partitions}, replicas, config)
+        self._reader.forget(name)
         return name
 
     def leaders(self, topic: str) -> set[int]:
@@ -82,51 +85,25 @@ class Topics:
         """The numbers in the topic, by partition and offset."""
         return {
             (message.partition(), message.offset()): int(message.value())
-            for message in self._messages(topic)
+            for message in self._reader.read(topic)
         }
 
     def copies(self, topic: str) -> list[Copy]:
         """The numbers in the topic, with the times at which they were written."""
         return [
             Copy(int(message.value()), message.timestamp()[1] / 1000)
-            for message in self._messages(topic)
+            for message in self._reader.read(topic)
         ]
 
     def latencies(self, topic: str) -> list[float]:
         """Seconds from the time in each record's only header, in milliseconds, to its own."""
-        messages = self._messages(topic)
+        messages = self._reader.read(topic)
         return [(it.timestamp()[1] - int(it.headers()[0][1])) / 1000 for it in messages]
 
     def replays_of_committed(self, commits: CommitLog, source: str, sink: str) -> list[Copy]:
         """The copies in the sink of records that had been committed before: guarantee 2."""
         places = {number: place for place, number in self.placed(source).items()}
         return commits.replays_of_committed(source, places, self.copies(sink))
-
-    def _messages(self, topic: str) -> list[Message]:
-        """Up to the end that the topic has now; offsets may be missing."""
-        options = {"group.id": "test", "enable.partition.eof": True}
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, **options})
-        try:
-            partitions = consumer.list_topics(topic, 30).topics[topic].partitions
-            bounds = {
-                p: consumer.get_watermark_offsets(TopicPartition(topic, p), 30) for p in partitions
-            }
-            consumer.assign([TopicPartition(topic, p, bounds[p][0]) for p in partitions])
-            left = {p for p, (begin, end) in bounds.items() if begin < end}
-            found: list[Message] = []
-            while left:
-                message = consumer.poll(30)
-                assert message is not None
-                partition, offset, error = message.partition(), message.offset(), message.error()
-                assert error is None or error.code() == KafkaError._PARTITION_EOF, error
-                end = bounds[partition][1]
-                if error is None and offset < end:
-                    found.append(message)
-                if error is not None or offset >= end - 1:
-                    left.discard(partition)
-            return found
-        finally:
-            consumer.close()
 
     def wait_received(self, topic: str, numbers: Iterable[int]) -> Counter[int]:
         """Waits until all these numbers are in the topic; returns what it then holds."""
@@ -139,7 +116,7 @@ class Topics:
                 return []
             return [received] if wanted <= set(received) else []
 
-        return wait_for(f"{len(wanted)} numbers in {topic}", all_received)[0]
+        return wait_for(f"{len(wanted)} numbers in {topic}", all_received, every=0.25)[0]
 
 
 def total(offsets: Offsets | None) -> int:

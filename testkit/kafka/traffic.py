@@ -123,7 +123,6 @@ class Receiver:
                 "group.id": f"e2e-{uuid.uuid4()}",
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                "fetch.wait.max.ms": 5,
                 "log_level": 3,
             }
         )

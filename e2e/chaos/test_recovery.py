@@ -39,6 +39,8 @@ RECORDS_AT_MOST = PER_SECOND * 2400
 PARTITIONS = 4
 # With this many consecutive numbers every partition gets some, since their keys differ.
 LATER = 40
+# What is over by then may have no alert: status, scrape, rule and its wait take two seconds each.
+ALERTING_SECONDS = 15.0
 # A stream that does not flow by then needs a hand, and fails the test.
 PATIENCE_SECONDS = 180.0
 
@@ -134,7 +136,8 @@ FAULTS = [
         "no API server, driver's JVM killed",
         faults.no_api_server_and_jvm_killed,
         60,
-        finds="(NoLeader|ApiServerUnreachable|DriverKilled): ",
+        # What the operator sees first when it is back: a driver that starts.
+        finds="(NoLeader|ApiServerUnreachable|DriverKilled|DriverNotReady): ",
     ),
 ]
 
@@ -231,14 +234,22 @@ def test_nothing_is_lost_whatever_fails(
     assert {
         fault.name: str(outcome.call)
         for fault, outcome in zip(_chosen(), outcomes, strict=True)
-        if not _is_answered(fault, str(outcome.call))
+        if not _is_answered(fault, outcome)
     } == {}
 
 
-def _is_answered(fault: Fault, answer: str) -> bool:
-    """Whether doctor named the cause, or the stream had recovered from a fault of a moment."""
-    over = fault.seconds == 0 and answer.startswith("ok: ")
-    return over or re.search(fault.finds, answer) is not None
+def _is_answered(fault: Fault, outcome: Outcome) -> bool:
+    """Whether doctor named the cause, or the stream had recovered from a fault of a moment.
+
+    An idle machine recovers from some before an alert can fire (test_alerts.py makes them last).
+    """
+    answer, flows = str(outcome.call), outcome.flows
+    if fault.seconds == 0 and flows is not None:
+        is_over = answer.startswith("ok: ")
+        is_too_short = outcome.call.fired is None and flows < ALERTING_SECONDS
+        if is_over or is_too_short:
+            return True
+    return re.search(fault.finds, answer) is not None
 
 
 def _chosen() -> list[Fault]:

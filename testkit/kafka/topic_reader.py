@@ -21,7 +21,10 @@ class _Partition:
 
 
 class TopicReader:
-    """A consumer outside of any group. Not for use by two threads."""
+    """A consumer outside of any group. Not for use by two threads.
+
+    What compaction removes from the middle of a topic is still returned: `forget` the topic first.
+    """
 
     def __init__(self, bootstrap: str) -> None:
         self._consumer = Consumer(

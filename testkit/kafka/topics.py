@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from penstock.api.v1alpha1.stream import ContinuousStream
@@ -28,6 +28,7 @@ class Topics:
         self._producer_options = {"bootstrap.servers": bootstrap, "acks": "all"}
         self._producer = Producer(self._producer_options)
         self._reader = TopicReader(bootstrap)
+        self._compacted: set[str] = set()
 
     def bootstrap_as(self, host: str) -> str:
         """The broker's address with another name of its host."""
@@ -44,6 +45,8 @@ class Topics:
         name = name or f"t-{uuid.uuid4().hex[:8]}"
         create_topics(self.bootstrap, {name: partitions}, replicas, config)
         self._reader.forget(name)
+        if (config or {}).get("cleanup.policy") == "compact":
+            self._compacted.add(name)
         return name
 
     def leaders(self, topic: str) -> set[int]:
@@ -85,25 +88,30 @@ class Topics:
         """The numbers in the topic, by partition and offset."""
         return {
             (message.partition(), message.offset()): int(message.value())
-            for message in self._reader.read(topic)
+            for message in self._messages(topic)
         }
 
     def copies(self, topic: str) -> list[Copy]:
         """The numbers in the topic, with the times at which they were written."""
         return [
             Copy(int(message.value()), message.timestamp()[1] / 1000)
-            for message in self._reader.read(topic)
+            for message in self._messages(topic)
         ]
 
     def latencies(self, topic: str) -> list[float]:
         """Seconds from the time in each record's only header, in milliseconds, to its own."""
-        messages = self._reader.read(topic)
+        messages = self._messages(topic)
         return [(it.timestamp()[1] - int(it.headers()[0][1])) / 1000 for it in messages]
 
     def replays_of_committed(self, commits: CommitLog, source: str, sink: str) -> list[Copy]:
         """The copies in the sink of records that had been committed before: guarantee 2."""
         places = {number: place for place, number in self.placed(source).items()}
         return commits.replays_of_committed(source, places, self.copies(sink))
+
+    def _messages(self, topic: str) -> list[Message]:
+        if topic in self._compacted:
+            self._reader.forget(topic)
+        return self._reader.read(topic)
 
     def wait_received(self, topic: str, numbers: Iterable[int]) -> Counter[int]:
         """Waits until all these numbers are in the topic; returns what it then holds."""

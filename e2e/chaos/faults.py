@@ -188,13 +188,15 @@ def restart(target: Target) -> None:
     wait_for_another_driver(target, before)
 
 
-def edit_without_operator(target: Target) -> None:
-    """Edits the spec while the operator has no pod; waits for the driver with the edit."""
+@contextlib.contextmanager
+def edit_without_operator(target: Target) -> Iterator[None]:
+    """Edits the spec while the operator has no pod; then waits for the driver with the edit."""
     stream = target.stream
     before = target.driver()["metadata"]["uid"]
     with operator_stopped(target):
         edited = {**target.spec, "trigger": {"continuous": {"checkpointInterval": "2s"}}}
         stream.kube.apply(small_stream(stream.name, edited))
+        yield
     wait_for_another_driver(target, before)
 
 

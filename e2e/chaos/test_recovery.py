@@ -69,8 +69,10 @@ FAULTS = [
     Fault(
         "spec edited while the operator is away",
         faults.edit_without_operator,
+        20,
         alert="PenstockOperatorAbsent",
-        finds="OperatorNotReady: ",
+        # It may be back, and at work, when the person asks.
+        finds="(OperatorNotReady|RollingOut): ",
     ),
     Fault("suspended and continued", faults.suspended, 2, alert=""),
     Fault(

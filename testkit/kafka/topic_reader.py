@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 _SECONDS = 30
+# What a client says of brokers that are, or were, away: it connects again by itself.
+_OUTAGES = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT)
 
 
 @dataclass
@@ -78,9 +80,12 @@ class TopicReader:
             message = self._consumer.poll(_SECONDS)
             assert message is not None
             partition, offset, error = message.partition(), message.offset(), message.error()
+            if error is not None and error.code() in _OUTAGES:
+                continue
             assert error is None or error.code() == KafkaError._PARTITION_EOF, error
             if error is not None:
-                known[partition].next = offset
+                # The end may have moved on meanwhile, over records that are left to the next call.
+                known[partition].next = min(offset, ends[partition])
                 left.discard(partition)
             elif offset < ends[partition]:
                 known[partition].messages.append(message)

@@ -18,7 +18,7 @@ from testkit.kubernetes.kubectl import Kube, Object
 
 def look_at(kube: Kube, kind: Kind, name: str) -> Object | None:
     """One object in the namespace, or None if none has the name; KubectlError if that fails."""
-    path = f"/{_prefix(kind)}/namespaces/{kube.namespace}/{kind.plural}/{name}"
+    path = f"{kind.root}/namespaces/{kube.namespace}/{kind.plural}/{name}"
     try:
         return _client(kube).get(path)
     except ApiError as error:
@@ -27,15 +27,11 @@ def look_at(kube: Kube, kind: Kind, name: str) -> Object | None:
 
 def look_for(kube: Kube, kind: Kind, labels: Mapping[str, str]) -> list[Object]:
     """The objects in the namespace with these labels; KubectlError if that fails."""
-    resource = f"{_prefix(kind)}/{kind.plural}"
+    resource = f"{kind.root.lstrip('/')}/{kind.plural}"
     try:
         return _client(kube).list(resource, kube.namespace, labels)
     except ApiError as error:
         raise KubectlError(f"{resource}: {error}") from error
-
-
-def _prefix(kind: Kind) -> str:
-    return f"apis/{kind.api_version}" if kind.group else f"api/{kind.api_version}"
 
 
 def _client(kube: Kube) -> KubeApi:

@@ -33,6 +33,11 @@ class Kind:
         """The version within the group."""
         return self.api_version.rpartition("/")[2]
 
+    @property
+    def root(self) -> str:
+        """The path below which the API serves the group and version."""
+        return f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
+
 
 STREAM = Kind(group_version.API_VERSION, group_version.KIND, group_version.PLURAL)
 POD = Kind("v1", "Pod", "pods")

@@ -85,9 +85,12 @@ def volume(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     elif phase == "Pending" and event is not None and event.is_warning:
         message = f"The PersistentVolumeClaim {name} is not bound{said}"
         yield _finding(stream, event.reason, message, {"Unschedulable", *_WITHOUT_PODS})
-    elif event is not None and event.reason in _BOUND_LATER:
-        pass
-    elif phase == "Pending" and stream.driver is not None and not stream.driver.started:
+    elif (
+        phase == "Pending"
+        and stream.driver is not None
+        and not stream.driver.started
+        and not (event is not None and event.reason in _BOUND_LATER)
+    ):
         storage = fields.text(at(claim, "spec", "storageClassName")) or "the default"
         message = f"The PersistentVolumeClaim {name} is not bound (class {storage}){said}"
         yield _finding(stream, "ProvisioningFailed", message, {"Unschedulable", *_WITHOUT_PODS})

@@ -259,8 +259,7 @@ def _selector(values: Mapping[str, str]) -> str:
 
 
 def _path(kind: Kind, namespace: str, *rest: str) -> str:
-    root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
-    return "/".join((root, "namespaces", namespace, kind.plural, *rest))
+    return "/".join((kind.root, "namespaces", namespace, kind.plural, *rest))
 
 
 def _refusal(

@@ -56,9 +56,9 @@ def find_losses(
     losses = []
     for topic, offsets in sorted(committed.items()):
         found = [_loss(topic, n, at, known_ids.get(topic), snapshot) for n, at in offsets.items()]
-        added = {n: first for n, first in _earliest(snapshot, topic) if n not in offsets and whole}
-        found += [_deleted(topic, n, first) for n, first in added.items() if first > 0]
         losses += [each for each in found if each is not None]
+        if whole:
+            losses += [_deleted(topic, *each) for each in _begun_late(offsets, snapshot, topic)]
     return sorted(losses, key=lambda each: (each.topic, each.partition))
 
 
@@ -88,17 +88,17 @@ def _loss(
     return None
 
 
-def _earliest(snapshot: KafkaSnapshot, topic: str) -> Iterable[tuple[int, int]]:
-    return snapshot.earliest.get(topic, {}).items()
+def _begun_late(
+    offsets: Mapping[int, int], snapshot: KafkaSnapshot, topic: str
+) -> Iterable[tuple[int, int]]:
+    """The partitions without an offset whose first records were deleted, and their number."""
+    earliest = snapshot.earliest.get(topic, {})
+    return [(n, first) for n, first in earliest.items() if first > 0 and n not in offsets]
 
 
 def is_new_and_begins_late(offsets: Offsets, snapshot: KafkaSnapshot) -> bool:
     """Whether there is a partition without an offset whose first records were deleted."""
-    return any(
-        first > 0 and n not in offsets.get(topic, {})
-        for topic in snapshot.newest
-        for n, first in _earliest(snapshot, topic)
-    )
+    return any(_begun_late(offsets.get(topic, {}), snapshot, topic) for topic in snapshot.newest)
 
 
 def of_all_partitions(offsets: Offsets, snapshot: KafkaSnapshot) -> Offsets:

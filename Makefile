@@ -7,9 +7,9 @@ BIN := .venv/bin
 PYTHON := $(BIN)/python
 STAMP := .venv/.installed
 DEMO_STAMP := .venv/.installed-demo
-# Processes that share the tests of a run: one for the cluster, which mostly waits, and one for each
-# of two cores. Each has its own JVM and broker.
-WORKERS ?= 3
+# Processes that share the tests of a run: one for the cluster, and three for two cores, because
+# every test waits. Each has its own JVM and broker.
+WORKERS ?= 4
 # When make began, in seconds since 1970.
 STARTED := $(shell date +%s)
 

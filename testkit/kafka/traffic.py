@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import threading
 import time
 import uuid
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
@@ -44,6 +45,26 @@ class Arrivals:
         return [number for number in sent if number not in self.counts]
 
 
+class _SinceDelivery(logging.Handler):
+    """The client's log lines since the last delivery: they tell why there is no other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._first: list[str] = []
+        self._last: deque[str] = deque(maxlen=200)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        lines = self._first if len(self._first) < 100 else self._last
+        lines.append(f"{time.time():.3f} {record.getMessage()}")
+
+    def clear(self) -> None:
+        self._first.clear()
+        self._last.clear()
+
+    def __str__(self) -> str:
+        return "\n".join([*self._first, "...", *self._last])
+
+
 class Sender:
     """Sends 0, 1, 2, ... at a constant rate from a thread, until it is stopped."""
 
@@ -56,14 +77,18 @@ class Sender:
         record: Callable[[int], str] = numbered,
     ) -> None:
         self._record = record
+        self._log = _SinceDelivery()
+        logger = logging.Logger(f"sender to {topic}")
+        logger.addHandler(self._log)
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
                 "linger.ms": 0,
                 "enable.idempotence": True,  # else a broker's end could bring a record in twice
                 "message.timeout.ms": 0,  # no limit: a record waits until the broker is back
-                "log_level": 3,
-            }
+                "debug": "broker,eos",
+            },
+            logger=logger,
         )
         self._topic = topic
         self._pause = 1 / per_second
@@ -86,7 +111,7 @@ class Sender:
         self._stop.set()
         self._thread.join(30)
         left = self._producer.flush(60)
-        assert left == 0, f"{left} records did not reach the broker"
+        assert left == 0, f"{left} records did not reach the broker. The client says:\n{self._log}"
         return self.sent
 
     def wait_until_sent(self, count: int, timeout: float) -> None:
@@ -110,6 +135,7 @@ class Sender:
 
     def _delivered(self, number: int, error: object, message: Message) -> None:
         assert error is None, error
+        self._log.clear()
         self.places[number] = (message.partition(), message.offset())
 
 

@@ -15,8 +15,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 CLUSTER_FOLDER = "e2e/"
 # A container engine puts all containers into one control group, and Linux gives that group as much
-# time as one busy thread of another process. At this niceness such a thread gets a third of it.
-NICENESS = 5
+# time as one busy thread of another process. At this niceness such a thread gets a thirtieth of it.
+NICENESS = 15
 
 
 def share_of(node: str) -> str:

@@ -179,8 +179,9 @@ def catch_up(runs: Runs, name: str) -> None:
     document["metadata"]["name"] = name
     document["spec"]["trigger"] = {"availableNow": {}}
     produce(runs.kafka.external, topics[0], PAYMENTS, 0)
-    stream = runs.apply(document)
-    assert stream.status()["state"] == "Completed"
+    stream = runs.apply(document)  # Ready while it runs, and when it has read everything
+    stream.wait_for("its end", lambda: stream.status()["state"] == "Completed", WAIT_SECONDS)
+    assert stream.is_ready()
     assert set(consume(runs.kafka.external, topics[1])) == set(FLAGGED)
     stream.wait_for("no executors", lambda: not stream.executors(), WAIT_SECONDS)
 

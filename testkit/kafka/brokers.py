@@ -11,6 +11,9 @@ from testkit.kafka.broker import Broker, free_ports
 from testkit.kafka.jars import kafka_jars
 from testkit.kafka.toxic_proxy import ToxicProxy
 
+# Characters of a broker's log that a failed test prints.
+_LOG_END = 10_000
+
 
 class Node(Broker):
     """One broker of a cluster. The first is also the only controller, so it must not end."""
@@ -45,6 +48,10 @@ def two_brokers() -> Iterator[tuple[Node, Node]]:
             for node in (first, second):
                 node.wait_until_ready()
             yield first, second
+        except BaseException:
+            for log in (node.log for node in (first, second) if node.log.exists()):
+                print(f"{log}:\n{log.read_text(errors='replace')[-_LOG_END:]}")
+            raise
         finally:
             second.kill()
             first.kill()

@@ -11,6 +11,8 @@ from testkit.wait import wait_for
 
 # Without the notices (log_level 6) of a client that ends.
 _QUIET = {"log_level": 3}
+# The client gives up after 60 s, and its error names what it waited for.
+_PATIENCE_SECONDS = 90
 
 
 def create_topics(
@@ -31,7 +33,7 @@ def create_topics(
         for name, count in partitions.items()
     ]
     for future in admin.create_topics(topics, operation_timeout=30).values():
-        future.result(60)
+        future.result(_PATIENCE_SECONDS)
     wanted = [
         TopicPartition(name, part) for name, count in partitions.items() for part in range(count)
     ]
@@ -55,7 +57,7 @@ def delete_topics(bootstrap: str, *topics: str) -> None:
     there = [topic for topic in topics if topic in admin.list_topics(timeout=30).topics]
     if there:
         for future in admin.delete_topics(there, operation_timeout=30).values():
-            future.result(60)
+            future.result(_PATIENCE_SECONDS)
     wait_for(
         "topics gone",
         lambda: not set(topics) & set(admin.list_topics(timeout=30).topics),

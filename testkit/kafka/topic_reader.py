@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+GROUP = "test"
+"""The client wants the name of a group. A broker never learns of it."""
+
 _SECONDS = 30
 # What a client says of brokers that are, or were, away: it connects again by itself.
 _OUTAGES = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT)
@@ -32,7 +35,7 @@ class TopicReader:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
-                "group.id": "test",
+                "group.id": GROUP,
                 # A commit waits for the group's coordinator, which may be the broker that is away,
                 # and the next assignment waits for the commit.
                 "enable.auto.commit": False,

@@ -24,8 +24,13 @@ class Node(Broker):
         super().__init__(folder, kafka_jars())
 
     def _settings(self) -> str:
-        # The controller notices within three seconds, instead of nine, that a broker has gone.
-        own = [f"node.id={self._number}", "broker.session.timeout.ms=3000"]
+        # The controller notices within three seconds, instead of nine, that a broker has gone. One
+        # that is only busy has reported to it several times by then.
+        own = [
+            f"node.id={self._number}",
+            "broker.session.timeout.ms=3000",
+            "broker.heartbeat.interval.ms=500",
+        ]
         if self._controller is not None:
             port = self._controller._controller_port
             own += [

@@ -28,6 +28,7 @@ def create_topics(
     then repeats OUT_OF_ORDER_SEQUENCE_NUMBER until they expire (seen with version 4.3.1).
     """
     admin = AdminClient({"bootstrap.servers": bootstrap, **_QUIET})
+    wait_for("brokers in service", lambda: _in_service(admin) >= replicas, 60)
     topics = [
         NewTopic(name, count, replicas, config=dict(config or {}))
         for name, count in partitions.items()
@@ -49,6 +50,16 @@ def create_topics(
         wait_for(f"leaders of {', '.join(partitions)}", led, 60)
     finally:
         consumer.close()
+
+
+def _in_service(admin: AdminClient) -> int:
+    """The brokers that their controller has not fenced, as it does with one too busy to report.
+
+    A client that finds none at first waits for one in vain until its request ends: it asks nobody
+    again (librdkafka 2.16: "waiting for controller").
+    """
+    metadata = admin.list_topics(timeout=30)
+    return len(metadata.brokers) if metadata.controller_id >= 0 else 0
 
 
 def delete_topics(bootstrap: str, *topics: str) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from penstock.driver.engine import Engine
 from penstock.driver.failures import Failure
+from penstock.driver.spark.activity import NO_ACTIVITY, Activity
 from penstock.driver.supervision.restart_policy import RestartPolicy
-from penstock.driver.supervision.state import Observation, State
+from penstock.driver.supervision.state import Observation, State, nothing_observed
 from penstock.driver.supervision.supervisor import Action, decide
 
 POLICY = RestartPolicy(interval=1.0)
@@ -17,8 +19,8 @@ PASSING = Failure("TaskFailed", "an executor was lost")
 PERMANENT = Failure("UnsupportedOperation", "Aggregate", permanent=True)
 RECOVERABLE = Failure("TopicMissing", "in", permanent=True, recoverable=True)
 MAYBE_POISON = Failure("CastInvalidInput", "a record", recoverable=True, maybe_poison=True)
-UP = Observation(
-    now=100.0,
+UP = replace(
+    nothing_observed(100.0),
     partitions=4,
     desired_cores=4,
     requested_cores=4,
@@ -29,6 +31,11 @@ UP = Observation(
 
 # What is done before a query starts.
 CHECKED = State(checkpoint_checked_at=100.0, query_checked=True)
+
+
+def activity(**seen: Any) -> Activity:
+    """What a query shows between two commits, and nothing else."""
+    return replace(NO_ACTIVITY, **seen)
 
 
 def action(state: State, observation: Observation, policy: RestartPolicy = POLICY) -> Action:
@@ -58,5 +65,7 @@ def committing(
 ) -> tuple[State, Observation]:
     """The same of a query that has committed this epoch, one second after its start."""
     state, observation = running(epoch - 1, policy=policy, first=first)
-    observation = replace(observation, now=101.0, epoch=epoch, planned_epoch=epoch, active_tasks=4)
+    observation = replace(
+        observation, now=101.0, epoch=epoch, planned_epoch=epoch, activity=activity(active_tasks=4)
+    )
     return after(state, observation, policy), observation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.driver.engine import Engine
@@ -15,24 +15,26 @@ if TYPE_CHECKING:
 class Activity:
     """What can be observed of a query between two commits."""
 
-    idle: bool = False
+    idle: bool
     """The query has looked for new records and found none. A micro-batch engine commits nothing
     while this lasts."""
-    looked_at: str | None = None
-    """The start of the trigger that Spark's newest progress is about; None in other modes. An idle
+    looked_at: str | None
+    """The start of the trigger that Spark's newest progress is about; None unless idle. An idle
     query has a new one every ten seconds (spark.sql.streaming.noDataProgressEventInterval), or in
     each interval of its trigger."""
-    work: tuple[int, ...] | None = None
+    work: tuple[int, ...] | None
     """Completed tasks and rows of the running stages: it changes while a batch works. None in
     continuous mode, whose sign of life is the commit."""
-    confirmed_running: bool = False
+    confirmed_running: bool
     """The query works although it has not committed: every partition has a running task (real-time
     mode, whose first commit may take minutes), or it is idle (micro-batch)."""
-    active_tasks: int | None = None
+    active_tasks: int | None
     """Running tasks, in a mode where each partition always has one; else None."""
 
 
-NONE = Activity()
+NO_ACTIVITY = Activity(
+    idle=False, looked_at=None, work=None, confirmed_running=False, active_tasks=None
+)
 
 
 def observe_activity(
@@ -46,16 +48,16 @@ def observe_activity(
     if engine is Engine.CONTINUOUS:
         tracker = spark_context._jsc.sc().statusTracker()
         stages = (tracker.getStageInfo(number) for number in tracker.getActiveStageIds())
-        return Activity(
-            active_tasks=sum(int(each.get().numActiveTasks()) for each in stages if each.nonEmpty())
-        )
+        running = sum(int(stage.get().numActiveTasks()) for stage in stages if stage.nonEmpty())
+        return replace(NO_ACTIVITY, active_tasks=running)
     work, active = _work(spark_context)
     if engine is Engine.REAL_TIME:
-        return Activity(work=work, confirmed_running=0 < partitions <= active)
+        confirmed = 0 < partitions <= active
+        return replace(NO_ACTIVITY, work=work, confirmed_running=confirmed)
     idle = bool(query._jsq.streamingQuery().noNewData())
     progress = query._jsq.lastProgress() if idle else None
     looked_at = None if progress is None else str(progress.timestamp())
-    return Activity(idle=idle, looked_at=looked_at, work=work, confirmed_running=idle)
+    return replace(NO_ACTIVITY, idle=idle, looked_at=looked_at, work=work, confirmed_running=idle)
 
 
 def _work(spark_context: Any) -> tuple[tuple[int, ...], int]:

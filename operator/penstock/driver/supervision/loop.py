@@ -21,7 +21,7 @@ from penstock.driver.supervision.query_state import describe, is_ready
 from penstock.driver.supervision.report_builder import ReportBuilder
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.runtime import QueryRuntime
-from penstock.driver.supervision.state import Observation, State
+from penstock.driver.supervision.state import Observation, State, nothing_observed
 from penstock.driver.supervision.supervisor import (
     Action,
     decide,
@@ -79,7 +79,7 @@ class Loop:
         self.stopping = False
         """The query and the session are being stopped."""
         self._state = State() if durable is None else first_state(durable.read(), policy)
-        self._observation = Observation(now=time.monotonic())
+        self._observation = nothing_observed(time.monotonic())
 
     def run(self, stop: threading.Event) -> None:
         """Returns after a clean stop; raises DriverMustExit if the process must exit."""
@@ -155,7 +155,7 @@ class Loop:
     def _observe(self) -> Observation:
         if self._jvm.exit_failure is not None:
             raise DriverMustExit(self._jvm.exit_failure)
-        observation = replace(self._runtime.observe(), unread=self._unread())
+        observation = self._runtime.observe(self._unread())
         self._observe_commits()
         warning = self._runtime.take_warning()
         if warning is not None:

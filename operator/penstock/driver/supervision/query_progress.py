@@ -58,11 +58,12 @@ def _committed_records(state: State, observation: Observation, policy: RestartPo
 
 def with_activity(state: State, observation: Observation, policy: RestartPolicy) -> State:
     """Evidence between commits that the query works."""
-    if observation.confirmed_running and not state.committed:
+    if observation.activity.confirmed_running and not state.committed:
         state = replace(state, committed=True, recovering=False, healthy_since=observation.now)
     if not policy.continuous:
         state = _with_work(state, observation, policy)
-    if observation.active_tasks is None or observation.active_tasks >= state.query_partitions:
+    active_tasks = observation.activity.active_tasks
+    if active_tasks is None or active_tasks >= state.query_partitions:
         state = replace(state, tasks_complete_at=observation.now)
     if _is_stable(state, observation, policy):
         state = replace(state, attempts=0, query_failures=0)
@@ -81,19 +82,19 @@ def _with_work(state: State, observation: Observation, policy: RestartPolicy) ->
     Spark forgets that a query was idle only when the next batch is planned: also one that hangs in
     its source looks idle. One that is idle looks again and again, and says so.
     """
-    planned = observation.planned_epoch
-    if observation.work != state.work or planned != state.planned_epoch:
+    planned, activity = observation.planned_epoch, observation.activity
+    if activity.work != state.work or planned != state.planned_epoch:
         return _progressed(
             replace(
                 state,
-                work=observation.work,
+                work=activity.work,
                 planned_epoch=planned,
             ),
             observation,
             policy,
         )
-    if observation.idle and observation.looked_at != state.looked_at:
-        return replace(state, looked_at=observation.looked_at, last_progress_at=observation.now)
+    if activity.idle and activity.looked_at != state.looked_at:
+        return replace(state, looked_at=activity.looked_at, last_progress_at=observation.now)
     return state
 
 

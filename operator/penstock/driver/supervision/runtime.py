@@ -18,7 +18,7 @@ from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.failures import QUERY_NOT_STOPPED, DriverError, Failure, classify
 from penstock.driver.java_exceptions import read_chain
 from penstock.driver.jvm import Jvm
-from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.kafka.offsets import Offsets, Position
 from penstock.driver.kafka.security import check_secrets
 from penstock.driver.kafka.sink_topic import SinkTopic
 from penstock.driver.kafka.source_monitor import SourceMonitor, source_monitor
@@ -84,9 +84,10 @@ class QueryRuntime:
 
     # Observe.
 
-    def observe(self) -> Observation:
+    def observe(self, unread: frozenset[Position]) -> Observation:
         """The query and everything that it depends on, now.
 
+        `unread` are the committed offsets after which the sampler has seen a record.
         Raises TooFewExecutorsAllowed if the partitions need more executors than the spec allows.
         """
         failure = self._find_failure()
@@ -97,7 +98,6 @@ class QueryRuntime:
         executors_ready, cores = self._registered()
         if self._session is not None:
             self._log_level.set(self._session, self._wanted_log_level.value, executors_ready)
-        seen = self._activity()
         source, has_query = self._source, self._query is not None
         return Observation(
             now=time.monotonic(),
@@ -111,11 +111,9 @@ class QueryRuntime:
             has_query=has_query,
             epoch=self.progress.committed_epoch(),
             offsets=self.progress.committed_offsets(),
+            unread=unread,
             planned_epoch=self.progress.planned_epoch(),
-            active_tasks=seen.active_tasks,
-            idle=seen.idle,
-            work=seen.work,
-            confirmed_running=seen.confirmed_running,
+            activity=self._activity(),
             completed=self._completed,
             source_outage=source.outage if source is not None and has_query else None,
             source_answered_at=None if source is None else source.answered_at,
@@ -239,7 +237,7 @@ class QueryRuntime:
 
     def _activity(self) -> Activity:
         if self._query is None or self._session is None:
-            return activity.NONE
+            return activity.NO_ACTIVITY
         context = self._session.sparkContext
         return activity.observe_activity(self._query, context, self._engine, self._planned_count)
 

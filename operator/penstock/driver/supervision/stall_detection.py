@@ -187,12 +187,12 @@ def _commits_stuck(
 def _tasks_missing(state: State, observation: Observation, patience: float) -> Failure | None:
     """Spark reports no error for a partition without a task, and no epoch ends any more."""
     since = max(state.tasks_complete_at, state.cores_complete_at)
-    if observation.active_tasks is None or observation.now - since <= patience:
+    if observation.activity.active_tasks is None or observation.now - since <= patience:
         return None
     return Failure(
         TASKS_MISSING,
-        f"{observation.active_tasks} tasks run for {state.query_partitions} partitions although "
-        "all cores are there. The query restarts from its checkpoint.",
+        f"{observation.activity.active_tasks} tasks run for {state.query_partitions} partitions "
+        "although all cores are there. The query restarts from its checkpoint.",
     )
 
 

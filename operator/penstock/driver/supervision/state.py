@@ -10,56 +10,77 @@ from dataclasses import dataclass, field
 
 from penstock.driver.failures import Failure
 from penstock.driver.kafka.offsets import Offsets, Position
+from penstock.driver.spark.activity import NO_ACTIVITY, Activity
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Observation:
-    """The query, its session and its source at one moment."""
+    """The query, its session and its source at one moment.
+
+    No field has a default, so that `runtime.observe` cannot leave one out.
+    """
 
     now: float
-    failure: Failure | None = None
+    failure: Failure | None
     """The failure since the last observation."""
-    partitions: int | None = None
+    partitions: int | None
     """Partitions of the source; None before they were discovered, and after a reset."""
-    desired_cores: int = 0
-    requested_cores: int = 0
-    registered_cores: int = 0
+    desired_cores: int
+    requested_cores: int
+    registered_cores: int
     """Cores of the registered executors, which are ready for tasks."""
-    registered_executors: int = 0
-    has_session: bool = False
-    has_query: bool = False
+    registered_executors: int
+    has_session: bool
+    has_query: bool
     """A query runs."""
-    epoch: int | None = None
+    epoch: int | None
     """The newest epoch, or batch, with a commit in the checkpoint."""
-    offsets: Offsets | None = None
+    offsets: Offsets | None
     """Kafka's offsets at that commit; None for another source."""
-    unread: frozenset[Position] = frozenset()
+    unread: frozenset[Position]
     """Committed offsets, of the last few seconds, after which the source has a record."""
-    planned_epoch: int | None = None
+    planned_epoch: int | None
     """The newest epoch, or batch, with offsets in the checkpoint."""
-    active_tasks: int | None = None
-    """Running tasks, in a mode where each partition always has one; else None."""
-    idle: bool = False
-    """The query has looked for new records and found none."""
-    looked_at: str | None = None
-    """When the query last said that it has looked, or has ended a batch: changes while it does."""
-    work: tuple[int, ...] | None = None
-    """Completed tasks and rows of the running stages: it changes while the query works. None in
-    continuous mode, where every epoch commits."""
-    confirmed_running: bool = False
-    """Activity between commits: see activity.Activity."""
-    completed: bool = False
+    activity: Activity
+    """What the query shows between two commits."""
+    completed: bool
     """An availableNow query has ended with its work done."""
-    source_outage: Failure | None = None
+    source_outage: Failure | None
     """Why the source does not answer. The query keeps running, and Spark reports nothing."""
-    source_answered_at: float | None = None
+    source_answered_at: float | None
     """When the source last answered; None if nothing is asked."""
-    partitions_added: bool = False
+    partitions_added: bool
     """The source has partitions that the running query does not read."""
-    warning: Failure | None = None
+    warning: Failure | None
     """What the running query does without, and what to do about it."""
-    wall_clock: float = 0.0
+    wall_clock: float
     """The wall clock's lead over the monotonic clock: it changes when somebody sets the clock."""
+
+
+def nothing_observed(now: float) -> Observation:
+    """The observation of a driver that has not looked yet."""
+    return Observation(
+        now=now,
+        failure=None,
+        partitions=None,
+        desired_cores=0,
+        requested_cores=0,
+        registered_cores=0,
+        registered_executors=0,
+        has_session=False,
+        has_query=False,
+        epoch=None,
+        offsets=None,
+        unread=frozenset(),
+        planned_epoch=None,
+        activity=NO_ACTIVITY,
+        completed=False,
+        source_outage=None,
+        source_answered_at=None,
+        partitions_added=False,
+        warning=None,
+        wall_clock=0.0,
+    )
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,7 @@ def test_executors_are_waited_for_lost_added_and_released(
 
         # A process with another secret does not become an executor.
         assert kubelet.run_intruder() != 0
-        assert driver.runtime.observe().registered_executors == 2
+        assert driver.runtime.observe(frozenset()).registered_executors == 2
         (log,) = tmp_path.glob("intruder*.log")
         assert "Exception while bootstrapping client" in log.read_text()
 

@@ -168,7 +168,7 @@ def test_an_idle_micro_batch_query_is_ready(topics: Topics, jvm: Jvm, tmp_path: 
     with running(idle, jvm, tmp_path) as driver:
         again = driver.wait_ready()
         assert (again.state, again.epoch) == (QueryState.RUNNING, epoch)
-        assert driver.runtime.observe().idle
+        assert driver.runtime.observe(frozenset()).activity.idle
 
 
 def test_available_now_completes_and_stops_the_session(

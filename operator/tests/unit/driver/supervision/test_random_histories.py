@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from penstock.contract.driver_report import QueryState
 from penstock.driver.engine import Engine
 from penstock.driver.failures import QUERY_NOT_STOPPED, Failure
+from penstock.driver.spark.activity import Activity
 from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.query_state import describe, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
-from penstock.driver.supervision.state import Observation, State
+from penstock.driver.supervision.state import Observation, State, nothing_observed
 from penstock.driver.supervision.supervisor import Action, decide
 from testkit.driver.observations import MAYBE_POISON, PASSING, PERMANENT, RECOVERABLE
 
@@ -25,12 +26,23 @@ FAILURES = st.sampled_from(
 )
 
 
+ACTIVITIES = st.builds(
+    Activity,
+    idle=st.booleans(),
+    looked_at=st.sampled_from([None, "12:00:00", "12:00:10"]),
+    work=st.none() | st.tuples(st.integers(0, 1)),
+    confirmed_running=st.booleans(),
+    active_tasks=st.none() | st.integers(0, 4),
+)
+
+
 @st.composite
 def observations(draw: st.DrawFn) -> Observation:
     has_session = draw(st.booleans())
     wanted = draw(st.integers(1, 4))
     partitions = draw(st.sampled_from([None, wanted]))
-    return Observation(
+    return replace(
+        nothing_observed(0.0),
         now=draw(st.floats(0, 500)),
         failure=draw(FAILURES),
         partitions=partitions,
@@ -43,10 +55,7 @@ def observations(draw: st.DrawFn) -> Observation:
         offsets=draw(st.none() | st.integers(0, 2).map(lambda end: {"in": {0: end}})),
         unread=draw(st.frozensets(st.tuples(st.just("in"), st.just(0), st.integers(0, 2)))),
         planned_epoch=draw(st.none() | st.integers(0, 13)),
-        active_tasks=draw(st.none() | st.integers(0, 4)),
-        work=draw(st.none() | st.tuples(st.integers(0, 1))),
-        idle=draw(st.booleans()),
-        confirmed_running=draw(st.booleans()),
+        activity=draw(ACTIVITIES),
         source_outage=draw(st.none() | st.just(AWAY)),
         source_answered_at=draw(st.none() | st.floats(0, 500)),
     )

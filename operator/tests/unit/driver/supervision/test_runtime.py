@@ -70,9 +70,9 @@ def test_a_topic_that_was_recreated_while_the_query_waits_for_cores_is_a_failure
     source = FixedSourceMonitor(1)
     source.failure = Failure("TopicRecreated", "in")
     runtime._source = source
-    assert runtime.observe().failure is None  # the next check finds out
+    assert runtime.observe(frozenset()).failure is None  # the next check finds out
     runtime._frame = cast("DataFrame", object())
-    assert runtime.observe().failure == source.failure
+    assert runtime.observe(frozenset()).failure == source.failure
 
 
 @pytest.mark.parametrize("accepts", [True, False])

@@ -29,6 +29,7 @@ from testkit.driver.observations import (
     REAL_TIME,
     UP,
     action,
+    activity,
     after,
     committing,
     running,
@@ -133,10 +134,10 @@ def test_offsets_without_commits_are_named() -> None:
 
 def test_a_partition_without_a_task_is_named() -> None:
     state, observation = committing(4, CONTINUOUS)
-    starving = replace(observation, active_tasks=3, now=102.0)
+    starving = replace(observation, now=102.0, activity=activity(active_tasks=3))
     assert action(state, starving, CONTINUOUS) is Action.WAIT
     late = replace(starving, now=101.0 + CONTINUOUS.stall_after + 1)
-    assert reason(state, replace(late, active_tasks=4)) == NO_PROGRESS
+    assert reason(state, replace(late, activity=activity(active_tasks=4))) == NO_PROGRESS
     assert reason(state, late) == TASKS_MISSING
 
 
@@ -172,13 +173,15 @@ def test_a_batch_that_works_is_not_stalled_however_long_it_takes() -> None:
     state, observation = committing(3)
     for n in range(1, 10):
         now = 101.0 + n * (POLICY.late_after - 1)
-        observation = replace(observation, now=now, work=(7, 0, 0, n, 0))
+        observation = replace(observation, now=now, activity=activity(work=(7, 0, 0, n, 0)))
         state, what = decide(state, observation, POLICY, 0.5)
         assert what is Action.WAIT
         assert is_ready(state, observation)
     for n in range(1, 10):
         now = observation.now + POLICY.late_after - 1
-        observation = replace(observation, now=now, idle=True, looked_at=f"12:00:{n}0")
+        observation = replace(
+            observation, now=now, activity=activity(idle=True, looked_at=f"12:00:{n}0")
+        )
         state, what = decide(state, observation, POLICY, 0.5)
         assert what is Action.WAIT
         assert is_ready(state, observation)
@@ -187,7 +190,7 @@ def test_a_batch_that_works_is_not_stalled_however_long_it_takes() -> None:
 def test_a_query_that_hangs_in_its_source_is_not_idle() -> None:
     """It found nothing, looks again, and gets no answer: Spark goes on to call it idle."""
     state, observation = committing(3)
-    idle = replace(observation, idle=True, looked_at="12:00:00")
+    idle = replace(observation, activity=activity(idle=True, looked_at="12:00:00"))
     state = after(state, idle)
     later = replace(idle, now=idle.now + POLICY.late_after + 1)
     state, what = decide(state, later, POLICY, 0.5)
@@ -199,7 +202,7 @@ def test_a_query_that_hangs_in_its_source_is_not_idle() -> None:
 def test_a_running_job_is_no_progress() -> None:
     """One stuck task: its stage is active, and nothing of it changes."""
     state, observation = committing(3)
-    stuck = replace(observation, work=(7, 0, 1, 500, 500))
+    stuck = replace(observation, activity=activity(work=(7, 0, 1, 500, 500)))
     state = after(state, replace(stuck, now=102.0))
     for now in (130.0, 160.0, 102.0 + POLICY.stall_after):
         state, what = decide(state, replace(stuck, now=now), POLICY, 0.5)
@@ -211,7 +214,7 @@ def test_a_running_job_is_no_progress() -> None:
 def test_a_real_time_batch_that_does_not_end_is_stalled() -> None:
     """It ends on time, with records or without. Its rows are not seen before."""
     state, observation = running(epoch=3, policy=REAL_TIME)
-    batch = replace(observation, confirmed_running=True, work=(7, 0, 0, 0, 0))
+    batch = replace(observation, activity=activity(confirmed_running=True, work=(7, 0, 0, 0, 0)))
     state = after(state, batch, REAL_TIME)
     in_time = replace(batch, now=100.0 + REAL_TIME.interval)
     assert is_ready(after(state, in_time, REAL_TIME), in_time)
@@ -219,7 +222,7 @@ def test_a_real_time_batch_that_does_not_end_is_stalled() -> None:
     assert not is_ready(after(state, overdue, REAL_TIME), overdue)
     stuck = replace(batch, now=100.0 + REAL_TIME.stall_after + 1)
     assert action(state, stuck, REAL_TIME) is Action.STOP_QUERY
-    next_batch = replace(overdue, work=(8, 0, 0, 0, 0))
+    next_batch = replace(overdue, activity=activity(work=(8, 0, 0, 0, 0)))
     assert is_ready(after(state, next_batch, REAL_TIME), next_batch)
 
 
@@ -229,7 +232,7 @@ def test_the_length_of_its_batches_gives_a_real_time_query_no_patience() -> None
     now = 100.0
     for epoch in (4, 5, 6):
         now += REAL_TIME.interval + 1
-        observation = replace(observation, now=now, epoch=epoch, work=(epoch,))
+        observation = replace(observation, now=now, epoch=epoch, activity=activity(work=(epoch,)))
         state = after(state, observation, REAL_TIME)
     overdue = replace(observation, now=now + REAL_TIME.late_after + 1)
     assert not is_ready(after(state, overdue, REAL_TIME), overdue)
@@ -239,7 +242,9 @@ def test_the_length_of_its_batches_gives_a_real_time_query_no_patience() -> None
 
 def test_a_real_time_query_whose_batches_end_late_gets_the_time_that_it_needs() -> None:
     state, observation = running(epoch=3, policy=REAL_TIME)
-    late = replace(observation, now=100.0 + REAL_TIME.interval + 50, epoch=4, work=(4,))
+    late = replace(
+        observation, now=100.0 + REAL_TIME.interval + 50, epoch=4, activity=activity(work=(4,))
+    )
     state = after(state, late, REAL_TIME)
     again = replace(late, now=late.now + REAL_TIME.interval + 60)
     assert is_ready(after(state, again, REAL_TIME), again)
@@ -352,7 +357,9 @@ def test_a_lost_executor_stops_a_continuous_query_at_once() -> None:
 def test_a_lost_executor_does_not_stop_a_batch_query() -> None:
     """Spark runs its tasks again, on the cores that are left. A continuous query has no retry."""
     state, observation = committing(3)
-    fewer = replace(observation, now=102.0, registered_cores=2, work=(1, 0, 0, 5, 5))
+    fewer = replace(
+        observation, now=102.0, registered_cores=2, activity=activity(work=(1, 0, 0, 5, 5))
+    )
     state, what = decide(state, fewer, POLICY, 0.5)
     assert what is Action.WAIT
     assert describe(state, fewer, POLICY) == (
@@ -377,7 +384,7 @@ def test_the_loss_of_a_surplus_executor_stops_nothing() -> None:
 def test_a_clock_that_was_set_back_restarts_the_session(policy: RestartPolicy) -> None:
     """Spark waits until the clock shows the former time; a query that waits looks idle."""
     state, observation = committing(3, policy)
-    back = replace(observation, now=101.25, idle=True, wall_clock=-3600.0)
+    back = replace(observation, now=101.25, wall_clock=-3600.0, activity=activity(idle=True))
     stopped, what = decide(state, back, policy, 0.5)
     assert what is Action.STOP_SESSION
     assert stopped.failure is not None

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import ast
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.contract.driver_report import QueryState
 from penstock.driver.failures import QUERY_NOT_STOPPED, Failure
+from penstock.driver.spark.activity import Activity
+from penstock.driver.supervision import supervisor
 from penstock.driver.supervision.durable_state import DurableState, DurableStateFile
 from penstock.driver.supervision.query_state import describe, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
-from penstock.driver.supervision.state import Observation, State
+from penstock.driver.supervision.state import Observation, State, nothing_observed
 from penstock.driver.supervision.supervisor import (
     Action,
     decide,
@@ -30,6 +34,7 @@ from testkit.driver.observations import (
     RECOVERABLE,
     UP,
     action,
+    activity,
     after,
     committing,
     running,
@@ -38,7 +43,7 @@ from testkit.streams.streams import MICRO_BATCH, stream
 
 
 def test_the_steps_to_a_running_query() -> None:
-    nothing = Observation(now=100.0)
+    nothing = nothing_observed(100.0)
     assert action(State(), nothing) is Action.DISCOVER
     found = replace(nothing, partitions=4)
     assert action(State(), found) is Action.CHECK_CHECKPOINT
@@ -121,8 +126,8 @@ def test_max_attempts_counts_across_processes(tmp_path: Path) -> None:
     file.write(durable_state(replace(state, attempts=2), policy))  # so does the next one
     state = first_state(file.read(), policy)
     assert state.failed_permanently
-    assert describe(state, Observation(now=0.0), policy)[0] is QueryState.FAILED
-    assert action(state, Observation(now=1e9), policy) is Action.WAIT
+    assert describe(state, nothing_observed(0.0), policy)[0] is QueryState.FAILED
+    assert action(state, nothing_observed(1e9), policy) is Action.WAIT
 
 
 def test_a_failure_for_which_the_process_exits_counts_once() -> None:
@@ -199,15 +204,15 @@ def test_a_failed_query_is_not_ready_until_it_commits_again() -> None:
 def test_a_permanent_failure_stops_the_session_and_is_not_retried() -> None:
     state, what = decide(State(), replace(UP, failure=PERMANENT), POLICY, 0.5)
     assert what is Action.STOP_SESSION
-    assert describe(state, Observation(now=100.0), POLICY) == (QueryState.FAILED, "Aggregate")
-    assert action(state, Observation(now=1e9)) is Action.WAIT
+    assert describe(state, nothing_observed(100.0), POLICY) == (QueryState.FAILED, "Aggregate")
+    assert action(state, nothing_observed(1e9)) is Action.WAIT
     assert state.restarts == 0
 
 
 def test_a_recoverable_failure_is_rechecked_without_executors() -> None:
-    state, _ = decide(State(), Observation(now=100.0, failure=RECOVERABLE), POLICY, 0.5)
-    assert action(state, Observation(now=101.0)) is Action.WAIT
-    later = Observation(now=101.0 + POLICY.recheck_interval)
+    state, _ = decide(State(), replace(nothing_observed(100.0), failure=RECOVERABLE), POLICY, 0.5)
+    assert action(state, nothing_observed(101.0)) is Action.WAIT
+    later = nothing_observed(101.0 + POLICY.recheck_interval)
     state, what = decide(state, later, POLICY, 0.5)
     assert what is Action.DISCOVER
     assert describe(state, later, POLICY)[0] is QueryState.FAILED
@@ -241,17 +246,17 @@ def test_a_proved_spec_is_tried_again_for_ever(failure: Failure) -> None:
         assert what is Action.STOP_SESSION  # the executors are released meanwhile
         assert state.failure is not None
         assert not state.failure.permanent
-        assert describe(state, Observation(now=at), POLICY) == (
+        assert describe(state, nothing_observed(at), POLICY) == (
             QueryState.RESTARTING,
             f"after {failure.reason}",
         )
         assert state.retry_at is not None
         delays.append(state.retry_at - at)
-        waiting = Observation(now=state.retry_at - 1)
+        waiting = nothing_observed(state.retry_at - 1)
         assert action(state, waiting) is Action.WAIT
         assert not is_ready(state, waiting)
         # A whole attempt: the cause may be anywhere.
-        observation = Observation(now=state.retry_at + 1)
+        observation = nothing_observed(state.retry_at + 1)
         for step in (Action.DISCOVER, Action.CHECK_CHECKPOINT, Action.START_SESSION):
             state, what = decide(state, observation, POLICY, 0.5)
             assert what is step
@@ -264,7 +269,7 @@ def test_what_is_found_without_executors_is_looked_at_more_often() -> None:
     state, _ = committing(3)
     state = after(state, replace(UP, failure=PERMANENT))
     for _ in range(5):
-        seen = Observation(now=1000.0, failure=PERMANENT)
+        seen = replace(nothing_observed(1000.0), failure=PERMANENT)
         state, _ = decide(state, seen, POLICY, 0.5)
         assert state.retry_at == 1030.0
 
@@ -359,7 +364,7 @@ def test_a_query_that_does_not_stop_ends_the_process() -> None:
 @pytest.mark.parametrize(
     ("state", "observation", "cap"),
     [
-        (State(), Observation(now=0.0), POLICY.waiting_cap),
+        (State(), nothing_observed(0.0), POLICY.waiting_cap),
         (State(checkpoint_checked_at=90.0), UP, POLICY.waiting_cap),
         (State(started=True), UP, POLICY.backoff_cap),
     ],
@@ -392,9 +397,9 @@ def test_the_back_off_has_a_cap_and_resets_after_a_healthy_time() -> None:
 
 def test_an_idle_query_is_ready() -> None:
     state, observation = running(epoch=3)
-    works = replace(observation, work=(7, 0, 1, 5, 5))
+    works = replace(observation, activity=activity(work=(7, 0, 1, 5, 5)))
     assert not is_ready(after(state, works), works)
-    idle = replace(observation, idle=True, confirmed_running=True)
+    idle = replace(observation, activity=activity(idle=True, confirmed_running=True))
     state = after(state, idle)
     assert is_ready(state, idle)
     assert describe(state, idle, POLICY)[0] is QueryState.RUNNING
@@ -405,7 +410,7 @@ def test_a_completed_query_stops_its_session_once() -> None:
     ended = replace(observation, has_query=False, completed=True)
     state, what = decide(state, ended, POLICY, 0.5)
     assert what is Action.STOP_SESSION
-    gone = Observation(now=500.0, completed=True)
+    gone = replace(nothing_observed(500.0), completed=True)
     assert action(state, gone) is Action.WAIT
     assert is_ready(state, gone)
     assert describe(state, gone, POLICY) == (QueryState.COMPLETED, "")
@@ -484,3 +489,17 @@ def test_a_source_that_is_away_costs_no_executors() -> None:
     for _ in range(40):
         state, what = decide(state, replace(UP, failure=PASSING), POLICY, 0.5)
         assert what is Action.STOP_QUERY
+
+
+@pytest.mark.parametrize("observed", [Observation, Activity])
+def test_each_field_that_is_observed_is_read(observed: type[Any]) -> None:
+    """And none has a default, so `runtime.observe` sets each (mypy, and every real run)."""
+    sources = [path.read_text() for path in Path(supervisor.__file__).parent.glob("*.py")]
+    read = {
+        node.attr
+        for source in sources
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Attribute)
+    }
+    assert {field.name for field in fields(observed)} - read == set()
+    assert [field.name for field in fields(observed) if field.default is not MISSING] == []

@@ -39,8 +39,9 @@ class CheckpointFolder:
 
     @property
     def location(self) -> str:
-        """The checkpointLocation for Spark."""
-        return self.path.absolute().as_uri()
+        """The checkpointLocation for Spark, which takes it as it is: with %20 for a space it would
+        be another folder (org.apache.hadoop.fs.Path)."""
+        return f"file://{self.path.absolute()}"
 
     def repair(self, spec: StreamSpec) -> RepairPlan:
         """Repairs what a crash or another engine left behind. Only while no query runs."""

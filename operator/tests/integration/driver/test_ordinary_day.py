@@ -34,7 +34,7 @@ _STREAMS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_a_stream_that_is_left_alone_says_nothing(
     topics: Topics, class_path: str, tmp_path: Path
 ) -> None:
@@ -48,8 +48,9 @@ def test_a_stream_that_is_left_alone_says_nothing(
             folder = tmp_path / name
             folder.mkdir()
             processes[name] = running.enter_context(driver(stream, folder, class_path))
-            processes[name].wait_ready()
             topics.send(sources[name], range(1))
+        for process in processes.values():
+            process.wait_ready()
         _wait_for_records(topics, sinks, 1)
         not_ready = _watch(processes, _QUIET_SECONDS)
         for source in sources.values():
@@ -59,6 +60,8 @@ def test_a_stream_that_is_left_alone_says_nothing(
         said = {name: _said(process) for name, process in processes.items()}
     assert not_ready == []
     assert said == {name: [] for name in _STREAMS}
+    for name in _STREAMS:
+        assert any((tmp_path / name / "checkpoint/commits").iterdir()), name
 
 
 def _stream(topics: Topics, source: str, sink: str, fields: dict[str, Any]) -> ContinuousStream:

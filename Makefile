@@ -13,7 +13,7 @@ WORKERS ?= 4
 # When make began, in seconds since 1970.
 STARTED := $(shell date +%s)
 
-.PHONY: help demo demo-cluster test check prepare tools static lint types unit integration chaos e2e images push release-rehearsal ordinary-rehearsal guides-rehearsal gitops generate docs bench-latency format cluster-up cluster-down clean
+.PHONY: help demo demo-cluster check test test-all prepare tools static lint types images push generate docs bench-latency format cluster-up cluster-down clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -25,12 +25,23 @@ demo-cluster: $(STAMP) ## The same with the operator on a kind cluster
 	$(PYTHON) -m testkit prepare --cluster
 	$(PYTHON) -m demo.cluster
 
-test: ## Run everything that CI runs: static checks and all tests
+check: static ## Static checks and unit tests: a minute, no Spark, no broker, no cluster
+	$(PYTHON) -m pytest -q -n $(WORKERS) operator/tests/unit
+
+test: ## What CI runs for every change: each fact once, on the cheapest real part that shows it
 	$(MAKE) --jobs=2 $(STAMP) tools
 	$(MAKE) --jobs=2 types lint prepare
-	PENSTOCK_TEST_STARTED=$(STARTED) $(PYTHON) -m pytest -n $(WORKERS) --junitxml=.cache/results.xml
+	PENSTOCK_TEST_STARTED=$(STARTED) $(PYTHON) -m pytest -n $(WORKERS) -m "not full" --junitxml=.cache/results.xml
 
-check: static unit ## Run the static checks and the unit tests, for every change
+# A release is published, installed and upgraded; an ordinary machine pulls its images; the guides are
+# followed; Argo CD applies examples/gitops. In processes of their own: each changes the installation.
+REHEARSALS := e2e/rehearsals/release.py e2e/rehearsals/ordinary_way.py e2e/rehearsals/guides.py operator/tests/integration/gitops/argo_cd.py
+OTHER_KUBERNETES := 1.33 1.35
+
+test-all: static prepare ## Everything, before each release and every night: two to three hours
+	PENSTOCK_TEST_STARTED=$(STARTED) $(PYTHON) -m pytest -n $(WORKERS) --junitxml=.cache/results.xml
+	for rehearsal in $(REHEARSALS); do $(PYTHON) -m pytest $$rehearsal; done
+	for version in $(OTHER_KUBERNETES); do $(MAKE) test PENSTOCK_KUBERNETES=$$version; done
 
 static: lint types
 
@@ -42,11 +53,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 	$(PYTHON) -m scripts.generate --check
-	$(PYTHON) -m scripts.check_words
 	$(MAKE) docs
-
-unit: $(STAMP) ## Run operator/tests/unit: no Spark, no broker, no cluster; a minute
-	$(PYTHON) -m pytest -q -n $(WORKERS) operator/tests/unit
 
 prepare: $(STAMP) ## Build the tools, jars and images of the tests, if they are missing
 	@echo "==> Building what the tests need. The first time takes twenty minutes on two cores."
@@ -56,34 +63,12 @@ prepare: $(STAMP) ## Build the tools, jars and images of the tests, if they are 
 tools:
 	@! python3 -c 'import tomllib' 2>/dev/null || python3 -m testkit.tools
 
-integration: prepare ## Run operator/tests/integration: real Spark, Kafka and API server
-	$(PYTHON) -m pytest operator/tests/integration
-
-KILLS ?= 3
-chaos: prepare ## Run all faults, here and on the cluster; KILLS=30 for more
-	PENSTOCK_KILLS=$(KILLS) PENSTOCK_FAULTS=full $(PYTHON) -m pytest operator/tests/chaos e2e/chaos
-
-e2e: prepare ## Run e2e: the tests on the kind cluster, with e2e/chaos
-	$(PYTHON) -m pytest e2e
-
 REGISTRY ?= penstock
 images: $(STAMP) ## Build the release's images as REGISTRY/operator and REGISTRY/spark
 	$(PYTHON) -m scripts.release images $(REGISTRY)
 
 push: $(STAMP) ## Push the release's images and chart to REGISTRY
 	$(PYTHON) -m scripts.release push $(REGISTRY)
-
-release-rehearsal: prepare ## Publish to a registry here, install from it, upgrade to this checkout
-	$(PYTHON) -m pytest e2e/rehearsals/release.py
-
-ordinary-rehearsal: prepare ## Run demo-cluster with images pulled from a registry on loopback
-	$(PYTHON) -m pytest e2e/rehearsals/ordinary_way.py
-
-guides-rehearsal: prepare ## Follow the guides of docs/ with the demo's stream, command by command
-	$(PYTHON) -m pytest e2e/rehearsals/guides.py
-
-gitops: $(STAMP) ## Run examples/gitops with a real Argo CD; compiling it takes minutes once
-	$(PYTHON) -m pytest operator/tests/integration/gitops/argo_cd.py
 
 generate: $(STAMP) ## Write the files that are generated from the models
 	$(PYTHON) -m scripts.generate

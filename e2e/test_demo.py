@@ -6,7 +6,7 @@ from demo import cluster
 from e2e.cluster_stream import KIND
 from e2e.install import Installation
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.full]
 
 
 def test_the_demo_loses_no_flag(

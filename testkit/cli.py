@@ -14,16 +14,11 @@ from testkit.commands import print_progress
 from testkit.errors import ClusterError
 from testkit.images.base_image import ensure_base
 from testkit.images.node_image import ensure_node_base, ensure_node_image, missing_programs
-from testkit.images.penstock_images import (
-    build_example_images,
-    build_images,
-    image_names,
-)
+from testkit.images.penstock_images import build_images, image_names
 from testkit.kafka.jars import connector_jars, kafka_jars
-from testkit.kafka.stream_programs import stream_programs
 from testkit.plugins.missing_parts import in_ci
 from testkit.tools import tool_names, tools
-from testkit.tools.debian import alertmanager, promtool
+from testkit.tools.debian import promtool
 from testkit.tools.pins import LOCAL_TOOLS
 
 _TOOLS = (*LOCAL_TOOLS, *CLIENTS)
@@ -73,7 +68,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _prepare(options: argparse.Namespace) -> None:
-    """The compiler's work, the downloads, and the images that need no compiled program overlap."""
+    """What only `make test-all` needs is built at its first use.
+
+    The compiler's work, the downloads, and the images that need no compiled program overlap."""
     lacking = {} if options.cluster or in_ci() else doctor.lacking()
     for why in dict.fromkeys(lacking.values()):
         print_progress(f"NOT PREPARED, and the tests that need it are skipped:\n{why}")
@@ -86,20 +83,18 @@ def _prepare(options: argparse.Namespace) -> None:
         if real:
             works.append(pool.submit(_fetch_programs))
         if cluster:
-            works.append(pool.submit(_build_images, node_base=bool(programs), examples=real))
+            works.append(pool.submit(_build_images, node_base=bool(programs)))
         for work in works:
             work.result()
     if cluster:
         ensure_node_image()
 
 
-def _build_images(*, node_base: bool, examples: bool) -> None:
+def _build_images(*, node_base: bool) -> None:
     ensure_base()  # once, for the builds that start with it at the same time
     with ThreadPoolExecutor(1) as pool:
         base = pool.submit(ensure_node_base) if node_base else None
-        spark = build_images(image_names())["spark"]
-        if examples:
-            build_example_images(spark)
+        build_images(image_names())
         if base is not None:
             base.result()
 
@@ -107,9 +102,7 @@ def _build_images(*, node_base: bool, examples: bool) -> None:
 def _fetch_programs() -> None:
     connector_jars()
     kafka_jars()
-    stream_programs()
     promtool()
-    alertmanager()
 
 
 def _up(options: argparse.Namespace) -> None:

@@ -28,7 +28,7 @@ from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import kafka_to_kafka
 from testkit.wait import repeat_in_background
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.full]
 
 # A slow record takes seconds: fewer than a stall.
 SLOW_SQL = """

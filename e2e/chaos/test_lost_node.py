@@ -26,7 +26,7 @@ from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import kafka_to_kafka
 from testkit.wait import wait_for
 
-pytestmark = pytest.mark.timeout(1500)
+pytestmark = [pytest.mark.timeout(1500), pytest.mark.full]
 
 PER_SECOND = 50
 PARTITIONS = 2

@@ -77,7 +77,7 @@ class Kafka:
 def main(target: Path, seeds: list[int]) -> None:
     """Writes the verdicts of Spark as JSON.
 
-    {"refusals": {query: {letter: text or null}}, "started": [...], "groups": {function: group},
+    {"refusals": {query: {letter: text or null}}, "groups": {function: group},
     "kafka": [[query, topic, text or null], ...]}. The refusals include those of the compositions of
     each seed. Of these a query is started if Penstock refuses it and Spark's check does not: Spark
     may refuse it with the first batch.
@@ -115,7 +115,6 @@ def main(target: Path, seeds: list[int]) -> None:
             json.dumps(
                 {
                     "refusals": refusals,
-                    "started": [[key, letter] for key, letter, _ in jobs],
                     "groups": _function_groups(spark),
                     "kafka": [
                         [sql, topic, _refused_by_kafka(checker, sql, topic)]

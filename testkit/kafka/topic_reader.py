@@ -10,9 +10,6 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-GROUP = "test"
-"""The client wants the name of a group. A broker never learns of it."""
-
 _SECONDS = 30
 # What a client says of brokers that are, or were, away: it connects again by itself.
 _OUTAGES = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT)
@@ -35,7 +32,7 @@ class TopicReader:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
-                "group.id": GROUP,
+                "group.id": "test",  # the client wants one; a broker never learns of it
                 # A commit waits for the group's coordinator, which may be the broker that is away,
                 # and the next assignment waits for the commit.
                 "enable.auto.commit": False,

@@ -1,1 +1,1 @@
-"""Plugins of pytest, which the checkout's conftest.py registers, and a session to test them in."""
+"""Plugins of pytest, which the checkout's conftest.py registers."""

@@ -25,6 +25,13 @@ EACH_MODE = [
     pytest.param(ASYNC, id="async"),
     pytest.param(REAL_TIME, id="real-time"),
 ]
+# For what both engines show with code of their own.
+BOTH_ENGINES = EACH_MODE[:2]
+# For what is Penstock's, and the same for both: continuous with each change.
+MOSTLY_CONTINUOUS = [
+    EACH_MODE[0],
+    pytest.param(MICRO_BATCH, id="micro-batch", marks=pytest.mark.full),
+]
 
 RATE_TO_CONSOLE: dict[str, Any] = {
     "source": {"rate": {}},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,8 +19,7 @@ from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import ASYNC, CONTINUOUS, MICRO_BATCH, REAL_TIME
 
 pytestmark = pytest.mark.timeout(300)
-
-FULL = os.environ.get("PENSTOCK_FAULTS") == "full"
+full = pytest.mark.full
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +32,10 @@ def own_broker() -> Iterator[Broker]:
 @pytest.mark.parametrize(
     ("trigger", "end", "seconds"),
     [
-        pytest.param(CONTINUOUS, Broker.kill, 60 if FULL else 15, id="continuous-killed"),
-        pytest.param(MICRO_BATCH, Broker.stop, 30 if FULL else 0, id="micro-batch-stopped"),
-        pytest.param(ASYNC, Broker.kill, 0, id="async-killed"),
+        pytest.param(CONTINUOUS, Broker.kill, 0, id="continuous-killed"),
+        pytest.param(CONTINUOUS, Broker.kill, 60, id="continuous-for-long", marks=full),
+        pytest.param(MICRO_BATCH, Broker.stop, 30, id="micro-batch-stopped", marks=full),
+        pytest.param(ASYNC, Broker.kill, 0, id="async-killed", marks=full),
         pytest.param(REAL_TIME, Broker.kill, 0, id="real-time-killed"),
     ],
 )

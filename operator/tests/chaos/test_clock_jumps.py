@@ -27,8 +27,8 @@ STAMPED_BY_THE_BROKER = {"message.timestamp.type": "LogAppendTime"}
     "trigger",
     [
         pytest.param(CONTINUOUS, id="continuous"),
-        pytest.param(TIMED, id="micro-batch"),
-        pytest.param(REAL_TIME, id="real-time"),
+        pytest.param(TIMED, id="micro-batch", marks=pytest.mark.full),
+        pytest.param(REAL_TIME, id="real-time", marks=pytest.mark.full),
     ],
 )
 def test_a_clock_that_jumps_silences_no_stream(

@@ -16,7 +16,7 @@ from testkit.driver.hosts_file import HostsFile
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics
 from testkit.plugins.figures import RecordFigure
-from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_to_kafka, stream
+from testkit.streams.streams import MOSTLY_CONTINUOUS, kafka_to_kafka, stream
 from testkit.wait import repeat_in_background, wait_for
 
 BROKER = "broker.example"
@@ -36,7 +36,7 @@ def why_unknown(jvm: Jvm, name: str) -> Failure | None:
     return None
 
 
-@pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH], ids=["continuous", "micro-batch"])
+@pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_a_stream_goes_on_when_the_name_server_is_back(
     trigger: dict[str, Any],
     topics: Topics,

@@ -16,12 +16,11 @@ from testkit.kafka.brokers import proxied_broker, two_brokers
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
 from testkit.plugins.figures import RecordFigure
-from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_to_kafka, stream
+from testkit.streams.streams import MOSTLY_CONTINUOUS, kafka_to_kafka, stream
 from testkit.wait import wait_for
 
 pytestmark = pytest.mark.timeout(240)
 
-MODES = [pytest.param(CONTINUOUS, id="continuous"), pytest.param(MICRO_BATCH, id="micro-batch")]
 # A connection that nobody closed counts as dead after the first of them, 30 s by default. The batch
 # engine asks a broker that has ended for offsets until the second, 60 s by default.
 IMPATIENT = {
@@ -44,7 +43,7 @@ def record_deliveries(
     record_figure("restarts of the query", driver.last.query_restarts)
 
 
-@pytest.mark.parametrize("trigger", MODES)
+@pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_the_leader_of_partitions_moves(
     trigger: dict[str, Any], jvm: Jvm, tmp_path: Path, record_figure: RecordFigure
 ) -> None:
@@ -66,7 +65,7 @@ def test_the_leader_of_partitions_moves(
         assert topics.replays_of_committed(commits, source, sink) == []
 
 
-@pytest.mark.parametrize("trigger", MODES)
+@pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_a_toxic_network(
     trigger: dict[str, Any],
     jvm: Jvm,

@@ -20,10 +20,9 @@ from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import running
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
-from testkit.streams.streams import CONTINUOUS, MICRO_BATCH
+from testkit.streams.streams import BOTH_ENGINES, CONTINUOUS, MOSTLY_CONTINUOUS
 from testkit.wait import wait_for
 
-MODES = [pytest.param(CONTINUOUS, id="continuous"), pytest.param(MICRO_BATCH, id="micro-batch")]
 COMPACTED = {
     "cleanup.policy": "compact",
     "segment.ms": "50",
@@ -35,7 +34,7 @@ READ_COMMITTED = {
 }
 
 
-@pytest.mark.parametrize("trigger", MODES)
+@pytest.mark.parametrize("trigger", BOTH_ENGINES)
 def test_a_transactional_topic(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -78,7 +77,7 @@ def transactions(topics: Topics, topic: str, numbers: range) -> None:
                 producer.commit_transaction(30)
 
 
-@pytest.mark.parametrize("trigger", MODES)
+@pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_a_compacted_topic(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:

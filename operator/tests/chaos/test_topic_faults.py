@@ -23,11 +23,14 @@ from testkit.driver.in_process_driver import InProcessDriver, running
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
 from testkit.plugins.figures import RecordFigure
-from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, REAL_TIME
+from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, MOSTLY_CONTINUOUS, REAL_TIME
 
 pytestmark = pytest.mark.timeout(240)
 
-MODES = [pytest.param(CONTINUOUS, id="continuous"), pytest.param(MICRO_BATCH, id="micro-batch")]
+ENGINES_AND_REAL_TIME = [
+    *MOSTLY_CONTINUOUS,
+    pytest.param(REAL_TIME, id="real-time", marks=pytest.mark.full),
+]
 
 
 def fast_recheck(flow: ContinuousStream) -> RestartPolicy:
@@ -68,7 +71,7 @@ def read_hundred(topics: Topics, it: ContinuousStream, jvm: Jvm, folder: Path, s
         driver.wait("no lag", lambda report: report.committed and report.lag == 0)
 
 
-@pytest.mark.parametrize("trigger", MODES)
+@pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_lost_records_are_counted(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -97,7 +100,7 @@ def test_lost_records_are_counted(
     assert set(topics.received(sink)) == there
 
 
-@pytest.mark.parametrize("trigger", MODES)
+@pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_a_recreated_topic_is_not_taken_for_the_old_one(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -121,7 +124,7 @@ def test_a_recreated_topic_is_not_taken_for_the_old_one(
         assert driver.wait_ready().last_failure is None
 
 
-@pytest.mark.parametrize("trigger", [*MODES, pytest.param(REAL_TIME, id="real-time")])
+@pytest.mark.parametrize("trigger", ENGINES_AND_REAL_TIME)
 def test_an_edit_of_the_topics_loses_nothing(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -151,7 +154,7 @@ def test_an_edit_of_the_topics_loses_nothing(
 
 @pytest.mark.usefixtures("fast_polling")
 @pytest.mark.parametrize("accepts", [True, False], ids=["accepted", "refused"])
-@pytest.mark.parametrize("trigger", MODES)
+@pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_a_topic_recreated_while_the_query_runs(
     trigger: dict[str, Any], accepts: bool, topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
@@ -176,7 +179,7 @@ def test_a_topic_recreated_while_the_query_runs(
         assert "created again" in failure.message
 
 
-@pytest.mark.parametrize("trigger", MODES)
+@pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_a_topic_recreated_while_the_query_waits_for_cores(
     trigger: dict[str, Any],
     topics: Topics,
@@ -237,7 +240,7 @@ def test_records_lost_while_the_query_runs(
 
 
 @pytest.mark.usefixtures("fast_polling")
-@pytest.mark.parametrize("trigger", MODES)
+@pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_partitions_grow_under_traffic(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path, record_figure: RecordFigure
 ) -> None:
@@ -260,7 +263,7 @@ def test_partitions_grow_under_traffic(
     assert topics.replays_of_committed(commits, source, sink) == []
 
 
-@pytest.mark.parametrize("trigger", [*MODES, pytest.param(REAL_TIME, id="real-time")])
+@pytest.mark.parametrize("trigger", ENGINES_AND_REAL_TIME)
 def test_a_missing_output_topic_is_reported_and_waited_for(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:

@@ -111,7 +111,6 @@ def test_the_queries_of_the_runbooks_are_promql(tmp_path: Path) -> None:
         }
         for runbook in (CHECKOUT / "docs" / "runbooks").glob("*.md")
     ]
-    assert sum(len(group["rules"]) for group in groups) > 20
     file = tmp_path / "rules.yaml"
     file.write_text(yaml.safe_dump({"groups": groups}))
     done = _promtool("check", "rules", file)

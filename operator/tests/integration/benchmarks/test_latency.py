@@ -16,6 +16,8 @@ from testkit.kafka.jars import connector_jars
 from testkit.kafka.stream_programs import stream_programs
 from testkit.kafka.topics import Topics
 
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
+
 
 def test_each_variant_delivers_every_record_as_filtered_and_the_result_has_every_figure(
     monkeypatch: pytest.MonkeyPatch,

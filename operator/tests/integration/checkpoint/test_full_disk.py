@@ -18,7 +18,13 @@ from testkit.driver.checkpoints import checkpoint, read, write
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.small_disk import SmallDisk, small_disk
-from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
+from testkit.streams.streams import (
+    MICRO_BATCH,
+    MOSTLY_CONTINUOUS,
+    kafka_sink,
+    kafka_source,
+    stream,
+)
 
 
 @pytest.fixture
@@ -81,7 +87,7 @@ def _committed(report: DriverReport) -> int:
     return sum(each.offset for each in report.committed_offsets or ())
 
 
-@pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH], ids=["continuous", "micro-batch"])
+@pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 def test_a_volume_that_fills_up_under_a_query(
     trigger: dict[str, Any], disk: SmallDisk, topics: Topics, jvm: Jvm
 ) -> None:

@@ -34,6 +34,7 @@ pytestmark = pytest.mark.timeout(240)
 TRIGGERS: dict[str, dict[str, Any]] = {
     "continuous": SHORT_EPOCHS, "microBatch": MICRO_BATCH, "async": ASYNC, "realTime": REAL_TIME
 }  # fmt: skip
+LATER = [engine for engine in TRIGGERS if engine != "continuous"]
 # The operations of two files. (If all of the first commits are torn, the start is refused.)
 WINDOW = 8
 STARTS = 6
@@ -60,7 +61,10 @@ def flow(topics: Topics, source: str, sink: str, trigger: dict[str, Any]) -> Con
     return short_batches(made) if trigger is REAL_TIME else made
 
 
-@pytest.fixture(scope="module", params=TRIGGERS)
+@pytest.fixture(
+    scope="module",
+    params=["continuous"] + [pytest.param(engine, marks=pytest.mark.full) for engine in LATER],
+)
 def written(
     request: pytest.FixtureRequest,
     spark: SparkSession,

@@ -1,14 +1,19 @@
-"""What real exceptions of Spark and of Kafka's clients are taken for."""
+"""What real exceptions of Spark, of a user's Python and of Kafka's clients are taken for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.driver.environment import LocalEnvironment
+from penstock.driver.failures import Failure
 from penstock.driver.java_exceptions import classify_exception
+from penstock.driver.spark import query
+from testkit.streams.streams import stream
 
 UNKNOWN = "no-such-broker.example:9092"
 _STRINGS = "org.apache.kafka.common.serialization.String"
@@ -108,3 +113,44 @@ def test_an_exception_over_a_record_does_not_show_it(
     assert "4111" not in failure.message
     if reason == "PythonFailed":
         assert "ValueError in test_failures.py, line " in failure.message
+
+
+def _failure_of(spark: SparkSession, folder: Path, **transform: object) -> Failure:
+    """Why a continuous stream with this transform cannot be planned."""
+    spec = stream(transform=transform).spec
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - any exception is classified
+        query.check(query.plan(spark, spec, LocalEnvironment(folder)), spec)
+    return classify_exception(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("SELECT no_such_column FROM source", "UnresolvedColumn"),
+        ("SELEKT 1", "ParseSyntaxError"),
+        ("SELECT current_timestamp() AS t FROM source", "UnsupportedOperation"),
+    ],
+)
+def test_sql_that_spark_refuses_is_permanent(
+    spark: SparkSession, sql: str, reason: str, tmp_path: Path
+) -> None:
+    failure = _failure_of(spark, tmp_path, sql=sql)
+    assert (failure.reason, failure.permanent) == (reason, True)
+
+
+@pytest.mark.parametrize(
+    ("inline", "words"),
+    [
+        ("def f(source):\n    return 5\n", "streaming DataFrame"),
+        ("def f(source):\n    raise KeyError('mine')\n", "KeyError: 'mine' (inline, line 2)"),
+        ("import no_such_module\n", "no_such_module"),
+        ("def f(source)\n", "SyntaxError"),
+        ("x = 1\n", "has no f"),
+    ],
+)
+def test_failing_python_is_reported_with_its_line(
+    spark: SparkSession, inline: str, words: str, tmp_path: Path
+) -> None:
+    failure = _failure_of(spark, tmp_path, python={"function": "broken:f", "inline": inline})
+    assert (failure.reason, failure.permanent) == ("PythonFailed", True)
+    assert words in failure.message

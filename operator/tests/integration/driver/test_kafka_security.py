@@ -31,7 +31,7 @@ from testkit.kafka.secure_broker import (
 )
 from testkit.kafka.topics import Topics
 from testkit.streams.examples import example
-from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, stream
+from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, MOSTLY_CONTINUOUS, stream
 
 TLS: dict[str, Any] = {"caSecret": {"name": CA, "key": "ca.crt"}}
 MUTUAL: dict[str, Any] = {"tls": {**TLS, "clientSecret": {"name": CLIENT}}}
@@ -57,6 +57,8 @@ TOKEN: dict[str, Any] = {
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     """A broker for this module only."""
     with secure_broker(tmp_path_factory.mktemp("secure")) as broker:
+        for name, files in (("kafka-ca", CA), ("kafka-client", CLIENT), ("kafka-login", LOGIN)):
+            (broker.secrets / name).symlink_to(broker.secrets / files)  # those of the examples
         yield broker
 
 
@@ -86,8 +88,21 @@ def logged_in_full(jvm: Jvm, jvm_log: Path) -> Iterator[list[str]]:
         logged.append(jvm_log.read_bytes()[before:].decode())
 
 
-@pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH], ids=["continuous", "micro-batch"])
-@pytest.mark.parametrize("way", ["scram", "oauthbearer", "mutual"])
+full = pytest.mark.full
+
+
+@pytest.mark.parametrize(
+    ("way", "trigger"),
+    [
+        # The files in examples/, which are continuous.
+        pytest.param("kafka-sasl-ssl", CONTINUOUS, id="scram-continuous"),
+        pytest.param("kafka-mtls", CONTINUOUS, id="mutual-continuous"),
+        pytest.param("oauthbearer", MICRO_BATCH, id="oauthbearer-micro-batch"),
+        pytest.param("oauthbearer", CONTINUOUS, id="oauthbearer-continuous", marks=full),
+        pytest.param("scram", MICRO_BATCH, id="scram-micro-batch", marks=full),
+        pytest.param("mutual", MICRO_BATCH, id="mutual-micro-batch", marks=full),
+    ],
+)
 def test_records_flow_and_no_secret_is_shown(
     way: str,
     trigger: dict[str, Any],
@@ -100,14 +115,19 @@ def test_records_flow_and_no_secret_is_shown(
     topics = Topics(secured.bootstrap)
     source, sink = topics.make(), topics.make()
     bootstrap, client = {
-        "scram": (secured.sasl, SASL),
-        "oauthbearer": (secured.oauth, TOKEN),
+        "kafka-mtls": (secured.mutual, None),
+        "kafka-sasl-ssl": (secured.sasl, None),
         "mutual": (secured.mutual, MUTUAL),
+        "oauthbearer": (secured.oauth, TOKEN),
+        "scram": (secured.sasl, SASL),
     }[way]
     # All rights that the stream needs (docs/security.md).
     secured.grant(source, AclOperation.READ)
     secured.grant(sink, AclOperation.WRITE)
-    secret_flow = flow(bootstrap, source, sink, client, trigger)
+    if client is None:
+        secret_flow = example(way, {"topics": [source]}, {"topic": sink}, bootstrap)
+    else:
+        secret_flow = flow(bootstrap, source, sink, client, trigger)
     environment = LocalEnvironment(tmp_path, secrets=secured.secrets)
     with logged_in_full(jvm, jvm_log) as log, running(secret_flow, jvm, environment) as driver:
         topics.send(source, range(50))
@@ -156,7 +176,7 @@ def test_a_wrong_password_is_reported_and_not_shown(
         assert not [report for report in driver.reports if secret in as_annotation(report)]
 
 
-@pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH], ids=["continuous", "micro-batch"])
+@pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)
 @pytest.mark.parametrize(
     ("has", "lacks", "of"),
     [
@@ -194,21 +214,3 @@ def test_a_missing_right_is_reported_and_the_stream_waits_for_it(
         secured.grant(topic, lacks)
         topics.wait_received(sink, range(20))
         driver.wait_ready()
-
-
-@pytest.mark.parametrize("name", ["kafka-mtls", "kafka-sasl-ssl"])
-def test_the_example(name: str, secured: SecureBroker, jvm: Jvm, tmp_path: Path) -> None:
-    """The file in examples/, with its Secrets' files in the kubelet's layout."""
-    topics = Topics(secured.bootstrap)
-    source, sink = topics.make(), topics.make()
-    secured.grant(source, AclOperation.READ)
-    secured.grant(sink, AclOperation.WRITE)
-    secrets = tmp_path / "secrets"
-    secrets.mkdir()
-    for secret, files in (("kafka-ca", CA), ("kafka-client", CLIENT), ("kafka-login", LOGIN)):
-        (secrets / secret).symlink_to(secured.secrets / files)
-    bootstrap = secured.mutual if name == "kafka-mtls" else secured.sasl
-    stream = example(name, {"topics": [source]}, {"topic": sink}, bootstrap)
-    topics.send(source, range(20))
-    with running(stream, jvm, LocalEnvironment(tmp_path / "checkpoint", secrets=secrets)):
-        topics.wait_received(sink, range(20))

@@ -12,7 +12,7 @@ from penstock.contract.driver_report import QueryState
 from penstock.driver.jvm import Jvm
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.in_process_driver import impatient, running
-from testkit.kafka.topics import Topics, number_flow
+from testkit.kafka.topics import Topics
 from testkit.streams.streams import RATE, kafka_sink, kafka_source, stream
 
 
@@ -80,7 +80,7 @@ def test_a_missing_topic_is_waited_for(topics: Topics, jvm: Jvm, tmp_path: Path)
         topics.wait_received(sink, range(10))
 
 
-def test_an_aggregate_is_refused_and_the_session_stops(jvm: Jvm, tmp_path: Path) -> None:
+def test_sql_that_spark_refuses_stops_the_session(jvm: Jvm, tmp_path: Path) -> None:
     sql = "SELECT count(*) AS value FROM source"
     with running(stream(transform={"sql": sql}), jvm, tmp_path) as driver:
         report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
@@ -90,22 +90,6 @@ def test_an_aggregate_is_refused_and_the_session_stops(jvm: Jvm, tmp_path: Path)
         assert report.last_failure.permanent
         driver.wait("released", lambda report: not driver.runtime.has_session)
         assert driver.last.query_restarts == 0
-
-
-@pytest.mark.parametrize(
-    ("sql", "reason"),
-    [
-        ("SELECT no_such_column FROM source", "UnresolvedColumn"),
-        ("SELEKT 1", "ParseSyntaxError"),
-        ("SELECT current_timestamp() AS t FROM source", "UnsupportedOperation"),
-    ],
-)
-def test_bad_sql(jvm: Jvm, tmp_path: Path, sql: str, reason: str) -> None:
-    with running(stream(transform={"sql": sql}), jvm, tmp_path) as driver:
-        report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
-        assert report.last_failure is not None
-        assert report.last_failure.reason == reason
-        assert report.last_failure.permanent
 
 
 def test_a_failed_query_restarts_in_its_session(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
@@ -170,20 +154,6 @@ def test_a_record_that_cannot_be_processed_is_not_shown(
     logged = jvm_log.read_bytes()[logged_before:].decode()
     assert '"rootCause"' in logged
     assert "4111" not in logged
-
-
-def test_more_partitions_bring_more_cores(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
-    source, sink = topics.make(1), topics.make()
-    flow = number_flow(topics, source, sink)
-    with running(flow, jvm, tmp_path) as driver:
-        assert driver.wait_ready().cores == 1
-        topics.grow(source, 3)
-        driver.wait(
-            "three cores and a commit",
-            lambda report: report.registered_cores == 3 and report.committed,
-        )
-        topics.send(source, range(10), partition=2)
-        topics.wait_received(sink, range(10))
 
 
 def test_too_few_executors_allowed(jvm: Jvm, tmp_path: Path) -> None:

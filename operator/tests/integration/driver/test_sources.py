@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from penstock.api.v1alpha1.stream import ContinuousStream
@@ -97,25 +96,3 @@ def test_python_of_a_config_map(topics: Topics, jvm: Jvm, tmp_path: Path) -> Non
     (tmp_path / "code" / "numbers.py").write_text(text)
     with running(flow, jvm, environment):
         topics.wait_received(sink, range(1, 10, 2))
-
-
-@pytest.mark.parametrize(
-    ("inline", "words"),
-    [
-        ("def f(source):\n    return 5\n", "streaming DataFrame"),
-        ("def f(source):\n    raise KeyError('mine')\n", "KeyError: 'mine' (inline, line 2)"),
-        ("import no_such_module\n", "no_such_module"),
-        ("def f(source)\n", "SyntaxError"),
-        ("x = 1\n", "has no f"),
-    ],
-)
-def test_failing_python_is_reported_with_its_line(
-    inline: str, words: str, jvm: Jvm, tmp_path: Path
-) -> None:
-    broken = stream(transform={"python": {"function": "broken:f", "inline": inline}})
-    with running(broken, jvm, tmp_path) as driver:
-        report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
-        assert report.last_failure is not None
-        assert report.last_failure.reason == "PythonFailed"
-        assert report.last_failure.permanent
-        assert words in report.last_failure.message

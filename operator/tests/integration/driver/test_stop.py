@@ -14,12 +14,18 @@ from testkit.driver.driver_process import driver, traffic
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
 from testkit.plugins.figures import RecordFigure
-from testkit.streams.streams import EACH_MODE
+from testkit.streams.streams import BOTH_ENGINES, EACH_MODE
 
 pytestmark = pytest.mark.timeout(240)
 
 
-@pytest.mark.parametrize("trigger", EACH_MODE)
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        *BOTH_ENGINES,
+        *(pytest.param(*mode.values, id=mode.id, marks=pytest.mark.full) for mode in EACH_MODE[2:]),
+    ],
+)
 def test_a_stop_under_load_is_clean(
     trigger: dict[str, Any],
     topics: Topics,

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from confluent_kafka.admin import AdminClient
-
 from testkit.driver.driver_process import traffic
 from testkit.kafka.broker import Broker
-from testkit.kafka.topic_reader import GROUP
 from testkit.kafka.topics import Topics
 
 
@@ -19,15 +16,3 @@ def test_no_record_is_left_out_by_looks_at_a_topic_that_grows(broker: Broker) ->
             topics.received(topic)
     assert topics.received(topic) == Topics(broker.bootstrap).received(topic)
     assert set(topics.received(topic)) == set(range(sent[0]))
-
-
-def test_a_look_commits_no_offsets(broker: Broker) -> None:
-    """A commit would wait for the coordinator of its group, and that broker may be away."""
-    topics = Topics(broker.bootstrap)
-    topic = topics.make(1)
-    for numbers in (range(10), range(10, 20)):  # the second look waits for the first one's commit
-        topics.send(topic, numbers)
-        topics.wait_received(topic, numbers)
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    groups = {group.group_id for group in admin.list_consumer_groups().result(30).valid}
-    assert GROUP not in groups

@@ -54,8 +54,6 @@ def test_spark_gives_the_verdicts_of_the_table_about_options() -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     verdicts = json.loads(done.stdout)
-    assert len(ACCEPTED) >= 10
-    assert len(REFUSED) >= 20
     wrong = [
         (end, options, refusal)
         for number, ((end, options), refusal) in enumerate(

@@ -50,7 +50,6 @@ def test_every_row_of_the_map_is_checked() -> None:
     """The table of CONTRIBUTING.md names a path that exists in each of its rows."""
     text = (CHECKOUT / "CONTRIBUTING.md").read_text()
     rows = re.findall(r"^\| .* \|$", text.split("### Where do I change")[1].split("\n## ")[0], re.M)
-    assert len(rows) >= 30
     for row in rows[1:]:
         named = re.findall(r"`([\w./-]+)`", row.split("|")[2])
         places = [each for each in named if "/" in each or "." in each]

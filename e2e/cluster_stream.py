@@ -40,8 +40,6 @@ def small_stream(name: str, spec: Object) -> Object:
 
 @dataclass(frozen=True)
 class Stream:
-    """One stream by name."""
-
     kube: Kube
     name: str
 
@@ -52,20 +50,16 @@ class Stream:
 
     @property
     def driver_pod(self) -> str:
-        """The name of the driver's pod."""
         return f"{self.name}-driver-0"
 
     def resource(self) -> Object:
-        """The resource; empty if there is none."""
         return look_at(self.kube, objects.STREAM, self.name) or {}
 
     def edit(self, **fields: Any) -> None:
-        """Changes fields of the spec with kubectl patch."""
         patch = json.dumps({"spec": fields})
         self.kube.run("patch", KIND, self.name, "--type=merge", "-p", patch)
 
     def pods(self) -> list[Object]:
-        """All its pods."""
         return look_for(self.kube, objects.POD, {naming.LABEL_STREAM: self.name})
 
     def status(self) -> Object:
@@ -76,21 +70,24 @@ class Stream:
     def condition(self, kind: str) -> Object:
         """The condition of this type; empty if there is none."""
         return next(
-            (each for each in self.status().get("conditions", []) if each["type"] == kind), {}
+            (
+                condition
+                for condition in self.status().get("conditions", [])
+                if condition["type"] == kind
+            ),
+            {},
         )
 
     def is_ready(self) -> bool:
-        """Whether the newest generation is Ready."""
         resource = self.resource()
         status = resource.get("status", {})
         current = status.get("observedGeneration") == resource.get("metadata", {}).get("generation")
         ready = {"type": "Ready", "status": "True"}
         return current and any(
-            ready.items() <= each.items() for each in status.get("conditions", [])
+            ready.items() <= condition.items() for condition in status.get("conditions", [])
         )
 
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
-        """Waits until the stream is Ready in its newest generation."""
         self.wait_for(f"{self.name} Ready", self.is_ready, seconds)
 
     def wait_for(self, what: str, look: Callable[[], T], seconds: float) -> T:
@@ -98,15 +95,14 @@ class Stream:
         return wait_for(what, look, seconds, self.describe, every=0.5)
 
     def executors(self) -> list[Object]:
-        """Its executor pods that are pending or running."""
         labels = naming.stream_labels(self.name, naming.COMPONENT_EXECUTOR)
         pods = look_for(self.kube, objects.POD, labels)
-        return [each for each in pods if each["status"].get("phase") in ("Pending", "Running")]
+        return [pod for pod in pods if pod["status"].get("phase") in ("Pending", "Running")]
 
     def objects_left(self) -> list[str]:
         """The names of its objects that should go with it."""
         kinds = "pods,configmaps,statefulsets,serviceaccounts,rolebindings"
-        return [each["metadata"]["name"] for each in self.kube.select(kinds, self.selector)]
+        return [child["metadata"]["name"] for child in self.kube.select(kinds, self.selector)]
 
     def restarts(self, level: str) -> int:
         """The restarts counted so far at one level: query, process or pod."""
@@ -119,7 +115,9 @@ class Stream:
 
     def has_committed_records(self) -> bool:
         """Whether the committed offsets in the status lie beyond the beginning of a topic."""
-        return any(each["offset"] > 0 for each in self.status().get("committedOffsets", []))
+        return any(
+            committed["offset"] > 0 for committed in self.status().get("committedOffsets", [])
+        )
 
     def checkpoint_on_node(self) -> str:
         """The folder of its checkpoint on the node that holds the volume."""
@@ -131,7 +129,6 @@ class Stream:
         return f"{path}/{FIRST_GENERATION}"
 
     def describe(self) -> str:
-        """The status, the pods, their events and the driver's log, for a failure message."""
         parts: list[Any] = [json.dumps(self.status(), indent=1)]
         parts.append(self.kube.run("get", "pods", "-o", "wide"))
         parts.append("\n".join(self.kube.events(self.name)[-10:]))
@@ -149,12 +146,9 @@ class Stream:
 
 
 class Stopwatch:
-    """Seconds since its creation."""
-
     def __init__(self) -> None:
         self._start = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """Seconds so far."""
         return time.monotonic() - self._start

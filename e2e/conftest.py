@@ -14,7 +14,6 @@ from testkit.kubernetes.kubectl import Kube
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Marks every test below this folder."""
     item.add_marker("cluster")
 
 
@@ -51,5 +50,4 @@ def kube(installation: Installation) -> Iterator[Kube]:
 
 @pytest.fixture
 def topic() -> str:
-    """A topic name that no other test uses."""
     return f"t-{uuid.uuid4().hex[:8]}"

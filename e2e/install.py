@@ -28,7 +28,6 @@ class Installation:
     """The references of the images operator and spark."""
 
     def kube(self, namespace: str) -> Kube:
-        """kubectl in a namespace."""
         return self.cluster.kube(namespace)
 
 

@@ -70,7 +70,7 @@ KAFKA_TO_KAFKA = {
     ),
     "java-transform": Example(
         PAYMENTS[:20],
-        [(None, f"{kind} {each}") for each in PAYMENTS[:20] for kind in ("debit", "credit")],
+        [(None, f"{kind} {value}") for value in PAYMENTS[:20] for kind in ("debit", "credit")],
     ),
 }
 LINES = {"custom-source": ["one", "two"]}
@@ -129,14 +129,12 @@ class Runs:
         return document
 
     def apply(self, document: Object) -> Stream:
-        """Applies an example, and waits until it is Ready."""
         self.kube.apply(document)
         stream = Stream(self.kube, document["metadata"]["name"])
         stream.wait_ready(WAIT_SECONDS)
         return stream
 
     def expect(self, stream: Stream, topic: str, wanted: set[Record]) -> None:
-        """Waits until all of these records are in a topic."""
         stream.wait_for(
             f"{len(wanted)} records",
             lambda: wanted <= set(consume(self.kafka.external, topic)),

@@ -30,7 +30,6 @@ except OSError:
 
 
 def forget(cluster: Cluster, address: str) -> None:
-    """Removes the nodes' records of an address."""
     for node in cluster.nodes:
         cluster.on_node(node, "ip", "neigh", "flush", "to", address)
 

@@ -70,7 +70,6 @@ def _opened(stdin: str | Path | None) -> Iterator[IO[bytes] | int | None]:
 
 
 def works(command: Sequence[str | Path], *, timeout: float = 20) -> bool:
-    """Whether a command exists and succeeds."""
     try:
         run(command, timeout=timeout)
     except ClusterError:

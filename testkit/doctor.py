@@ -19,8 +19,6 @@ _MEMORY_MINIMUM_GIB = 6
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check."""
-
     what: str
     good: bool
     message: str
@@ -36,12 +34,13 @@ def examine() -> list[Finding]:
 def lacking() -> dict[str, str]:
     """Why the tests of a marker cannot run on this machine, by marker; empty if all can."""
     needs = {"real": (_go(), _java()), "cluster": (_engine(), _go())}
-    bad = {marker: [each for each in all_ if not each.good] for marker, all_ in needs.items()}
+    bad = {
+        marker: [finding for finding in all_ if not finding.good] for marker, all_ in needs.items()
+    }
     return {marker: report(findings) for marker, findings in bad.items() if findings}
 
 
 def report(findings: Sequence[Finding]) -> str:
-    """The findings as text, one line each."""
     return "\n".join(f"{'✓' if f.good else '✗'} {f.what}: {f.message}" for f in findings)
 
 

@@ -18,7 +18,6 @@ class SmallDisk:
         self._filler = path / "filler"
 
     def fill(self) -> None:
-        """Takes all the space that is left."""
         with self._filler.open("ab", buffering=0) as file:
             try:
                 while True:
@@ -27,7 +26,6 @@ class SmallDisk:
                 return
 
     def free(self) -> None:
-        """Gives the space back."""
         self._filler.unlink()
 
 

@@ -16,8 +16,6 @@ _SBIN = ("/usr/sbin", "/sbin", "/usr/lib/podman")
 
 @dataclass(frozen=True)
 class Need:
-    """One command that testkit runs."""
-
     command: str
     package: str | None
     """The Debian package with the command; None if the version in Debian 12 is too old."""
@@ -58,7 +56,6 @@ def which(command: str) -> Path | None:
 
 
 def missing(*commands: str) -> list[Need]:
-    """The commands that this machine does not have."""
     return [NEEDS[command] for command in commands if which(command) is None]
 
 

@@ -53,8 +53,6 @@ class Alerting:
         return found
 
     def wait_resolved(self, fired: Notification) -> Notification:
-        """Waits until an alert that fired is resolved."""
-
         def resolved() -> Notification | None:
             now = self.notifications.about(**fired.labels)
             return next((e for e in now if e.fired >= fired.fired and e.resolved), None)
@@ -64,17 +62,16 @@ class Alerting:
         return found
 
     def fired(self, alert: str, since: float, /, **labels: str) -> list[Notification]:
-        """The alerts of this name that fired since a moment."""
         found = self.notifications.about(alertname=alert, **labels)
-        return [each for each in found if each.fired >= since]
+        return [notification for notification in found if notification.fired >= since]
 
 
 @contextlib.contextmanager
 def alerting(cluster: Cluster, folder: Path) -> Iterator[Alerting]:
     """Prometheus and Alertmanager, configured by what the chart renders."""
     rendered = _rendered(cluster)
-    monitors = [each for each in rendered if each["kind"] == "PodMonitor"]
-    (rule,) = (each for each in rendered if each["kind"] == "PrometheusRule")
+    monitors = [document for document in rendered if document["kind"] == "PodMonitor"]
+    (rule,) = (document for document in rendered if document["kind"] == "PrometheusRule")
     (folder / "rules.yaml").write_text(yaml.safe_dump(rule["spec"]))
     notifications = Notifications()
     with (
@@ -104,18 +101,17 @@ def alerting(cluster: Cluster, folder: Path) -> Iterator[Alerting]:
 
 def _rendered(cluster: Cluster) -> list[Object]:
     waits: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for each in rules(ALERTS.read_text()):
-        if each.is_alert:
-            waits[each.name][each.severity] = _FOR
+    for alert in rules(ALERTS.read_text()):
+        if alert.is_alert:
+            waits[alert.name][alert.severity] = _FOR
     values = {"podMonitor": {"enabled": True}, "prometheusRule": {"enabled": True, "for": waits}}
-    templates = [f"--show-only=templates/{each}.yaml" for each in ("podmonitor", "prometheusrule")]
+    templates = [f"--show-only=templates/{name}.yaml" for name in ("podmonitor", "prometheusrule")]
     words = ["template", RELEASE, str(CHART), "--values=-", *templates]
     rendered = cluster.run_helm(NAMESPACE, *words, stdin=json.dumps(values))
     return list(yaml.safe_load_all(rendered))
 
 
 def _kubelets(cluster: Cluster, api: str) -> dict[str, Any]:
-    """The volumes' metrics, as everyone scrapes them who watches a cluster."""
     kept = {"source_labels": ["__name__"], "regex": "kubelet_volume_stats_.*", "action": "keep"}
     return {
         "job_name": "kubelet",
@@ -149,8 +145,6 @@ def _proxy(cluster: Cluster, folder: Path) -> Iterator[str]:
 
 
 def _discovery(api: str, folder: Path) -> AbstractContextManager[None]:
-    """Keeps the file of targets up to date."""
-
     def look() -> None:
         with contextlib.suppress(OSError):  # the API server is busy: the next look finds it all
             with urllib.request.urlopen(f"http://{api}/api/v1/pods", timeout=10) as answer:

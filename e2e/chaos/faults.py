@@ -77,11 +77,9 @@ class Target:
 
     @property
     def node(self) -> str:
-        """The node that runs the pods."""
         return self.installation.cluster.nodes[0]
 
     def on_node(self, script: str) -> str:
-        """Runs a shell script on the node."""
         return self.installation.cluster.on_node(self.node, "bash", "-c", script)
 
     def jvm(self, pod: Object, action: str) -> str:
@@ -96,12 +94,10 @@ class Target:
         return self.installation.cluster.on_node(pod["spec"]["nodeName"], "bash", "-c", script)
 
     def signal(self, pod: Object, name: str) -> None:
-        """Sends a signal to the JVM of a pod."""
         found = self.jvm(pod, f"kill -{name} ${{process#/proc/}} && echo sent")
         assert found.strip() == "sent", f"{pod['metadata']['name']} has no JVM"
 
     def driver(self) -> Object:
-        """The driver's pod."""
         pod = self.stream.kube.get("pod", self.stream.driver_pod)
         assert pod is not None
         return pod
@@ -144,17 +140,14 @@ def fail_query(target: Target) -> None:
 
 
 def kill_jvm(target: Target) -> None:
-    """Sends SIGKILL to the JVM of the driver."""
     target.signal(target.driver(), "KILL")
 
 
 def delete_driver_pod(stream: Stream) -> None:
-    """Deletes the driver's pod without a grace period."""
     stream.kube.run("delete", "pod", stream.driver_pod, "--grace-period=0", "--force")
 
 
 def delete_an_executor(target: Target) -> None:
-    """Deletes one executor pod without a grace period."""
     pod = target.executor()["metadata"]["name"]
     target.stream.kube.run("delete", "pod", pod, "--grace-period=0", "--force")
 
@@ -169,7 +162,6 @@ def exhaust_an_executor(target: Target) -> None:
 
 @contextlib.contextmanager
 def suspended(target: Target) -> Iterator[None]:
-    """The stream is suspended, and has no pods."""
     stream = target.stream
     stream.edit(suspend=True)
     stream.wait_for(
@@ -217,8 +209,6 @@ def edit_while_leader_dies(target: Target) -> None:
 
 
 def wait_for_another_driver(target: Target, uid: str) -> None:
-    """Waits for a driver's pod with another UID."""
-
     def replaced() -> bool:
         pod = look_at(target.stream.kube, objects.POD, target.stream.driver_pod)
         return pod is not None and pod["metadata"]["uid"] != uid

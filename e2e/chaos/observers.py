@@ -29,8 +29,6 @@ _COPY_EVERY_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Seen:
-    """A status that was seen."""
-
     at: float
     """time.time() when it arrived."""
     ready: bool
@@ -96,7 +94,7 @@ class StatusLog:
 
 def _ready(status: Object) -> Object:
     conditions = status.get("conditions", [])
-    return next((each for each in conditions if each["type"] == "Ready"), {})
+    return next((condition for condition in conditions if condition["type"] == "Ready"), {})
 
 
 @contextlib.contextmanager

@@ -32,7 +32,6 @@ class Call:
     """What was wrong with doctor's answer or the runbook."""
 
     def __str__(self) -> str:
-        """One line of the table."""
         if not self.alert:
             return "no alert"
         return self.error or self.answer if self.fired else f"{self.alert} did not fire"

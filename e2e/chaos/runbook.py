@@ -37,11 +37,11 @@ def follow(alert: Notification, cluster: Cluster, alerts: Alerting) -> None:
         "OPERATOR_NAMESPACE": NAMESPACE,
     }
     for line in "\n".join(blocks(diagnosis, "sh")).splitlines():
-        if not any(each in line for each in _NOT_HERE):
+        if not any(missing in line for missing in _NOT_HERE):
             _run(line, cluster, variables)
     for query in blocks(diagnosis, "promql"):
         found = alerts.prometheus.query(_filled(query, variables))
-        needed = not any(each in query for each in _MAY_HAVE_NO_ANSWER)
+        needed = not any(part in query for part in _MAY_HAVE_NO_ANSWER)
         assert found or not needed, f"no answer to {query}"
 
 

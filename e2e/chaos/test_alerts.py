@@ -112,10 +112,10 @@ def test_an_alert_fires_for_each_fault_and_is_resolved(
         return found
 
     def ends(*fired: Notification) -> None:
-        for each in fired:
-            over = alerts.wait_resolved(each)
+        for alert in fired:
+            over = alerts.wait_resolved(alert)
             assert over.resolved is not None
-            record_figure(f"{each.name}: seconds that it fired", over.resolved - over.fired)
+            record_figure(f"{alert.name}: seconds that it fired", over.resolved - over.fired)
 
     kube.apply(
         small_stream(
@@ -151,8 +151,8 @@ def test_an_alert_fires_for_each_fault_and_is_resolved(
             fires("PenstockCheckpointVolumeFilling", slow),
         ]
     person = PersonOnCall(installation, slow, alerts)
-    for each in (*of_crowded, *of_slow):
-        person.follow_runbook(each)
+    for alert in (*of_crowded, *of_slow):
+        person.follow_runbook(alert)
     assert "UnknownColumn: The newest spec is not applied" in person.ask_doctor()
     another = PersonOnCall(installation, crowded, alerts)
     assert "Unschedulable: The pod crowded-exec-1 waits: " in another.ask_doctor()
@@ -168,8 +168,8 @@ def test_an_alert_fires_for_each_fault_and_is_resolved(
             fires("PenstockDriverMetricsAbsent", crowded),
             fires("PenstockReconcileFailing", crowded),
         ]
-        for each in of_crowded:
-            another.follow_runbook(each)
+        for alert in of_crowded:
+            another.follow_runbook(alert)
         assert "OperatorRightsMissing: The operator may not: " in another.ask_doctor()
     ends(*of_crowded, *of_slow)
 
@@ -225,7 +225,7 @@ def _right_removed(kube: Kube) -> Iterator[None]:
         patch = json.dumps({"rules": rules})
         everywhere.run("patch", "clusterrole", CLUSTER_ROLE, "--type=merge", "-p", patch)
 
-    put([each for each in role["rules"] if "configmaps" not in each["resources"]])
+    put([rule for rule in role["rules"] if "configmaps" not in rule["resources"]])
     try:
         yield
     finally:

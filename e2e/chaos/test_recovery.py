@@ -152,8 +152,6 @@ EVERY_DAY = [
 
 @dataclass
 class Outcome:
-    """What one fault cost."""
-
     fault: str
     unready: float | None
     """Seconds from the fault to Ready False; None if the stream stayed Ready."""
@@ -167,7 +165,6 @@ class Outcome:
     call: Call = field(default_factory=lambda: Call(""))
 
     def row(self) -> str:
-        """One line of the table."""
         unready = "stayed Ready" if self.unready is None else f"{self.unready:5.1f} s"
         flows = "NEVER" if self.flows is None else f"{self.flows:5.1f} s"
         return (

@@ -62,7 +62,7 @@ class Reader:
 
     def run(self, line: str) -> str:
         """Runs a command of the shell; AssertionError if it fails."""
-        endless = any(each in line for each in _ENDLESS)
+        endless = any(command in line for command in _ENDLESS)
         done = subprocess.run(
             ["timeout", str(_WATCHED_SECONDS if endless else _COMMAND_SECONDS), "bash", "-euo",
              "pipefail", "-c", line],
@@ -120,7 +120,7 @@ def test_a_stream_starts_over(reader: Reader, stream: Stream) -> None:
     document["spec"]["source"]["kafka"]["startingOffsets"] = "earliest"
     stream.kube.apply(document)
     stream.wait_ready()
-    assert not any("CheckpointFound" in each for each in stream.kube.events(stream.name))
+    assert not any("CheckpointFound" in event for event in stream.kube.events(stream.name))
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_a_checkpoint_moves(
     claim = f"{stream.name}-checkpoint"
     new.apply(_claim(claim), _holder(claim, installation.images["operator"]))
     new.run("wait", "pod/holder", "--for=condition=Ready", "--timeout=120s", timeout=130)
-    old, fresh = (each.checkpoint_on_node().rpartition("/")[0] for each in (stream, moved))
+    old, fresh = (side.checkpoint_on_node().rpartition("/")[0] for side in (stream, moved))
     installation.cluster.on_node(node, "bash", "-c", f"cp -a {old}/. {fresh}/")
     new.run("delete", "pod", "holder", "--grace-period=1")
     document = yaml.safe_load(EXAMPLE.read_text())
@@ -154,9 +154,9 @@ def test_a_checkpoint_moves(
     new.apply(document)
     moved.wait_ready()
     assert moved.epoch() >= before
-    assert any("CheckpointFound" in each for each in new.events(moved.name))
-    for each in (moved, stream):
-        each.kube.delete(KIND, each.name)
+    assert any("CheckpointFound" in event for event in new.events(moved.name))
+    for moving in (moved, stream):
+        moving.kube.delete(KIND, moving.name)
 
 
 def _claim(name: str) -> Object:

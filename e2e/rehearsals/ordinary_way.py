@@ -97,4 +97,4 @@ def test_the_demo_pulls_its_images_and_compiles_nothing(
         down = run(["make", "cluster-down"], cwd=CHECKOUT, env=pulls, timeout=300)
     print(said, down)
     assert " 0 lost, 0 wrong, " in said
-    assert [each for each in _NOT_SAID if each in said] == []
+    assert [words for words in _NOT_SAID if words in said] == []

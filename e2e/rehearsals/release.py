@@ -66,7 +66,6 @@ def penstock(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def kube(cluster: Cluster) -> Iterator[Kube]:
-    """A namespace for the stream."""
     kube = cluster.kube("released")
     kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "released"}})
     yield kube
@@ -75,7 +74,6 @@ def kube(cluster: Cluster) -> Iterator[Kube]:
 
 
 def uid_and_image(stream: Stream) -> tuple[str, str]:
-    """Those of the driver's pod."""
     pod = stream.kube.get("pod", stream.driver_pod)
     assert pod is not None
     return pod["metadata"]["uid"], pod["spec"]["containers"][0]["image"]

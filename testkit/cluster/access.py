@@ -21,7 +21,6 @@ class Cluster:
     first, which runs the pods."""
 
     def kube(self, namespace: str = "") -> Kube:
-        """kubectl on this cluster, in a namespace."""
         return Kube(self.kubectl, self.kubeconfig, namespace)
 
     @property
@@ -36,5 +35,4 @@ class Cluster:
         return run([self.helm, *words, *options], stdin=stdin, timeout=300)
 
     def on_node(self, node: str, *words: str, timeout: float = 120) -> str:
-        """Runs a command in a node's container."""
         return engine().run("exec", node, *words, timeout=timeout)

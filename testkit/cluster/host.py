@@ -20,7 +20,6 @@ def prepare_host() -> None:
 
 
 def restore_host() -> None:
-    """Undoes what the cluster changed."""
     if _note("turned-on-forwarding").exists():
         with contextlib.suppress(OSError):
             _FORWARD.write_text("0\n")

@@ -137,7 +137,7 @@ class Namespace:
 
     async def condition(self, kind: str) -> dict[str, Any]:
         found = (await self.status()).get("conditions", [])
-        return next((each for each in found if each["type"] == kind), {})
+        return next((condition for condition in found if condition["type"] == kind), {})
 
     async def run_driver(self, **report: Any) -> Manifest:
         """Plays kubelet and driver: starts the current pod and publishes its report."""
@@ -150,8 +150,8 @@ class Namespace:
             "annotate", "--overwrite", "pod", name, f"{naming.ANNOTATION_REPORT}={text}"
         )
         status = samples.driver_pod(spec_hash)["status"]
-        for each in status["containerStatuses"]:
-            each |= {"image": "", "imageID": "", "ready": True}
+        for container in status["containerStatuses"]:
+            container |= {"image": "", "imageID": "", "ready": True}
         await self.kubectl(
             "patch", "pod", name, "--subresource=status", "--type=merge",
             "-p", json.dumps({"status": status}),
@@ -168,7 +168,6 @@ class Namespace:
         return bool((await self.condition("Ready"))["status"] == "True")
 
     async def wait_ready(self) -> None:
-        """Waits until the stream is Ready in its newest generation."""
         try:
             await wait_for_async("the stream Ready", self.ready)
         except WaitTimeout as timeout:
@@ -177,18 +176,16 @@ class Namespace:
             raise
 
     async def children(self) -> list[Manifest]:
-        """All objects with the stream's label."""
         labels = {naming.LABEL_STREAM: samples.NAME}
         lists = [await self.api.list(kind, self.name, labels) for kind in objects.CHILDREN]
-        return [each for some in lists for each in some]
+        return [child for some in lists for child in some]
 
     async def names(self) -> set[str]:
-        return {f"{each['kind']} {each['metadata']['name']}" for each in await self.children()}
+        return {f"{child['kind']} {child['metadata']['name']}" for child in await self.children()}
 
 
 @contextlib.asynccontextmanager
 async def namespace(server: ApiServer) -> AsyncIterator[Namespace]:
-    """Creates a namespace, with a client for it."""
     name = f"test-{secrets.token_hex(4)}"
     await asyncio.to_thread(server.kube().run, "create", "namespace", name)
     try:

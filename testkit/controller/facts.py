@@ -65,14 +65,12 @@ def operator(
 
 
 def node(name: str = NODE, *, ready: bool = True) -> Manifest:
-    """A node."""
     message = "kubelet is posting ready status" if ready else "Kubelet stopped posting node status."
     condition = {"type": "Ready", "status": "True" if ready else "Unknown", "message": message}
     return {"metadata": {"name": name}, "status": {"conditions": [condition]}}
 
 
 def warning(about: Manifest, reason: str, note: str, time: str) -> Manifest:
-    """An event of Kubernetes about an object."""
     meta = about["metadata"]
     return {
         "metadata": {"name": f"{meta['name']}.{reason}", "creationTimestamp": time},

@@ -36,7 +36,6 @@ class OperatorProcess:
             )  # fmt: skip
 
     def send(self, number: signal.Signals) -> None:
-        """Sends a signal."""
         self._process.send_signal(number)
 
     def page(self, port: int, path: str) -> str:

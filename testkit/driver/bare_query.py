@@ -70,7 +70,6 @@ class BareQuery:
 
 @contextmanager
 def bare(spark: SparkSession, flow: ContinuousStream, folder: Path) -> Iterator[BareQuery]:
-    """A query that runs during the block."""
     it = BareQuery(spark, flow, folder)
     try:
         yield it
@@ -137,7 +136,6 @@ class Run:
 
     @property
     def end(self) -> Offsets:
-        """The end of the source."""
         ends: dict[int, int] = {}
         for partition, at in self.numbers:
             ends[partition] = max(ends.get(partition, 0), at + 1)
@@ -158,7 +156,6 @@ def written(spark: SparkSession, folder: Path) -> Counter[int]:
 
 
 def newest(files: Files) -> int:
-    """The number of the newest commit."""
     return max(int(path.removeprefix("commits/")) for path in names(files) if "commits/" in path)
 
 

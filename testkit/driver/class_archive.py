@@ -30,7 +30,6 @@ def driver_environment(class_path: str) -> dict[str, str]:
 
 
 def java_options(class_path: str) -> list[str]:
-    """The JVM options of the image."""
     return fast_start_options([f"-XX:SharedArchiveFile={archive(class_path)}", "-Xshare:auto"])
 
 

@@ -101,7 +101,6 @@ class Process:
         self._wait_for_answer("alive", "/livez")
 
     def wait_ready(self) -> None:
-        """Waits until the query has committed an epoch."""
         self._wait_for_answer("ready", "/readyz")
 
     def _wait_for_answer(self, what: str, path: str) -> None:
@@ -113,12 +112,10 @@ class Process:
 
     @property
     def children(self) -> list[int]:
-        """The process ids of its child processes."""
-        return [each.pid for each in psutil.Process(self.process.pid).children()]
+        return [child.pid for child in psutil.Process(self.process.pid).children()]
 
     @property
     def jvm(self) -> int:
-        """The process id of its JVM."""
         (jvm,) = self.children
         return jvm
 

@@ -53,7 +53,6 @@ class Kubelet:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def add(self, name: str, labels: dict[str, str]) -> None:
-        """Adds a pod without a process."""
         with self._lock:
             self.pods[name] = {
                 "apiVersion": "v1", "kind": "Pod",
@@ -67,7 +66,6 @@ class Kubelet:
             return [name for name, it in self._processes.items() if it.poll() is None]
 
     def make_room(self) -> None:
-        """Starts the Pending pods."""
         with self._lock:
             self.room = 1_000
             for name in list(self.pods):
@@ -75,7 +73,6 @@ class Kubelet:
                     self._run(name)
 
     def kill(self, name: str) -> None:
-        """Kills an executor."""
         self._processes[name].send_signal(signal.SIGKILL)
         self._processes[name].wait()
 
@@ -123,11 +120,11 @@ class Kubelet:
     def _run(self, name: str) -> None:
         (container,) = self.pods[name]["spec"]["containers"]
         assert container["args"] == ["executor"]
-        given = {each["name"]: each.get("value", "") for each in container["env"]}
+        given = {variable["name"]: variable.get("value", "") for variable in container["env"]}
         options = [given[key] for key in sorted(given) if key.startswith("SPARK_JAVA_OPT_")]
         for path, secret in _mounted_secrets(self.pods[name]).items():
             folder = self._mount(self.pods[name]["metadata"]["uid"], self.secrets[secret])
-            options = [each.replace(path, str(folder)) for each in options]
+            options = [option.replace(path, str(folder)) for option in options]
         more, self.options_of_first = self.options_of_first or self.options, []
         options = [*java_options(self._class_path), *options, "-Dspark.master=k8s://", *more]
         # As the driver's JVM, for its class path: the archive of classes works only with that.
@@ -224,7 +221,7 @@ class Kubelet:
                     if name is None
                     else [name]
                 )
-                gone = [each for each in names if kubelet._delete(each)]
+                gone = [name for name in names if kubelet._delete(name)]
                 code = 404 if name is not None and not gone else 200
                 self._answer(code, {"kind": "Status", "apiVersion": "v1", "code": code})
 
@@ -254,7 +251,7 @@ class Kubelet:
 
 def _mounted_secrets(pod: Pod) -> dict[str, str]:
     """The names of the Secrets that the executor mounts, by path."""
-    volumes = {each["name"]: each.get("secret") for each in pod["spec"]["volumes"]}
+    volumes = {volume["name"]: volume.get("secret") for volume in pod["spec"]["volumes"]}
     (container,) = pod["spec"]["containers"]
     return {
         mount["mountPath"]: secret["secretName"]

@@ -20,7 +20,6 @@ class HostsFile:
 
     @property
     def java_option(self) -> str:
-        """The option that makes a JVM use this file."""
         return f"-Djdk.net.hosts.file={self._path}"
 
     def set(self, *names: str) -> None:

@@ -76,7 +76,6 @@ class InProcessDriver:
 
     @property
     def last(self) -> DriverReport:
-        """The newest report."""
         return (
             self.reports[-1]
             if self.reports
@@ -94,14 +93,12 @@ class InProcessDriver:
         return self.last
 
     def wait_failure(self, reason: str) -> DriverReport:
-        """Waits until the last failure has this reason."""
         return self.wait(
             f"failed for {reason}",
             lambda report: report.last_failure is not None and report.last_failure.reason == reason,
         )
 
     def wait_ready(self) -> DriverReport:
-        """Waits until the query has committed an epoch."""
         return self.wait("ready", lambda _: self.health.ready)
 
     def wait_committed(self, records: int) -> DriverReport:

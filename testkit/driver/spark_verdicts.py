@@ -70,7 +70,6 @@ class Kafka:
 
     @property
     def client(self) -> dict[str, str]:
-        """The options that every Kafka source and sink needs."""
         return {"kafka.bootstrap.servers": self.bootstrap}
 
 
@@ -137,14 +136,14 @@ def compositions(seeds: list[int]) -> list[tuple[Query, bool, str]]:
 
 
 def refused_here(query: Query, letter: str, watermark: bool) -> list[str]:
-    """Why Penstock refuses a query."""
     spec = StreamSpec.model_validate(query_stream(query.sql, letter, watermark))
-    return [each.message for each in judge_sql(spec).refusals]
+    return [refusal.message for refusal in judge_sql(spec).refusals]
 
 
 def key_of(query: Query, watermark: bool) -> str:
-    """The key of a query in the output."""
-    functions = "".join(f"; {each.name} is {each.expression}" for each in query.functions)
+    functions = "".join(
+        f"; {function.name} is {function.expression}" for function in query.functions
+    )
     return f"{'watermark: ' if watermark else ''}{query.sql}{functions}"
 
 
@@ -284,4 +283,4 @@ def _function_groups(spark: Any) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), [int(each) for each in sys.argv[2:]])
+    main(Path(sys.argv[1]), [int(seed) for seed in sys.argv[2:]])

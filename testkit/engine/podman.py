@@ -42,7 +42,6 @@ runroot = "{root}/run"
 
 
 def root() -> Path:
-    """The folder of everything that this podman stores."""
     return cache_dir("podman")
 
 
@@ -86,7 +85,6 @@ def clear_stale_records(podman: Callable[..., str]) -> None:
 
 
 def clear(podman: Callable[..., str]) -> None:
-    """Removes every container and the nodes' network."""
     try:
         if podman("ps", "--all", "--quiet", timeout=60).split():
             podman("rm", "--force", "--all", "--volumes", timeout=60)

@@ -23,8 +23,6 @@ _FIXED_TIME = 1_577_836_800
 
 @dataclass(frozen=True)
 class _Recipe:
-    """The inputs of one image, as paths in the checkout."""
-
     dockerfile: str
     inputs: tuple[str, ...]
     blank: tuple[str, ...] = ()
@@ -50,7 +48,6 @@ _RECIPES = {
 
 
 def image_names() -> list[str]:
-    """The names of all images."""
     return list(_RECIPES)
 
 

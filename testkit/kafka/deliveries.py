@@ -27,8 +27,6 @@ _CLOCK_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class Copy:
-    """One record in the sink."""
-
     number: int
     at: float
     """When the sink's producer was given it, in seconds since 1970."""
@@ -42,7 +40,6 @@ class CommitLog:
         self.commits: list[Commit] = []
 
     def look(self) -> None:
-        """Adds the commits since the last look."""
         self.commits += [commit for commit, _ in self._reader.new_commits()]
 
     def replays_of_committed(

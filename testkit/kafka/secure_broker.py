@@ -42,7 +42,6 @@ class SecureBroker(Broker):
 
     @property
     def sasl(self) -> str:
-        """SASL/SCRAM over TLS."""
         return f"127.0.0.1:{self.sasl_port}"
 
     @property
@@ -52,7 +51,6 @@ class SecureBroker(Broker):
 
     @property
     def mutual(self) -> str:
-        """TLS with a client certificate."""
         return f"127.0.0.1:{self.mutual_port}"
 
     @property
@@ -125,7 +123,6 @@ class SecureBroker(Broker):
 
 @contextmanager
 def secure_broker(folder: Path) -> Iterator[SecureBroker]:
-    """A new broker for the length of the block."""
     broker = SecureBroker(folder)
     try:
         broker.start()

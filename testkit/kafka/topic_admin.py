@@ -42,7 +42,9 @@ def create_topics(
 
     def led() -> bool:
         try:
-            return all(consumer.get_watermark_offsets(each, timeout=10) for each in wanted)
+            return all(
+                consumer.get_watermark_offsets(partition, timeout=10) for partition in wanted
+            )
         except KafkaException:
             return False
 

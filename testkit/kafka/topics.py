@@ -41,7 +41,6 @@ class Topics:
         replicas: int = 1,
         config: dict[str, str] | None = None,
     ) -> str:
-        """Creates a topic and returns its name."""
         name = name or f"t-{uuid.uuid4().hex[:8]}"
         create_topics(self.bootstrap, {name: partitions}, replicas, config)
         self._reader.forget(name)
@@ -50,12 +49,10 @@ class Topics:
         return name
 
     def leaders(self, topic: str) -> set[int]:
-        """The brokers that lead the topic's partitions."""
         partitions = self._admin.list_topics(topic, timeout=30).topics[topic].partitions
         return {int(partition.leader) for partition in partitions.values()}
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Adds partitions to a topic, up to this count."""
         for future in self._admin.create_partitions([NewPartitions(topic, partitions)]).values():
             future.result(30)
 

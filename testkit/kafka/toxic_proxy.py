@@ -79,19 +79,19 @@ class ToxicProxy:
 
     def _set_dead(self, dead: bool) -> None:
         self._swallows = dead
-        for each in self._connections:
-            each.dead = each.dead or dead
+        for connection in self._connections:
+            connection.dead = connection.dead or dead
 
     def _close_broker_ends(self) -> None:
-        for each in self._connections:
-            each.broker.close()
+        for connection in self._connections:
+            connection.broker.close()
 
     def _reset(self) -> None:
-        for each in self._connections:
-            raw = each.client.get_extra_info("socket")
+        for connection in self._connections:
+            raw = connection.client.get_extra_info("socket")
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            each.client.transport.abort()
-            each.broker.transport.abort()
+            connection.client.transport.abort()
+            connection.broker.transport.abort()
 
     def _end(self) -> None:
         self._ended.set()

@@ -37,7 +37,6 @@ class Arrivals:
         return sum(self.counts.values()) - len(self.counts)
 
     def has(self, number: int) -> bool:
-        """Whether the number has arrived."""
         return number in self.counts
 
     def missing(self, sent: Iterable[int]) -> list[int]:
@@ -115,7 +114,6 @@ class Sender:
         return self.sent
 
     def wait_until_sent(self, count: int, timeout: float) -> None:
-        """Waits until that many records were sent."""
         wait_for(f"{count} records sent", lambda: self.sent >= count, timeout)
 
     def _run(self) -> None:
@@ -140,8 +138,6 @@ class Sender:
 
 
 class Receiver:
-    """Collects the records of a topic in a thread."""
-
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._consumer = Consumer(
             {

@@ -43,7 +43,6 @@ class ApiServer:
     kubectl: Path
 
     def kube(self, namespace: str = "") -> Kube:
-        """kubectl with all rights, in a namespace."""
         return Kube(self.kubectl, self.kubeconfig, namespace)
 
     def serve_streams(self) -> None:

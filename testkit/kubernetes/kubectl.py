@@ -26,7 +26,7 @@ class Kube:
 
     def run(self, *arguments: str | Path, stdin: str | None = None, timeout: float = 120) -> str:
         """Runs one command and returns its standard output; KubectlError if it fails."""
-        words = [str(each) for each in arguments]
+        words = [str(word) for word in arguments]
         command = [
             str(self.kubectl),
             f"--kubeconfig={self.kubeconfig}",
@@ -52,7 +52,6 @@ class Kube:
         return done.stdout
 
     def apply(self, *objects: Object) -> str:
-        """kubectl apply of plain objects."""
         return self.run("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
 
     def get(self, kind: str, name: str) -> Object | None:
@@ -82,4 +81,4 @@ class Kube:
         text = self.run(
             "get", "events", f"--field-selector=involvedObject.name={name}", "-o", "json"
         )
-        return [f"{each['reason']}: {each['message']}" for each in json.loads(text)["items"]]
+        return [f"{event['reason']}: {event['message']}" for event in json.loads(text)["items"]]

@@ -10,8 +10,6 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Ran:
-    """How a command ended, and what it printed."""
-
     code: int
     stdout: str
     stderr: str
@@ -30,13 +28,11 @@ class PenstockCommand:
     namespace: str
 
     def words(self, *words: str) -> list[str]:
-        """The whole command line."""
         return [
             sys.executable, "-m", "penstock.cli", *words,
             "--kubeconfig", str(self.kubeconfig), "--namespace", self.namespace,
         ]  # fmt: skip
 
     def run(self, *words: str, timeout: float = 120) -> Ran:
-        """Runs one command to its end."""
         done = subprocess.run(self.words(*words), capture_output=True, text=True, timeout=timeout)
         return Ran(done.returncode, done.stdout, done.stderr)

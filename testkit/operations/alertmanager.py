@@ -30,7 +30,6 @@ class Notification:
 
     @property
     def name(self) -> str:
-        """The alert's name."""
         return self.labels["alertname"]
 
 
@@ -44,14 +43,14 @@ class Notifications:
     def receive(self, message: Mapping[str, Any]) -> None:
         """Takes one message of Alertmanager's webhook receiver."""
         with self._lock:
-            for each in message["alerts"]:
-                is_over = each["status"] == "resolved"
-                key = (frozenset(each["labels"].items()), each["startsAt"])
+            for alert in message["alerts"]:
+                is_over = alert["status"] == "resolved"
+                key = (frozenset(alert["labels"].items()), alert["startsAt"])
                 self._found[key] = Notification(
-                    each["labels"],
-                    each["annotations"],
-                    _seconds(each["startsAt"]),
-                    _seconds(each["endsAt"]) if is_over else None,
+                    alert["labels"],
+                    alert["annotations"],
+                    _seconds(alert["startsAt"]),
+                    _seconds(alert["endsAt"]) if is_over else None,
                 )
 
     def about(self, **labels: str) -> list[Notification]:

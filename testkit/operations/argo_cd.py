@@ -81,7 +81,6 @@ class _Ports:
     api: int
 
     def options(self) -> Mapping[str, list[str]]:
-        """Argo CD's programs, with their options."""
         redis = f"--redis={_HOST}:{self.redis}"
         common = [
             redis,
@@ -100,7 +99,6 @@ class _Ports:
         }  # fmt: skip
 
     def answer(self) -> bool:
-        """Whether all programs accept connections."""
         return all(map(_answers, (self.redis, self.repositories, self.api)))
 
 

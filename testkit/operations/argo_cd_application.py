@@ -34,7 +34,7 @@ class Application:
     def resources(self) -> set[str]:
         """Kind and name of everything that Argo CD manages here."""
         found = self.look()["status"].get("resources", [])
-        return {f"{each['kind']} {each['name']}" for each in found}
+        return {f"{resource['kind']} {resource['name']}" for resource in found}
 
     def wait_for_sync(self) -> None:
         """Waits until the newest commit is applied, as after a notification by Git's host."""
@@ -60,10 +60,9 @@ class Application:
         """The actions for its stream, and whether each is enabled."""
         kind = f"--kind={group_version.KIND}"
         text = self.argo_cd.run("app", "actions", "list", self.name, kind, "--out=json")
-        return {each["Action"]: not each["Disabled"] for each in json.loads(text)}
+        return {action["Action"]: not action["Disabled"] for action in json.loads(text)}
 
     def act(self, action: str) -> None:
-        """Runs an action on its stream."""
         kind = f"--kind={group_version.KIND}"
         self.argo_cd.run("app", "actions", "run", self.name, action, kind)
 
@@ -71,7 +70,7 @@ class Application:
         """Every change of its sync status so far, such as "Synced -> OutOfSync"."""
         prefix = "ResourceUpdated: Updated sync status: "
         events = self.argo_cd.kube.events(self.name)
-        return [each.removeprefix(prefix) for each in events if each.startswith(prefix)]
+        return [event.removeprefix(prefix) for event in events if event.startswith(prefix)]
 
     def _is_in_sync(self) -> bool:
         status = self.look()["status"]
@@ -90,7 +89,7 @@ def create_application(
     Keywords are fields of `syncPolicy.automated`.
     """
     documents = yaml.safe_load_all((EXAMPLE / "applications.yaml").read_text())
-    (found,) = [each for each in documents if each["metadata"]["name"] == _EXAMPLE]
+    (found,) = [document for document in documents if document["metadata"]["name"] == _EXAMPLE]
     found["metadata"]["name"] = namespace
     found["spec"]["source"]["repoURL"] = repository.url
     found["spec"]["destination"]["namespace"] = namespace

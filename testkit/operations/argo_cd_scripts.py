@@ -23,12 +23,10 @@ class Customization:
     actions: dict[str, str]
 
     def health(self, stream: dict[str, Any]) -> tuple[str, str]:
-        """The health of a stream, and the message."""
         found = _run(self.health_script, stream)
         return str(found["status"]), str(found["message"])
 
     def offered(self, stream: dict[str, Any]) -> dict[str, bool]:
-        """The actions, and whether each is enabled."""
         found = _run(self.discovery, stream)
         return {name: not each["disabled"] for name, each in found.items()}
 
@@ -39,13 +37,12 @@ class Customization:
 
 
 def customization() -> Customization:
-    """The customization as it is shipped."""
     data = yaml.safe_load(_FILE.read_text())["data"]
     actions = yaml.safe_load(data[f"resource.customizations.actions.{_KIND}"])
     return Customization(
         data[f"resource.customizations.health.{_KIND}"],
         actions["discovery.lua"],
-        {each["name"]: each["action.lua"] for each in actions["definitions"]},
+        {action["name"]: action["action.lua"] for action in actions["definitions"]},
     )
 
 

@@ -45,6 +45,6 @@ def unknown(expression: str) -> list[str]:
     ]
     for name, labels in matchers(expression):
         found += [f"{name}{{{label}}}" for label in labels - LABELS.get(name, frozenset())]
-    grouped = {each for labels in _GROUPING.findall(expression) for each in words(labels)}
+    grouped = {label for labels in _GROUPING.findall(expression) for label in words(labels)}
     labels_of_all = frozenset().union(*(LABELS[name] for name in names & LABELS.keys()))
     return found + [f"by ({label})" for label in sorted(grouped - labels_of_all)]

@@ -58,9 +58,9 @@ def _relabelings(monitor: Object, endpoint: Object) -> Iterator[dict[str, Any]]:
     yield _drop("pod_phase", "Failed|Succeeded")
     for label, value in spec["selector"]["matchLabels"].items():
         yield _keep(f"pod_label_{_sanitized(label)}", value)
-    for each in spec["selector"].get("matchExpressions", []):
-        assert each["operator"] == "DoesNotExist", each
-        yield _drop(f"pod_labelpresent_{_sanitized(each['key'])}", "true")
+    for expression in spec["selector"].get("matchExpressions", []):
+        assert expression["operator"] == "DoesNotExist", expression
+        yield _drop(f"pod_labelpresent_{_sanitized(expression['key'])}", "true")
     chosen = spec.get("namespaceSelector", {})
     if not chosen.get("any"):
         yield _keep("namespace", *chosen.get("matchNames", [namespace]))

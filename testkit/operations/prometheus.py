@@ -34,7 +34,7 @@ class Prometheus:
     def alerts(self, name: str) -> list[dict[str, Any]]:
         """The alerts of this name, pending and firing."""
         found = self._get("alerts", "alerts")
-        return [each for each in found if each["labels"]["alertname"] == name]
+        return [alert for alert in found if alert["labels"]["alertname"] == name]
 
     def _get(self, path: str, field: str) -> list[dict[str, Any]]:
         try:

@@ -11,7 +11,6 @@ _SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTAL
 
 
 def sections(text: str) -> dict[str, str]:
-    """The text under each heading, in order."""
     return {heading: body.strip() for heading, body in _SECTION.findall(text)}
 
 
@@ -25,5 +24,4 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def languages(text: str) -> set[str]:
-    """The languages of all fenced blocks."""
     return {found for found, _ in _BLOCK.findall(text)}

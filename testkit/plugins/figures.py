@@ -30,7 +30,6 @@ class Figures:
         return record
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Notes the figures of a test that has ended."""
         if report.when == "teardown":
             test = report.nodeid.rpartition("::")[2]
             self._lines += [f"{test}: {name}: {value}" for name, value in report.user_properties]
@@ -44,7 +43,6 @@ class Figures:
         return [f"make test: preparation {preparation:.0f} s, tests {tests:.0f} s"]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Shows the figures."""
         lines = self._times() + self._lines
         if lines:
             terminalreporter.section("figures")

@@ -36,7 +36,6 @@ class MissingParts:
                 self._skipped[why] += 1
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Says what was not tested."""
         if self._skipped:
             terminalreporter.section("NOT TESTED: this machine lacks something", red=True)
             for why, count in self._skipped.items():

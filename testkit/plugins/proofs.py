@@ -32,7 +32,6 @@ class Named:
 
 
 def named_tests(documents: Iterable[str]) -> set[Named]:
-    """The tests that these texts name."""
     return {Named(name, bool(where)) for text in documents for name, where in _NAMED.findall(text)}
 
 
@@ -76,8 +75,6 @@ def _names(node: str) -> set[str]:
 
 
 class Proofs:
-    """The plugin of pytest."""
-
     def __init__(self, documents: Path, *, skips_fail: bool = True) -> None:
         self._documents = documents
         self._accepted = {"passed", "later", *([] if skips_fail else ["skipped"])}
@@ -103,7 +100,6 @@ class Proofs:
                 self._is_part = True
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Notes the tests that will run."""
         self._found.update(item.nodeid for item in session.items)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -141,7 +137,6 @@ class Proofs:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Shows what is not proven."""
         if self._unproven:
             terminalreporter.section("named in docs/ as proof, and not proven by this run")
             for line in self._unproven:

@@ -25,8 +25,6 @@ def share_of(node: str) -> str:
 
 
 class Workers:
-    """The plugin of pytest."""
-
     _is_nice = False
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:

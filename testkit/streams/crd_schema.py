@@ -9,7 +9,6 @@ from scripts.codegen import crd
 
 
 def schema() -> dict[str, Any]:
-    """The schema of the only version."""
     (version,) = crd.crd()["spec"]["versions"]
     found: dict[str, Any] = version["schema"]["openAPIV3Schema"]
     return found

@@ -42,7 +42,6 @@ def produce(bootstrap: str, topic: str, values: list[str], partition: int | None
 
 
 def consume(bootstrap: str, topic: str) -> list[tuple[str | None, str]]:
-    """Keys and values of all that is in a topic now."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "examples"})
     found: list[tuple[str | None, str]] = []
     try:

@@ -31,7 +31,6 @@ class Function:
     parameters: tuple[tuple[str, str], ...] = ()
 
     def as_fields(self) -> dict[str, Any]:
-        """The function as spec.transform.functions holds it."""
         parameters = [{"name": name, "type": of_type} for name, of_type in self.parameters]
         return {
             "name": self.name,

@@ -32,7 +32,6 @@ _BUILD_SECONDS = 3600
 
 
 def tool_names() -> list[str]:
-    """The names of all tools."""
     return list(go_tools())
 
 
@@ -105,8 +104,8 @@ def _flags() -> list[str]:
 
 def _by_go_mod(wanted: Sequence[GoTool]) -> dict[Module | None, list[GoTool]]:
     groups: dict[Module | None, list[GoTool]] = {}
-    for each in wanted:
-        groups.setdefault(each.alone, []).append(each)
+    for tool_name in wanted:
+        groups.setdefault(tool_name.alone, []).append(tool_name)
     return groups
 
 

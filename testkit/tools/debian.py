@@ -21,7 +21,6 @@ def promtool() -> Path:
 
 
 def prometheus() -> Path:
-    """Prometheus itself."""
     return debian_program("prometheus", "prometheus")
 
 

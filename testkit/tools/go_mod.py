@@ -35,8 +35,8 @@ def own_go_mod(module: Module) -> str:
         f"go {upstream['Go']}",
         f"require {module.path} {module.version}",
         *(
-            f"replace {_words(each['Old'])} => {_words(each['New'])}"
-            for each in upstream["Replace"] or ()
+            f"replace {_words(replaced['Old'])} => {_words(replaced['New'])}"
+            for replaced in upstream["Replace"] or ()
         ),
     )
 

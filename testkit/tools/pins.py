@@ -96,7 +96,6 @@ def go_modules() -> dict[str, str]:
 
 @cache
 def go_tools() -> dict[str, GoTool]:
-    """Every tool, by its name."""
     found = (tool for name, pin in _pins().items() for tool in _tools_of(name, pin))
     return {tool.name: tool for tool in found}
 

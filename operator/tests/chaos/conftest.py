@@ -4,5 +4,4 @@ import pytest
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Marks every test below this folder."""
     item.add_marker("real")

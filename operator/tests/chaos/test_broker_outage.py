@@ -24,7 +24,6 @@ full = pytest.mark.full
 
 @pytest.fixture(scope="module")
 def own_broker() -> Iterator[Broker]:
-    """A broker that no other test needs."""
     with running_broker() as running:
         yield running
 

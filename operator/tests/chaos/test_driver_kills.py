@@ -35,8 +35,6 @@ pytestmark = pytest.mark.timeout(2000)
 
 @dataclass
 class Kill:
-    """The state after one kill."""
-
     moment: str
     committed: Offsets
     """The offsets that the checkpoint continues from."""
@@ -65,7 +63,6 @@ def wait_for_random_moment(process: Process, chance: random.Random, number: int)
 
 
 def state_after_kill(moment: str, folder: CheckpointFolder) -> Kill:
-    """The state of the checkpoint right after the kill."""
     epoch = folder.progress.committed_epoch()
     next_one = folder.path / "offsets" / str(0 if epoch is None else epoch + 1)
     planned = kafka_offsets(next_one.read_bytes()) if next_one.exists() else None

@@ -37,7 +37,6 @@ def wait_on(driver: InProcessDriver, topics: Topics, sink: str, sent: list[int])
 def record_deliveries(
     driver: InProcessDriver, received: Counter[int], record_figure: RecordFigure
 ) -> None:
-    """Records what arrived, and what it took."""
     record_figure("records sent", len(received))
     record_figure("duplicates", sum(received.values()) - len(received))
     record_figure("restarts of the query", driver.last.query_restarts)

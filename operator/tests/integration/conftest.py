@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Marks every test below this folder."""
     item.add_marker("real")
 
 
@@ -28,7 +27,6 @@ def server() -> Iterator[ApiServer]:
 
 @pytest.fixture
 async def space(server: ApiServer) -> AsyncIterator[Namespace]:
-    """A namespace that no other test uses."""
     from testkit.controller.control_plane import namespace
 
     async with namespace(server) as space:

@@ -93,9 +93,9 @@ def test_the_pod_monitors_set_the_labels_that_the_alerts_rely_on() -> None:
     template = driver_stateful_set(samples.desired())["spec"]["template"]
     wanted = drivers["spec"]["selector"]["matchLabels"]
     assert wanted.items() <= template["metadata"]["labels"].items()
-    ports = {each["name"]: each["containerPort"] for each in _ports(template)}
+    ports = {port["name"]: port["containerPort"] for port in _ports(template)}
     assert ports[endpoint["port"]] == naming.METRICS_PORT
-    assert [each["targetLabel"] for each in endpoint["relabelings"]] == ["name"]
+    assert [rule["targetLabel"] for rule in endpoint["relabelings"]] == ["name"]
     assert drivers["spec"]["namespaceSelector"] == {"matchNames": ["shop"]}
 
 

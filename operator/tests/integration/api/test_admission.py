@@ -41,7 +41,6 @@ def server() -> Iterator[ApiServer]:
 
 @pytest.fixture(scope="module")
 def kube(server: ApiServer) -> Kube:
-    """kubectl in the default namespace."""
     return server.kube("default")
 
 
@@ -73,7 +72,7 @@ def test_a_conf_that_penstock_sets_is_refused_at_apply(server: ApiServer, conf: 
     spec = changed(GOOD, "sparkConf", {"spark.sql.session.timeZone": "UTC", conf: "x"})
     message = refusal(server, spec)
     assert f"{conf}: {RESERVED_CONFS[conf]}" in message
-    assert sum(f" {each}: " in message for each in RESERVED_CONFS) == 1
+    assert sum(f" {reserved}: " in message for reserved in RESERVED_CONFS) == 1
 
 
 @pytest.mark.parametrize("name", ["x" * 46, "a.b"])
@@ -209,14 +208,29 @@ REQUESTED_CPU = "driver.resources.requests.cpu"
 LIMITED_MEMORY = "driver.resources.limits.memory"
 INTERVAL = "trigger.continuous.checkpointInterval"
 SPELLINGS = [
-    *[(REQUESTED_CPU, each) for each in (1, 0, -1, "1", "0.5", ".5", "500m", "1e-1", "1E", "half")],
-    *[(REQUESTED_CPU, each) for each in ("", "1 ", "5u", "+1", "1.", "1,5", "0x1", 0.5, 2.0, True)],
-    *[(LIMITED_MEMORY, each) for each in (2**31, 2**20, "2e9", "2E9", "2G", "2Gi", "1.5Gi", "2gi")],
-    *[(LIMITED_MEMORY, each) for each in ("2147483648", "0.002Ti", "2097152Ki", "2Mb", "512m")],
-    *[(INTERVAL, each) for each in ("1m30s", "1 minute 30 seconds", "1.5s", "0.5 hours", "0 ms")],
-    *[(INTERVAL, each) for each in ("1 h 2 min 3 sec 4 millis", "0m0s", "0.1ms", "1s ", "90", 90)],
-    *[("trigger", {"realTime": {"batchDuration": each}}) for each in ("4s 999ms", "4 s 1000 ms")],
-    *[("trigger", {"realTime": {"batchDuration": each}}) for each in ("0.084 minutes", "1 second")],
+    *[
+        (REQUESTED_CPU, value)
+        for value in (1, 0, -1, "1", "0.5", ".5", "500m", "1e-1", "1E", "half")
+    ],
+    *[
+        (REQUESTED_CPU, value)
+        for value in ("", "1 ", "5u", "+1", "1.", "1,5", "0x1", 0.5, 2.0, True)
+    ],
+    *[
+        (LIMITED_MEMORY, value)
+        for value in (2**31, 2**20, "2e9", "2E9", "2G", "2Gi", "1.5Gi", "2gi")
+    ],
+    *[(LIMITED_MEMORY, value) for value in ("2147483648", "0.002Ti", "2097152Ki", "2Mb", "512m")],
+    *[(INTERVAL, value) for value in ("1m30s", "1 minute 30 seconds", "1.5s", "0.5 hours", "0 ms")],
+    *[
+        (INTERVAL, value)
+        for value in ("1 h 2 min 3 sec 4 millis", "0m0s", "0.1ms", "1s ", "90", 90)
+    ],
+    *[("trigger", {"realTime": {"batchDuration": value}}) for value in ("4s 999ms", "4 s 1000 ms")],
+    *[
+        ("trigger", {"realTime": {"batchDuration": value}})
+        for value in ("0.084 minutes", "1 second")
+    ],
 ]
 
 
@@ -229,12 +243,12 @@ def test_quantities_and_durations_are_accepted_by_the_api_server_and_the_models_
         for number, (field, value) in enumerate(SPELLINGS)
     ]
     # As JSON: YAML reads 1e9 as a number or as a string, depending on its version.
-    text = "\n---\n".join(json.dumps(each) for each in streams)
+    text = "\n---\n".join(json.dumps(stream) for stream in streams)
     with pytest.raises(KubectlError) as refused:
         kube.run("apply", "--dry-run=server", "-f", "-", stdin=text)
     refused_by_server = set(re.findall('"(spelled-[0-9]+)" is invalid', str(refused.value)))
     refused_by_models = {
-        each["metadata"]["name"] for each in streams if not _is_accepted_by_models(each)
+        stream["metadata"]["name"] for stream in streams if not _is_accepted_by_models(stream)
     }
     differing = refused_by_server ^ refused_by_models
     assert [SPELLINGS[int(name.rpartition("-")[2])] for name in differing] == []

@@ -25,7 +25,6 @@ def pod(**spec: Any) -> dict[str, Any]:
 
 
 def context(**fields: Any) -> dict[str, Any]:
-    """The security context of the whole pod."""
     return pod(securityContext=fields)
 
 
@@ -35,7 +34,6 @@ def driver(**fields: Any) -> dict[str, Any]:
 
 
 def secured(**fields: Any) -> dict[str, Any]:
-    """Its security context."""
     return driver(securityContext=fields)
 
 
@@ -120,7 +118,7 @@ TEMPLATES: list[dict[str, Any]] = [
     sidecar("initContainers", securityContext={"privileged": True}),
     sidecar(securityContext=SAFE, ports=[{"containerPort": 80, "hostPort": 80}]),
     sidecar("initContainers", securityContext={**SAFE, "seccompProfile": {"type": "Unconfined"}}),
-    *[volume(**each) for each in VOLUMES],
+    *[volume(**source) for source in VOLUMES],
     annotated(**{APPARMOR: "unconfined"}), annotated(**{APPARMOR: "localhost/mine"}),
     annotated(team="fraud"),
 ]  # fmt: skip

@@ -30,12 +30,12 @@ def test_each_variant_delivers_every_record_as_filtered_and_the_result_has_every
 
     result = measure(QUICK_PLAN, QUICK)
 
-    assert {each.name for each in result.variants} == set(QUICK)
-    for each in result.variants:
-        (once,) = each.rounds
-        assert (once.lost, once.wrong) == (0, 0), each.title
+    assert {variant.name for variant in result.variants} == set(QUICK)
+    for variant in result.variants:
+        (once,) = variant.rounds
+        assert (once.lost, once.wrong) == (0, 0), variant.title
         assert once.first_record_seconds > 0
-        for figures in (once.rates["100"], each.all_rounds["100"]):
+        for figures in (once.rates["100"], variant.all_rounds["100"]):
             # Four of five payments in two seconds.
             assert figures.records == 160
             assert set(figures.end_to_end_ms) == set(figures.append_to_append_ms)

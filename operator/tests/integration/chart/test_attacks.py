@@ -41,10 +41,10 @@ def kube() -> Iterator[Kube]:
         server.kube().run("apply", "-f", "-", stdin=rendered_chart("--skip-tests"))
         desired = samples.desired()
         owned = [rbac.service_account(desired), rbac.role(desired), rbac.role_binding(desired)]
-        for each in owned:
-            assert each is not None
-            del each["metadata"]["ownerReferences"]
-            kube.apply(each)
+        for child in owned:
+            assert child is not None
+            del child["metadata"]["ownerReferences"]
+            kube.apply(child)
         for stream, component in (
             ("flags", "executor"),
             ("other", "executor"),
@@ -61,7 +61,7 @@ def rendered_chart(*options: str) -> str:
         tool("helm"), "template", "penstock", CHECKOUT / "charts/penstock",
         f"--namespace={OPERATOR_NAMESPACE}", "--set=driverPolicy.enabled=true", *options,
     ])  # fmt: skip
-    return yaml.safe_dump_all(each for each in yaml.safe_load_all(rendered) if each)
+    return yaml.safe_dump_all(document for document in yaml.safe_load_all(rendered) if document)
 
 
 # A spec.
@@ -281,7 +281,9 @@ def test_with_baseline_an_executor_may_add_the_capabilities_of_that_standard(kub
     policy = "--show-only=templates/driverpolicy.yaml"
     kube.run("apply", "-f", "-", stdin=rendered_chart(policy, "--set=podSecurity=baseline"))
     try:
-        allowed, refused = (pod("b", containers=[adds(each)]) for each in ("CHOWN", "SYS_ADMIN"))
+        allowed, refused = (
+            pod("b", containers=[adds(capability)]) for capability in ("CHOWN", "SYS_ADMIN")
+        )
         wait_for("the policy", lambda: not _refusal_of(kube, allowed), 30)
         assert "no access to its node" in _refusal_of(kube, refused)
     finally:

@@ -71,8 +71,8 @@ def test_each_dashboard_is_a_config_map_for_the_sidecar_of_grafana() -> None:
     template = "--show-only=templates/dashboards.yaml"
     done = _helm("template", "penstock", str(CHART), "--set", values, template)
     made = list(yaml.safe_load_all(done.stdout))
-    for each in made:
-        metadata, data = each["metadata"], each["data"]
+    for config_map in made:
+        metadata, data = config_map["metadata"], config_map["data"]
         assert metadata["labels"].items() >= {"grafana_dashboard": "1", "team": "data"}.items()
         assert metadata["annotations"] == {"grafana_folder": "Streams"}
         ((name, text),) = data.items()
@@ -80,7 +80,7 @@ def test_each_dashboard_is_a_config_map_for_the_sidecar_of_grafana() -> None:
         address = "https://penstock.dev/docs/runbooks"
         assert text == source.replace(address, "https://books.example")
     files = (CHART / "files/dashboards").glob("*.json")
-    assert sorted(each["metadata"]["name"] for each in made) == sorted(
+    assert sorted(config_map["metadata"]["name"] for config_map in made) == sorted(
         f"penstock-operator-dashboard-{path.stem}" for path in files
     )
 
@@ -100,7 +100,7 @@ EVERYTHING = (
 def _rendered(release: str, namespace: str, *values: str) -> list[dict[str, Any]]:
     done = _helm("template", release, str(CHART), f"--namespace={namespace}", *values)
     assert done.returncode == 0, done.stderr
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_two_releases_have_no_object_in_common(
     values = (*EVERYTHING, "--set=watchNamespaces={shop}")
     first, second = (
         {
-            (each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"])
-            for each in _rendered(*release, *values, f"--set=className={release[1]}")
+            (document["kind"], document["metadata"].get("namespace"), document["metadata"]["name"])
+            for document in _rendered(*release, *values, f"--set=className={release[1]}")
         }
         for release in (one, other)
     )
@@ -128,24 +128,28 @@ def test_two_releases_have_no_object_in_common(
 def test_names_of_digits_stay_names() -> None:
     """Namespaces are called after account numbers, and YAML would read these as numbers."""
     rendered = _rendered("42", "7", *EVERYTHING, "--set-string=className=2,watchNamespaces={123}")
-    for each in rendered:
-        meta = each["metadata"]
-        assert isinstance(meta.get("namespace", ""), str), each
-        assert all(isinstance(value, str) for value in meta.get("labels", {}).values()), each
-    namespaces = {each["metadata"].get("namespace") for each in rendered}
+    for document in rendered:
+        meta = document["metadata"]
+        assert isinstance(meta.get("namespace", ""), str), document
+        assert all(isinstance(value, str) for value in meta.get("labels", {}).values()), document
+    namespaces = {document["metadata"].get("namespace") for document in rendered}
     assert namespaces == {None, "7", "123"}
-    selectors = [each["spec"]["selector"] for each in rendered if each["kind"] == "PodMonitor"]
-    assert "2" in [each["matchLabels"].get(naming.LABEL_CLASS) for each in selectors]
+    selectors = [
+        document["spec"]["selector"] for document in rendered if document["kind"] == "PodMonitor"
+    ]
+    assert "2" in [selector["matchLabels"].get(naming.LABEL_CLASS) for selector in selectors]
 
 
 @pytest.mark.parametrize("class_name", ["", "blue"])
 def test_a_release_scrapes_the_drivers_of_its_class_only(class_name: str) -> None:
     """With the label that its operator gives them."""
     rendered = _rendered("one", "penstock", *EVERYTHING, f"--set=className={class_name}")
-    (operator,) = [each for each in rendered if each["kind"] == "Deployment"]
+    (operator,) = [document for document in rendered if document["kind"] == "Deployment"]
     arguments = operator["spec"]["template"]["spec"]["containers"][0]["args"]
     assert (f"--class-name={class_name}" in arguments) is bool(class_name)
-    (drivers,) = [each for each in rendered if each["metadata"]["name"] == "one-operator-drivers"]
+    (drivers,) = [
+        document for document in rendered if document["metadata"]["name"] == "one-operator-drivers"
+    ]
     labels = drivers["spec"]["selector"]["matchLabels"]
     spec = {"className": class_name} if class_name else {}
     assert (
@@ -195,11 +199,11 @@ def test_what_it_renders_is_accepted_by_a_real_api_server(
 def test_helm_test_says_whether_the_operator_is_ready(tmp_path: Path) -> None:
     """Its pod's command, with the rights of the pod's account and no others."""
     objects = _rendered("penstock", "default")
-    (pod,) = [each for each in objects if each["kind"] == "Pod"]
-    (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
+    (pod,) = [document for document in objects if document["kind"] == "Pod"]
+    (deployment,) = [document for document in objects if document["kind"] == "Deployment"]
     with api_server() as server:
         kube = server.kube("default")
-        kube.apply(*(each for each in objects if each["kind"] != "Pod"))
+        kube.apply(*(document for document in objects if document["kind"] != "Pod"))
         kube.wait_until_served("cstream")
         token = kube.run("create", "token", pod["spec"]["serviceAccountName"]).strip()
         users = yaml.safe_load(server.kubeconfig.read_text())
@@ -235,7 +239,7 @@ def test_the_kustomize_base_is_the_chart() -> None:
 
 
 def _names(objects: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
-    return {(each["kind"], each["metadata"]["name"]) for each in objects}
+    return {(document["kind"], document["metadata"]["name"]) for document in objects}
 
 
 def _may(kube: Kube, verb: str, group: str, resource: str, namespace: str) -> bool:

@@ -120,7 +120,7 @@ def repair(
         assert raised.value.failure.reason == outcome.reason, damage.name
         return None
     done = CheckpointFolder(path).repair(stream.spec)
-    assert Counter(each.kind for each in done.repairs) == Counter(outcome.kinds), damage.name
+    assert Counter(repair.kind for repair in done.repairs) == Counter(outcome.kinds), damage.name
     wanted = newest(run.files) - outcome.back if outcome.commits else None
     assert done.epoch == wanted, damage.name
     after = read(path)

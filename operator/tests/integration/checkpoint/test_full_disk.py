@@ -84,7 +84,7 @@ def test_a_repair_that_runs_out_of_space_is_completed_later(
 
 
 def _committed(report: DriverReport) -> int:
-    return sum(each.offset for each in report.committed_offsets or ())
+    return sum(committed.offset for committed in report.committed_offsets or ())
 
 
 @pytest.mark.parametrize("trigger", MOSTLY_CONTINUOUS)

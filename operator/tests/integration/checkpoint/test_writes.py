@@ -80,7 +80,7 @@ def written(
         )
     spec = flow(shared, run.source, "any", trigger).spec
     done = writes(path, run.files)
-    seen = {each for each in watch.seen if all(name in known(done) for name in each[1])}
+    seen = {listing for listing in watch.seen if all(name in known(done) for name in listing[1])}
     assert seen <= listings(done)
     assert any(name.endswith(".tmp") for _, listing in seen for name in listing)
     print(

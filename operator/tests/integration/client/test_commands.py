@@ -88,7 +88,6 @@ async def deployed(space: Namespace) -> AsyncIterator[None]:
 
 
 async def set_ready(space: Namespace, *, ready: bool) -> None:
-    """Says whether the operator's pod is ready."""
     status = {"status": {"replicas": 1, "readyReplicas": int(ready)}}
     await space.kubectl(
         "patch", "deployment", "penstock-operator", "--subresource=status", "--type=merge",
@@ -171,7 +170,7 @@ async def test_doctor_finds_a_broker_that_refuses_from_inside_the_container(
         shown = await penstock.ask("status", samples.NAME, "-o", "json")
         (stream,) = json.loads(shown.stdout)["streams"]
         assert stream["status"]["lastFailure"]["reason"] == "BrokerUnreachable"
-        assert [each["name"] for each in stream["pods"]] == [DRIVER]
+        assert [pod["name"] for pod in stream["pods"]] == [DRIVER]
 
 
 async def test_doctor_quotes_what_refuses_the_drivers_pod(

@@ -37,15 +37,15 @@ async def resource_versions(space: Namespace) -> dict[str, str]:
     stream = await space.get(objects.STREAM, samples.NAME)
     assert stream is not None
     return {
-        each["metadata"]["uid"]: each["metadata"]["resourceVersion"]
-        for each in [stream, *await space.children()]
+        document["metadata"]["uid"]: document["metadata"]["resourceVersion"]
+        for document in [stream, *await space.children()]
     }
 
 
 def reconciles(metrics: Metrics, *results: str) -> float:
     """How often the operator has reconciled with one of these results."""
     name = "penstock_operator_reconcile_total"
-    counts = [metrics.registry.get_sample_value(name, {"result": each}) for each in results]
+    counts = [metrics.registry.get_sample_value(name, {"result": result}) for result in results]
     return sum(count or 0 for count in counts)
 
 
@@ -234,13 +234,15 @@ def service_account(server: ApiServer) -> str:
     chart = ROOT / "charts/penstock"
     rendered = run([tool("helm"), "template", "penstock", chart, "-n", SYSTEM, "--skip-tests"])
     rbac = [
-        each
-        for each in yaml.safe_load_all(rendered)
-        if each and each["kind"] in {"ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+        document
+        for document in yaml.safe_load_all(rendered)
+        if document and document["kind"] in {"ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
     ]
     server.kube().run("create", "namespace", SYSTEM)
     server.kube().apply(*rbac)
-    (name,) = [each["metadata"]["name"] for each in rbac if each["kind"] == "ServiceAccount"]
+    (name,) = [
+        document["metadata"]["name"] for document in rbac if document["kind"] == "ServiceAccount"
+    ]
     return str(name)
 
 
@@ -268,7 +270,7 @@ async def test_the_rights_that_the_chart_grants_are_sufficient(
         await wait_for_async("one config map", one_config_map)
         user = f"system:serviceaccount:{SYSTEM}:{service_account}"
         rights = await space.kubectl("auth", "can-i", "--list", f"--as={user}", "--no-headers")
-        (on_secrets,) = [each for each in rights.splitlines() if each.startswith("secrets ")]
+        (on_secrets,) = [right for right in rights.splitlines() if right.startswith("secrets ")]
         assert on_secrets.rpartition(" [")[2] == "create]"
         # Why a pod cannot be created is in no status.
         await space.kubectl("auth", "can-i", "list", "events.events.k8s.io", f"--as={user}")
@@ -291,16 +293,18 @@ async def test_events_report_the_start_and_a_restart_of_the_query(space: Namespa
 
 async def test_kubectl_shows_the_status(space: Namespace) -> None:
     """The status passes the schema of the API server, and the columns read it."""
-    offsets = [CommittedOffset(topic="flags", partition=each, offset=5) for each in range(4)]
+    offsets = [
+        CommittedOffset(topic="flags", partition=partition, offset=5) for partition in range(4)
+    ]
     async with space.operator():
         await space.apply()
         await space.run_driver(committed_offsets=offsets, committed_offsets_omitted=2, lag=7)
         await space.wait_ready()
         status = await space.status()
         assert status["cores"] == {"registered": 4, "desired": 4}
-        assert status["committedOffsets"] == [each.model_dump() for each in offsets]
+        assert status["committedOffsets"] == [committed.model_dump() for committed in offsets]
         assert status["committedOffsetsOmitted"] == 2
-        assert [each["type"] for each in status["conditions"]] == [
+        assert [condition["type"] for condition in status["conditions"]] == [
             "Ready", "Reconciling", "Stalled", "Warning",
         ]  # fmt: skip
         pod = await space.pod()

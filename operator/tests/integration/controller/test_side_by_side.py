@@ -23,14 +23,12 @@ DRIVER = naming.driver_name(samples.NAME)
 
 @pytest.fixture
 async def other(server: ApiServer) -> AsyncIterator[Namespace]:
-    """A second namespace."""
     async with namespace(server) as other:
         yield other
 
 
 @contextmanager
 def _operator(server: ApiServer, log: Path, *options: str) -> Iterator[OperatorProcess]:
-    """An operator that is up."""
     operator = OperatorProcess(server, log, *options)
     try:
         wait_for("its health page", lambda: operator.page(operator.health, "/healthz"), 60)

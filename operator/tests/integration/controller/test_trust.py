@@ -23,7 +23,6 @@ async def reason(space: Namespace, condition: str, expected: str) -> str:
 
 
 def webhook(name: str, namespace: str) -> dict[str, Any]:
-    """An admission webhook that cannot be reached."""
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",

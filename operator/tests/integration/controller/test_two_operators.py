@@ -36,9 +36,9 @@ def operators(server: ApiServer, tmp_path: Path) -> Iterator[list[OperatorProces
     started.append(OperatorProcess(server, tmp_path / "two.log", *options))
     wait_for("its health page", lambda: started[1].page(started[1].health, "/healthz"), 60)
     yield started
-    for each in started:
-        each.send(signal.SIGCONT)
-        each.end(signal.SIGKILL)
+    for operator in started:
+        operator.send(signal.SIGCONT)
+        operator.end(signal.SIGKILL)
 
 
 async def test_another_operator_takes_over_and_no_edit_is_lost(
@@ -83,7 +83,7 @@ async def test_another_operator_takes_over_and_no_edit_is_lost(
 
 def _applies(messages: list[str]) -> tuple[list[str], list[str]]:
     """The requests that an operator began, and those that it refused, as it does not lead."""
-    applies = [each.partition(": 0 NotLeader") for each in messages if ": apply " in each]
+    applies = [message.partition(": 0 NotLeader") for message in messages if ": apply " in message]
     begun = [request for request, refused, _ in applies if not refused]
     return begun, [request for request, refused, _ in applies if refused]
 

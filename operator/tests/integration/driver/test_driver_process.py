@@ -56,7 +56,7 @@ def test_a_killed_jvm_loses_nothing_and_a_stop_is_clean(
     lines = third.log.read_text().splitlines()
     logged = [json.loads(line) for line in lines if line.startswith("{")]
     # Lines with a logger are the JVM's.
-    steps = [each["message"] for each in logged if "logger" not in each]
+    steps = [line["message"] for line in logged if "logger" not in line]
     assert steps[-2:] == ["stopping", "stopped"]
 
 

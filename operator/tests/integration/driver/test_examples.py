@@ -33,7 +33,6 @@ LARGE = set(PAYMENTS[101:])
 
 
 def kafka(topics: Topics, name: str) -> tuple[ContinuousStream, str, str]:
-    """An example from Kafka to Kafka, and its topics."""
     source, sink = topics.make(), topics.make()
     made = example(name, {"topics": [source]}, {"topic": sink}, topics.bootstrap)
     return made, source, sink
@@ -142,7 +141,6 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def url(jar: Path) -> Iterator[str]:
-    """The jar's URL on an HTTP server on loopback."""
     handler = functools.partial(SimpleHTTPRequestHandler, directory=str(jar.parent))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)

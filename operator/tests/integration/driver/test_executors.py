@@ -196,7 +196,7 @@ def test_executors_are_waited_for_lost_added_and_released(
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     mounts = [mount["mountPath"] for mount in container["volumeMounts"]]
     assert sorted(mounts) == ["/etc/penstock-rpc", "/opt/spark/work-dir", "/tmp"]
-    environment = {each["name"]: each.get("value") for each in container["env"]}
+    environment = {variable["name"]: variable.get("value") for variable in container["env"]}
     # Everyone who may read pods could read it there.
     assert "_SPARK_AUTH_SECRET" not in environment
     assert environment["SPARK_LOCAL_DIRS"] == "/tmp"

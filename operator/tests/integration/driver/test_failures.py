@@ -51,7 +51,6 @@ def source_of_spark(spark: SparkSession, **more: str) -> None:
 
 
 def sink_of_spark(spark: SparkSession, **more: str) -> None:
-    """The producer of a task."""
     kafka = {f"kafka.{name}": value for name, value in more.items()}
     writer = spark.range(1).selectExpr("CAST(id AS STRING) AS value").write.format("kafka")
     writer.options(**kafka, topic="out").option("kafka.bootstrap.servers", UNKNOWN).save()

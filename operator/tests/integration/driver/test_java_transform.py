@@ -115,7 +115,9 @@ def test_flat_map_in_continuous_mode(topics: Topics, jvm_with_jar: Jvm, tmp_path
         driver.wait_ready()
         wait_for("bookings", lambda: len(consume(topics.bootstrap, sink)) >= 40, every=1.0)
     bookings = sorted(value for _, value in consume(topics.bootstrap, sink))
-    assert bookings == sorted(f"{kind} {each}" for each in payments for kind in ("credit", "debit"))
+    assert bookings == sorted(
+        f"{kind} {payment}" for payment in payments for kind in ("credit", "debit")
+    )
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,6 @@ TOKEN: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
-    """A broker for this module only."""
     with secure_broker(tmp_path_factory.mktemp("secure")) as broker:
         for name, files in (("kafka-ca", CA), ("kafka-client", CLIENT), ("kafka-login", LOGIN)):
             (broker.secrets / name).symlink_to(broker.secrets / files)  # those of the examples

@@ -55,7 +55,7 @@ def test_metrics_of_a_real_query(
             topics.send(source, range(sent, sent + 10))
             sent += 10
             found = numbers(driver.metrics)
-            return all(found[f"{each}_count"] >= 3 for each in LATENCIES)
+            return all(found[f"{latency}_count"] >= 3 for latency in LATENCIES)
 
         wait_for("samples", sampled)
         topics.wait_received(sink, range(sent))
@@ -86,7 +86,7 @@ def test_metrics_of_a_real_query(
     assert found["jvm_gc_seconds_total"] > 0
     for of in ("source", "sink"):
         assert found[f"kafka_fetch_duration_seconds_count{{of={of}}}"] > 0
-    means = {each: found[f"{each}_sum"] / found[f"{each}_count"] for each in LATENCIES}
+    means = {latency: found[f"{latency}_sum"] / found[f"{latency}_count"] for latency in LATENCIES}
     for each, mean in means.items():
         record_figure(f"milliseconds of {each}", round(1000 * mean))
         record_figure(f"samples of {each}", round(found[f"{each}_count"]))

@@ -108,7 +108,6 @@ def test_async_progress_is_turned_off_on_an_idle_topic(
 
 
 def _has_gap(folder: CheckpointFolder) -> bool:
-    """Whether the newest offsets have no predecessor."""
     newest = folder.progress.planned_epoch() or 0
     return newest > 0 and not (folder.path / "offsets" / str(newest - 1)).exists()
 
@@ -185,7 +184,7 @@ def test_available_now_completes_and_stops_the_session(
         assert driver.health.ready
         assert driver.last.state is QueryState.COMPLETED
         # The metrics of its batches can still be read.
-        assert sum(each.input_rows for each in driver.runtime.new_batches().batches) == 40
+        assert sum(batch.input_rows for batch in driver.runtime.new_batches().batches) == 40
     assert set(topics.received(sink)) == set(range(40))
 
 
@@ -213,8 +212,8 @@ def test_an_aggregate_with_a_watermark(topics: Topics, jvm: Jvm, tmp_path: Path)
         assert driver.runtime.session.conf.get("spark.sql.shuffle.partitions") == "2"
 
         def rocksdb() -> list[RocksDbMetrics]:
-            states = [each.state for each in driver.runtime.new_batches().batches]
-            return [each.rocksdb for each in states if each and each.rows and each.rocksdb]
+            states = [batch.state for batch in driver.runtime.new_batches().batches]
+            return [state.rocksdb for state in states if state and state.rows and state.rocksdb]
 
         of_state = wait_for("a batch with state", rocksdb)[-1]  # reported after its commit
         assert of_state.file_bytes > 0

@@ -95,7 +95,6 @@ def _watch(processes: dict[str, Process], seconds: float) -> list[tuple[str, flo
 
 
 def _said(process: Process) -> list[str]:
-    """Failures, restarts and warnings in the log."""
     lines = process.log.read_text().splitlines()
     failures = [line for line in lines if '"message": "failure"' in line]
     starts = [line for line in lines if _step(line) == "start_query"]

@@ -30,10 +30,15 @@ def test_records_flow_and_a_restart_continues(topics: Topics, jvm: Jvm, tmp_path
         driver.wait("no lag", lambda report: report.lag == 0)
         current = driver.wait(
             "all records committed",
-            lambda report: sum(each.offset for each in report.committed_offsets or []) == 105,
+            lambda report: (
+                sum(committed.offset for committed in report.committed_offsets or []) == 105
+            ),
         )
         offsets = current.committed_offsets or []
-        assert [(each.topic, each.partition) for each in offsets] == [(source, 0), (source, 1)]
+        assert [(committed.topic, committed.partition) for committed in offsets] == [
+            (source, 0),
+            (source, 1),
+        ]
         states = [report.state for report in driver.reports]
         assert states[0] is QueryState.STARTING
         assert states[-1] is QueryState.RUNNING

@@ -17,7 +17,6 @@ from testkit.streams.streams import kafka_sink, stream
 
 
 def reading(topics: Topics, what: dict[str, Any], sink: str, **spec: Any) -> ContinuousStream:
-    """A stream from `what` to a topic."""
     return stream(
         {"kafka": {"bootstrapServers": topics.bootstrap, **what}},
         kafka_sink(topics.bootstrap, topic=sink),

@@ -33,7 +33,6 @@ def argo_cd(server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture
 def git(tmp_path: Path) -> GitRepository:
-    """A repository with one stream."""
     repository = GitRepository(tmp_path)
     commit(repository)
     return repository
@@ -56,7 +55,6 @@ async def synced(
 
 
 async def run_stream(space: Namespace) -> None:
-    """Plays the driver until the stream is Ready."""
     await space.run_driver()
     await space.wait_ready()
 
@@ -109,7 +107,7 @@ async def test_the_operators_work_is_no_drift(
         assert await to_thread(application.resources) == {f"ContinuousStream {samples.NAME}"}
         changes = await to_thread(application.sync_changes)
     assert changes
-    assert not [each for each in changes if each.startswith("Synced")]
+    assert not [change for change in changes if change.startswith("Synced")]
     assert (await stream(space))["metadata"]["generation"] == 1
 
 
@@ -162,7 +160,7 @@ async def test_restart_suspend_and_resume_are_actions(
         assert found.pop("restartedAt")
         assert found == samples.stream(**spec)["spec"]
         changes = await to_thread(application.sync_changes)
-    assert not [each for each in changes if each.startswith("Synced")]
+    assert not [change for change in changes if change.startswith("Synced")]
 
 
 async def _has_no_pod(space: Namespace) -> bool:

@@ -33,7 +33,6 @@ PAYMENTS = (FOLDER / "data" / "payments.jsonl").read_text().splitlines()
 
 
 def flagged(lines: list[str]) -> set[str]:
-    """The lines that examples/fraud-flags.yaml selects."""
     return {line for line in lines if json.loads(line)["paymentId"] % 10 == 3}
 
 
@@ -70,7 +69,6 @@ class Command:
         return self._rows.read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
     def entries(self, message: str) -> list[dict[str, Any]]:
-        """The driver's log lines with this message."""
         lines = [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
         return [entry for entry in lines if entry["message"] == message]
 
@@ -101,7 +99,6 @@ def command(folder: Path, environment: dict[str, str], *arguments: str | Path) -
 
 
 def accepts_connections(bootstrap: str) -> bool:
-    """Whether a process listens at the address."""
     host, _, port = bootstrap.partition(":")
     with contextlib.suppress(ConnectionRefusedError):
         socket.create_connection((host, int(port)), 5).close()
@@ -206,7 +203,6 @@ class Terminal:
 
     @property
     def epoch(self) -> int:
-        """The epoch that the view shows now."""
         return int(re.findall(r"epoch +(\d+)", self.text())[-1])
 
     def text(self) -> str:
@@ -224,7 +220,6 @@ class Terminal:
 
     @property
     def after(self) -> list[Any]:
-        """The current settings of the terminal."""
         return termios.tcgetattr(self._slave)
 
     def close(self) -> None:

@@ -36,8 +36,8 @@ def test_the_chart_names_the_images_of_its_registry(tmp_path: Path) -> None:
     registry = "registry.example/penstock"
     chart = release.chart_for(registry, tmp_path)
     rendered = run([tool("helm"), "template", "penstock", chart, "--skip-tests"])
-    objects = [each for each in yaml.safe_load_all(rendered) if each]
-    (deployment,) = (each for each in objects if each["kind"] == "Deployment")
+    objects = [document for document in yaml.safe_load_all(rendered) if document]
+    (deployment,) = (document for document in objects if document["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     refs = release.image_refs(registry)
     assert container["image"] == refs["operator"]

@@ -43,7 +43,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(folder for folder in sys.path if folder)}
 
 
 def test_the_table_holds_the_verdicts_of_spark(spark: dict[str, Any]) -> None:

@@ -43,7 +43,7 @@ def test_no_verdict_differs_from_that_of_java(tmp_path: Path) -> None:
         check=True,
     )
     verdicts = dict(zip(patterns, done.stdout.split(), strict=True))
-    ours = {each: judge(each) for each in patterns}
+    ours = {pattern: judge(pattern) for pattern in patterns}
     assert {each for each, said in ours.items() if isinstance(said, str)} & {
         each for each, said in verdicts.items() if said == "valid"
     } == set()

@@ -31,14 +31,14 @@ def _rows(rows: list[table.Row]) -> list[Question]:
 _LIMITS = [{name: "1m" if name == "maxTriggerDelay" else "10"} for name in BATCH_LIMITS]
 ACCEPTED: list[Question] = [
     *_rows(table.ACCEPTED),
-    *(("source", each) for each in _LIMITS),
+    *(("source", limit) for limit in _LIMITS),
     ("real-time source", {"maxRecordsPerPartition": "10"}),
 ]
 REFUSED: list[Question] = [
     *_rows(table.REFUSED_LATER),
     *(("source", {name: "x"}) for name in CONSUMER_OPTIONS),
     *(("sink", {name: "x"}) for name in PRODUCER_OPTIONS),
-    *(("real-time source", each) for each in _LIMITS),
+    *(("real-time source", limit) for limit in _LIMITS),
 ]
 
 

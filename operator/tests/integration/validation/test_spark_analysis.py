@@ -65,7 +65,7 @@ def test_spark_finds_what_the_text_alone_does_not_show(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 1, done.stderr
-    found = {each["stream"]: each for each in json.loads(done.stdout)["findings"]}
+    found = {finding["stream"]: finding for finding in json.loads(done.stdout)["findings"]}
     assert set(found) == {name for name, (_, message) in CASES.items() if message} | {"unknown"}
     for name, (_, message) in CASES.items():
         if message is not None:

@@ -24,7 +24,6 @@ from testkit.streams.streams import manifest
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ApiServer]:
-    """An API server with the CRD."""
     with api_server() as found:
         found.serve_streams()
         yield found
@@ -85,7 +84,7 @@ def test_the_files_of_this_checkout_are_read_as_kubectl_reads_them(
     """A file with several documents: kubectl splits it, and the API server accepts each."""
     file = tmp_path / "all.yaml"
     examples = sorted((CHECKOUT / "examples").glob("*.yaml"))
-    file.write_text("\n---\n".join(each.read_text() for each in examples))
+    file.write_text("\n---\n".join(example.read_text() for example in examples))
     applied = server.kube("default").run("apply", "--dry-run=server", "-f", str(file))
     assert applied.count("created") >= len(examples)
 
@@ -99,7 +98,7 @@ no on y n Y yes True NULL ~ 2024-01-01 2001-12-14t21:59:43.10-05:00 010 0o10 08 
 1e-50 3.5e38 16777217.0 1234567.5 100000.0 1e6 0.00001 !!float&2 1e20 0.1 2.50 33333333.0 -1e9
 yEs oN nUll _1 1_ 1e 1e+ -a . .. .e1 1.2.3 1,000 0.0 -0.0 100000000000000000000000 nil none N Off
 """
-SCALARS = [each.replace("&", " ") for each in _TEXT.split()]
+SCALARS = [scalar.replace("&", " ") for scalar in _TEXT.split()]
 # kubectl refuses these as keys: null, and what only an unsigned integer of 64 bits holds.
 _NO_KEYS = ["NULL", "~", "18446744073709551615"]
 
@@ -114,14 +113,14 @@ def test_scalars_and_keys_mean_what_kubectl_reads(server: ApiServer) -> None:
     """One document with all of them: as values, and as keys where one can be."""
 
     def by_both(data: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-        lines = "".join(f"  {each}\n" for each in data)
+        lines = "".join(f"  {line}\n" for line in data)
         text = f"apiVersion: v1\nkind: Any\nmetadata: {{name: a}}\ndata:\n{lines}"
         read = server.kube().run("label", "--local", "-f", "-", "a=b", "-o", "json", stdin=text)
         tree = compose(text)
         assert tree is not None
         return tree.content["data"], json.loads(read)["data"]
 
-    names = [each for each in SCALARS if each not in (*_NO_KEYS, "<<")]
+    names = [scalar for scalar in SCALARS if scalar not in (*_NO_KEYS, "<<")]
     values = [f"v{number}: {each}" for number, each in enumerate(SCALARS)]
     keys = [f"k{number}: {{? {each} : 1}}" for number, each in enumerate(names)]
     ours, theirs = by_both([*values, *keys])
@@ -130,8 +129,8 @@ def test_scalars_and_keys_mean_what_kubectl_reads(server: ApiServer) -> None:
         for name, each in zip(ours, [*SCALARS, *names], strict=True)
         if not _same(ours[name], theirs[name])
     } == {}
-    for each in _NO_KEYS:
+    for key in _NO_KEYS:
         with pytest.raises(KubectlError, match="map key"):
-            by_both([f"? {each}\n  : 1"])
+            by_both([f"? {key}\n  : 1"])
         with pytest.raises(InvalidYaml, match="a key cannot be"):
-            compose(f"? {each}\n: 1")
+            compose(f"? {key}\n: 1")

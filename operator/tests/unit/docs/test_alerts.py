@@ -44,7 +44,7 @@ def test_an_alert_says_how_urgent_it_is_what_it_means_and_where_to_read_on(rule:
 def test_an_alert_has_cases_in_which_it_fires_and_others_in_which_it_does_not(alert: str) -> None:
     """promtool runs them (`integration/alerts`); one that never fires would pass there too."""
     tests = yaml.safe_load((CASES / f"{alert}.yaml").read_text())["tests"]
-    checks = [check for each in tests for check in each["promql_expr_test"]]
+    checks = [check for case in tests for check in case["promql_expr_test"]]
     assert all(f'alertname="{alert}"' in check["expr"] for check in checks)
     severities = {rule.severity for rule in ALERT_RULES if rule.name == alert}
     fired = " ".join(sample["labels"] for check in checks for sample in check["exp_samples"])
@@ -101,7 +101,7 @@ def _verb(arguments: list[str]) -> str:
 def test_every_series_of_a_case_could_be_exported() -> None:
     """A case with series that nobody exports would prove an alert that can never fire."""
     for path in sorted(CASES.glob("*.yaml")):
-        for each in yaml.safe_load(path.read_text())["tests"]:
-            for series in each["input_series"]:
+        for case in yaml.safe_load(path.read_text())["tests"]:
+            for series in case["input_series"]:
                 extra = series["series"].replace('node="n"', "")
                 assert unknown(extra) == [], path.name

@@ -61,7 +61,7 @@ def test_a_panel_says_what_is_good(panel: Panel) -> None:
 @each_dashboard
 def test_every_variable_is_defined_and_used(dashboard: Dashboard) -> None:
     content = _content(dashboard)
-    defined = {each["name"] for each in content["templating"]["list"]}
+    defined = {variable["name"] for variable in content["templating"]["list"]}
     text = json.dumps([content["panels"], content["templating"]])
     assert set(_VARIABLE.findall(text)) - BUILT_IN == defined
 
@@ -77,10 +77,10 @@ def test_a_variable_asks_for_a_series_and_a_label_that_exist(dashboard: Dashboar
 @each_dashboard
 def test_no_two_panels_share_an_id_or_a_place(dashboard: Dashboard) -> None:
     panels = _content(dashboard)["panels"]
-    assert len({each["id"] for each in panels}) == len(panels)
+    assert len({panel["id"] for panel in panels}) == len(panels)
     places = [
         (column, line)
-        for place in (each["gridPos"] for each in panels)
+        for place in (panel["gridPos"] for panel in panels)
         for column in range(place["x"], place["x"] + place["w"])
         for line in range(place["y"], place["y"] + place["h"])
     ]
@@ -90,7 +90,7 @@ def test_no_two_panels_share_an_id_or_a_place(dashboard: Dashboard) -> None:
 
 @each_dashboard
 def test_a_link_opens_a_dashboard_that_exists_with_its_variables(dashboard: Dashboard) -> None:
-    by_uid = {f"penstock-{each.name}": each for each in DASHBOARDS}
+    by_uid = {f"penstock-{dashboard.name}": dashboard for dashboard in DASHBOARDS}
     for panel in dashboard.panels:
         if panel.link is not None and panel.link != RUNBOOK:
             found = re.match(r"/d/([\w-]+)\?", panel.link[1])

@@ -21,17 +21,17 @@ _LINK = re.compile(r"\]\(([^)#:\s]+)?(#[^)\s]+)?\)")
 
 def _anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("document", CURRENT, ids=lambda path: path.name)
 def test_every_path_in_a_document_exists(document: Path) -> None:
     """Those in backticks whose first folder is one of ours; from the root or from the package."""
-    named = [each for each in _PATH.findall(document.read_text()) if each.split("/")[0] in _ROOMS]
+    named = [path for path in _PATH.findall(document.read_text()) if path.split("/")[0] in _ROOMS]
     missing = [
-        each
-        for each in named
-        if not any((root / each).exists() for root in (CHECKOUT, PACKAGE, document.parent))
+        path
+        for path in named
+        if not any((root / path).exists() for root in (CHECKOUT, PACKAGE, document.parent))
     ]
     assert missing == []
 
@@ -52,6 +52,8 @@ def test_every_row_of_the_map_is_checked() -> None:
     rows = re.findall(r"^\| .* \|$", text.split("### Where do I change")[1].split("\n## ")[0], re.M)
     for row in rows[1:]:
         named = re.findall(r"`([\w./-]+)`", row.split("|")[2])
-        places = [each for each in named if "/" in each or "." in each]
+        places = [name for name in named if "/" in name or "." in name]
         assert places, row
-        assert all((CHECKOUT / each).exists() or (PACKAGE / each).exists() for each in places), row
+        assert all((CHECKOUT / place).exists() or (PACKAGE / place).exists() for place in places), (
+            row
+        )

@@ -65,7 +65,7 @@ labels: {a: b}  # not a group
 
 
 def test_a_value_of_the_chart_is_described_by_its_comment_or_that_of_its_group() -> None:
-    found = {each.name: (each.default, each.meaning) for each in chart.parse(VALUES)}
+    found = {value.name: (value.default, value.meaning) for value in chart.parse(VALUES)}
     assert found == {
         "image.repository": ("penstock", "Where it is."),
         "image.tag": ("", "which one"),

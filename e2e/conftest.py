@@ -18,9 +18,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Cluster:
-    """A cluster of two nodes, of which the first runs all pods."""
-    return ensure_cluster(nodes=2)
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """A cluster whose first node runs all pods, with a second one if a chosen test loses nodes."""
+    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    loses_nodes = any("spare_node" in item.fixturenames for item in items)
+    return ensure_cluster(nodes=2 if loses_nodes else 1)
 
 
 @pytest.fixture(scope="session")

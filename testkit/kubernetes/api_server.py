@@ -45,6 +45,14 @@ class ApiServer:
     def kube(self, namespace: str = "") -> Kube:
         return Kube(self.kubectl, self.kubeconfig, namespace)
 
+    def kubeconfig_of(self, token: str, folder: Path) -> Path:
+        """A kubeconfig in the folder for somebody else, who has this token."""
+        users = yaml.safe_load(self.kubeconfig.read_text())
+        users["users"][0]["user"] = {"token": token}
+        kubeconfig = folder / "kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(users))
+        return kubeconfig
+
     def serve_streams(self) -> None:
         """Applies the CRD, and returns when the server serves it."""
         kube = self.kube("default")

@@ -7,12 +7,14 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from penstock.api.v1alpha1.stream import ContinuousStream
+from testkit.commands import run
 from testkit.paths import CHECKOUT
 
 FOLDER = CHECKOUT / "examples"
@@ -29,6 +31,19 @@ def example(
         (fields,) = document["spec"][part].values()
         fields.update(given)
     return ContinuousStream.model_validate(document)
+
+
+def compiled(folder: Path, example: str, **classes: str) -> Path:
+    """A jar with the Java class of an example, built as its Dockerfile does, and these classes."""
+    import pyspark
+
+    for name, text in classes.items():
+        (folder / f"{name}.java").write_text(text)
+    files = [*folder.glob("*.java"), *(FOLDER / example).glob("*.java")]
+    jars, jar = f"{Path(pyspark.__file__).parent}/jars/*", folder / f"{example}.jar"
+    run(["javac", "-nowarn", "-cp", jars, "-d", folder / "classes", *files])
+    run(["jar", "--create", "--file", jar, "-C", folder / "classes", "."])
+    return jar
 
 
 def produce(bootstrap: str, topic: str, values: list[str], partition: int | None = None) -> None:

@@ -206,13 +206,9 @@ def test_helm_test_says_whether_the_operator_is_ready(tmp_path: Path) -> None:
         kube.apply(*(document for document in objects if document["kind"] != "Pod"))
         kube.wait_until_served("cstream")
         token = kube.run("create", "token", pod["spec"]["serviceAccountName"]).strip()
-        users = yaml.safe_load(server.kubeconfig.read_text())
-        users["users"][0]["user"] = {"token": token}
-        kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_text(yaml.safe_dump(users))
         command, namespace = pod["spec"]["containers"][0]["args"]
         assert namespace == "--namespace=default"
-        penstock = PenstockCommand(kubeconfig, "default")
+        penstock = PenstockCommand(server.kubeconfig_of(token, tmp_path), "default")
 
         before = penstock.run(command)
         assert before.code == 1

@@ -242,12 +242,8 @@ async def test_a_person_with_few_rights_sees_what_they_may_and_what_is_not_judge
     user = f"--serviceaccount={space.name}:someone"
     await space.kubectl("create", "rolebinding", "someone", "--role=few", user)
     token = (await space.kubectl("create", "token", "someone")).strip()
-    users = yaml.safe_load(server.kubeconfig.read_text())
-    users["users"][0]["user"] = {"token": token}
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(yaml.safe_dump(users))
     await space.apply()
-    penstock = Commands(kubeconfig, space.name)
+    penstock = Commands(server.kubeconfig_of(token, tmp_path), space.name)
     found = await penstock.ask("doctor")
     assert (
         "not judged: cluster: NotJudged: the operator's deployment cannot be read" in found.stdout

@@ -251,11 +251,7 @@ async def test_the_rights_that_the_chart_grants_are_sufficient(
 ) -> None:
     """The operator runs with them alone, and they do not let it read a Secret."""
     token = server.kube(SYSTEM).run("create", "token", service_account).strip()
-    kubeconfig = tmp_path / "kubeconfig"
-    users = yaml.safe_load(server.kubeconfig.read_text())
-    users["users"][0]["user"] = {"token": token}
-    kubeconfig.write_text(yaml.safe_dump(users))
-    async with space.operator(kubeconfig):
+    async with space.operator(server.kubeconfig_of(token, tmp_path)):
         await start_stream(space)
         old = await space.pod()
         assert old is not None

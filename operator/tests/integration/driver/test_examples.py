@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
-import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from penstock.api.v1alpha1.stream import ContinuousStream
@@ -18,7 +16,7 @@ from penstock.driver.jvm import Jvm
 from testkit.driver.driver_process import driver
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics
-from testkit.streams.examples import FOLDER, consume, example, lines, produce
+from testkit.streams.examples import compiled, consume, example, lines, produce
 from testkit.streams.streams import kafka_sink, stream
 from testkit.wait import wait_for
 
@@ -124,19 +122,8 @@ public class Shout implements org.apache.spark.sql.api.java.UDF1<String, String>
 
 @pytest.fixture(scope="module")
 def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example's jar, built as in its Dockerfile, and a Java function in it."""
-    folder = tmp_path_factory.mktemp("jar")
-    (folder / "Shout.java").write_text(UDF)
-    files = [FOLDER / "custom-source" / "NetcatSource.java", folder / "Shout.java"]
-    spark = f"{Path(pyspark.__file__).parent}/jars/*"
-    made = folder / "netcat.jar"
-    commands: list[list[str | Path]] = [
-        ["javac", "-nowarn", "-cp", spark, "-d", folder / "classes", *files],
-        ["jar", "--create", "--file", made, "-C", folder / "classes", "."],
-    ]
-    for command in commands:
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
-    return made
+    """The example's class, and a Java function."""
+    return compiled(tmp_path_factory.mktemp("jar"), "custom-source", Shout=UDF)
 
 
 @pytest.fixture

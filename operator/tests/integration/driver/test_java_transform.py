@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -20,7 +18,7 @@ from penstock.driver.spark.dependencies import submit_arguments
 from testkit.driver.bare_query import bare_session
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics
-from testkit.streams.examples import FOLDER, consume, example, produce
+from testkit.streams.examples import compiled, consume, example, produce
 from testkit.streams.streams import stream
 from testkit.wait import wait_for
 
@@ -74,19 +72,8 @@ public class Wrong {
 
 @pytest.fixture(scope="module")
 def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example's class, compiled as its Dockerfile does, and the classes that do not fit."""
-    folder = tmp_path_factory.mktemp("jar")
-    (folder / "Wrong.java").write_text(WRONG)
-    files = [FOLDER / "java-transform" / "Bookings.java", folder / "Wrong.java"]
-    made = folder / "bookings.jar"
-    commands: list[list[str | Path]] = [
-        ["javac", "-nowarn", "-cp", f"{Path(pyspark.__file__).parent}/jars/*",
-         "-d", folder / "classes", *files],
-        ["jar", "--create", "--file", made, "-C", folder / "classes", "."],
-    ]  # fmt: skip
-    for command in commands:
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
-    return made
+    """The example's class, and the classes that do not fit."""
+    return compiled(tmp_path_factory.mktemp("jar"), "java-transform", Wrong=WRONG)
 
 
 @pytest.fixture(scope="module")

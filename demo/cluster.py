@@ -6,8 +6,7 @@ import sys
 
 import yaml
 
-from demo.count import Count
-from demo.payments import EXAMPLE, PARTITIONS, SINK, SOURCE
+from demo.payments import EXAMPLE, PARTITIONS, SINK, SOURCE, Count
 from demo.steps import kill_and_count, print_line
 from e2e.cluster_stream import KIND, Stopwatch, Stream
 from e2e.install import Installation, install

@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from scripts.record_terminal import RECORDINGS, Screen
-from scripts.terminal_picture import COLUMNS, svg
+from scripts.record_terminal import RECORDINGS
+from scripts.terminal_screen import COLUMNS, Screen, svg
 from testkit.paths import CHECKOUT
 
 

@@ -6,10 +6,8 @@ import sys
 
 import yaml
 
-from demo.count import Count
-from demo.payments import EXAMPLE, PARTITIONS, SINK, SOURCE
+from demo.payments import EXAMPLE, PARTITIONS, SINK, SOURCE, Count
 from demo.steps import kill_and_count, print_line
-from e2e.chaos import faults
 from e2e.cluster_stream import KIND, Stopwatch, Stream
 from e2e.install import Installation, install
 from testkit.cluster.kind_cluster import ensure_cluster
@@ -63,7 +61,7 @@ def _kill_driver(stream: Stream) -> None:
     """Deletes the driver's pod, and waits until the stream is Ready again."""
     print_line("Killing the driver: kubectl delete pod --grace-period=0 --force")
     restarts, watch = stream.restarts("pod"), Stopwatch()
-    faults.delete_driver_pod(stream)
+    stream.kube.run("delete", "pod", stream.driver_pod, "--grace-period=0", "--force")
     stream.wait_for("a counted restart of the pod", lambda: stream.restarts("pod") > restarts, 60)
     stream.wait_ready()
     print_line(f"Ready again after {watch.seconds:.0f} s, without help: {_summary(stream)}")

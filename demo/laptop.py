@@ -16,9 +16,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from demo.count import Count
 from demo.driver import Driver, DriverEnded
-from demo.payments import EXAMPLE, PARTITIONS, SINK, SOURCE
+from demo.payments import EXAMPLE, PARTITIONS, SINK, SOURCE, Count
 from demo.steps import kill_and_count, print_line
 from penstock.local.errors import CommandError
 from penstock.local.kafka.broker import Broker, BrokerError

@@ -7,8 +7,17 @@ import threading
 import time
 from collections.abc import Callable
 
-from demo.count import Count, count, describe_latency, to_flag
-from demo.payments import AT_MOST, PER_SECOND, SINK, SOURCE, payment
+from demo.payments import (
+    AT_MOST,
+    PER_SECOND,
+    SINK,
+    SOURCE,
+    Count,
+    count,
+    describe_latency,
+    payment,
+    to_flag,
+)
 from testkit.errors import WaitTimeout
 from testkit.kafka.traffic import Receiver, Sender
 from testkit.wait import PATIENCE_SECONDS

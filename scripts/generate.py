@@ -7,7 +7,6 @@ from benchmarks.latency import page
 from benchmarks.latency.result import Result
 from penstock import __version__
 from scripts.codegen import (
-    alert_rules,
     argocd,
     chart,
     crd,
@@ -16,6 +15,7 @@ from scripts.codegen import (
     reasons,
     reference,
 )
+from testkit.operations import alert_rules
 
 ROOT = Path(__file__).resolve().parent.parent
 ARGO_CD = ROOT / "examples" / "gitops" / "argocd"

@@ -24,9 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.text import Text
-
-from scripts.terminal_picture import COLUMNS, ROWS, svg
+from scripts.terminal_screen import COLUMNS, ROWS, Screen, svg
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -37,8 +35,6 @@ _STARTING_TIMEOUT_SECONDS = 180.0
 _STOPPING_TIMEOUT_SECONDS = 60.0
 _MAX_STARTING_FRAMES = 4
 _MAX_BYTES = 100_000
-
-_CONTROL = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\r|\n")
 
 
 @dataclass(frozen=True)
@@ -84,59 +80,6 @@ RECORDINGS = {
         ends_by_itself=True,
     ),
 }
-
-
-class Screen:
-    """The little of a terminal that is used here: long lines, cursor up, erase, colors."""
-
-    def __init__(self, command: str, hidden: Sequence[str] = ()) -> None:
-        """`hidden` are texts that it leaves out."""
-        self._hidden = hidden
-        self._lines = [f"\x1b[32m$\x1b[0m {command}", ""]
-        self._row = 1
-        self._unread = ""
-
-    def feed(self, text: str) -> None:
-        """Takes a piece of the output; it may end within a control sequence."""
-        text = self._unread + text
-        for each in self._hidden:
-            text = text.replace(each, "")
-        whole = re.sub(r"\x1b(\[[0-9;?]*)?\Z", "", text)
-        self._unread = text[len(whole) :]
-        at = 0
-        for control in _CONTROL.finditer(whole):
-            self._write(whole[at : control.start()])
-            at = control.end()
-            self._obey(control)
-        self._write(whole[at:])
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """The last rows, as text with colors."""
-        return tuple(self._lines[-ROWS:])
-
-    def _write(self, text: str) -> None:
-        while text:
-            self._add_rows()
-            room = COLUMNS - Text.from_ansi(self._lines[self._row]).cell_len
-            self._lines[self._row] += text[:room]
-            text = text[room:]
-            self._row += 1 if text else 0
-
-    def _obey(self, control: re.Match[str]) -> None:
-        if control[0] == "\n":
-            self._row += 1
-        elif control[2] == "A":
-            self._row = max(0, self._row - int(control[1] or "1"))
-        elif control[2] == "K":
-            del self._lines[self._row :]
-        elif control[2] == "m":
-            self._add_rows()
-            self._lines[self._row] += control[0]
-
-    def _add_rows(self) -> None:
-        """Down to the cursor's row."""
-        self._lines += [""] * (self._row + 1 - len(self._lines))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

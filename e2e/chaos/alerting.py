@@ -22,9 +22,9 @@ from typing import Any
 import yaml
 
 from e2e.install import CHART, NAMESPACE, RELEASE
-from scripts.codegen.alert_rules import ALERTS, rules
 from testkit.cluster.access import Cluster
 from testkit.kubernetes.kubectl import Object
+from testkit.operations.alert_rules import ALERTS, rules
 from testkit.operations.alertmanager import Notification, Notifications, running_alertmanager
 from testkit.operations.pod_monitors import scrape_configs, targets
 from testkit.operations.prometheus import Prometheus, running_prometheus

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from demo.count import to_flag
-from demo.payments import EXAMPLE, SINK, SOURCE, payment
+from demo.payments import EXAMPLE, SINK, SOURCE, payment, to_flag
 from e2e.cluster_stream import KIND, Stream
 from e2e.install import NAMESPACE, OPERATOR, RELEASE, upgrade
 from penstock import __version__

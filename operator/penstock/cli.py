@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from penstock import __version__
 from penstock.client import arguments as client_arguments
-from penstock.local import arguments as run_arguments
+from penstock.local import options as run_options
 from penstock.validation.pod_security import PodSecurity
 
 if TYPE_CHECKING:  # the parsers take most of a second, which other commands do without
@@ -111,10 +111,10 @@ def _parser(program: str) -> argparse.ArgumentParser:
         commands,
         "run",
         "run a stream on this machine",
-        run_arguments.DESCRIPTION,
-        run_arguments.EPILOG,
+        run_options.DESCRIPTION,
+        run_options.EPILOG,
     )
-    run_arguments.add_arguments(run)
+    run_options.add_arguments(run)
     run.set_defaults(command=_run)
 
     validate = _add_command(
@@ -271,7 +271,7 @@ def _run(options: argparse.Namespace) -> int:
     from penstock.local.errors import CommandError
 
     try:
-        return run(options)
+        return run(run_options.RunOptions.from_arguments(options))
     except CommandError as error:
         print(error, file=sys.stderr)
         return error.code

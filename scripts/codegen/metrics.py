@@ -7,7 +7,7 @@ import re
 from penstock.contract.metric_catalogue import Catalogue
 from penstock.controller.metrics.metric_descriptions import OPERATOR, STREAM
 from penstock.driver.reporting.metric_descriptions import DRIVER
-from scripts.codegen.alert_rules import Rule, alerts_by_series
+from testkit.operations.alert_rules import Rule, alerts_by_series
 
 CATALOGUES = {"driver": DRIVER, "stream": STREAM, "operator": OPERATOR}
 ALERTS = "alerts"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from scripts.codegen.alert_rules import ALERTS, matchers, rules, words
-from scripts.codegen.metrics import CATALOGUES
+from penstock.controller.metrics.metric_descriptions import OPERATOR, STREAM
+from penstock.driver.reporting.metric_descriptions import DRIVER
+from testkit.operations.alert_rules import ALERTS, matchers, rules, words
 
 # What Prometheus or the monitors add to each series (docs/metrics.md, Scraping).
 TARGET_LABELS = frozenset({"namespace", "name", "pod", "job"})
@@ -25,7 +26,7 @@ RECORDED = {
 LABELS: dict[str, frozenset[str]] = {
     **{
         series: metric.series_labels | TARGET_LABELS
-        for catalogue in CATALOGUES.values()
+        for catalogue in (DRIVER, STREAM, OPERATOR)
         for metric in catalogue.metrics
         for series in metric.series
     },

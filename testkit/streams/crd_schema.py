@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import resources
 from typing import Any
 
-from scripts.codegen import crd
+import yaml
 
 
 def schema() -> dict[str, Any]:
-    (version,) = crd.crd()["spec"]["versions"]
+    text = resources.files("penstock.api.v1alpha1").joinpath("crd.yaml").read_text()
+    (version,) = yaml.safe_load(text)["spec"]["versions"]
     found: dict[str, Any] = version["schema"]["openAPIV3Schema"]
     return found
 

@@ -1,8 +1,9 @@
-"""The error of a command that cannot go on."""
+"""What a command tells its user: messages, and the error that ends it."""
 
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,3 +25,8 @@ def refusing(what: Path | str, remedy: str) -> Iterator[None]:
         raise CommandError(
             f"{error.filename or what}: {error.strerror or error}: {remedy}", code=2
         ) from error
+
+
+def print_message(message: str) -> None:
+    """Prints one line on stderr, outside the log and the live view; stdout is for records."""
+    print(message, file=sys.stderr, flush=True)  # noqa: T201

@@ -1,11 +1,13 @@
-"""Loads the manifest to run: one stream, checked by the rules before a JVM is started."""
+"""The stream to run: its manifest, checked before a JVM is started, and the files that it uses."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from penstock.api.group_version import API_VERSION, KIND
+from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.contract.secrets import secret_keys
 from penstock.local.errors import CommandError
 from penstock.validation.findings import check, check_document
 from penstock.validation.output import as_text
@@ -46,3 +48,23 @@ def _not_one(names: list[str]) -> str:
     return (
         f"{len(names)} streams found ({', '.join(names)}): put the one to run in a file of its own"
     )
+
+
+def require_files(spec: StreamSpec, secrets: Path, config_maps: Path) -> None:
+    """Raises CommandError, with the files to create, if a key that the stream uses is missing."""
+    wanted = {
+        secrets / name / key: f"key {key} of the Secret {name}"
+        for name, keys in secret_keys(spec).items()
+        for key in keys
+    }
+    python = spec.transform.python
+    if python is not None and python.config_map is not None:
+        ref = python.config_map
+        wanted[config_maps / ref.name / ref.key] = f"key {ref.key} of the ConfigMap {ref.name}"
+    missing = [f"{file}: {what}" for file, what in wanted.items() if not file.is_file()]
+    if missing:
+        raise CommandError(
+            "missing Secrets or ConfigMaps: create these files, or name the folders that hold them "
+            "with --secrets and --config-maps:\n" + "\n".join(missing),
+            code=2,
+        )

@@ -1,11 +1,11 @@
-"""The files of a local run that outlive it: the checkpoint, the log, the broker's records."""
+"""The files that outlive a run: those of a stream, and the user's cache of downloads."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -14,6 +14,7 @@ from penstock.local.errors import CommandError, refusing
 
 FOLDER = Path(".penstock")
 CHOOSE_FOLDER = "choose a folder that you can write to with --checkpoint"
+CHOOSE_CACHE = "set XDG_CACHE_HOME to a folder that you can write to"
 
 
 @dataclass(frozen=True)
@@ -83,3 +84,15 @@ def short_path(path: Path) -> str:
     with contextlib.suppress(ValueError):
         return str(path.relative_to(Path.cwd()))
     return os.fspath(path)
+
+
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """For what is downloaded or computed once; deleting it is always safe.
+
+    ~/.cache/penstock/run, or in the user's XDG_CACHE_HOME. Raises CommandError without either.
+    """
+    try:
+        base = environment.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError as error:  # a user without a name, as in a container, and without HOME
+        raise CommandError(f"you have no home folder: {CHOOSE_CACHE}", code=2) from error
+    return Path(base) / "penstock" / "run"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.local.errors import CommandError
-from penstock.local.tools.cache import cache_folder
+from penstock.local.workspace import cache_folder
 
 # Each has about 160 MB. Streams share one, unless their JVMs differ.
 _MOST_KEPT = 3

@@ -6,24 +6,29 @@ are those of images/spark/pom.xml and testkit/kafka/image/pom.xml; test_jars.py 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.local.errors import CommandError, refusing
-from penstock.local.tools.cache import CHOOSE_CACHE, cache_folder
-from penstock.local.tools.download_bar import download_bar
-from penstock.local.tools.proxies import needs_password
+from penstock.local.tools.maven import needs_password
+from penstock.local.workspace import CHOOSE_CACHE, cache_folder
 
 _DOWNLOAD_SECONDS = 600.0
 _CONNECTOR_NAME = "spark-sql-kafka-0-10_"
+_MEBIBYTE = 2**20
+_BAR_WIDTH = 30
+_BAR_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -197,3 +202,43 @@ def _remedies(jars: Jars, *, has_spec: bool, environment: Mapping[str, str]) -> 
         f"{jars.variable} to it. The jars are: {', '.join(jars.coordinates)}"
         + (" and their dependencies" if jars.transitive else "")
     )
+
+
+@contextlib.contextmanager
+def download_bar(folder: Path, mebibytes: int, stream: TextIO | None = None) -> Iterator[None]:
+    """Draws a bar during the block, if stderr is a terminal; `mebibytes` is about the total."""
+    out = stream or sys.stderr
+    if not out.isatty():
+        yield
+        return
+    stop = threading.Event()
+
+    def draw() -> None:
+        while not stop.wait(_BAR_SECONDS):
+            out.write(f"\r{bar(_size(folder), mebibytes)}")
+            out.flush()
+        out.write("\r\x1b[K")
+
+    thread = threading.Thread(target=draw, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def bar(size: int, mebibytes: int) -> str:
+    """The bar for this many bytes, full a little early or late: the total is rounded. Pure."""
+    share = min(1.0, size / (mebibytes * _MEBIBYTE))
+    done = round(share * _BAR_WIDTH)
+    return f"  {'━' * done}{'╺' * (_BAR_WIDTH - done)} {size / _MEBIBYTE:.0f} of {mebibytes} MB"
+
+
+def _size(folder: Path) -> int:
+    """What is in the folder; files may come and go meanwhile."""
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total

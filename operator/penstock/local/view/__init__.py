@@ -1,4 +1,4 @@
-"""What `penstock run` shows: pure rows and rates, and the two ways to print them.
+"""What `penstock run` shows, and the two ways to show it.
 
 Imports `driver` (its logs), `contract`, `api`.
 """

@@ -12,8 +12,8 @@ import yaml
 from penstock.cluster.objects import Manifest
 from penstock.contract import naming
 from penstock.controller.children.stateful_set import driver_stateful_set
-from scripts.codegen.alert_rules import ALERTS, rules
 from testkit.controller import samples
+from testkit.operations.alert_rules import ALERTS, rules
 from testkit.operations.runbooks import blocks
 from testkit.paths import CHECKOUT
 from testkit.tools import tool

@@ -22,9 +22,9 @@ from penstock.controller.metrics import Metrics as OperatorMetrics
 from penstock.controller.work_queue import WorkQueue
 from penstock.driver.reporting.http_server import metrics_page, serve
 from penstock.driver.reporting.metrics import Metrics as DriverMetrics
-from scripts.codegen.alert_rules import ALERTS
 from scripts.codegen.dashboards import DASHBOARDS
 from scripts.codegen.dashboards.grafana import Dashboard
+from testkit.operations.alert_rules import ALERTS
 from testkit.operations.prometheus import Prometheus, running_prometheus
 from testkit.operations.runbooks import blocks
 from testkit.paths import CHECKOUT

@@ -13,7 +13,7 @@ import yaml
 
 from penstock.contract import naming
 from penstock.controller.children.stateful_set import driver_stateful_set
-from scripts import render_config
+from scripts import kustomize_base
 from testkit.commands import run
 from testkit.controller import samples
 from testkit.kubernetes.api_server import api_server
@@ -226,10 +226,10 @@ def test_helm_test_says_whether_the_operator_is_ready(tmp_path: Path) -> None:
 
 
 def test_the_kustomize_base_is_the_chart() -> None:
-    """With the resource type and the namespace. If not: python -m scripts.render_config."""
+    """With the resource type and the namespace. If not: python -m scripts.kustomize_base."""
     helm = tool("helm")
-    assert render_config.RENDERED.read_text() == render_config.render(helm)
-    built = run([tool("kubectl"), "kustomize", render_config.RENDERED.parent])
+    assert kustomize_base.RENDERED.read_text() == kustomize_base.render(helm)
+    built = run([tool("kubectl"), "kustomize", kustomize_base.RENDERED.parent])
     rendered = _rendered("penstock", "penstock", "--skip-tests")
     assert _names(yaml.safe_load_all(built)) == {("Namespace", "penstock"), *_names(rendered)}
 

@@ -25,7 +25,7 @@ import pytest
 from testkit.driver.class_archive import driver_environment
 from testkit.kafka.jars import connector_jars, kafka_jars
 from testkit.streams.examples import FOLDER, consume
-from testkit.streams.streams import stream
+from testkit.streams.streams import AVAILABLE_NOW, kafka_sink, kafka_source, stream
 from testkit.wait import PATIENCE_SECONDS, wait_for
 
 _STOP_SECONDS = 60
@@ -142,19 +142,32 @@ def test_with_kafka_feeds_its_broker_and_stops_it_with_the_command(
 def test_an_available_now_stream_reads_and_shows_the_whole_feed(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    """Each line as it is, however slow --rate is; below a path that Java's settings cannot hold."""
+    """Each line as it is, however slow --rate is; below a path that Java's settings cannot hold.
+
+    A line that is too long for Kafka fails alone. The time zone is the image's, not the machine's.
+    """
     folder = tmp_path / "żółw, é"
     folder.mkdir()
-    lines = [f'{{"paymentId": {number}, "text": "a\u2028b\x85c"}}' for number in range(3000)]
-    (folder / "lines").write_text("\n".join(lines), encoding="utf-8")
-    example = (FOLDER / "fraud-flags.yaml").read_text()
-    trigger = "continuous:\n      checkpointInterval: 1s"
-    (folder / "stream.yaml").write_text(example.replace(trigger, "availableNow: {}"))
+    lines = [f"{number} a\u2028b\x85c" for number in range(1000)]
+    feed = [lines[0], "x" * 1_200_000, *lines[1:], "a tombstone"]
+    (folder / "lines").write_text("\n".join(feed), encoding="utf-8")
+    sql = """
+    SELECT IF(value LIKE '% tombstone', NULL, concat(value, '|', hour(timestamp_seconds(0))))
+           AS value
+    FROM (SELECT CAST(value AS STRING) AS value FROM source)
+    """
+    source = kafka_source(startingOffsets="earliest")
+    given = stream(source, kafka_sink(), trigger=AVAILABLE_NOW, transform={"sql": sql})
+    (folder / "stream.yaml").write_text(given.to_yaml())
+    environment |= {"TZ": "Asia/Kolkata"}
     own = ["--with-kafka", "--rate", "1", "--feed", "lines", "--once", "--show"]
     with command(folder, environment, *own, "stream.yaml") as running:
         assert running.process.wait(PATIENCE_SECONDS) == 0, running.log
     assert "ERROR" not in running.log
-    assert sorted(running.rows) == sorted(flagged(lines))
+    assert sorted(running.rows) == sorted([*(f"{line}|0" for line in lines), "null"])
+    (refused,) = running.entries("line 2 of --feed was not sent")
+    assert refused["error"].startswith("RecordTooLargeException: The message is 1200")
+    assert "JavaObject" not in running.log
 
 
 @pytest.mark.parametrize(

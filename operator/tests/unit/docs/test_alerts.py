@@ -9,7 +9,7 @@ import subprocess
 import pytest
 import yaml
 
-from scripts.codegen.alert_rules import ALERTS, Rule, rules
+from testkit.operations.alert_rules import ALERTS, Rule, rules
 from testkit.operations.exported_series import unknown
 from testkit.operations.runbooks import HEADINGS, blocks, languages, sections
 from testkit.paths import CHECKOUT

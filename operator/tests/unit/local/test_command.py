@@ -1,10 +1,16 @@
-"""The messages and exit codes of `penstock run` before anything starts."""
+"""`penstock run` before anything starts: what it refuses, why, and with which exit code.
+
+A file in the place of a folder stands for one that cannot be written: root may write everywhere.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +18,13 @@ import pytest
 import yaml
 
 from penstock import cli
+from penstock.driver import main
+from penstock.driver.environment import LocalEnvironment
 from penstock.local import command
 from penstock.local.errors import CommandError
-from penstock.local.secret_files import require_files
-from penstock.local.tools import java
+from penstock.local.manifest import require_files
+from penstock.local.tools import jars
+from penstock.local.tools.class_archive import archive_for
 from penstock.local.workspace import Workspace, hide_from_git, workspace_for
 from testkit.paths import CHECKOUT
 from testkit.streams.streams import kafka_sink, kafka_source, stream
@@ -28,19 +37,22 @@ NO_TOPIC = {"kafka": {"bootstrapServers": "kafka:9092"}}
 TO_COLUMN = stream(
     kafka_source(), NO_TOPIC, transform={"sql": "SELECT value, topic FROM source"}
 ).to_yaml()
-TEXT: dict[str, Any] = {"sql": "SELECT CAST(value AS STRING) AS value FROM source"}
+TO_KAFKA = stream(
+    sink=kafka_sink(), transform={"sql": "SELECT CAST(value AS STRING) AS value FROM source"}
+).to_yaml()
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory of its own, where no process may be started."""
+    """A working directory with a stream, and without a driver."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-
-    def never(*_: Any) -> None:
-        raise AssertionError("the command went on")
-
-    monkeypatch.setattr(command, "require_java", never)
+    monkeypatch.setattr(command, "use_utc", lambda: None)
+    monkeypatch.setattr(command, "require_java", lambda: "java")
+    monkeypatch.setattr(main, "run", lambda *_: 0)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "stream.yaml").write_text(RATE)
+    (tmp_path / "kafka.yaml").write_text(KAFKA)
     return tmp_path
 
 
@@ -59,12 +71,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (KAFKA, ["--feed", "x"], 2, "--feed needs --with-kafka"),
         (KAFKA, ["--show"], 2, "--show needs --with-kafka"),
         (TO_COLUMN, ["--with-kafka", "--show"], 2, "the stream has none"),
-        (
-            stream(sink=kafka_sink(), transform=TEXT).to_yaml(),
-            ["--with-kafka", "--feed", "x"],
-            2,
-            "--feed needs a Kafka source",
-        ),
+        (TO_KAFKA, ["--with-kafka", "--feed", "x"], 2, "--feed needs a Kafka source"),
     ],
 )
 def test_a_refusal_comes_before_anything_starts(
@@ -73,8 +80,14 @@ def test_a_refusal_comes_before_anything_starts(
     code: int,
     message: str,
     here: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    def never() -> str:
+        raise AssertionError("the command did not stop")
+
+    monkeypatch.setattr(command, "require_java", never)
+    (here / "stream.yaml").unlink()
     if text is not None:
         (here / "stream.yaml").write_text(text)
     assert cli.main(["run", *arguments, "stream.yaml"]) == code
@@ -84,11 +97,18 @@ def test_a_refusal_comes_before_anything_starts(
     assert not (here / ".penstock").exists()
 
 
-@pytest.mark.parametrize("arguments", [["--rate", "0"], ["--rate", "x"], ["--partitions", "0"], []])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--rate=0"], ["--rate=x"], ["--partitions=0"], ["--http-port=0"], ["--http-port=65536"],
+        ["--http-port=-1"], ["--http-port=x"],
+    ],
+)  # fmt: skip
 def test_wrong_usage_exits_with_2(arguments: list[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["run", *arguments])
-    assert ended.value.code == 2
+    for manifest in ([], ["stream.yaml"]):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["run", *manifest, *arguments])
+        assert ended.value.code == 2
 
 
 def test_other_resources_are_skipped_and_limits_of_a_cluster_ignored(
@@ -107,18 +127,28 @@ def test_other_resources_are_skipped_and_limits_of_a_cluster_ignored(
         started.append(given)
         return 0
 
-    monkeypatch.setattr(command, "require_java", lambda: "java")
     monkeypatch.setattr(command, "run_driver", run_driver)
     assert cli.main(["run", "stream.yaml"]) == 0
-    ((stream_, environment, workspace, side_tasks),) = started
+    ((stream_, environment, workspace, kafka),) = started
     assert stream_.spec.executor.max_instances is None
-    assert (
-        environment.checkpoint
-        == workspace.checkpoint
-        == here / ".penstock" / "numbers" / "checkpoint"
-    )
-    assert side_tasks is None
+    checkpoint = here / ".penstock" / "numbers" / "checkpoint"
+    assert environment.checkpoint == workspace.checkpoint == checkpoint
+    assert kafka is None
     assert (here / ".penstock" / ".gitignore").read_text() == "*\n"
+
+
+def test_a_run_has_the_time_zone_of_the_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process, and those that it starts: the JVM and Spark's Python workers."""
+    monkeypatch.undo()
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        command.use_utc()
+        assert time.localtime(0).tm_hour == 0
+        assert os.environ["TZ"] == "UTC"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_missing_secrets_and_config_maps_are_listed_as_files(tmp_path: Path) -> None:
@@ -171,34 +201,6 @@ def test_an_existing_ignore_file_is_kept(here: Path) -> None:
     assert (here / ".penstock" / ".gitignore").read_text() == "mine\n"
 
 
-@pytest.mark.parametrize(
-    ("output", "version"),
-    [
-        ('openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime', 17),
-        ('java version "1.8.0_402"', 8),
-        ('openjdk version "25" 2025-09-16', 25),
-        ("something else", None),
-    ],
-)
-def test_java_versions(output: str, version: int | None) -> None:
-    assert java.major_version(output) == version
-
-
-@pytest.mark.parametrize("script", [None, "echo 'java version \"11.0.2\"' >&2"])
-def test_a_missing_or_old_java_is_refused(
-    script: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if script is not None:
-        binary = tmp_path / "bin" / "java"
-        binary.parent.mkdir()
-        binary.write_text(f"#!/bin/sh\n{script}\n")
-        binary.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(CommandError, match="Java 17 or newer") as raised:
-        java.require_java()
-    assert raised.value.code == 2
-
-
 def test_help_needs_neither_spark_nor_kubernetes() -> None:
     """The command imports them only when it needs them."""
     slow = {"kopf", "kubernetes", "pyspark", "rich", "sqlglot"}
@@ -211,3 +213,97 @@ def test_each_line_of_the_example_data_is_a_json_object() -> None:
     for file in (CHECKOUT / "examples" / "data").glob("*.jsonl"):
         for line in file.read_text().splitlines():
             assert isinstance(yaml.safe_load(line), dict)
+
+
+# --- what this machine does not allow ---
+
+
+def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert cli.main(["run", *arguments]) == 2
+    return capsys.readouterr().err
+
+
+def test_a_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is downloaded or started."""
+    with socket.create_server((LocalEnvironment.address, 0)) as server:
+        port = str(server.getsockname()[1])
+        said = _refused(capsys, "stream.yaml", "--http-port", port)
+        assert f"--http-port {port}: Address already in use: choose another --http-port" in said
+    assert cli.main(["run", "stream.yaml", "--http-port", port]) == 0
+
+
+@pytest.mark.parametrize(
+    ("taken", "is_folder", "arguments"),
+    [
+        (".penstock", False, []),
+        (".penstock/.gitignore/x", False, []),
+        (".penstock/numbers", False, []),
+        (".penstock/numbers/checkpoint.lock", True, []),
+        ("mine", False, ["--checkpoint", "mine/checkpoint"]),
+    ],
+)
+def test_a_folder_that_cannot_be_written(
+    taken: str,
+    is_folder: bool,
+    arguments: list[str],
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = here / taken
+    if path.name == "x":  # a link that leads nowhere
+        path = path.parent
+        path.parent.mkdir()
+        path.symlink_to(here / "nowhere" / "file")
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir() if is_folder else path.touch()
+    said = _refused(capsys, "stream.yaml", *arguments)
+    assert path.name in said
+    assert "choose a folder that you can write to with --checkpoint" in said
+
+
+def test_a_log_that_cannot_be_written(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the live view."""
+    log = here / ".penstock" / "numbers" / "checkpoint.log"
+    log.mkdir(parents=True)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    said = _refused(capsys, "stream.yaml")
+    assert str(log) in said
+    assert "--checkpoint" in said
+
+
+def test_a_brokers_folder_that_cannot_be_written(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(jars, "jar_folder", lambda *_: here)
+    folder = here / ".penstock" / "numbers-with-kafka" / "checkpoint.kafka"
+    folder.parent.mkdir(parents=True)
+    folder.touch()
+    said = _refused(capsys, "--with-kafka", "kafka.yaml")
+    assert str(folder) in said
+    assert "--checkpoint" in said
+
+
+def test_a_cache_that_cannot_be_written(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "cache").touch()
+    said = _refused(capsys, "--with-kafka", "kafka.yaml")
+    assert f"{here}/cache" in said
+    assert "set XDG_CACHE_HOME" in said
+
+
+def test_a_user_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a user may run a stream that needs no jars."""
+
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    with pytest.raises(CommandError, match="no home folder: set XDG_CACHE_HOME") as raised:
+        jars.jar_folder(jars.BROKER, {}, lambda _: None, {})
+    assert raised.value.code == 2
+    assert archive_for(["java"]).path is None
+    assert cli.main(["run", "stream.yaml"]) == 0

@@ -9,13 +9,25 @@ from pathlib import Path
 import pytest
 
 from penstock.local.errors import CommandError
-from penstock.local.tools import class_archive, java
-from penstock.local.tools.class_archive import archive_for, key
-from penstock.local.tools.download_bar import bar
+from penstock.local.tools import java
+from penstock.local.tools.class_archive import archive_for
 from testkit.tools.fake_java import fake_java
 
 PACKAGED = Path("/packaged")
 IN_PACKAGE = "/packaged/bin/java"
+
+
+@pytest.mark.parametrize(
+    ("output", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime', 17),
+        ('java version "1.8.0_402"', 8),
+        ('openjdk version "25" 2025-09-16', 25),
+        ("something else", None),
+    ],
+)
+def test_java_versions(output: str, version: int | None) -> None:
+    assert java.major_version(output) == version
 
 
 @pytest.mark.parametrize(
@@ -39,63 +51,50 @@ def test_the_choice_of_java(
     assert found == (command, problem)
 
 
-def test_every_jvm_of_the_process_gets_the_java_of_the_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """JAVA_HOME names it afterwards, because the PATH's is too old."""
-    old = fake_java(tmp_path / "old", "11.0.2")
-    packaged = fake_java(tmp_path / "packaged", "21.0.8")
-    monkeypatch.setenv("PATH", f"{old.parent}:{os.environ['PATH']}")
-    monkeypatch.setenv("JAVA_HOME", "unset after the test")
-    monkeypatch.delenv("JAVA_HOME")
-    monkeypatch.setattr(java, "_packaged_home", lambda: packaged.parent.parent)
-    assert java.require_java() == str(packaged)
-    assert java.java_command() == str(packaged)
-
-
-@pytest.mark.parametrize("packaged", [True, False])
-def test_an_old_java_home_is_what_the_message_corrects(
-    packaged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("version", "packaged", "words"),
+    [
+        ("1.8.0_402", True, r"is Java 8\b.*unset JAVA_HOME, or set it"),
+        ("1.8.0_402", False, r"is Java 8\b.*unset JAVA_HOME, or set it"),
+        (None, True, r"does not run here\. Spark needs Java 17 or newer.*unset JAVA_HOME"),
+    ],
+)
+def test_an_old_or_wrong_java_home_is_what_the_message_corrects(
+    version: str | None,
+    packaged: bool,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """To install another Java would not help: JAVA_HOME is not passed over."""
-    old = fake_java(tmp_path / "old", "1.8.0_402")
+    old = tmp_path / "old"
+    if version is not None:
+        old = fake_java(old, version).parent.parent
     other = fake_java(tmp_path / "packaged", "21.0.8")
-    monkeypatch.setenv("JAVA_HOME", str(old.parent.parent))
+    monkeypatch.setenv("JAVA_HOME", str(old))
     monkeypatch.setattr(java, "_packaged_home", lambda: other.parent.parent if packaged else None)
-    with pytest.raises(CommandError, match=r"is Java 8\b.*unset JAVA_HOME, or set it") as raised:
+    with pytest.raises(CommandError, match=words) as raised:
         java.require_java()
     assert "install" not in str(raised.value)
+    assert raised.value.code == 2
 
 
-def test_an_empty_java_home_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for the driver's JVM, which would otherwise start with the PATH's."""
+@pytest.mark.parametrize("home", [None, ""])
+def test_every_jvm_of_the_process_gets_the_java_of_the_package(
+    home: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JAVA_HOME names it afterwards, because the PATH's is too old. An empty one is none."""
     old = fake_java(tmp_path / "old", "11.0.2")
     packaged = fake_java(tmp_path / "packaged", "21.0.8")
     monkeypatch.setenv("PATH", f"{old.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("JAVA_HOME", "")
+    if home is None:
+        monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setattr(java, "_packaged_home", lambda: packaged.parent.parent)
     assert java.require_java() == java.java_command() == str(packaged)
 
 
-COMMAND = ["java", "-Xmx1g", "-cp", "/jars/a.jar:/jars/b.jar", "Main"]
-FILES = [("/bin/java", 1, 1), ("/jars/a.jar", 2, 2)]
-
-
-@pytest.mark.parametrize(
-    ("command", "files"),
-    [
-        ([*COMMAND[:1], "-Xmx2g", *COMMAND[2:]], FILES),
-        (COMMAND, [("/bin/java", 1, 9), FILES[1]]),
-        (COMMAND, [FILES[0], ("/jars/a.jar", 9, 2)]),
-        (COMMAND, FILES[:1]),
-    ],
-    ids=["options", "java", "jar", "jars"],
-)
-def test_another_java_jar_or_option_has_another_archive(
-    command: list[str], files: list[tuple[str, int, int]]
-) -> None:
-    assert key(command, files) != key(COMMAND, FILES)
-    assert key(command, files) == key(list(command), list(files))
+COMMAND = ["java", "-Xmx1g", "-cp", "/jars/a.jar", "Main"]
 
 
 @pytest.fixture
@@ -149,20 +148,15 @@ def test_a_cache_that_cannot_be_written_is_no_failure(cache: Path) -> None:
     archive.keep()
 
 
-@pytest.mark.parametrize(
-    ("size", "text"), [(0, "0 of 10 MB"), (5 * 2**20, "5 of 10 MB"), (11 * 2**20, "11 of 10 MB")]
-)
-def test_the_bar_says_how_much_of_how_much(size: int, text: str) -> None:
-    """It stays as long as it is, also when more arrives than was expected."""
-    drawn = bar(size, 10)
-    assert drawn.endswith(text)
-    assert len(drawn) - len(text) == len(bar(0, 10)) - len("0 of 10 MB")
-
-
-def test_jars_in_a_folder_are_part_of_the_key(tmp_path: Path, cache: Path) -> None:
+def test_another_java_jar_or_option_has_another_archive(tmp_path: Path, cache: Path) -> None:
     """`folder/*` is all of its jars."""
+    jar = tmp_path / "a.jar"
+    jar.touch()
     command = ["java", "-cp", f"{tmp_path}/*", "Main"]
-    before = archive_for(command)
+    archives = [archive_for(command), archive_for([*command, "-Xmx2g"])]
+    jar.write_text("changed")
+    archives.append(archive_for(command))
     (tmp_path / "more.jar").touch()
-    assert archive_for(command) != before
-    assert class_archive.archive_for(command) == archive_for(command)
+    archives += [archive_for(command), archive_for([str(jar), *command[1:]])]
+    assert len({archive.path for archive in archives}) == len(archives)
+    assert archive_for(command) == archive_for(command)

@@ -10,9 +10,15 @@ import pytest
 
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.local.view.log_tail import LogTail, warning_in
-from penstock.local.view.rates import Progress
-from penstock.local.view.rows import RunInfo, describe_trigger, state_of, stated_rate, view_rows
+from penstock.local.view.live import LogTail, warning_in
+from penstock.local.view.progress import (
+    Progress,
+    RunInfo,
+    describe_trigger,
+    state_of,
+    stated_rate,
+    view_rows,
+)
 from testkit.streams.streams import ASYNC, AVAILABLE_NOW, CONTINUOUS, REAL_TIME, stream
 
 INFO = RunInfo("numbers", "continuous, an epoch every 1s", extra_rows=(("log", "x.log"),))

@@ -17,40 +17,38 @@ from penstock.driver import main
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.reporting.metrics import PREFIX, Metrics
-from penstock.local.errors import refusing
-from penstock.local.kafka.side_tasks import SideTasks
-from penstock.local.messages import print_message
-from penstock.local.view.log_lines import LogLines
-from penstock.local.view.rates import Progress
-from penstock.local.view.rows import RunInfo, describe_trigger, stated_rate
+from penstock.local.errors import print_message, refusing
+from penstock.local.kafka.local_kafka import LocalKafka
+from penstock.local.view.plain import PlainView
+from penstock.local.view.progress import Progress, RunInfo, describe_trigger, stated_rate
 from penstock.local.workspace import CHOOSE_FOLDER, Workspace, short_path
 
 if TYPE_CHECKING:
-    from penstock.local.view.terminal import LiveView
+    from penstock.local.view.live import LiveView
 
 
 def run_driver(
     stream: ContinuousStream,
     environment: LocalEnvironment,
     workspace: Workspace,
-    side_tasks: SideTasks | None,
+    kafka: LocalKafka | None,
     *,
     plain: bool,
 ) -> int:
     """Runs until a signal, the end of the work or a permanent failure; returns the exit code.
 
-    Raises BrokerError if the broker of the side tasks has not started.
+    Raises BrokerError if the broker has not started.
     """
-    view = _choose_view(stream, workspace, side_tasks, plain)
-    watcher = _ReportWatcher(stream, workspace, view, side_tasks)
+    view = _choose_view(stream, workspace, kafka, plain)
+    watcher = _ReportWatcher(stream, workspace, view, kafka)
     with contextlib.ExitStack() as undo:
         with refusing(workspace.log, CHOOSE_FOLDER):
             undo.enter_context(view.open())
-        running = None if side_tasks is None else side_tasks.running
+        running = None if kafka is None else kafka.running
         code = main.run(stream, environment, watcher, running, watcher.stop, watcher.metrics)
         watcher.on_driver_end()
-    if side_tasks is not None and side_tasks.failure is not None:
-        raise side_tasks.failure
+    if kafka is not None and kafka.failure is not None:
+        raise kafka.failure
     return _print_outcome(code, watcher.progress, view.last_warning, workspace)
 
 
@@ -61,13 +59,13 @@ class _ReportWatcher:
         self,
         stream: ContinuousStream,
         workspace: Workspace,
-        view: LogLines | LiveView,
-        side_tasks: SideTasks | None,
+        view: PlainView | LiveView,
+        kafka: LocalKafka | None,
     ) -> None:
         self._counts_records = stream.spec.source.kafka is not None
         self._checkpoint = CheckpointFolder(workspace.checkpoint)
         self._view = view
-        self._side_tasks = side_tasks
+        self._kafka = kafka
         self.metrics = Metrics()
         self.progress = Progress()
         self.stop = threading.Event()
@@ -79,10 +77,10 @@ class _ReportWatcher:
         latency = seconds / samples if samples else None
         self.progress = self.progress.with_report(report, time.monotonic(), records, latency)
         self._view.update(self.progress)
-        if self._side_tasks is not None and report.state is QueryState.RUNNING:
-            self._side_tasks.on_query_running()
-        if self._side_tasks is not None and self.progress.completed:
-            self._side_tasks.on_query_completed()
+        if self._kafka is not None and report.state is QueryState.RUNNING:
+            self._kafka.on_query_running()
+        if self._kafka is not None and self.progress.completed:
+            self._kafka.on_query_completed()
         if self.progress.failed or self.progress.completed:
             self.stop.set()
 
@@ -105,14 +103,14 @@ class _ReportWatcher:
 
 
 def _choose_view(
-    stream: ContinuousStream, workspace: Workspace, side_tasks: SideTasks | None, plain: bool
-) -> LogLines | LiveView:
+    stream: ContinuousStream, workspace: Workspace, kafka: LocalKafka | None, plain: bool
+) -> PlainView | LiveView:
     def info(last_warning: str) -> RunInfo:
         paths = (
             ("checkpoint", short_path(workspace.checkpoint)),
             ("log", short_path(workspace.log)),
         )
-        task_rows = () if side_tasks is None else side_tasks.rows()
+        task_rows = () if kafka is None else kafka.rows()
         return RunInfo(
             stream.metadata.name,
             describe_trigger(stream.spec),
@@ -122,14 +120,14 @@ def _choose_view(
         )
 
     if plain or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        return LogLines(info)
+        return PlainView(info)
     if importlib.util.find_spec("rich") is None:
         print_message(
             "showing log lines, because the live view is not installed: install penstock[local] "
             "(in a checkout: pip install '.[local]')"
         )
-        return LogLines(info)
-    from penstock.local.view.terminal import LiveView
+        return PlainView(info)
+    from penstock.local.view.live import LiveView
 
     return LiveView(workspace.log, info)
 

@@ -1,12 +1,10 @@
-"""Draws what a terminal showed as an animated SVG: one frame after another, for ever.
-
-It names no font to download.
-"""
+"""A terminal's screen: what a program's output leaves on it, and its frames as an animated SVG."""
 
 from __future__ import annotations
 
 import html
 import io
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +21,62 @@ _COLORS = {1: ("red", "#e06c75"), 2: ("green", "#98c379"), 3: ("yellow", "#e5c07
 _CHARACTER_WIDTH, _LINE_HEIGHT, _MARGIN, _BAR = 8.4, 19, 16, 34
 
 
+_CONTROL = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\r|\n")
+
+
+class Screen:
+    """The little of a terminal that is used here: long lines, cursor up, erase, colors."""
+
+    def __init__(self, command: str, hidden: Sequence[str] = ()) -> None:
+        """`hidden` are texts that it leaves out."""
+        self._hidden = hidden
+        self._lines = [f"\x1b[32m$\x1b[0m {command}", ""]
+        self._row = 1
+        self._unread = ""
+
+    def feed(self, text: str) -> None:
+        """Takes a piece of the output; it may end within a control sequence."""
+        text = self._unread + text
+        for each in self._hidden:
+            text = text.replace(each, "")
+        whole = re.sub(r"\x1b(\[[0-9;?]*)?\Z", "", text)
+        self._unread = text[len(whole) :]
+        at = 0
+        for control in _CONTROL.finditer(whole):
+            self._write(whole[at : control.start()])
+            at = control.end()
+            self._obey(control)
+        self._write(whole[at:])
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The last rows, as text with colors."""
+        return tuple(self._lines[-ROWS:])
+
+    def _write(self, text: str) -> None:
+        while text:
+            self._add_rows()
+            room = COLUMNS - Text.from_ansi(self._lines[self._row]).cell_len
+            self._lines[self._row] += text[:room]
+            text = text[room:]
+            self._row += 1 if text else 0
+
+    def _obey(self, control: re.Match[str]) -> None:
+        if control[0] == "\n":
+            self._row += 1
+        elif control[2] == "A":
+            self._row = max(0, self._row - int(control[1] or "1"))
+        elif control[2] == "K":
+            del self._lines[self._row :]
+        elif control[2] == "m":
+            self._add_rows()
+            self._lines[self._row] += control[0]
+
+    def _add_rows(self) -> None:
+        """Down to the cursor's row."""
+        self._lines += [""] * (self._row + 1 - len(self._lines))
+
+
 @dataclass(frozen=True)
 class _Size:
     width: float = COLUMNS * _CHARACTER_WIDTH + 2 * _MARGIN
@@ -30,7 +84,10 @@ class _Size:
 
 
 def svg(frames: Sequence[tuple[str, ...]], label: str) -> str:
-    """The frames as pictures with this label; where nothing moves, the last but one alone."""
+    """The frames with this label, for ever; where nothing moves, the last but one alone.
+
+    It names no font to download.
+    """
     size = _Size()
     total = _FRAME_SECONDS * (len(frames) - 1) + _LAST_FRAME_SECONDS
     still = max(0, len(frames) - 2)

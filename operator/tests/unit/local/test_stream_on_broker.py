@@ -1,4 +1,4 @@
-"""Redirecting a stream to another broker, and the topics that it needs there."""
+"""A stream on another broker: its address, the topics that it needs there, what it is fed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 from penstock.local.errors import CommandError
-from penstock.local.kafka.redirect import redirect
-from penstock.local.kafka.topics import topic_to_feed, topics_to_create
-from testkit.streams.streams import CONSOLE, kafka_sink, kafka_source, stream
+from penstock.local.kafka.stream_on_broker import (
+    check_feed,
+    partitions_to_feed,
+    redirect,
+    topic_to_feed,
+    topics_to_create,
+)
+from testkit.streams.streams import AVAILABLE_NOW, CONSOLE, kafka_sink, kafka_source, stream
 
 SECURE: dict[str, Any] = {
     "tls": {"caSecret": {"name": "ca", "key": "ca.crt"}},
@@ -108,6 +113,56 @@ def test_a_topic_pattern_needs_a_matching_extra_topic() -> None:
     assert topic_to_feed(spec, ("other", "in-1")) == "in-1"
 
 
+@pytest.mark.parametrize("pattern", [r"\p{Lower}+", r"(?<name>i)n", "[a-z&&[^x]]+"])
+def test_a_pattern_that_only_java_can_read(pattern: str) -> None:
+    """Java says whether the topic matches when the stream starts."""
+    spec = stream(kafka_source(topics=None, topicPattern=pattern), kafka_sink()).spec
+    with pytest.raises(CommandError, match="--topic"):
+        topics_to_create(spec, 4)
+    assert topics_to_create(spec, 4, ("in",)) == {"in": 4, "out": 4}
+    assert topic_to_feed(spec, ("in",)) == "in"
+
+
 def test_the_topic_to_feed() -> None:
     assert topic_to_feed(stream(kafka_source(topics=["a", "b"])).spec) == "a"
     assert topic_to_feed(stream().spec) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "partitions"),
+    [
+        ({}, ()),
+        ({"topics": None, "assign": {"in": [6, 0], "other": [1]}}, (0, 6)),
+        ({"topics": None, "topicPattern": "i."}, ()),
+    ],
+    ids=["all", "assigned", "pattern"],
+)
+def test_the_partitions_to_feed(source: dict[str, Any], partitions: tuple[int, ...]) -> None:
+    assert partitions_to_feed(stream(kafka_source(**source)).spec, "in") == partitions
+
+
+@pytest.mark.parametrize(
+    ("source", "once", "words"),
+    [
+        ({"startingOffsets": "earliest"}, True, None),
+        ({"startingOffsetsByPartition": {"in": {"0": -2, "1": 0}}}, True, None),
+        ({"options": {"startingTimestamp": "1"}}, True, None),
+        ({"startingOffsets": "earliest"}, False, "add --once"),
+        ({"startingOffsets": "latest"}, True, "startingOffsets: earliest"),
+        ({}, True, "startingOffsets: earliest"),
+        ({"startingOffsetsByPartition": {"in": {"0": -2, "1": -1}}}, True, "earliest"),
+    ],
+)
+def test_an_available_now_stream_must_be_able_to_read_the_whole_feed(
+    source: dict[str, Any], once: bool, words: str | None
+) -> None:
+    """Streams with other triggers run on, and read what is sent later."""
+    given = kafka_source(**{"startingOffsets": None, **source})
+    check_feed(stream(given, kafka_sink()).spec, once)
+    spec = stream(given, kafka_sink(), trigger=AVAILABLE_NOW).spec
+    if words is None:
+        check_feed(spec, once)
+        return
+    with pytest.raises(CommandError, match=words) as raised:
+        check_feed(spec, once)
+    assert raised.value.code == 2

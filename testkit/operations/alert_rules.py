@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
-ALERTS = ROOT / "charts" / "penstock" / "files" / "alerts.yaml"
+from testkit.paths import CHECKOUT
+
+ALERTS = CHECKOUT / "charts" / "penstock" / "files" / "alerts.yaml"
 
 _TEXT = re.compile(r'"[^"]*"')
 _METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from demo.count import count, describe_latency, to_flag
+from demo.payments import count, describe_latency, to_flag
 
 SENT = 25
 ALL = {3: 1, 13: 1, 23: 1}

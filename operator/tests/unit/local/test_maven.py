@@ -10,7 +10,7 @@ import pytest
 
 from penstock.local import command
 from penstock.local.tools import maven
-from penstock.local.tools.proxies import needs_password, proxy_options
+from penstock.local.tools.maven import needs_password, proxy_options
 from testkit.streams.streams import stream
 
 _ALWAYS = "-Dhttp.nonProxyHosts=localhost|127.*|[::1]|0.0.0.0"

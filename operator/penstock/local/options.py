@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
+
+from penstock.local.errors import CommandError
 
 DESCRIPTION = """
 Run a stream on this machine, in one JVM with a task slot for each partition.
@@ -34,8 +37,71 @@ _MAX_RATE = 1000
 _MAX_PORT = 65535
 
 
+@dataclass(frozen=True)
+class LocalKafkaOptions:
+    """The options of --with-kafka, and those that need it."""
+
+    partitions: int
+    """Of each topic."""
+    topics: tuple[str, ...]
+    """To create too."""
+    feed: Path | None
+    """The file whose lines are sent to the source topic."""
+    rate: float
+    """Lines per second."""
+    once: bool
+    show: bool
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a user asks of one run."""
+
+    file: Path
+    bootstrap_servers: str | None
+    """Of the brokers to use instead of those in the manifest."""
+    checkpoint: Path | None
+    class_path: str
+    secrets: Path
+    config_maps: Path
+    http_port: int | None
+    plain: bool
+    local_kafka: LocalKafkaOptions | None
+    """None: no broker is started."""
+
+    @classmethod
+    def from_arguments(cls, arguments: argparse.Namespace) -> RunOptions:
+        """The options that argparse has read; raises CommandError if they contradict each other."""
+        if arguments.with_kafka and arguments.bootstrap_servers:
+            raise CommandError(
+                "--with-kafka and --bootstrap-servers cannot be used together: remove one", code=2
+            )
+        for name in ("feed", "show", "topic", "once"):
+            if getattr(arguments, name) and not arguments.with_kafka:
+                raise CommandError(f"--{name} needs --with-kafka: add it", code=2)
+        return cls(
+            file=arguments.file,
+            bootstrap_servers=arguments.bootstrap_servers,
+            checkpoint=arguments.checkpoint,
+            class_path=arguments.class_path,
+            secrets=arguments.secrets,
+            config_maps=arguments.config_maps,
+            http_port=arguments.http_port,
+            plain=arguments.plain,
+            local_kafka=LocalKafkaOptions(
+                partitions=arguments.partitions,
+                topics=tuple(arguments.topic),
+                feed=arguments.feed,
+                rate=arguments.rate,
+                once=arguments.once,
+                show=arguments.show,
+            )
+            if arguments.with_kafka
+            else None,
+        )
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds all options of the command."""
     parser.add_argument("file", type=Path, metavar="FILE", help="a manifest with one stream")
     parser.add_argument(
         "--bootstrap-servers",
@@ -117,7 +183,10 @@ def _add_kafka(group: argparse._ArgumentGroup) -> None:
         help="lines per second that --feed sends (default: 10); not for an availableNow stream",
     )
     group.add_argument(
-        "--show", action="store_true", help="print the records of the sink topic on stdout"
+        "--show",
+        action="store_true",
+        help="print the records of the sink topic on stdout: the key, if any, a tab and the value, "
+        "or null without one",
     )
     group.add_argument(
         "--topic",

@@ -1,4 +1,4 @@
-"""The live view in a terminal: drawn on stderr, with the log in a file and records above the view.
+"""The live view in a terminal: drawn on stderr, with the log in a file and records above it.
 
 The JVM writes to the log too, so the streams are redirected by file descriptor: 2 becomes the log
 file, and 1, if it is the same terminal, a pipe whose lines are printed above the view.
@@ -7,6 +7,7 @@ file, and 1, if it is the same terminal, a pipe whose lines are printed above th
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 import threading
@@ -22,9 +23,7 @@ from rich.text import Text
 
 from penstock.contract.driver_report import QueryState
 from penstock.driver import logs
-from penstock.local.view.log_tail import LogTail
-from penstock.local.view.rates import Progress
-from penstock.local.view.rows import STOPPED, RunInfo, state_of, view_rows
+from penstock.local.view.progress import STOPPED, Progress, RunInfo, state_of, view_rows
 
 _STYLES: dict[str, str] = {
     QueryState.RUNNING: "bold green",
@@ -34,6 +33,10 @@ _STYLES: dict[str, str] = {
     STOPPED: "bold",
 }
 _FRAMES_PER_SECOND = 4
+# Python's names of the levels, and log4j's.
+_LEVELS = {"WARNING", "ERROR", "CRITICAL", "WARN", "FATAL"}
+# Spark logs this at each start in these modes; it is harmless.
+_HARMLESS = ("ContinuousExecution: Disabling AQE", "MicroBatchExecution: Disabling AQE")
 
 
 class _Console(Console):
@@ -136,3 +139,41 @@ def _redirected(descriptor: int, target: int) -> Iterator[None]:
         sys.stderr.flush()
         os.dup2(original, descriptor)
         os.close(original)
+
+
+def warning_in(line: str) -> str | None:
+    """The time and text of a log line that is a warning or an error; None for any other line."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(entry, dict) or entry.get("level") not in _LEVELS:
+        return None
+    logger = str(entry.get("logger", "")).rpartition(".")[2]
+    words = [logger, entry.get("message"), entry.get("reason")]
+    words += [entry.get("cause") or entry.get("error") or entry.get("rootCause")]
+    text = ": ".join(str(word) for word in words if word)
+    if text.startswith(_HARMLESS):
+        return None
+    return f"{str(entry.get('time', ''))[11:19]} {text}".strip()
+
+
+class LogTail:
+    """Reads what is appended to a file after it was opened here, and keeps the last warning."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = path.stat().st_size if path.exists() else 0
+        self._incomplete = b""
+        self.last_warning = ""
+
+    def read_new(self) -> str:
+        """Reads on to the end of the file; the last warning so far, or an empty string."""
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            new = file.read()
+        self._offset += len(new)
+        *lines, self._incomplete = (self._incomplete + new).split(b"\n")
+        for line in lines:
+            self.last_warning = warning_in(line.decode(errors="replace")) or self.last_warning
+        return self.last_warning

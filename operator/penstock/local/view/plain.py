@@ -1,4 +1,4 @@
-"""Log lines instead of the live view: for pipes, files and CI."""
+"""--plain: log lines instead of the live view, for pipes, files and CI."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from penstock.contract.driver_report import DriverReport
 from penstock.driver import logs
 from penstock.driver.logs import log_event
 from penstock.driver.reporting.report import is_due
-from penstock.local.view.rates import Progress
-from penstock.local.view.rows import RunInfo
+from penstock.local.view.progress import Progress, RunInfo
 
 
-class LogLines:
+class PlainView:
     """Logs each change at once, and numbers every ten seconds, on stderr."""
 
     def __init__(self, info: Callable[[str], RunInfo]) -> None:
@@ -46,7 +45,7 @@ class LogLines:
         log_event("stream", logging.INFO, **values)
 
     @contextlib.contextmanager
-    def open(self) -> Iterator[LogLines]:
+    def open(self) -> Iterator[PlainView]:
         """Sets up logging and logs what is run, and where."""
         logs.set_up()
         info = self._info("")

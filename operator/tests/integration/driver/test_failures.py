@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.driver.java_exceptions import classify_exception
+from penstock.driver.exceptions.classify import classify_exception
 
 UNKNOWN = "no-such-broker.example:9092"
 _STRINGS = "org.apache.kafka.common.serialization.String"

@@ -1,4 +1,4 @@
-"""What each class of exception means: the table that failures.py looks up.
+"""What each class of exception means: the table that classify.py looks up.
 
 The classes and Spark's error conditions decide, never the text of a message. What is outside and
 may come back (name servers, certificates, rights, brokers, registries) is transient or recoverable.
@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.contract.reasons import REMEDIES
-
-# Spark reports only that a task has failed.
-TASK_FAILED = "TaskFailed"
-TOPIC_MISSING = "TopicMissing"
-API_SERVER_UNREACHABLE = "ApiServerUnreachable"
-BROKER_UNREACHABLE = "BrokerUnreachable"
-KAFKA_AUTHORIZATION = "KafkaAuthorization"
+from penstock.driver.failures import (
+    API_SERVER_UNREACHABLE,
+    BROKER_UNREACHABLE,
+    KAFKA_AUTHORIZATION,
+    TASK_FAILED,
+    TOPIC_MISSING,
+)
 
 _KAFKA = "org.apache.kafka.common"
 

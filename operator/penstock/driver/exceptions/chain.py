@@ -1,10 +1,9 @@
-"""Reads exceptions of the JVM through Py4J into the values that failures.py classifies."""
+"""Reads exceptions of Python, and through Py4J those of the JVM, into chains of causes."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
-
-from penstock.driver.failures import DriverError, ExceptionInfo, Failure, classify
 
 _MAX_CAUSES = 20
 # A task runs in the lowest frames of its thread: TaskRunner, the thread pool and the thread itself.
@@ -17,18 +16,19 @@ _OF_TASKS = (
 )
 
 
-def classify_exception(error: BaseException) -> Failure:
-    """The failure behind any Python exception, from the JVM or not. Never raises.
+@dataclass(frozen=True)
+class ExceptionInfo:
+    """One exception in a chain of causes."""
 
-    The JVM may exit while its exception is read: then the class of the Python exception decides.
-    """
-    if isinstance(error, DriverError):
-        return error.failure
-    try:
-        return classify(_read_python_chain(error))
-    except Exception:
-        # Its text may contain the JVM's stack trace, and with it a record.
-        return classify([ExceptionInfo(_classes(error), "")])
+    classes: tuple[str, ...]
+    """Its class and the superclasses, fully qualified, nearest first."""
+    message: str
+    condition: str | None = None
+    """Spark's error condition, such as UNRESOLVED_COLUMN.WITH_SUGGESTION, if it has one."""
+    thrown_by: str = ""
+    """The class whose method threw it; empty if unknown."""
+    in_task: bool = False
+    """Thrown in a task, or about a task, so that its message may quote a record."""
 
 
 def read_chain(throwable: Any) -> list[ExceptionInfo]:
@@ -75,17 +75,17 @@ def _exception_info(throwable: Any) -> ExceptionInfo:
     )
 
 
-def _read_python_chain(error: BaseException) -> list[ExceptionInfo]:
+def read_python_chain(error: BaseException) -> list[ExceptionInfo]:
     chain: list[ExceptionInfo] = []
     current: BaseException | None = error
     while current is not None and len(chain) < _MAX_CAUSES:
         throwable = _throwable(current)
         if throwable is not None:
             return [*chain, *read_chain(throwable)]
-        chain.append(ExceptionInfo(_classes(current), str(current)))
+        chain.append(ExceptionInfo(python_classes(current), str(current)))
         current = current.__cause__
     return chain
 
 
-def _classes(error: BaseException) -> tuple[str, ...]:
+def python_classes(error: BaseException) -> tuple[str, ...]:
     return tuple(f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__)

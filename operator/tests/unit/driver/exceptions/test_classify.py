@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
-from penstock.driver.failures import ExceptionInfo, classify
-from penstock.driver.java_exceptions import classify_exception
+from penstock.driver.exceptions.chain import ExceptionInfo
+from penstock.driver.exceptions.classify import classify, classify_exception
 
 EXCEPTION = ("java.lang.Exception", "java.lang.Throwable", "java.lang.Object")
 RUNTIME = ("java.lang.RuntimeException", *EXCEPTION)

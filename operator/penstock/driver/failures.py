@@ -14,6 +14,8 @@ TOPIC_MISSING = "TopicMissing"
 API_SERVER_UNREACHABLE = "ApiServerUnreachable"
 BROKER_UNREACHABLE = "BrokerUnreachable"
 KAFKA_AUTHORIZATION = "KafkaAuthorization"
+RECORD_NOT_WRITABLE = "RecordNotWritable"
+CHECKPOINT_HOLDS_NO_STATE = "CheckpointHoldsNoState"
 # Found by the driver itself: a query that it has stopped still runs.
 QUERY_NOT_STOPPED = "QueryNotStopped"
 

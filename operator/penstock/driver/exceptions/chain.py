@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 _MAX_CAUSES = 20
-# A task runs in the lowest frames of its thread: TaskRunner, the thread pool and the thread itself.
-_LOWEST_FRAMES = 8
-# The scheduler's own exception about a task repeats the task's message.
+# Frames of a task, and of what waits for its job. Spark throws the exception of a task again on the
+# driver, without an exception of its own, and adds the frames of the caller to the trace
+# (DAGScheduler.runJob, 4.2): so the task may be anywhere in it.
 _OF_TASKS = (
-    "org.apache.spark.executor.Executor",
-    "org.apache.spark.scheduler.Task",
+    "org.apache.spark.executor.Executor$TaskRunner",
     "org.apache.spark.scheduler.DAGScheduler",
 )
+# Its exceptions have no trace on purpose (ApiException.fillInStackTrace).
+_KAFKA = "org.apache.kafka."
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,12 @@ class ExceptionInfo:
     message: str
     condition: str | None = None
     """Spark's error condition, such as UNRESOLVED_COLUMN.WITH_SUGGESTION, if it has one."""
+    sql_state: str | None = None
+    """The condition's SQLSTATE, if it has one."""
     thrown_by: str = ""
     """The class whose method threw it; empty if unknown."""
     in_task: bool = False
-    """Thrown in a task, or about a task, so that its message may quote a record."""
+    """Thrown in a task, about a task, or at an unknown place: its message may quote a record."""
 
 
 def read_chain(throwable: Any) -> list[ExceptionInfo]:
@@ -52,6 +55,8 @@ def _throwable(error: BaseException) -> Any | None:
 
 
 def _exception_info(throwable: Any) -> ExceptionInfo:
+    from py4j.java_gateway import JavaClass
+
     classes = []
     a_class = throwable.getClass()
     # SparkThrowable is an interface; every class that implements it has the method.
@@ -59,19 +64,21 @@ def _exception_info(throwable: Any) -> ExceptionInfo:
     while a_class is not None:
         classes.append(a_class.getName())
         has_condition = has_condition or any(
-            each.getName() == "org.apache.spark.SparkThrowable" for each in a_class.getInterfaces()
+            interface.getName() == "org.apache.spark.SparkThrowable"
+            for interface in a_class.getInterfaces()
         )
         a_class = a_class.getSuperclass()
     frames = throwable.getStackTrace()
-    count = len(frames)
-    top = frames[0].getClassName() if count else ""
-    lowest = [frames[n].getClassName() for n in range(max(0, count - _LOWEST_FRAMES), count)]
+    top = frames[0].getClassName() if len(frames) else ""
+    trace = JavaClass("java.util.Arrays", throwable._gateway_client).toString(frames)
     return ExceptionInfo(
         classes=tuple(classes),
         message=throwable.getMessage() or "",
         condition=throwable.getCondition() if has_condition else None,
+        sql_state=throwable.getSqlState() if has_condition else None,
         thrown_by=top,
-        in_task=any(name.startswith(_OF_TASKS) for name in (top, *lowest)),
+        in_task=any(name in trace for name in _OF_TASKS)
+        or not (top or classes[0].startswith(_KAFKA)),
     )
 
 

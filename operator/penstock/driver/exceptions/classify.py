@@ -15,14 +15,24 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from penstock.contract.reasons import REMEDIES
 from penstock.driver.exceptions.chain import ExceptionInfo, python_classes, read_python_chain
-from penstock.driver.exceptions.rules import GENERAL, SPECIFIC, Rule
-from penstock.driver.failures import DriverError, Failure
+from penstock.driver.exceptions.rules import CLASSES, SERVICES, SPECIFIC, Rule, of_condition
+from penstock.driver.failures import RECORD_NOT_WRITABLE, DriverError, Failure
 
 _MAX_MESSAGE_CHARACTERS = 600
 _RECORD_ERROR = "A record could not be processed. Its contents are not shown here."
 _NOT_SHOWN = "A task failed. The message is not shown here, because it may quote a record."
 _PYTHON_FRAME = re.compile(r'  File "([^"]+)", line (\d+), in (\S+)')
+_TIMEOUT = "org.apache.kafka.common.errors.TimeoutException"
+_UNKNOWN_TOPIC = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException"
+# Names of topics as Kafka allows them: nothing else of a record can be in such a message.
+_TOPIC = r"([a-zA-Z0-9._-]{1,249})"
+_NO_PARTITION = re.compile(
+    rf"Partition (-?[0-9]+) of topic {_TOPIC} with partition count ([0-9]+) is not present in "
+    r"metadata after [0-9]+ ms\."
+)
+_NO_TOPIC = re.compile(rf"Topic {_TOPIC} not present in metadata after [0-9]+ ms\.")
 _PYTHON_CLASS = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -45,13 +55,59 @@ def classify(chain: Sequence[ExceptionInfo]) -> Failure:
     if not chain:
         return Failure("Unknown", "The query failed without an exception.")
     in_task = any(exception.in_task for exception in chain)
-    for rules in (SPECIFIC, GENERAL):
+    if missing := _missing_target(chain):
+        return missing
+    for find_rule in (_specific_rule, _general_rule):
         for exception in reversed(chain):
-            for rule in rules:
-                if _matches(rule, exception, in_task):
-                    return _failure(rule, exception, in_task)
+            if rule := find_rule(exception, in_task):
+                return _failure(rule, exception, in_task)
     root = chain[-1]
     return _failure(Rule(root.classes[0]), root, in_task)
+
+
+def _specific_rule(exception: ExceptionInfo, in_task: bool) -> Rule | None:
+    rule = of_condition(exception.condition, exception.sql_state, in_task=in_task)
+    if rule is not None and rule.reason is not None:  # about the checkpoint, or lost records
+        return rule
+    return next((rule for rule in SPECIFIC if _matches(rule, exception, in_task)), None)
+
+
+def _general_rule(exception: ExceptionInfo, in_task: bool) -> Rule | None:
+    service = next((rule for rule in SERVICES if _matches(rule, exception, in_task)), None)
+    return (
+        service
+        or of_condition(exception.condition, exception.sql_state, in_task=in_task)
+        or next((rule for rule in CLASSES if _matches(rule, exception, in_task)), None)
+    )
+
+
+def _missing_target(chain: Sequence[ExceptionInfo]) -> Failure | None:
+    """A record's topic or partition that does not exist, as Kafka's producer says it.
+
+    The producer knows the topic's partitions, so the brokers are well; but it throws the
+    TimeoutException that it also throws when they are not (KafkaProducer.waitOnMetadata). Only its
+    message tells the two apart.
+    """
+    unknown = any(_UNKNOWN_TOPIC in exception.classes for exception in chain)
+    for exception in chain:
+        if _TIMEOUT not in exception.classes:
+            continue
+        if partition := _NO_PARTITION.fullmatch(exception.message):
+            number, topic, count = partition.groups()
+            return _not_writable(
+                f"A record's column partition is {number}, but the topic {topic} has {count} "
+                "partitions."
+            )
+        if unknown and (topics := _NO_TOPIC.fullmatch(exception.message)):
+            return _not_writable(
+                f"The topic {topics[1]}, which a record's column topic names, does not exist."
+            )
+    return None
+
+
+def _not_writable(message: str) -> Failure:
+    advice = REMEDIES[RECORD_NOT_WRITABLE].action
+    return Failure(RECORD_NOT_WRITABLE, f"{message} {advice}", recoverable=True, maybe_poison=True)
 
 
 def _matches(rule: Rule, exception: ExceptionInfo, in_task: bool) -> bool:

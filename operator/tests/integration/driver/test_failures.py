@@ -88,6 +88,9 @@ SECRET = "card 4111"
         ("CAST(value AS INT)", "CastInvalidInput"),
         ("reflect('java.lang.Integer', 'parseInt', value)", "NumberFormat"),
         ("raise_error(value)", "UserRaisedException"),
+        # Spark throws it on the driver as it was thrown in the task: without a cause, and with the
+        # frames of the caller after those of the task.
+        ("to_number(value, '$999.99')", "InvalidFormat"),
         ("refuse(value)", "PythonFailed"),
     ],
 )

@@ -21,7 +21,7 @@ from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.engine import is_asynchronous
 from penstock.driver.environment import LocalEnvironment
-from penstock.driver.java_exceptions import read_chain
+from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.spark import executors, query, session

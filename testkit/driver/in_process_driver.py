@@ -18,8 +18,8 @@ from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.reporting.http_server import Health
+from penstock.driver.reporting.metric_sampler import Sampler
 from penstock.driver.reporting.metrics import Metrics
-from penstock.driver.reporting.sampler import Sampler
 from penstock.driver.supervision.loop import Loop
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.runtime import QueryRuntime

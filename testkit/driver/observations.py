@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.driver.engine import Engine
 from penstock.driver.failures import Failure
-from penstock.driver.spark.activity import NO_ACTIVITY, Activity
+from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.state import Observation, State, nothing_observed
 from penstock.driver.supervision.supervisor import Action, decide

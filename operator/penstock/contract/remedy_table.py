@@ -210,7 +210,8 @@ ROWS: tuple[Remedy, ...] = (
         CLAIM,
     ),
     Remedy(
-        "CheckpointHoldsState CheckpointOfAnotherMode",
+        "CheckpointHoldsState CheckpointHoldsNoState CheckpointOfAnotherMode "
+        "CheckpointOfOtherReads",
         "Stalled: the checkpoint is of a query or trigger that this one cannot continue "
         "(checkpoints.md).",
         "Go back to the previous query and trigger, or apply this one under another name.",
@@ -247,7 +248,16 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "RecordTooLarge",
         "Stalled: a record is larger than the producer or the topic allows.",
-        "Raise kafka.max.request.size in the sink's options, or the topic's max.message.bytes.",
+        "Raise kafka.max.request.size in spec.sink.kafka.options, or the topic's "
+        "max.message.bytes; or make the transform write less.",
+        EDIT,
+    ),
+    Remedy(
+        "RecordNotWritable",
+        "A record asks for a topic, a partition or a timestamp that Kafka does not take; every "
+        "restart reads it again.",
+        "Correct the columns topic, partition and timestamp that the transform writes (leave "
+        "partition out, if nothing needs it), or create the topic.",
         EDIT,
     ),
     Remedy(

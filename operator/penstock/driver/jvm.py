@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ COMMON_OPTIONS = (
 )
 
 _MAIN_CLASS = "org.apache.spark.api.python.PythonGatewayServer"
-# For a stream with dependencies, which may have to be downloaded (dependencies.py).
+# For a stream with dependencies, which may have to be downloaded (session.submit_arguments).
 _SUBMIT_CLASS = "org.apache.spark.deploy.SparkSubmit"
 _START_SECONDS = 60.0
 _FETCH_SECONDS = 240.0
@@ -277,3 +278,34 @@ class Jvm:
         self._info.unlink()
         self._info.parent.rmdir()
         return port, written[8 : 8 + length].decode()
+
+
+def java_class(gateway: Any, name: str) -> Any:
+    """The Java class with this full name; whether it exists shows when it is used.
+
+    `gateway.jvm.java.util.HashMap` asks the JVM at each dot, since each part may be a package or a
+    class. Threads that ask Kafka every second would do little else.
+    """
+    from py4j.java_gateway import JavaClass
+
+    return JavaClass(name, gateway._gateway_client)
+
+
+@dataclass(frozen=True)
+class JvmMetrics:
+    """Heap and garbage collection of the driver's own JVM. Sizes in bytes."""
+
+    heap_used: int
+    heap_max: int
+    gc_seconds: float
+    """Since the JVM's start, over all collectors. A concurrent collector counts its work, not only
+    its pauses (GarbageCollectorMXBean.getCollectionTime)."""
+
+
+def jvm_metrics(gateway: Any) -> JvmMetrics:
+    """From the management beans that every JVM has; executors report theirs to Spark."""
+    beans = java_class(gateway, "java.lang.management.ManagementFactory")
+    heap = beans.getMemoryMXBean().getHeapMemoryUsage()
+    # Of a collector that does not know its time it is -1.
+    times = (max(0, int(each.getCollectionTime())) for each in beans.getGarbageCollectorMXBeans())
+    return JvmMetrics(int(heap.getUsed()), int(heap.getMax()), sum(times) / 1000)

@@ -29,22 +29,21 @@ from penstock.driver.environment import (
     local_ip,
     pod_environment,
 )
+from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.hang_guard import HangGuard
-from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, fast_start_options
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.pod_guard import OwnPod, PodGuard
 from penstock.driver.kubernetes.wanted_log_level import WantedLogLevel
 from penstock.driver.logs import log_event
 from penstock.driver.reporting.http_server import Health, metrics_page, probe_pages, serve
+from penstock.driver.reporting.metric_sampler import Sampler
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.publisher import ReportPublisher
 from penstock.driver.reporting.report import write_termination_message
-from penstock.driver.reporting.sampler import Sampler
 from penstock.driver.shutdown import Shutdown
-from penstock.driver.spark.dependencies import submit_arguments
-from penstock.driver.spark.session import SCRATCH
+from penstock.driver.spark.session import SCRATCH, submit_arguments
 from penstock.driver.supervision.durable_state import DurableStateFile
 from penstock.driver.supervision.loop import DriverMustExit, Loop
 from penstock.driver.supervision.restart_policy import RestartPolicy

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.api.v1alpha1 import Source, StreamSpec
+from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import DriverError
-from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm, fast_start_options
 from penstock.driver.spark import query, session
 from penstock.driver.spark.transforms import apply_transform

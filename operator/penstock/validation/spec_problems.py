@@ -78,11 +78,6 @@ def find_problems(spec: StreamSpec, *, local: bool = False) -> list[Problem]:
     return [each for each in judge(spec, local=local) if each.severity == "error"]
 
 
-def find_warnings(spec: StreamSpec) -> list[Problem]:
-    """What runs, but probably not as intended."""
-    return [each for each in judge(spec, local=True) if each.severity == "warning"]
-
-
 def _check_memory_sink(spec: StreamSpec) -> list[Problem]:
     if spec.sink.memory is None:
         return []

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import Failure
-from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
 from testkit.driver.hosts_file import HostsFile
 from testkit.driver.in_process_driver import running

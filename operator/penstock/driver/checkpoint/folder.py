@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.driver.checkpoint import durable_files, engine_switch, own_files
+from penstock.driver.checkpoint import durable_files, engine_switch, penstock_files
 from penstock.driver.checkpoint.batch_ids import may_recognise_batches
 from penstock.driver.checkpoint.files import Files, kafka_offsets
 from penstock.driver.checkpoint.progress import ProgressReader
@@ -75,7 +75,7 @@ class CheckpointFolder:
         """Whether this stream's sink may recognise batches by their ids, now or before an edit."""
         noted = (self.path / _KEEP_IDS).exists()
         if may_recognise_batches(spec.sink) and not noted:
-            own_files.save(self.path, _KEEP_IDS, {})
+            penstock_files.save(self.path, _KEEP_IDS, {})
         return noted or may_recognise_batches(spec.sink)
 
     def replace_offsets(self, repair: RepairPlan, offsets: Offsets) -> None:
@@ -96,7 +96,7 @@ class CheckpointFolder:
 
         Raises CheckpointDamaged if the file cannot be read.
         """
-        document = own_files.load(
+        document = penstock_files.load(
             self.path,
             _FIRST_OFFSETS,
             "It holds the offsets of the stream's first start, and nothing is committed yet: a "
@@ -118,11 +118,11 @@ class CheckpointFolder:
 
     def save_first_offsets(self, offsets: Offsets) -> None:
         """Stores the offsets of the first start, before it happens."""
-        own_files.save(self.path, _FIRST_OFFSETS, offsets)
+        penstock_files.save(self.path, _FIRST_OFFSETS, offsets)
 
     def topic_ids(self) -> dict[str, str]:
         """The stored ids of the topics that the offsets belong to; raises CheckpointDamaged."""
-        document = own_files.load(
+        document = penstock_files.load(
             self.path,
             _TOPIC_IDS,
             "It holds the ids of the Kafka topics that the stream's offsets belong to: without "
@@ -133,7 +133,7 @@ class CheckpointFolder:
 
     def save_topic_ids(self, ids: Mapping[str, str]) -> None:
         """Stores the topic ids, before the first offsets of these topics are committed."""
-        own_files.save(self.path, _TOPIC_IDS, dict(ids))
+        penstock_files.save(self.path, _TOPIC_IDS, dict(ids))
 
     def _read(self) -> dict[str, bytes]:
         folders = [*_LOGS, *(f"sources/{name}" for name in _folders(self.path / "sources"))]

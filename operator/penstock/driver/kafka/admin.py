@@ -14,10 +14,9 @@ from typing import Any
 from penstock.api.kafka_options import CLIENT_PREFIX
 from penstock.api.v1alpha1 import KafkaSource
 from penstock.api.v1alpha1.kafka import KafkaClient
-from penstock.driver.failure_rules import KAFKA_AUTHORIZATION, TOPIC_MISSING
-from penstock.driver.failures import DriverError, Failure
-from penstock.driver.java_classes import java_class
-from penstock.driver.java_exceptions import classify_exception
+from penstock.driver.exceptions.classify import classify_exception
+from penstock.driver.failures import KAFKA_AUTHORIZATION, TOPIC_MISSING, DriverError, Failure
+from penstock.driver.jvm import java_class
 from penstock.driver.kafka.offsets import EARLIEST, LATEST, Offsets, Partitions, selected_partitions
 from penstock.driver.kafka.security import security_options
 
@@ -56,8 +55,8 @@ class Topic:
 class Admin:
     """An admin client with the options of a source or sink.
 
-    It is not thread-safe. It may block while it resolves names: bounded_calls.py. It raises Kafka's
-    own exceptions; failures.py classifies them.
+    It is not thread-safe. It may block while it resolves names (calls_with_deadline.py). It raises
+    Kafka's own exceptions, which `classify_exception` reads.
     """
 
     def __init__(self, gateway: Any, client: KafkaClient, secrets: Path) -> None:
@@ -169,31 +168,3 @@ def _names(admin: Admin, source: KafkaSource) -> Sequence[str]:
             )
         )
     return found
-
-
-def require_topic(admin: Admin, topic: str) -> None:
-    """Raises DriverError if the output topic is missing and the brokers do not create topics.
-
-    Spark does not report it: a producer waits a minute for a topic's metadata, in real-time mode
-    again and again.
-    """
-    try:
-        admin.topics([topic])
-        return
-    except Exception as error:
-        if classify_exception(error).reason != TOPIC_MISSING:
-            raise
-    try:
-        if admin.creates_topics():
-            return
-    except Exception:  # most often for lack of rights: then the brokers may create it
-        return
-    raise DriverError(
-        Failure(
-            TOPIC_MISSING,
-            f"The output topic {topic} does not exist, and the brokers do not create topics "
-            "automatically. Create it, or correct spec.sink.kafka.topic.",
-            permanent=True,
-            recoverable=True,
-        )
-    )

@@ -9,9 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.api.v1alpha1 import Sink
+from penstock.driver.exceptions.classify import classify_exception
+from penstock.driver.failures import TOPIC_MISSING, DriverError, Failure
 from penstock.driver.jvm import Jvm
-from penstock.driver.kafka.admin import Admin, require_topic
-from penstock.driver.kafka.bounded_calls import BoundedCalls
+from penstock.driver.kafka.admin import Admin
+from penstock.driver.kafka.calls_with_deadline import CallsWithDeadline
 
 
 class SinkTopic:
@@ -21,7 +23,7 @@ class SinkTopic:
         self._jvm = jvm
         self._kafka = sink.kafka
         self._secrets = secrets
-        self._calls = BoundedCalls("sink-topic")
+        self._calls = CallsWithDeadline("sink-topic")
         self._just_checked = False
 
     def check(self) -> None:
@@ -45,3 +47,27 @@ class SinkTopic:
         if not self._just_checked:
             self.check()
         self._just_checked = False
+
+
+def require_topic(admin: Admin, topic: str) -> None:
+    """Raises DriverError if the output topic is missing and the brokers do not create topics."""
+    try:
+        admin.topics([topic])
+        return
+    except Exception as error:
+        if classify_exception(error).reason != TOPIC_MISSING:
+            raise
+    try:
+        if admin.creates_topics():
+            return
+    except Exception:  # most often for lack of rights: then the brokers may create it
+        return
+    raise DriverError(
+        Failure(
+            TOPIC_MISSING,
+            f"The output topic {topic} does not exist, and the brokers do not create topics "
+            "automatically. Create it, or correct spec.sink.kafka.topic.",
+            permanent=True,
+            recoverable=True,
+        )
+    )

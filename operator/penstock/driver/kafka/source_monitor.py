@@ -11,12 +11,11 @@ from typing import Protocol, TypeVar
 
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.contract.sizing import stated_partitions
-from penstock.driver.failure_rules import TOPIC_MISSING
-from penstock.driver.failures import DriverError, Failure
-from penstock.driver.java_exceptions import classify_exception
+from penstock.driver.exceptions.classify import classify_exception
+from penstock.driver.failures import TOPIC_MISSING, DriverError, Failure
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.admin import Admin, matching, partitions_of
-from penstock.driver.kafka.bounded_calls import BoundedCalls
+from penstock.driver.kafka.calls_with_deadline import CallsWithDeadline
 from penstock.driver.kafka.data_loss import KafkaSnapshot
 from penstock.driver.kafka.offsets import Offsets, Partitions
 
@@ -131,7 +130,7 @@ class KafkaSourceMonitor:
         self._jvm = jvm
         self._source = source
         self._secrets = secrets
-        self._calls = BoundedCalls("kafka")
+        self._calls = CallsWithDeadline("kafka")
         self._admin: Admin | None = None
         """Used only by calls, which follow one another."""
         self._lock = threading.Lock()

@@ -19,9 +19,9 @@ from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.contract.metric_catalogue import MetricDescription
 from penstock.driver.checkpoint.progress import Commit, OffsetRange
 from penstock.driver.failures import Failure
+from penstock.driver.jvm import JvmMetrics
 from penstock.driver.kafka.offsets import Offsets, lags
 from penstock.driver.reporting import metric_descriptions as described
-from penstock.driver.reporting.jvm_metrics import JvmMetrics
 from penstock.driver.spark.batch_metrics import BatchMetrics, StateMetrics
 from penstock.driver.spark.executor_metrics import ExecutorMetrics
 

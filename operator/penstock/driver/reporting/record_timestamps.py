@@ -1,10 +1,11 @@
-"""Reads the Kafka timestamps of single records, off the query's path.
+"""Reads the Kafka timestamps of single records, off the query's path: their latency to the commit.
 
 With `CreateTime` (Kafka's default) a timestamp is as exact as its producer's clock.
 """
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,12 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from penstock.api.v1alpha1.kafka import KafkaClient
-from penstock.driver.java_classes import java_class
+from penstock.driver.checkpoint.progress import OffsetRange
+from penstock.driver.jvm import java_class
 from penstock.driver.kafka.admin import client_options
 
 # A query that writes the source's timestamp into this header of its records, as milliseconds since
 # 1970 in decimal, has its latency measured exactly (docs/metrics.md).
 HEADER = "penstock-source-timestamp"
+# Records in one sample: the amount of fetched data does not grow with the number of partitions.
+MAX_RECORDS = 8
 _POLL_MS = 1000
 _DESERIALIZER = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _OPTIONS = {
@@ -136,3 +140,28 @@ def _milliseconds(value: bytes | None) -> float | None:
         return int(value or b"") / 1000
     except ValueError:
         return None
+
+
+def sample_latency(
+    reader: TimestampReader, offset_range: OffsetRange, rng: random.Random
+) -> list[float]:
+    """Seconds from timestamp to commit, for a few random records of the offset range.
+
+    A failure within this time replays the record; the record itself reached the sink earlier, up to
+    an interval earlier in continuous mode. A negative latency, from a producer whose clock is
+    ahead, counts as 0.
+    """
+    chosen = choose_records(offset_range, rng)
+    found = [(offset, reader.first_from(topic, part, offset)) for topic, part, offset in chosen]
+    return [
+        max(0.0, offset_range.committed_at - record.timestamp)
+        for offset, record in found
+        if record is not None and record.offset == offset
+    ]
+
+
+def choose_records(offset_range: OffsetRange, rng: random.Random) -> list[tuple[str, int, int]]:
+    """Topic, partition and offset of a random record in each of a few partitions."""
+    parts = offset_range.parts()
+    chosen = rng.sample(parts, min(MAX_RECORDS, len(parts)))
+    return [(topic, number, rng.randrange(start, end)) for topic, number, start, end in chosen]

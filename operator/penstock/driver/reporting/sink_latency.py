@@ -23,8 +23,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.driver.checkpoint.progress import OffsetRange
-from penstock.driver.reporting.record_latency import MAX_RECORDS, choose_records
-from penstock.driver.reporting.record_timestamps import StampedRecord, TopicEnds
+from penstock.driver.reporting.record_timestamps import (
+    MAX_RECORDS,
+    StampedRecord,
+    TopicEnds,
+    choose_records,
+)
 
 # What is read does not grow with the number of the sink's partitions. A wider topic's first ones
 # are sampled, and its bound ends at the commit.

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.quantities import milliseconds
+from penstock.api.v1alpha1 import Sink, StreamSpec
 from penstock.driver.engine import Engine, engine_of
 from penstock.driver.environment import Environment
 from penstock.driver.failures import DriverError, Failure
+from penstock.driver.kafka.security import security_options
 from penstock.driver.spark import user_python
-from penstock.driver.spark.sinks import sink_options
 from penstock.driver.spark.sources import source_options
 from penstock.driver.spark.transforms import apply_transform
-from penstock.driver.spark.triggers import output_mode, trigger_arguments, trigger_options
 from penstock.sql.columns import Column, find_column_problems
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+_KAFKA_SINK_DEFAULTS = {"kafka.linger.ms": "0"}
 
 
 class SinkColumnsError(DriverError):
@@ -101,6 +104,66 @@ def query_name(spec: StreamSpec, stream: str) -> str:
     """
     name = spec.query_name or stream
     return name if spec.sink.memory is None else re.sub(r"[^A-Za-z0-9_]", "_", name)
+
+
+def sink_options(sink: Sink, secrets: Path) -> tuple[str, dict[str, str]]:
+    """The sink's format and options."""
+    if sink.kafka is not None:
+        kafka = sink.kafka
+        options = {
+            **_KAFKA_SINK_DEFAULTS,
+            **kafka.options,
+            **security_options(kafka, secrets),
+            "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        }
+        return "kafka", options if kafka.topic is None else {**options, "topic": kafka.topic}
+    if sink.console is not None:
+        options = {
+            "numRows": str(sink.console.num_rows),
+            "truncate": str(sink.console.truncate).lower(),
+        }
+        return "console", options
+    if sink.noop is not None:
+        return "noop", {}
+    if sink.memory is not None:
+        return "memory", {}
+    if sink.custom is not None:
+        return sink.custom.format, dict(sink.custom.options)
+    raise ValueError("spec.sink has no sink")
+
+
+def trigger_arguments(spec: StreamSpec) -> dict[str, Any]:
+    """The arguments of DataStreamWriter.trigger."""
+    trigger = spec.trigger
+    if trigger.continuous is not None:
+        return {"continuous": _spark_interval(trigger.continuous.checkpoint_interval)}
+    if trigger.real_time is not None:
+        return {"realTime": _spark_interval(trigger.real_time.batch_duration)}
+    if trigger.micro_batch is not None:
+        return {"processingTime": _spark_interval(trigger.micro_batch.interval)}
+    return {"availableNow": True}
+
+
+def trigger_options(spec: StreamSpec) -> dict[str, str]:
+    """What Spark takes as options of the sink ("Asynchronous Progress Tracking")."""
+    batch = spec.trigger.micro_batch
+    if batch is None or batch.async_progress is None:
+        return {}
+    interval = milliseconds(batch.async_progress.checkpoint_interval)
+    return {
+        "asyncProgressTrackingEnabled": "true",
+        "asyncProgressTrackingCheckpointIntervalMs": str(interval),
+    }
+
+
+def output_mode(spec: StreamSpec) -> str:
+    """Which rows are written. Real-time mode takes `update` only."""
+    return spec.output_mode or ("update" if engine_of(spec) is Engine.REAL_TIME else "append")
+
+
+def _spark_interval(duration: str) -> str:
+    """Spark does not read Kubernetes' spelling, such as 500ms."""
+    return f"{milliseconds(duration)} milliseconds"
 
 
 def _format(spark: SparkSession, named: str) -> str:

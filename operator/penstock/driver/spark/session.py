@@ -1,4 +1,4 @@
-"""Spark's configuration for a stream, the executors' pod template, and the SparkSession.
+"""Spark's configuration and jars, the executors' pod template, and the SparkSession.
 
 Comments give the fact about Spark behind each setting. "Measured" means with Spark 4.2; see
 docs/architecture.md and the tests of this package.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from penstock.api.v1alpha1.spec import Observability
+from penstock.api.v1alpha1.spec import Observability, StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
 from penstock.contract.pod_merge import merge_pod_template
@@ -28,7 +28,6 @@ from penstock.contract.sizing import (
 from penstock.driver.engine import Engine, engine_of
 from penstock.driver.environment import Environment, LocalEnvironment, PodEnvironment
 from penstock.driver.jvm import COMMON_OPTIONS
-from penstock.driver.spark.dependencies import resolved_jars
 from penstock.sql.stateful import may_keep_state
 
 if TYPE_CHECKING:
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
 SCRATCH = Path("/tmp/penstock")  # noqa: S108  the only writable folder of the container
 EXECUTOR_TEMPLATE = SCRATCH / "executor.yaml"
 RPC_SECRET_FILE = SCRATCH / "rpc" / naming.RPC_KEY
+
+_JARS = "spark.jars"
 
 # What driver/log4j2.properties says.
 LOG_LEVEL = "WARN"
@@ -92,7 +93,7 @@ _DEFAULTS_ON_KUBERNETES = {
 _FORCED = {
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
-    # How often an idle query says that it has looked: what takes longer is a stall (activity.py).
+    # How often an idle query says that it has looked (query_activity.py): longer is a stall.
     "spark.sql.streaming.noDataProgressEventInterval": "10s",
 }
 
@@ -323,13 +324,40 @@ def start(gateway: Any, conf: dict[str, str]) -> SparkSession:
     for name in _REDUNDANT_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     settings = SparkConf(loadDefaults=False).setAll(
-        [*conf.items(), *resolved_jars(gateway).items()]
+        [*conf.items(), *_resolved_jars(gateway).items()]
     )
     # Not in the main thread, where pyspark would replace the driver's handler of Ctrl-C by its own,
     # which cancels all jobs and raises an exception at any point.
     with concurrent.futures.ThreadPoolExecutor(1, "spark") as pool:
         context = pool.submit(SparkContext, conf=settings, gateway=gateway).result()
     return SparkSession(context)
+
+
+def submit_arguments(spec: StreamSpec, scratch: Path) -> list[str]:
+    """spec.dependencies as arguments of SparkSubmit; empty if the stream has none.
+
+    Spark itself only passes `spark.jars` on to executors. SparkSubmit also adds the classes to the
+    driver and resolves Maven coordinates (SparkSubmit.prepareSubmitEnvironment). So the JVM of a
+    stream with dependencies starts through SparkSubmit's class, which takes a little longer.
+    """
+    wanted = spec.dependencies
+    own = {name: value for name, value in spec.spark_conf.items() if name.startswith(_JARS)}
+    if not (wanted.jars or wanted.packages or own):
+        return []
+    # Ivy's default folder is in the home directory, which a read-only container does not have.
+    conf = {"spark.jars.ivy": str(scratch / "ivy"), **own}
+    arguments = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+    if wanted.jars:
+        arguments += ["--jars", ",".join(wanted.jars)]
+    if wanted.packages:
+        arguments += ["--packages", ",".join(wanted.packages)]
+    return arguments
+
+
+def _resolved_jars(gateway: Any) -> dict[str, str]:
+    """The jars that SparkSubmit resolved, for the executors; empty in a JVM without SparkSubmit."""
+    jars = gateway.jvm.java.lang.System.getProperty("spark.jars")
+    return {"spark.jars": str(jars)} if jars else {}
 
 
 class LogLevel:

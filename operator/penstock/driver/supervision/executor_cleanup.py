@@ -11,8 +11,7 @@ from http.client import HTTPException
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.environment import Environment, PodEnvironment
-from penstock.driver.failure_rules import API_SERVER_UNREACHABLE
-from penstock.driver.failures import DriverError, Failure
+from penstock.driver.failures import API_SERVER_UNREACHABLE, DriverError, Failure
 from penstock.driver.kubernetes import rpc_secret
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.logs import log_event

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import Failure
-from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import Position
 from penstock.driver.logs import log_event

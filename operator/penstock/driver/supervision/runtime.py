@@ -15,8 +15,9 @@ from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.source_changes import SourceChanges
 from penstock.driver.engine import Engine, engine_of
 from penstock.driver.environment import Environment, LocalEnvironment
-from penstock.driver.failures import QUERY_NOT_STOPPED, DriverError, Failure, classify
-from penstock.driver.java_exceptions import read_chain
+from penstock.driver.exceptions.chain import read_chain
+from penstock.driver.exceptions.classify import classify
+from penstock.driver.failures import QUERY_NOT_STOPPED, DriverError, Failure
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import Offsets, Position
 from penstock.driver.kafka.security import check_secrets
@@ -25,9 +26,9 @@ from penstock.driver.kafka.source_monitor import SourceMonitor, source_monitor
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.wanted_log_level import WantedLogLevel
 from penstock.driver.logs import log_event
-from penstock.driver.spark import activity, executors, query, session, user_python
-from penstock.driver.spark.activity import Activity
+from penstock.driver.spark import executors, query, session, user_python
 from penstock.driver.spark.batch_metrics import BatchReader, NewBatches
+from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity, observe_activity
 from penstock.driver.spark.session import LOG_LEVEL, LogLevel
 from penstock.driver.supervision.executor_cleanup import ClusterPreparation
 from penstock.driver.supervision.partitions import ChosenPartitions, choose
@@ -237,9 +238,9 @@ class QueryRuntime:
 
     def _activity(self) -> Activity:
         if self._query is None or self._session is None:
-            return activity.NO_ACTIVITY
+            return NO_ACTIVITY
         context = self._session.sparkContext
-        return activity.observe_activity(self._query, context, self._engine, self._planned_count)
+        return observe_activity(self._query, context, self._engine, self._planned_count)
 
     def _are_partitions_added(self, chosen: ChosenPartitions | None) -> bool:
         """Whether a continuous query does not read the source's current partitions."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from penstock.driver.failures import Failure
 from penstock.driver.kafka.offsets import Offsets, Position
-from penstock.driver.spark.activity import NO_ACTIVITY, Activity
+from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity
 
 
 @dataclass(frozen=True, kw_only=True)

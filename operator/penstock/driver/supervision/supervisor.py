@@ -10,8 +10,7 @@ import math
 from dataclasses import replace
 from enum import Enum, auto
 
-from penstock.driver.failure_rules import TASK_FAILED
-from penstock.driver.failures import QUERY_NOT_STOPPED, Failure
+from penstock.driver.failures import QUERY_NOT_STOPPED, TASK_FAILED, Failure
 from penstock.driver.supervision import query_progress, stall_detection
 from penstock.driver.supervision.durable_state import DurableState
 from penstock.driver.supervision.restart_policy import RestartPolicy

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.driver.environment import LocalEnvironment
+from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import Failure
-from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.spark import query
 from testkit.streams.streams import stream
 
@@ -92,6 +92,9 @@ SECRET = "card 4111"
         ("CAST(value AS INT)", "CastInvalidInput"),
         ("reflect('java.lang.Integer', 'parseInt', value)", "NumberFormat"),
         ("raise_error(value)", "UserRaisedException"),
+        # Spark throws it on the driver as it was thrown in the task: without a cause, and with the
+        # frames of the caller after those of the task.
+        ("to_number(value, '$999.99')", "InvalidFormat"),
         ("refuse(value)", "PythonFailed"),
     ],
 )

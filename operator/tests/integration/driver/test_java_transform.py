@@ -10,11 +10,11 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.driver.environment import LocalEnvironment
+from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import Failure
-from penstock.driver.java_exceptions import classify_exception
 from penstock.driver.jvm import Jvm, fast_start_options
 from penstock.driver.spark import query
-from penstock.driver.spark.dependencies import submit_arguments
+from penstock.driver.spark.session import submit_arguments
 from testkit.driver.bare_query import bare_session
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics

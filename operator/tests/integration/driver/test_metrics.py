@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from penstock.driver.jvm import Jvm
+from penstock.driver.reporting.metric_sampler import Sampler
 from penstock.driver.reporting.record_age import RecordAges
 from penstock.driver.reporting.record_timestamps import HEADER, TimestampReader
-from penstock.driver.reporting.sampler import Sampler
 from testkit.driver.in_process_driver import running
 from testkit.driver.metric_samples import numbers
 from testkit.kafka.topics import Topics, number_flow

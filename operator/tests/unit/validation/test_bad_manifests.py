@@ -89,7 +89,8 @@ def test_python_in_continuous_mode_is_a_warning_that_names_native_alternatives()
     """Not a refusal: a transform that combines Spark's own expressions is native."""
     it = StreamSpec.model_validate(changed(GOOD, "transform", PYTHON))
     assert spec_problems.find_problems(it) == []
-    (warning,) = spec_problems.find_warnings(it)
+    (warning,) = spec_problems.judge(it)
+    assert warning.severity == "warning"
     assert warning.reason == "PythonInContinuousMode"
     for part in (
         "spec.transform.python",
@@ -114,6 +115,7 @@ def test_python_that_is_not_in_the_spec_is_said_not_to_be_judged(trigger: dict[s
 def test_a_plain_credential_in_spark_conf_is_a_warning() -> None:
     """The message has the key, not the value."""
     it = spec(sparkConf={"spark.hadoop.fs.s3a.secret.key": "hunter2", "spark.sql.x": "1"})
-    (warning,) = spec_problems.find_warnings(it)
+    (warning,) = spec_problems.judge(it, local=True)
+    assert warning.severity == "warning"
     assert "spark.hadoop.fs.s3a.secret.key" in warning.message
     assert "hunter2" not in warning.message

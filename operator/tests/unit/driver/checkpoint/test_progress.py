@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
-from penstock.driver.reporting.record_latency import choose_records
+from penstock.driver.reporting.record_timestamps import choose_records
 
 
 def write(folder: Path, epoch: int, offset: int | None, planned: float, committed: float) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka import admin, offsets
+from penstock.driver.kafka.sink_topic import require_topic
 from testkit.streams.streams import kafka_source, stream
 
 
@@ -79,10 +80,10 @@ def test_an_output_topic(
 ) -> None:
     brokers = cast(admin.Admin, Brokers(topics, creates))
     if reason is None:
-        admin.require_topic(brokers, "out")
+        require_topic(brokers, "out")
         return
     with pytest.raises(DriverError) as raised:
-        admin.require_topic(brokers, "out")
+        require_topic(brokers, "out")
     assert raised.value.failure.reason == reason
     if reason == "TopicMissing":
         assert "The output topic out " in raised.value.failure.message

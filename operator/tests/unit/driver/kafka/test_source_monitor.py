@@ -12,8 +12,8 @@ import pytest
 
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.jvm import Jvm
-from penstock.driver.kafka import bounded_calls, source_monitor
-from penstock.driver.kafka.bounded_calls import BoundedCalls
+from penstock.driver.kafka import calls_with_deadline, source_monitor
+from penstock.driver.kafka.calls_with_deadline import CallsWithDeadline
 from penstock.driver.kafka.offsets import Partitions
 from penstock.driver.kafka.source_monitor import KafkaSourceMonitor
 from testkit.streams.streams import kafka_source, stream
@@ -74,7 +74,7 @@ def monitor(broker: Broker) -> Iterator[KafkaSourceMonitor]:
     assert source is not None
     jvm = RunningJvm()
     monitor = KafkaSourceMonitor(cast(Jvm, jvm), source, Path())
-    monitor._calls = BoundedCalls("test", 0.05)
+    monitor._calls = CallsWithDeadline("test", 0.05)
     yield monitor
     jvm.exit_code = 0
     broker.resolves.set()
@@ -150,7 +150,7 @@ def test_a_recreated_topic_is_remembered_until_the_next_snapshot(
 
 
 def test_a_call_whose_caller_has_left_is_never_made() -> None:
-    calls, blocked, made = BoundedCalls("test", 0.02), threading.Event(), []
+    calls, blocked, made = CallsWithDeadline("test", 0.02), threading.Event(), []
     assert reason(lambda: calls.call(blocked.wait)) == "BrokerUnreachable"
     assert reason(lambda: calls.call(lambda: made.append("late"))) == "BrokerUnreachable"
     blocked.set()
@@ -158,7 +158,7 @@ def test_a_call_whose_caller_has_left_is_never_made() -> None:
     assert made == []
 
 
-def _is_free(calls: BoundedCalls) -> bool:
+def _is_free(calls: CallsWithDeadline) -> bool:
     try:
         return calls.call(lambda: True)
     except DriverError:
@@ -166,12 +166,12 @@ def _is_free(calls: BoundedCalls) -> bool:
 
 
 def test_the_error_of_a_call_reaches_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_calls, "_IDLE_SECONDS", 0.0)  # a thread for each call
+    monkeypatch.setattr(calls_with_deadline, "_IDLE_SECONDS", 0.0)  # a thread for each call
 
     def fail() -> None:
         raise TimeoutError("the call's own")
 
-    calls = BoundedCalls("test")
+    calls = CallsWithDeadline("test")
     for _ in range(3):
         with pytest.raises(TimeoutError, match="own"):
             calls.call(fail)

@@ -6,7 +6,7 @@ from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.progress import Commit, OffsetRange
 from penstock.driver.failures import Failure
-from penstock.driver.reporting.jvm_metrics import JvmMetrics
+from penstock.driver.jvm import JvmMetrics
 from penstock.driver.reporting.metrics import MAX_PARTITIONS, MAX_REASONS, OTHER, Metrics
 from penstock.driver.spark import batch_metrics
 from penstock.driver.spark.executor_metrics import ExecutorMetrics

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from penstock.api.v1alpha1.status import MAX_COMMITTED_OFFSETS, Cause, LastFailure, LastRepair
-from penstock.contract.checkpoint_repairs import REPAIR_DESCRIPTIONS, Repair, RepairKind
+from penstock.contract.checkpoint_repairs import Repair, RepairKind
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import Failure
@@ -85,7 +85,3 @@ def test_a_repair_is_reported_by_its_most_severe_kind() -> None:
         "TornCommit (commits/8); the stream continues from epoch 7",
         time=now,
     )
-
-
-def test_every_kind_of_repair_has_a_description() -> None:
-    assert set(REPAIR_DESCRIPTIONS) == set(RepairKind)

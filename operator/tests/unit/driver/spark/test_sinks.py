@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.spark.sinks import sink_options
+from penstock.driver.spark.query import sink_options
 from penstock.driver.spark.transforms import create_function
 from penstock.sql.columns import passed_columns
 from testkit.streams.streams import CONSOLE, kafka_sink, stream

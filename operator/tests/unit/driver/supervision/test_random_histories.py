@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.contract.driver_report import QueryState
 from penstock.driver.engine import Engine
 from penstock.driver.failures import QUERY_NOT_STOPPED, Failure
-from penstock.driver.spark.activity import Activity
+from penstock.driver.spark.query_activity import Activity
 from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.query_state import describe, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy

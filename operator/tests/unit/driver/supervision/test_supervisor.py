@@ -11,7 +11,7 @@ import pytest
 
 from penstock.contract.driver_report import QueryState
 from penstock.driver.failures import QUERY_NOT_STOPPED, Failure
-from penstock.driver.spark.activity import Activity
+from penstock.driver.spark.query_activity import Activity
 from penstock.driver.supervision import supervisor
 from penstock.driver.supervision.durable_state import DurableState, DurableStateFile
 from penstock.driver.supervision.query_state import describe, is_ready

@@ -1,6 +1,7 @@
 """The reasons of exceptions, with the chains of causes that Spark 4.2 and Kafka 3.9 throw."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -8,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
-from penstock.driver.failures import ExceptionInfo, classify
-from penstock.driver.java_exceptions import classify_exception
+from penstock.driver.exceptions.chain import ExceptionInfo
+from penstock.driver.exceptions.classify import classify, classify_exception
 
 EXCEPTION = ("java.lang.Exception", "java.lang.Throwable", "java.lang.Object")
 RUNTIME = ("java.lang.RuntimeException", *EXCEPTION)
@@ -21,7 +22,7 @@ SPARK = ("org.apache.spark.SparkException", *EXCEPTION)
 
 WRAPPER = ExceptionInfo(
     ("org.apache.spark.sql.streaming.StreamingQueryException", *EXCEPTION),
-    "[STREAM_FAILED] Query terminated", "STREAM_FAILED",
+    "[STREAM_FAILED] Query terminated", "STREAM_FAILED", "XXKST",
 )  # fmt: skip
 EXECUTION = ExceptionInfo(("java.util.concurrent.ExecutionException", *EXCEPTION), "wrapped")
 ABORTED = ExceptionInfo(
@@ -127,15 +128,29 @@ def kafka_error(name: str, parents: tuple[str, ...]) -> ExceptionInfo:
         ([WRAPPER, ABORTED], "TaskFailed", False, False),
         (
             [WRAPPER, ABORTED, ExceptionInfo(("x.KafkaIllegalStateException", *RUNTIME), "lost",
-                                    "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE")],
+                                    "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE", "22000")],
             "DataLoss", True, False,
         ),
         (
             [WRAPPER, ExceptionInfo(("org.apache.spark.SparkRuntimeException", *RUNTIME),
                                     "other state",
-                                    "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA")],
+                                    "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
+                                    "42K03")],
             "StateOfAnotherQuery", True, False,
         ),
+        # A stateless query becomes stateful.
+        ([WRAPPER, ExceptionInfo(("org.apache.spark.SparkRuntimeException", *RUNTIME), "no state",
+                                 "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY", "42K03")],
+         "CheckpointHoldsNoState", True, False),
+        # A file of the state is gone, seen in a task; a volume may come back.
+        ([WRAPPER, ABORTED, ExceptionInfo(
+            SPARK, "1.delta does not exist",
+            "CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS", "58030")],
+         "CheckpointDamaged", True, True),
+        # Spark itself, or a disk: no record causes it.
+        ([WRAPPER, ABORTED, ExceptionInfo(("org.apache.spark.SparkRuntimeException", *RUNTIME), "",
+                                          "CANNOT_WRITE_STATE_STORE.CANNOT_COMMIT", "58030")],
+         "CannotWriteStateStore", False, False),
         # The next start finds out whether records are lost.
         (
             [WRAPPER, ABORTED, ExceptionInfo(
@@ -183,7 +198,8 @@ File "4111", line 4111, in card
     [
         # An ANSI cast error.
         (ExceptionInfo(("org.apache.spark.SparkNumberFormatException", *RUNTIME),
-                       "The value 'card 4111' of the type STRING", "CAST_INVALID_INPUT"),
+                       "The value 'card 4111' of the type STRING", "CAST_INVALID_INPUT",
+                       "22018"),
          "CastInvalidInput", "CAST_INVALID_INPUT"),
         # A user's Java function.
         (ExceptionInfo(("java.lang.NumberFormatException", "java.lang.IllegalArgumentException",
@@ -192,11 +208,36 @@ File "4111", line 4111, in card
         (ExceptionInfo(("java.time.format.DateTimeParseException", "java.time.DateTimeException",
                         *RUNTIME), "Text 'card 4111' could not be parsed"),
          "DateTimeParse", "java.time.format.DateTimeParseException"),
-        (ExceptionInfo(("com.acme.Odd", *EXCEPTION), "card 4111", "FAILED_EXECUTE_UDF"),
+        (ExceptionInfo(("com.acme.Odd", *EXCEPTION), "card 4111", "FAILED_EXECUTE_UDF", "39000"),
          "FailedExecuteUdf", "FAILED_EXECUTE_UDF"),
         (ExceptionInfo(("org.apache.spark.api.python.PythonException", *RUNTIME), TRACEBACK),
          "PythonFailed", "ValueError in flags.py, line 12, score."),
         (SERIALIZATION, "Serialization", "SerializationException"),
+        # A condition that at planning is about the query.
+        (ExceptionInfo(("org.apache.spark.SparkIllegalArgumentException",
+                        "java.lang.IllegalArgumentException", *RUNTIME),
+                       "The input card 4111 does not match", "INVALID_FORMAT.MISMATCH_INPUT",
+                       "42601"),
+         "InvalidFormat", "INVALID_FORMAT.MISMATCH_INPUT"),
+        (ExceptionInfo(ANALYSIS, "card 4111", "PARSE_SYNTAX_ERROR", "42601"),
+         "ParseSyntaxError", "PARSE_SYNTAX_ERROR"),
+        # Records that Kafka's producer refuses.
+        (ExceptionInfo(("x.KafkaIllegalStateException", *RUNTIME), "a null topic",
+                       "KAFKA_NULL_TOPIC_IN_DATA"),
+         "KafkaNullTopicInData", "spec.sink.kafka.topic"),
+        (ExceptionInfo(("x.KafkaIllegalStateException", *RUNTIME), "timestamp value 4111",
+                       "KAFKA_MALFORMED_RECORD_TIMESTAMP", "22008"),
+         "KafkaMalformedRecordTimestamp", "milliseconds"),
+        *(
+            (ExceptionInfo((f"org.apache.kafka.common.{name}", *API), "card 4111"),
+             "RecordNotWritable", "columns topic, partition and timestamp")
+            for name in ("errors.InvalidTopicException", "errors.InvalidTimestampException",
+                         "InvalidRecordException")
+        ),
+        (ExceptionInfo(("org.apache.kafka.common.errors.TimeoutException", *RETRIABLE),
+                       "Partition 3 of topic out with partition count 2 is not present in metadata "
+                       "after 60000 ms."),
+         "RecordNotWritable", "column partition is 3, but the topic out has 2 partitions"),
     ],
 )  # fmt: skip
 def test_the_contents_of_a_record_are_never_shown(
@@ -209,6 +250,38 @@ def test_the_contents_of_a_record_are_never_shown(
     assert failure.maybe_poison
     assert failure.recoverable
     assert not failure.permanent
+
+
+def test_a_topic_that_a_record_names_and_that_does_not_exist() -> None:
+    """Without Kafka's answer that it does not exist, the brokers are away."""
+    timeout = ExceptionInfo(
+        ("org.apache.kafka.common.errors.TimeoutException", *RETRIABLE),
+        "Topic letters not present in metadata after 60000 ms.",
+    )
+    unknown = kafka_error("UnknownTopicOrPartitionException", RETRIABLE)
+    failure = classify([WRAPPER, ABORTED, timeout, unknown])
+    assert failure.reason == "RecordNotWritable"
+    assert failure.maybe_poison
+    assert "The topic letters, which a record's column topic names" in failure.message
+    assert classify([WRAPPER, ABORTED, timeout]).reason == "BrokerUnreachable"
+    # Nothing but a name of a topic is quoted.
+    odd = replace(timeout, message="Topic card 4111 not present in metadata after 60000 ms.")
+    assert "4111" not in classify([WRAPPER, ABORTED, odd, unknown]).message
+
+
+def test_a_record_that_is_too_large_comes_with_the_option() -> None:
+    failure = classify([WRAPPER, ABORTED, kafka_error("RecordTooLargeException", API)])
+    assert "kafka.max.request.size in spec.sink.kafka.options" in failure.message
+
+
+def test_at_planning_a_condition_is_about_the_query() -> None:
+    """The same condition as of a record above: the message may be shown."""
+    illegal = ("org.apache.spark.SparkIllegalArgumentException", *RUNTIME)
+    failure = classify(
+        [ExceptionInfo(illegal, "bad format $9", "INVALID_FORMAT.MISMATCH", "42601")]
+    )
+    assert failure.permanent
+    assert "bad format $9" in failure.message
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
-from penstock.driver.failure_rules import BROKER_UNREACHABLE
-from penstock.driver.failures import DriverError, Failure
+from penstock.driver.failures import BROKER_UNREACHABLE, DriverError, Failure
 
 # One call is up to three requests of Admin, which usually answer within milliseconds. A step of the
 # driver makes up to three calls, and must end before RestartPolicy.step_timeout.
@@ -23,7 +22,7 @@ _IDLE_SECONDS = 60.0
 T = TypeVar("T")
 
 
-class BoundedCalls:
+class CallsWithDeadline:
     """Runs one call after another, in a thread that ends when it is idle for a minute."""
 
     def __init__(self, name: str, seconds: float = CALL_SECONDS) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.engine import Engine, engine_of, is_asynchronous
-from penstock.driver.spark.query import query_name
-from penstock.driver.spark.triggers import output_mode, trigger_arguments, trigger_options
+from penstock.driver.spark.query import output_mode, query_name, trigger_arguments, trigger_options
 from testkit.streams.streams import (
     ASYNC,
     AVAILABLE_NOW,

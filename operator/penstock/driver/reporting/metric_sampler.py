@@ -19,15 +19,13 @@ from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.kafka import KafkaClient
 from penstock.driver.checkpoint.progress import OffsetRange
 from penstock.driver.engine import Engine, engine_of
-from penstock.driver.java_exceptions import classify_exception
-from penstock.driver.jvm import Jvm
+from penstock.driver.exceptions.classify import classify_exception
+from penstock.driver.jvm import Jvm, jvm_metrics
 from penstock.driver.kafka.offsets import Offsets, Position
 from penstock.driver.logs import log_event
-from penstock.driver.reporting import jvm_metrics
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.record_age import RecordAges
-from penstock.driver.reporting.record_latency import sample_latency
-from penstock.driver.reporting.record_timestamps import TimestampReader
+from penstock.driver.reporting.record_timestamps import TimestampReader, sample_latency
 from penstock.driver.reporting.sink_latency import SinkLatency
 from penstock.driver.spark import executor_metrics
 from penstock.driver.spark.batch_metrics import NewBatches
@@ -160,7 +158,7 @@ class Sampler:
 
     def _sample_jvm(self) -> None:
         if self._runtime.session is not None:  # else this might wait for the JVM's start
-            self._metrics.set_jvm(jvm_metrics.collect(self._jvm.gateway))
+            self._metrics.set_jvm(jvm_metrics(self._jvm.gateway))
 
     def _sample_latency(self) -> None:
         offset_range = self._runtime.offset_range

@@ -1,4 +1,4 @@
-"""What each class of exception means: the table that failures.py looks up.
+"""What each class of exception means: the table that classify.py looks up.
 
 The classes and Spark's error conditions decide, never the text of a message. What is outside and
 may come back (name servers, certificates, rights, brokers, registries) is transient or recoverable.
@@ -6,16 +6,21 @@ may come back (name servers, certificates, rights, brokers, registries) is trans
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.contract.reasons import REMEDIES
-
-# Spark reports only that a task has failed.
-TASK_FAILED = "TaskFailed"
-TOPIC_MISSING = "TopicMissing"
-API_SERVER_UNREACHABLE = "ApiServerUnreachable"
-BROKER_UNREACHABLE = "BrokerUnreachable"
-KAFKA_AUTHORIZATION = "KafkaAuthorization"
+from penstock.driver.exceptions import conditions
+from penstock.driver.exceptions.conditions import Verdict
+from penstock.driver.failures import (
+    API_SERVER_UNREACHABLE,
+    BROKER_UNREACHABLE,
+    CHECKPOINT_HOLDS_NO_STATE,
+    KAFKA_AUTHORIZATION,
+    RECORD_NOT_WRITABLE,
+    TASK_FAILED,
+    TOPIC_MISSING,
+)
 
 _KAFKA = "org.apache.kafka.common"
 
@@ -41,14 +46,6 @@ class Rule:
     """If set, the rule holds only for exceptions thrown in a task, or only for all others."""
 
 
-# Conditions that a query gets on the state of another query.
-_CHANGED_STATE = (
-    "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
-    "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
-    "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
-    "STATE_STORE_INVALID_CONFIG_AFTER_RESTART",
-)
-
 # The first rule that matches the innermost exception decides. Subclasses come before superclasses:
 # in Kafka an unknown topic is a RetriableException, because it waits for its metadata.
 SPECIFIC: tuple[Rule, ...] = (
@@ -62,38 +59,16 @@ SPECIFIC: tuple[Rule, ...] = (
             "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING",
         )
     ),
-    Rule(
-        "KAFKA_DATA_LOSS",
-        "DataLoss",
-        permanent=True,
-        shows_message=True,
-        advice=REMEDIES["DataLoss"].action,
-    ),
-    # SparkRuntimeExceptions that no record causes; the rule for all others is below.
-    Rule(
-        "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
-        "CheckpointDamaged",
-        permanent=True,
-        shows_message=True,
-        advice=REMEDIES["CheckpointDamaged"].action,
-    ),
-    *(
-        Rule(
-            name,
-            "StateOfAnotherQuery",
-            permanent=True,
-            shows_message=True,
-            advice=REMEDIES["StateOfAnotherQuery"].action,
-        )
-        for name in _CHANGED_STATE
-    ),
     # The next start finds out whether records are lost, and how many (data_loss.py).
     Rule(
         "org.apache.kafka.clients.consumer.OffsetOutOfRangeException",
         "OffsetOutOfRange",
         shows_message=True,
     ),
-    Rule("org.apache.spark.sql.AnalysisException", permanent=True, shows_message=True),
+    # In a task a record may cause it: a format or a schema that a column holds.
+    Rule(
+        "org.apache.spark.sql.AnalysisException", permanent=True, shows_message=True, in_task=False
+    ),
     Rule(
         f"{_KAFKA}.errors.UnknownTopicOrPartitionException",
         TOPIC_MISSING,
@@ -101,6 +76,21 @@ SPECIFIC: tuple[Rule, ...] = (
         recoverable=True,
         shows_message=True,
         advice=REMEDIES[TOPIC_MISSING].action,
+    ),
+    # What the columns topic, partition and timestamp of a record ask for.
+    *(
+        Rule(
+            f"{_KAFKA}.{name}",
+            RECORD_NOT_WRITABLE,
+            advice=REMEDIES[RECORD_NOT_WRITABLE].action,
+            is_record_error=True,
+            in_task=True,
+        )
+        for name in (
+            "errors.InvalidTopicException",
+            "errors.InvalidTimestampException",
+            "InvalidRecordException",
+        )
     ),
     Rule(
         f"{_KAFKA}.errors.InvalidTopicException", "TopicInvalid", permanent=True, shows_message=True
@@ -123,12 +113,16 @@ SPECIFIC: tuple[Rule, ...] = (
         shows_message=True,
         advice=REMEDIES[KAFKA_AUTHORIZATION].action,
     ),
-    Rule(
-        f"{_KAFKA}.errors.RecordTooLargeException",
-        "RecordTooLarge",
-        permanent=True,
-        recoverable=True,
-        shows_message=True,
+    *(
+        Rule(
+            f"{_KAFKA}.errors.{name}",
+            "RecordTooLarge",
+            permanent=True,
+            recoverable=True,
+            shows_message=True,
+            advice=REMEDIES["RecordTooLarge"].action,
+        )
+        for name in ("RecordTooLargeException", "RecordBatchTooLargeException")
     ),
     # Every client resolves the brokers' names when it is created, and calls an unknown name a wrong
     # configuration (ClientUtils.parseAndValidateAddresses). A name server that is away comes back.
@@ -178,8 +172,8 @@ SPECIFIC: tuple[Rule, ...] = (
     ),
 )
 
-# Looked up if no specific rule matches any of the causes.
-GENERAL: tuple[Rule, ...] = (
+# Looked up, from the root outward, if no specific rule matches any of the causes.
+SERVICES: tuple[Rule, ...] = (
     # A service that a function calls, such as a schema registry, is away or answers with an error.
     # It may be wrapped in an exception that otherwise means a bad record.
     Rule("java.net.UnknownHostException", "HostUnknown", shows_message=True),
@@ -192,15 +186,18 @@ GENERAL: tuple[Rule, ...] = (
         "SchemaRegistryFailed",
     ),
     Rule(f"{_KAFKA}.errors.SerializationException", "Serialization", is_record_error=True),
-    Rule(f"{_KAFKA}.KafkaException", "KafkaClientFailed", shows_message=True),
     Rule("org.apache.spark.api.python.PythonException", "PythonFailed", is_record_error=True),
+    Rule(f"{_KAFKA}.KafkaException", "KafkaClientFailed", shows_message=True),
+)
+
+# After those, and after the verdicts on Spark's conditions.
+CLASSES: tuple[Rule, ...] = (
+    # Conditions without a SQLSTATE (_LEGACY_ERROR_TEMP_...).
     Rule("org.apache.spark.SparkArithmeticException", is_record_error=True),
     Rule("org.apache.spark.SparkDateTimeException", is_record_error=True),
     Rule("org.apache.spark.SparkNumberFormatException", is_record_error=True),
     Rule("org.apache.spark.SparkArrayIndexOutOfBoundsException", is_record_error=True),
     Rule("org.apache.spark.SparkRuntimeException", is_record_error=True),
-    Rule("FAILED_EXECUTE_UDF", is_record_error=True),
-    Rule("MALFORMED_RECORD_IN_PARSING", is_record_error=True),
     Rule("org.apache.spark.SparkUnsupportedOperationException", permanent=True),
     Rule("org.apache.spark.TaskKilledException", TASK_FAILED),
     # The session is being stopped, or files cannot be read: no record causes it.
@@ -213,3 +210,46 @@ GENERAL: tuple[Rule, ...] = (
     Rule("io.fabric8.kubernetes.client.KubernetesClientException", API_SERVER_UNREACHABLE),
     Rule("org.apache.spark.SparkException", TASK_FAILED),
 )
+
+
+def of_condition(condition: str | None, sql_state: str | None, *, in_task: bool) -> Rule | None:
+    """The rule for an error condition of Spark, by the verdict on it; None without a verdict."""
+    if condition is None or condition in _WRAPPERS:
+        return None
+    verdict = conditions.verdict(condition, sql_state)
+    match verdict:
+        case None:
+            return None
+        case Verdict.TRANSIENT:
+            return Rule(condition)
+        case Verdict.SPEC if not in_task:
+            return Rule(condition, permanent=True, shows_message=True)
+        case Verdict.SPEC | Verdict.RECORD:
+            return Rule(condition, advice=_ADVICE.get(condition, ""), is_record_error=True)
+    reason = _REASONS[verdict]
+    return Rule(
+        condition,
+        reason,
+        permanent=True,
+        # A volume that cannot be read may be readable again.
+        recoverable=verdict is Verdict.DAMAGED_STATE,
+        shows_message=True,
+        advice=REMEDIES[reason].action,
+    )
+
+
+_REASONS: Mapping[Verdict, str] = {
+    Verdict.OTHER_STATE: "StateOfAnotherQuery",
+    Verdict.NO_STATE: CHECKPOINT_HOLDS_NO_STATE,
+    Verdict.DAMAGED: "CheckpointDamaged",
+    Verdict.DAMAGED_STATE: "CheckpointDamaged",
+    Verdict.DATA_LOSS: "DataLoss",
+}
+# They say only that something else has failed.
+_WRAPPERS = frozenset({"STREAM_FAILED", "TASK_WRITE_FAILED"})
+_ADVICE = {
+    "KAFKA_NULL_TOPIC_IN_DATA": "Its column topic is null: set spec.sink.kafka.topic, or give each "
+    "record a topic in the transform.",
+    "KAFKA_MALFORMED_RECORD_TIMESTAMP": "The timestamp of a record in the source is out of range: "
+    "its producer does not write milliseconds.",
+}

@@ -1,0 +1,1 @@
+"""Exceptions of Spark, Kafka and user code: read from the JVM, then classified as failures."""

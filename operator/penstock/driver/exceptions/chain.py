@@ -1,0 +1,98 @@
+"""Reads exceptions of Python, and through Py4J those of the JVM, into chains of causes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+_MAX_CAUSES = 20
+# Frames of a task, and of what waits for its job. Spark throws the exception of a task again on the
+# driver, without an exception of its own, and adds the frames of the caller to the trace
+# (DAGScheduler.runJob, 4.2): so the task may be anywhere in it.
+_OF_TASKS = (
+    "org.apache.spark.executor.Executor$TaskRunner",
+    "org.apache.spark.scheduler.DAGScheduler",
+)
+# Its exceptions have no trace on purpose (ApiException.fillInStackTrace).
+_KAFKA = "org.apache.kafka."
+
+
+@dataclass(frozen=True)
+class ExceptionInfo:
+    """One exception in a chain of causes."""
+
+    classes: tuple[str, ...]
+    """Its class and the superclasses, fully qualified, nearest first."""
+    message: str
+    condition: str | None = None
+    """Spark's error condition, such as UNRESOLVED_COLUMN.WITH_SUGGESTION, if it has one."""
+    sql_state: str | None = None
+    """The condition's SQLSTATE, if it has one."""
+    thrown_by: str = ""
+    """The class whose method threw it; empty if unknown."""
+    in_task: bool = False
+    """Thrown in a task, about a task, or at an unknown place: its message may quote a record."""
+
+
+def read_chain(throwable: Any) -> list[ExceptionInfo]:
+    """A Throwable and its causes, outermost first."""
+    chain: list[ExceptionInfo] = []
+    while throwable is not None and len(chain) < _MAX_CAUSES:
+        chain.append(_exception_info(throwable))
+        throwable = throwable.getCause()
+    return chain
+
+
+def _throwable(error: BaseException) -> Any | None:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors.exceptions.captured import CapturedException
+
+    if isinstance(error, Py4JJavaError):
+        return error.java_exception
+    if isinstance(error, CapturedException):
+        return error._origin
+    return None
+
+
+def _exception_info(throwable: Any) -> ExceptionInfo:
+    from py4j.java_gateway import JavaClass
+
+    classes = []
+    a_class = throwable.getClass()
+    # SparkThrowable is an interface; every class that implements it has the method.
+    has_condition = False
+    while a_class is not None:
+        classes.append(a_class.getName())
+        has_condition = has_condition or any(
+            interface.getName() == "org.apache.spark.SparkThrowable"
+            for interface in a_class.getInterfaces()
+        )
+        a_class = a_class.getSuperclass()
+    frames = throwable.getStackTrace()
+    top = frames[0].getClassName() if len(frames) else ""
+    trace = JavaClass("java.util.Arrays", throwable._gateway_client).toString(frames)
+    return ExceptionInfo(
+        classes=tuple(classes),
+        message=throwable.getMessage() or "",
+        condition=throwable.getCondition() if has_condition else None,
+        sql_state=throwable.getSqlState() if has_condition else None,
+        thrown_by=top,
+        in_task=any(name in trace for name in _OF_TASKS)
+        or not (top or classes[0].startswith(_KAFKA)),
+    )
+
+
+def read_python_chain(error: BaseException) -> list[ExceptionInfo]:
+    chain: list[ExceptionInfo] = []
+    current: BaseException | None = error
+    while current is not None and len(chain) < _MAX_CAUSES:
+        throwable = _throwable(current)
+        if throwable is not None:
+            return [*chain, *read_chain(throwable)]
+        chain.append(ExceptionInfo(python_classes(current), str(current)))
+        current = current.__cause__
+    return chain
+
+
+def python_classes(error: BaseException) -> tuple[str, ...]:
+    return tuple(f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__)

@@ -1,0 +1,179 @@
+"""Classifies exceptions: a reason, transient or permanent, and what to do about it.
+
+An exception arrives wrapped (StreamingQueryException around SparkException around the root cause),
+so its causes are read from the root outward, and the first one that a rule matches decides
+(rules.py). An exception without a rule is transient: a needless retry costs little, a
+missing retry stops the stream.
+
+A message is shown only if it cannot quote a record: the exception was not thrown in a task, or its
+class is known to quote none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from penstock.contract.reasons import REMEDIES
+from penstock.driver.exceptions.chain import ExceptionInfo, python_classes, read_python_chain
+from penstock.driver.exceptions.rules import CLASSES, SERVICES, SPECIFIC, Rule, of_condition
+from penstock.driver.failures import RECORD_NOT_WRITABLE, DriverError, Failure
+
+_MAX_MESSAGE_CHARACTERS = 600
+_RECORD_ERROR = "A record could not be processed. Its contents are not shown here."
+_NOT_SHOWN = "A task failed. The message is not shown here, because it may quote a record."
+_PYTHON_FRAME = re.compile(r'  File "([^"]+)", line (\d+), in (\S+)')
+_TIMEOUT = "org.apache.kafka.common.errors.TimeoutException"
+_UNKNOWN_TOPIC = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException"
+# Names of topics as Kafka allows them: nothing else of a record can be in such a message.
+_TOPIC = r"([a-zA-Z0-9._-]{1,249})"
+_NO_PARTITION = re.compile(
+    rf"Partition (-?[0-9]+) of topic {_TOPIC} with partition count ([0-9]+) is not present in "
+    r"metadata after [0-9]+ ms\."
+)
+_NO_TOPIC = re.compile(rf"Topic {_TOPIC} not present in metadata after [0-9]+ ms\.")
+_PYTHON_CLASS = re.compile(r"[A-Za-z_][\w.]*")
+
+
+def classify_exception(error: BaseException) -> Failure:
+    """The failure behind any Python exception, from the JVM or not. Never raises.
+
+    The JVM may exit while its exception is read: then the class of the Python exception decides.
+    """
+    if isinstance(error, DriverError):
+        return error.failure
+    try:
+        return classify(read_python_chain(error))
+    except Exception:
+        # Its text may contain the JVM's stack trace, and with it a record.
+        return classify([ExceptionInfo(python_classes(error), "")])
+
+
+def classify(chain: Sequence[ExceptionInfo]) -> Failure:
+    """The failure behind a chain of causes, outermost exception first."""
+    if not chain:
+        return Failure("Unknown", "The query failed without an exception.")
+    in_task = any(exception.in_task for exception in chain)
+    if missing := _missing_target(chain):
+        return missing
+    for find_rule in (_specific_rule, _general_rule):
+        for exception in reversed(chain):
+            if rule := find_rule(exception, in_task):
+                return _failure(rule, exception, in_task)
+    root = chain[-1]
+    return _failure(Rule(root.classes[0]), root, in_task)
+
+
+def _specific_rule(exception: ExceptionInfo, in_task: bool) -> Rule | None:
+    rule = of_condition(exception.condition, exception.sql_state, in_task=in_task)
+    if rule is not None and rule.reason is not None:  # about the checkpoint, or lost records
+        return rule
+    return next((rule for rule in SPECIFIC if _matches(rule, exception, in_task)), None)
+
+
+def _general_rule(exception: ExceptionInfo, in_task: bool) -> Rule | None:
+    service = next((rule for rule in SERVICES if _matches(rule, exception, in_task)), None)
+    return (
+        service
+        or of_condition(exception.condition, exception.sql_state, in_task=in_task)
+        or next((rule for rule in CLASSES if _matches(rule, exception, in_task)), None)
+    )
+
+
+def _missing_target(chain: Sequence[ExceptionInfo]) -> Failure | None:
+    """A record's topic or partition that does not exist, as Kafka's producer says it.
+
+    The producer knows the topic's partitions, so the brokers are well; but it throws the
+    TimeoutException that it also throws when they are not (KafkaProducer.waitOnMetadata). Only its
+    message tells the two apart.
+    """
+    unknown = any(_UNKNOWN_TOPIC in exception.classes for exception in chain)
+    for exception in chain:
+        if _TIMEOUT not in exception.classes:
+            continue
+        if partition := _NO_PARTITION.fullmatch(exception.message):
+            number, topic, count = partition.groups()
+            return _not_writable(
+                f"A record's column partition is {number}, but the topic {topic} has {count} "
+                "partitions."
+            )
+        if unknown and (topics := _NO_TOPIC.fullmatch(exception.message)):
+            return _not_writable(
+                f"The topic {topics[1]}, which a record's column topic names, does not exist."
+            )
+    return None
+
+
+def _not_writable(message: str) -> Failure:
+    advice = REMEDIES[RECORD_NOT_WRITABLE].action
+    return Failure(RECORD_NOT_WRITABLE, f"{message} {advice}", recoverable=True, maybe_poison=True)
+
+
+def _matches(rule: Rule, exception: ExceptionInfo, in_task: bool) -> bool:
+    return (
+        (rule.name in exception.classes or (exception.condition or "").startswith(rule.name))
+        and (not rule.thrown_by or exception.thrown_by == rule.thrown_by)
+        and (rule.in_task is None or rule.in_task == in_task)
+    )
+
+
+def _failure(rule: Rule, exception: ExceptionInfo, in_task: bool) -> Failure:
+    condition = None if _is_legacy(exception.condition) else exception.condition
+    named_after = (condition or exception.classes[0].rsplit(".", 1)[-1]).split(".", 1)[0]
+    return Failure(
+        reason=rule.reason or _camel(named_after),
+        message=f"{_message(rule, exception, in_task)} {rule.advice}".strip(),
+        permanent=rule.permanent,
+        recoverable=rule.recoverable or rule.is_record_error,
+        maybe_poison=rule.is_record_error,
+    )
+
+
+def _message(rule: Rule, exception: ExceptionInfo, in_task: bool) -> str:
+    if not rule.is_record_error and (rule.shows_message or not in_task):
+        return _headline(exception)
+    name = exception.condition or exception.classes[0]
+    words = _RECORD_ERROR if rule.is_record_error else _NOT_SHOWN
+    return " ".join(part for part in (f"[{name}]", _in_python(exception.message), words) if part)
+
+
+def _is_legacy(condition: str | None) -> bool:
+    return condition is None or condition.startswith("_LEGACY_ERROR_TEMP_")
+
+
+def _headline(exception: ExceptionInfo) -> str:
+    """The message's first line, without the plans and stack traces that follow."""
+    lines = [line.strip() for line in exception.message.splitlines() if line.strip()]
+    headline = lines[0] if lines else exception.classes[0]
+    return (
+        headline
+        if len(headline) <= _MAX_MESSAGE_CHARACTERS
+        else f"{headline[:_MAX_MESSAGE_CHARACTERS]}..."
+    )
+
+
+def _in_python(message: str) -> str:
+    """The class and place of an exception of Python, from its traceback; else empty.
+
+    The line after the frames begins with the class; what follows it may quote a record.
+    """
+    lines = iter(message.splitlines())
+    if not any(line.endswith("Traceback (most recent call last):") for line in lines):
+        return ""
+    place = None
+    for line in lines:
+        if not line.startswith("  "):
+            raised = _PYTHON_CLASS.match(line)
+            where = f" in {PurePath(place[1]).name}, line {place[2]}, {place[3]}" if place else ""
+            return f"{raised[0] if raised else 'An exception'}{where}."
+        place = _PYTHON_FRAME.match(line) or place
+    return ""
+
+
+def _camel(name: str) -> str:
+    """UNRESOLVED_COLUMN -> UnresolvedColumn; FileNotFoundException -> FileNotFound."""
+    words = re.findall(r"[A-Za-z0-9]+", name)
+    if len(words) == 1 and not name.isupper():
+        return re.sub(r"(Exception|Error)$", "", words[0].lstrip("0123456789")) or "Unknown"
+    return "".join(word.capitalize() for word in words).lstrip("0123456789") or "Unknown"

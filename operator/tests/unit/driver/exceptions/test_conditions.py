@@ -1,0 +1,69 @@
+"""Every error condition that Spark ships has a verdict; so have those of the Kafka connector."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import zipfile
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from penstock.driver.exceptions import conditions
+from penstock.driver.exceptions.conditions import BY_NAME, BY_SQLSTATE, Verdict, verdict
+
+_SPARK = next(Path(pyspark.__file__).parent.glob("jars/spark-common-utils_*.jar"))
+
+
+def spark_conditions() -> dict[str, str | None]:
+    """All conditions of Spark with a SQLSTATE, also the sub-conditions."""
+    with zipfile.ZipFile(_SPARK) as jar:
+        document = json.loads(jar.read("error/error-conditions.json"))
+    return {
+        full: condition.get("sqlState")
+        for name, condition in document.items()
+        if not name.startswith("_LEGACY_ERROR_TEMP_")
+        for full in (name, *(f"{name}.{sub}" for sub in condition.get("subClass", {})))
+    }
+
+
+def test_every_condition_has_a_verdict() -> None:
+    """A new version of Spark fails here with those that nobody has judged."""
+    unknown = {n: state for n, state in spark_conditions().items() if verdict(n, state) is None}
+    assert unknown == {}
+
+
+def test_no_entry_is_of_no_use() -> None:
+    """A condition that Spark no longer has, or a SQLSTATE."""
+    known = spark_conditions()
+    of_kafka = [*BY_NAME][
+        [*BY_NAME].index("END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN") :
+    ]
+    assert [
+        n for n in BY_NAME if n not in of_kafka and not any(k.startswith(n) for k in known)
+    ] == []
+    states = [state or "" for state in known.values()]
+    assert [s for s in BY_SQLSTATE if not any(state.startswith(s) for state in states)] == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "sql_state", "expected"),
+    [
+        ("STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY", "42K03", Verdict.NO_STATE),
+        ("CANNOT_LOAD_STATE_STORE.UNEXPECTED_FILE_SIZE", "58030", Verdict.DAMAGED_STATE),
+        ("CANNOT_LOAD_STATE_STORE.UNRELEASED_THREAD_ERROR", "58030", Verdict.TRANSIENT),
+        ("CANNOT_WRITE_STATE_STORE.CANNOT_COMMIT", "58030", Verdict.TRANSIENT),
+        ("KAFKA_DATA_LOSS.PARTITIONS_DELETED", "22000", Verdict.DATA_LOSS),
+        ("KAFKA_NULL_TOPIC_IN_DATA", None, Verdict.RECORD),
+        ("MALFORMED_LOG_FILE", "KD002", Verdict.DAMAGED),
+        ("INTERNAL_ERROR", "XX000", Verdict.TRANSIENT),
+        ("NOT_OF_THIS_VERSION", None, None),
+    ],
+)
+def test_verdicts(condition: str, sql_state: str | None, expected: Verdict | None) -> None:
+    assert verdict(condition, sql_state) is expected
+
+
+def test_the_examples() -> None:
+    assert doctest.testmod(conditions).failed == 0

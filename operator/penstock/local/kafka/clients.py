@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.driver.java_exceptions import read_chain
+from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.logs import log_event
 
 CALL_SECONDS = 30

@@ -118,7 +118,7 @@ class Started:
 
     def _children(self) -> list[int]:
         try:
-            return [each.pid for each in psutil.Process(self._process.pid).children()]
+            return [child.pid for child in psutil.Process(self._process.pid).children()]
         except psutil.NoSuchProcess:
             return []
 
@@ -138,7 +138,6 @@ class Bench:
         return java_options(class_path())
 
     def round(self) -> None:
-        """Takes every measurement once."""
         self._start("start: as in a pod", self.as_in_a_pod)
         self._start("start: without the archive", fast_start_options([]))
         self._start("start: without the archive and C1", [])
@@ -230,7 +229,6 @@ def ratios(measurements: Measurements) -> dict[str, list[float]]:
 
 
 def table(title: str, measurements: Measurements) -> str:
-    """Median, minimum and maximum of each."""
     rows = [f"{title:<48}  median    min    max"]
     for name, values in measurements.items():
         shown = (statistics.median(values), min(values), max(values))
@@ -239,7 +237,6 @@ def table(title: str, measurements: Measurements) -> str:
 
 
 def main() -> None:
-    """The command line."""
     parser = argparse.ArgumentParser(prog="benchmarks.startup", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path, help="also write all measurements to this file")

@@ -35,11 +35,9 @@ class Driver:
 
     @property
     def shown_command(self) -> list[str]:
-        """The command line as a user types it."""
         return ["penstock", *self._arguments]
 
     def start(self) -> None:
-        """Starts the process, with a log of its own."""
         self._starts += 1
         self._process = ChildProcess(
             [sys.executable, "-m", "penstock.cli", *self._arguments],
@@ -63,9 +61,9 @@ class Driver:
         if self._process is None:
             return
         with contextlib.suppress(psutil.NoSuchProcess):  # it has ended
-            for each in reversed(psutil.Process(self._process.pid).children(recursive=True)):
+            for child in reversed(psutil.Process(self._process.pid).children(recursive=True)):
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    each.kill()
+                    child.kill()
         self._process.kill()
 
     def stop(self) -> None:

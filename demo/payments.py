@@ -32,8 +32,6 @@ def payment(number: int) -> str:
 
 @dataclass(frozen=True)
 class Count:
-    """How many payments were sent, and what became of those to flag."""
-
     sent: int
     to_flag: int
     arrived: int

@@ -26,7 +26,6 @@ DASHBOARDS = ROOT / "charts" / "penstock" / "files" / "dashboards"
 
 
 def generated() -> dict[Path, str]:
-    """All generated files and their contents."""
     text = crd.to_yaml()
     values = chart.with_version((CHART / "values.yaml").read_text(), __version__)
     return {
@@ -55,7 +54,10 @@ def generated() -> dict[Path, str]:
             Result.model_validate_json(LATENCY.with_suffix(".json").read_text()),
         ),
         ROOT / "docs" / "reasons.md": reasons.reasons(),
-    } | {DASHBOARDS / f"{each.name}.json": each.to_json() for each in dashboards.DASHBOARDS}
+    } | {
+        DASHBOARDS / f"{dashboard.name}.json": dashboard.to_json()
+        for dashboard in dashboards.DASHBOARDS
+    }
 
 
 def main() -> int:

@@ -55,7 +55,6 @@ class Recording:
 
     @property
     def path(self) -> Path:
-        """The SVG."""
         return IMAGES / self.file
 
 
@@ -172,11 +171,11 @@ def _read_for(terminal: int, screen: Screen, seconds: float) -> None:
 
 
 def _distinct(frames: Iterator[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = []
+    distinct: list[tuple[str, ...]] = []
     for frame in frames:
-        if not found or frame != found[-1]:
-            found.append(frame)
-    return found
+        if not distinct or frame != distinct[-1]:
+            distinct.append(frame)
+    return distinct
 
 
 def _thinned(frames: list[tuple[str, ...]], recording: Recording) -> list[tuple[str, ...]]:

@@ -35,7 +35,6 @@ _PUSH_SECONDS = 900
 
 
 def image_refs(registry: str) -> dict[str, str]:
-    """The references of the release's images in a registry."""
     return {name: f"{registry}/{name}:{__version__}" for name in IMAGES}
 
 
@@ -76,7 +75,6 @@ def _helm() -> Path:
 
 
 def build_wheel(folder: Path) -> Path:
-    """Builds the wheel into a folder, and returns its path."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
     run([*command, folder, CHECKOUT], timeout=300)
     (wheel,) = folder.glob(f"penstock-{__version__}-*.whl")

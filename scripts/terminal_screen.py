@@ -37,8 +37,8 @@ class Screen:
     def feed(self, text: str) -> None:
         """Takes a piece of the output; it may end within a control sequence."""
         text = self._unread + text
-        for each in self._hidden:
-            text = text.replace(each, "")
+        for path in self._hidden:
+            text = text.replace(path, "")
         whole = re.sub(r"\x1b(\[[0-9;?]*)?\Z", "", text)
         self._unread = text[len(whole) :]
         at = 0
@@ -104,8 +104,8 @@ def svg(frames: Sequence[tuple[str, ...]], label: str) -> str:
         groups.append(f'<g id="f{number}">\n{_text_elements(frame)}</g>')
     colors = "".join(f".{name}{{fill:{color}}}" for name, color in _COLORS.values())
     dots = "".join(
-        f'<circle cx="{_MARGIN + 6 + 20 * each}" cy="18" r="6" fill="{color}"/>'
-        for each, color in enumerate(("#ff5f57", "#febc2e", "#28c840"))
+        f'<circle cx="{_MARGIN + 6 + 20 * place}" cy="18" r="6" fill="{color}"/>'
+        for place, color in enumerate(("#ff5f57", "#febc2e", "#28c840"))
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size.width:.0f} {size.height:.0f}" '

@@ -34,7 +34,6 @@ QUICK_PLAN = Plan(rates=(100,), warm_up_seconds=1, measured_seconds=2, rounds=1,
 
 
 def main() -> None:
-    """The command line."""
     options = _parser().parse_args()
     if options.quick:
         plan, names = QUICK_PLAN, QUICK
@@ -60,8 +59,7 @@ def main() -> None:
 
 
 def measure(plan: Plan, names: tuple[str, ...]) -> Result:
-    """Measures the variants with these names."""
-    variants = [each for each in VARIANTS if each.name in names]
+    variants = [variant for variant in VARIANTS if variant.name in names]
     programs = stream_programs()
     load_average, before = os.getloadavg()[0], machine_seconds()
     with (
@@ -98,7 +96,7 @@ def _print(line: str) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    names = tuple(each.name for each in VARIANTS)
+    names = tuple(variant.name for variant in VARIANTS)
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.latency",
         description=__doc__,
@@ -171,8 +169,8 @@ def _versions() -> dict[str, str]:
 
 
 def _jar(folder: Path, name: str) -> str:
-    (found,) = (each for each in folder.glob(f"{name}-[0-9]*.jar"))
-    return found.stem.removeprefix(f"{name}-")
+    (jar,) = folder.glob(f"{name}-[0-9]*.jar")
+    return jar.stem.removeprefix(f"{name}-")
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ def cpu_seconds(root: int) -> float:
     """Of the process and its descendants, on Linux also those that have ended."""
     process = psutil.Process(root)
     seconds = 0.0
-    for each in (process, *process.children(recursive=True)):
+    for part in (process, *process.children(recursive=True)):
         with contextlib.suppress(psutil.NoSuchProcess):
-            times = each.cpu_times()
+            times = part.cpu_times()
             seconds += times.user + times.system + times.children_user + times.children_system
     return seconds
 

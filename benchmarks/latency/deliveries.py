@@ -16,8 +16,6 @@ PERCENTILES = {"p50": 500, "p90": 900, "p99": 990, "p99.9": 999, "max": 1000}
 
 @dataclass(frozen=True)
 class Sent:
-    """One payment in the source topic."""
-
     number: int
     phase: int
     flagged: bool
@@ -29,8 +27,6 @@ class Sent:
 
 @dataclass(frozen=True)
 class Received:
-    """One record in the sink topic."""
-
     number: int
     as_sent: bool
     """Whether key and value are those that were sent."""
@@ -79,26 +75,26 @@ class Deliveries:
     @property
     def lost(self) -> int:
         """Flagged payments that did not arrive."""
-        arrived = {each.number for each in self.received}
-        return sum(each.flagged and each.number not in arrived for each in self.sent)
+        arrived = {record.number for record in self.received}
+        return sum(payment.flagged and payment.number not in arrived for payment in self.sent)
 
     @property
     def twice(self) -> int:
         """Copies after the first."""
-        copies = Counter(each.number for each in self.received)
+        copies = Counter(record.number for record in self.received)
         return sum(copies.values()) - len(copies)
 
     @property
     def wrong(self) -> int:
         """Records that the filter should have dropped, or that arrived changed."""
-        flagged = {each.number for each in self.sent if each.flagged}
-        return sum(not each.as_sent or each.number not in flagged for each in self.received)
+        flagged = {record.number for record in self.sent if record.flagged}
+        return sum(not record.as_sent or record.number not in flagged for record in self.received)
 
     def latencies(self, phase: int) -> Latencies:
         """Of the flagged payments of a phase that arrived; of their first copies."""
         first: dict[int, Received] = {}
-        for each in self.received:
-            first.setdefault(each.number, each)
+        for record in self.received:
+            first.setdefault(record.number, record)
         pairs = [
             (sent, first[sent.number])
             for sent in self.sent

@@ -13,7 +13,6 @@ from confluent_kafka import Consumer, Producer
 
 
 def main() -> None:
-    """Runs until SIGTERM."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     bootstrap, source, sink = sys.argv[1:]
     consumer = Consumer(

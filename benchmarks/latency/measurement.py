@@ -74,8 +74,6 @@ def order(variants: Sequence[Variant], number: int) -> list[Variant]:
 
 
 class Bench:
-    """Measures variants over one broker."""
-
     def __init__(
         self,
         plan: Plan,
@@ -91,8 +89,7 @@ class Bench:
         self._progress = progress
 
     def rows(self, variants: Sequence[Variant]) -> list[Row]:
-        """Every variant, once in each round."""
-        rounds: dict[str, list[Round]] = {each.name: [] for each in variants}
+        rounds: dict[str, list[Round]] = {variant.name: [] for variant in variants}
         everything: dict[tuple[str, int], Latencies] = {}
         nothing = Latencies((), ())
         with LoadGenerator(self._programs, self._bootstrap) as load:
@@ -103,23 +100,23 @@ class Bench:
                 for variant in order(variants, number):
                     result, latencies = self._run(load, variant, number)
                     rounds[variant.name].append(result)
-                    for rate, each in latencies.items():
+                    for rate, of_rate in latencies.items():
                         key = variant.name, rate
-                        everything[key] = everything.get(key, nothing) + each
+                        everything[key] = everything.get(key, nothing) + of_rate
         return [
             Row(
-                name=each.name,
-                title=each.title,
-                penstock=each.penstock,
-                rounds=rounds[each.name],
+                name=variant.name,
+                title=variant.title,
+                penstock=variant.penstock,
+                rounds=rounds[variant.name],
                 all_rounds={
                     str(rate): Figures.of(
-                        everything[each.name, rate], _mean_cpu(rounds[each.name], rate)
+                        everything[variant.name, rate], _mean_cpu(rounds[variant.name], rate)
                     )
                     for rate in self._plan.rates
                 },
             )
-            for each in variants
+            for variant in variants
         ]
 
     def _run(
@@ -152,17 +149,17 @@ class Bench:
             raise
         finally:
             process.stop(_STOP_SECONDS)
-        found = Deliveries.read(folder)
-        latencies = {rate: found.latencies(step) for rate, step in steps.measured.items()}
+        deliveries = Deliveries.read(folder)
+        latencies = {rate: deliveries.latencies(step) for rate, step in steps.measured.items()}
         result = Round(
             round=number,
             first_record_seconds=round(first_record, 2),
-            lost=found.lost,
-            twice=found.twice,
-            wrong=found.wrong,
+            lost=deliveries.lost,
+            twice=deliveries.twice,
+            wrong=deliveries.wrong,
             batch_end_ms=None
             if steps.batch_end is None
-            else round(max(found.latencies(steps.batch_end).end_to_end), 1),
+            else round(max(deliveries.latencies(steps.batch_end).end_to_end), 1),
             rates={
                 str(rate): Figures.of(latencies[rate], self._cores(used[step - 1], used[step]))
                 for rate, step in steps.measured.items()
@@ -178,8 +175,8 @@ class Bench:
 
 
 def _mean_cpu(rounds: Sequence[Round], rate: int) -> float | None:
-    values = [each.rates[str(rate)].cpu_cores for each in rounds]
-    known = [each for each in values if each is not None]
+    values = [round_.rates[str(rate)].cpu_cores for round_ in rounds]
+    known = [cores for cores in values if cores is not None]
     return round(sum(known) / len(known), 2) if known else None
 
 

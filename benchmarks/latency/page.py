@@ -69,7 +69,7 @@ def _end_to_end(result: Result, rate: int) -> str:
     lines = [f"| ms | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
     for row in result.variants:
         whole = row.all_rounds[str(rate)]
-        medians = sorted(each.rates[str(rate)].end_to_end_ms["p50"] for each in row.rounds)
+        medians = sorted(round_.rates[str(rate)].end_to_end_ms["p50"] for round_ in row.rounds)
         cells = [
             *(milliseconds(whole.end_to_end_ms[name]) for name in PERCENTILES),
             f"{milliseconds(medians[0])} to {milliseconds(medians[-1])}",
@@ -95,12 +95,12 @@ def _start(result: Result) -> str:
         "|---|---:|---:|---:|---:|",
     ]
     for row in result.variants:
-        seconds = sorted(each.first_record_seconds for each in row.rounds)
-        pauses = [each.batch_end_ms for each in row.rounds if each.batch_end_ms is not None]
+        seconds = sorted(round_.first_record_seconds for round_ in row.rounds)
+        pauses = [round_.batch_end_ms for round_ in row.rounds if round_.batch_end_ms is not None]
         cells = [
             f"{seconds[0]:.1f} to {seconds[-1]:.1f}",
-            str(sum(each.lost for each in row.rounds)),
-            str(sum(each.twice for each in row.rounds)),
+            str(sum(round_.lost for round_ in row.rounds)),
+            str(sum(round_.twice for round_ in row.rounds)),
             milliseconds(max(pauses)) if pauses else "",
         ]
         lines.append(f"| {_title(row)} | {' | '.join(cells)} |")
@@ -108,7 +108,6 @@ def _start(result: Result) -> str:
 
 
 def ratio(result: Result, slower: str, faster: str, rate: int) -> float:
-    """Between the medians of two variants, end to end."""
     medians = {row.name: row.all_rounds[str(rate)].end_to_end_ms["p50"] for row in result.variants}
     return medians[slower] / medians[faster]
 
@@ -127,9 +126,9 @@ def widest_spread(result: Result) -> Spread:
     spreads = []
     for row in result.variants:
         for rate in row.all_rounds:
-            medians = [each.rates[rate].end_to_end_ms["p50"] for each in row.rounds]
+            medians = [round_.rates[rate].end_to_end_ms["p50"] for round_ in row.rounds]
             spreads.append(Spread(max(medians) / min(medians), row.title, int(rate)))
-    return max(spreads, key=lambda each: each.factor)
+    return max(spreads, key=lambda spread: spread.factor)
 
 
 def _caution(result: Result) -> str:

@@ -18,7 +18,7 @@ def draw(result: Result, file: Path) -> None:
     """A panel for each rate; a row for each variant, the fastest first."""
     rates = sorted(result.rates)
     rows = by_median(result, rates[0])
-    tails = [each.end_to_end_ms["p99"] for row in rows for each in row.all_rounds.values()]
+    tails = [figures.end_to_end_ms["p99"] for row in rows for figures in row.all_rounds.values()]
     slowest = max(1000.0, *tails)
     with mpl.rc_context(
         {

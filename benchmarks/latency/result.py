@@ -22,7 +22,6 @@ class Figures(BaseModel):
 
     @classmethod
     def of(cls, latencies: Latencies, cpu_cores: float | None) -> Figures:
-        """The figures of these latencies."""
         return cls(
             records=len(latencies.end_to_end),
             end_to_end_ms=percentiles(latencies.end_to_end),
@@ -32,8 +31,6 @@ class Figures(BaseModel):
 
 
 class Round(BaseModel):
-    """One start of a variant."""
-
     round: int
     first_record_seconds: float
     """From the start of its process until the first record arrived."""
@@ -47,8 +44,6 @@ class Round(BaseModel):
 
 
 class Row(BaseModel):
-    """One variant."""
-
     name: str
     title: str
     penstock: bool
@@ -59,8 +54,6 @@ class Row(BaseModel):
 
 
 class Machine(BaseModel):
-    """Where it was measured."""
-
     processor: str
     cores: int
     memory_gib: int
@@ -68,8 +61,6 @@ class Machine(BaseModel):
 
 
 class Result(BaseModel):
-    """One run of the benchmark."""
-
     date: str
     command: str
     commit: str

@@ -89,7 +89,7 @@ def _kafka_streams(place: Place) -> list[str]:
 
 
 def _flink(place: Place) -> list[str]:
-    opens = [f"--add-opens={each}" for each in _FLINK_OPENS]
+    opens = [f"--add-opens={package}" for package in _FLINK_OPENS]
     return _java(place.programs.flink, "FlinkFilter", place, *opens)
 
 

@@ -12,7 +12,6 @@ ACTIONS = ("restart", "suspend", "resume")
 
 
 def config_map_patch(scripts: Path) -> str:
-    """The patch, as text."""
     read = {path.stem: path.read_text() for path in scripts.glob("*.lua")}
     kind = f"{group_version.GROUP}_{group_version.KIND}"
     definitions = [{"name": name, "action.lua": read[name]} for name in ACTIONS]

@@ -17,8 +17,6 @@ _VERSION = re.compile(r"^(version: |appVersion: |sparkImage: [^:]+:).*$", re.MUL
 
 @dataclass(frozen=True)
 class Value:
-    """One value of the chart."""
-
     name: str
     default: object
     meaning: str
@@ -27,9 +25,9 @@ class Value:
 def with_values(document: str, values: str) -> str:
     """The document, with the table between its marks written anew."""
     rows = ["| value | default | meaning |", "|---|---|---|"]
-    for each in parse(values):
-        default = json.dumps(each.default)
-        rows.append(f"| `{each.name}` | `{default}` | {each.meaning} |")
+    for value in parse(values):
+        default = json.dumps(value.default)
+        rows.append(f"| `{value.name}` | `{default}` | {value.meaning} |")
     table = "\n".join(rows)
     made, count = _TABLE.subn(lambda found: f"{found[1]}\n{table}\n\n{found[2]}", document)
     if count != 1:

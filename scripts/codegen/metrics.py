@@ -16,7 +16,7 @@ _TABLE = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL
 
 def with_tables(document: str, rules: list[Rule]) -> str:
     """The document, with each table between its marks written anew."""
-    made = {name: _metrics(each, rules) for name, each in CATALOGUES.items()}
+    made = {name: _metrics(catalogue, rules) for name, catalogue in CATALOGUES.items()}
     made[ALERTS] = _alerts(rules)
     marks = [name for _, name, _ in _TABLE.findall(document)]
     if sorted(marks) != sorted(made):
@@ -50,8 +50,8 @@ def _alerts(rules: list[Rule]) -> str:
     rows = ["| alert | severity | says |", "|---|---|---|"]
     for name, of_rules in severities.items():
         says = re.sub(r"\{\{ \$labels\.(\w+) \}\}", r"*\1*", summaries[name])
-        each = ", ".join(sorted(set(of_rules)))
-        rows.append(f"| [`{name}`](runbooks/{name}.md) | {each} | {says} |")
+        severity = ", ".join(sorted(set(of_rules)))
+        rows.append(f"| [`{name}`](runbooks/{name}.md) | {severity} | {says} |")
     return "\n".join(rows) + "\n"
 
 

@@ -32,17 +32,14 @@ exception, or a word of Kubernetes:
 
 
 def reasons() -> str:
-    """The whole document."""
-    rows = "".join(
-        f"| {_in_code(each.reasons)} | {each.meaning} | {each.action} |\n" for each in ROWS
-    )
+    rows = "".join(f"| {_in_code(row.reasons)} | {row.meaning} | {row.action} |\n" for row in ROWS)
     by_state = "".join(
-        f"| {state} | {each.meaning} | {each.action} |\n"
-        for state, each in BY_STATE.items()
-        if not each.reasons
+        f"| {state} | {row.meaning} | {row.action} |\n"
+        for state, row in BY_STATE.items()
+        if not row.reasons
     )
     return f"{_HEAD}{rows}{_BY_STATE}{by_state}"
 
 
 def _in_code(reasons: str) -> str:
-    return ", ".join(f"`{each}`" for each in reasons.split())
+    return ", ".join(f"`{reason}`" for reason in reasons.split())

@@ -55,8 +55,6 @@ class LocalKafkaOptions:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a user asks of one run."""
-
     file: Path
     bootstrap_servers: str | None
     """Of the brokers to use instead of those in the manifest."""

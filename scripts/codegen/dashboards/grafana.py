@@ -84,11 +84,9 @@ class Dashboard:
 
     @property
     def panels(self) -> tuple[Panel, ...]:
-        """Of all rows."""
         return tuple(panel for row in self.rows for panel in row.panels)
 
     def to_json(self) -> str:
-        """What Grafana reads."""
         content = {
             "uid": f"penstock-{self.name}",
             "title": self.title,

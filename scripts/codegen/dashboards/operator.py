@@ -105,11 +105,11 @@ OPERATOR = Dashboard(
                     tuple(
                         Query(
                             quantile(
-                                each, "penstock_operator_reconcile_duration_seconds", _SELECTOR
+                                share, "penstock_operator_reconcile_duration_seconds", _SELECTOR
                             ),
-                            f"{each:.0%}",
+                            f"{share:.0%}",
                         )
-                        for each in (0.5, 0.99)
+                        for share in (0.5, 0.99)
                     ),
                     unit="s",
                 ),

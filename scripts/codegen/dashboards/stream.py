@@ -15,7 +15,7 @@ def _query(expression: str, legend: str = "") -> Query:
 
 
 def _quantiles(histogram: str, *shares: float) -> tuple[Query, ...]:
-    return tuple(Query(quantile(each, histogram, _SELECTOR), f"{each:.0%}") for each in shares)
+    return tuple(Query(quantile(share, histogram, _SELECTOR), f"{share:.0%}") for share in shares)
 
 
 _NOW = Row(

@@ -57,7 +57,6 @@ class Broker:
 
     @property
     def running(self) -> bool:
-        """Whether its process runs."""
         return self._process is not None and self._process.running
 
     @property
@@ -66,7 +65,6 @@ class Broker:
         return self._folder / f"broker-{self._starts}.log"
 
     def start(self) -> None:
-        """Starts it and waits until it accepts clients."""
         self.start_process()
         self.wait_until_ready()
 
@@ -104,7 +102,6 @@ class Broker:
             self._process.kill()
 
     def _format_command(self) -> str:
-        """The command line for a shell."""
         tool = [*self._java("kafka.tools.StorageTool"), "format", "--ignore-formatted"]
         return shlex.join([*tool, "-t", _CLUSTER_ID, "-c", _PROPERTIES])
 

@@ -106,7 +106,6 @@ class LocalKafka:
     _threads: list[threading.Thread] = field(default_factory=list)
 
     def rows(self) -> tuple[Row, ...]:
-        """Of the live view."""
         topics = ", ".join(f"{topic} ({count})" for topic, count in self.topics.items())
         kafka = self.broker.bootstrap
         if not self.broker.running:

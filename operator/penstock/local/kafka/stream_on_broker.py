@@ -30,7 +30,6 @@ class Redirected:
 
 
 def uses_kafka(spec: StreamSpec) -> bool:
-    """Whether the source or the sink is Kafka."""
     return spec.source.kafka is not None or spec.sink.kafka is not None
 
 

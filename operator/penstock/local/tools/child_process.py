@@ -54,7 +54,6 @@ class ChildProcess:
 
     @property
     def running(self) -> bool:
-        """Whether the process has not ended yet."""
         return self._shell.poll() is None
 
     def last_lines(self, count: int = 30) -> str:

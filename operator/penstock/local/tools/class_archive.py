@@ -98,12 +98,12 @@ def _class_path(command: Sequence[str]) -> list[str]:
 
 def _files(paths: Iterable[str]) -> list[tuple[str, int, int]]:
     """Path, size and time of change of each file, with those of `folder/*`."""
-    found = [
+    files = [
         file
         for path in map(Path, paths)
         for file in (sorted(path.parent.glob("*.jar")) if path.name == "*" else [path])
     ]
-    stats = [(str(file), file.stat()) for file in found if file.exists()]
+    stats = [(str(file), file.stat()) for file in files if file.exists()]
     return [(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats]
 
 

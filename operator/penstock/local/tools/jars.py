@@ -77,7 +77,7 @@ def needs_connector(spec: StreamSpec, class_path: str) -> bool:
     if spec.source.kafka is None and spec.sink.kafka is None:
         return False
     declared = [*spec.dependencies.packages, *spec.dependencies.jars]
-    if any(_CONNECTOR_NAME in each for each in declared):
+    if any(_CONNECTOR_NAME in dependency for dependency in declared):
         return False
     return not any(_has_connector(Path(part)) for part in class_path.split(os.pathsep) if part)
 
@@ -229,7 +229,13 @@ def download_bar(folder: Path, mebibytes: int, stream: TextIO | None = None) -> 
 
 
 def bar(size: int, mebibytes: int) -> str:
-    """The bar for this many bytes, full a little early or late: the total is rounded. Pure."""
+    """The bar for this many bytes, full a little early or late: the total is rounded. Pure.
+
+    >>> print(bar(5 * 2**20, 10))
+      ━━━━━━━━━━━━━━━╺╺╺╺╺╺╺╺╺╺╺╺╺╺╺ 5 of 10 MB
+    >>> print(bar(11 * 2**20, 10))
+      ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━ 11 of 10 MB
+    """
     share = min(1.0, size / (mebibytes * _MEBIBYTE))
     done = round(share * _BAR_WIDTH)
     return f"  {'━' * done}{'╺' * (_BAR_WIDTH - done)} {size / _MEBIBYTE:.0f} of {mebibytes} MB"

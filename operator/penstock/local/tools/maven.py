@@ -94,7 +94,7 @@ def proxy_options(environment: Mapping[str, str]) -> tuple[str, ...]:
 def needs_password(environment: Mapping[str, str]) -> bool:
     """Whether a proxy's URL has a user, whom Java does not take from there."""
     proxies = [_proxy(environment, scheme) for scheme in ("http", "https")]
-    return any(each is not None and each.username for each in proxies)
+    return any(proxy is not None and proxy.username for proxy in proxies)
 
 
 def _proxy(environment: Mapping[str, str], scheme: str) -> SplitResult | None:

@@ -47,7 +47,6 @@ class _Console(Console):
 
 
 def render(progress: Progress, info: RunInfo, monotonic: float, clock: datetime) -> Group:
-    """The view as rich draws it."""
     state = state_of(progress)
     head = Text.assemble(
         (info.name, "bold"), "  ", (str(state), _STYLES.get(state, "bold yellow")), "  ",
@@ -70,11 +69,9 @@ class LiveView:
 
     @property
     def last_warning(self) -> str:
-        """The last warning or error of the log."""
         return self._tail.read_new()
 
     def update(self, progress: Progress) -> None:
-        """Shows this progress from the next frame on."""
         self._progress = progress
 
     @contextlib.contextmanager

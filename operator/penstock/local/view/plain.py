@@ -28,7 +28,6 @@ class PlainView:
         return ""
 
     def update(self, progress: Progress) -> None:
-        """Logs the report if it is due."""
         report, now = progress.report, time.monotonic()
         if report is None or progress.ended or not is_due(report, self._last, now - self._last_at):
             return

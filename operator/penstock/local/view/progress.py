@@ -63,7 +63,11 @@ class Progress:
         )
 
     def rate(self) -> float | None:
-        """Records per second between the commits; None before two commits with counts."""
+        """Records per second between the commits; None before two commits with counts.
+
+        >>> Progress(commits=(Commit(0, 4, 100), Commit(2, 5, 400), Commit(10, 9, 600))).rate()
+        50.0
+        """
         if len(self.commits) < 2:
             return None
         first, last = self.commits[0], self.commits[-1]
@@ -78,7 +82,7 @@ class Progress:
 
 
 def _recent(commits: tuple[Commit, ...], now: float) -> tuple[Commit, ...]:
-    recent = tuple(each for each in commits if now - each.at <= _WINDOW_SECONDS)
+    recent = tuple(commit for commit in commits if now - commit.at <= _WINDOW_SECONDS)
     return recent if len(recent) >= 2 else commits[-2:]
 
 
@@ -106,7 +110,12 @@ def state_of(progress: Progress) -> str:
 
 
 def view_rows(progress: Progress, info: RunInfo, monotonic: float, clock: datetime) -> list[Row]:
-    """All rows below the line with name and state, in order; empty ones are left out."""
+    """All rows below the line with name and state, in order; empty ones are left out.
+
+    >>> waiting = DriverReport(spec_hash="", state=QueryState.WAITING_FOR_CORES, epoch=7)
+    >>> dict(view_rows(Progress(waiting), RunInfo("fraud", ""), 0.0, datetime.now()))
+    {'epoch': '7 in the checkpoint', 'restarts': '0'}
+    """
     report = progress.report
     rows: list[Row] = []
     if report is not None:
@@ -125,7 +134,6 @@ def view_rows(progress: Progress, info: RunInfo, monotonic: float, clock: dateti
 
 
 def describe_trigger(spec: StreamSpec) -> str:
-    """The mode, and how often it commits."""
     trigger = spec.trigger
     if trigger.continuous is not None:
         return f"continuous, an epoch every {trigger.continuous.checkpoint_interval}"

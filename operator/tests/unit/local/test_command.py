@@ -5,6 +5,7 @@ A file in the place of a folder stands for one that cannot be written: root may 
 
 from __future__ import annotations
 
+import doctest
 import os
 import signal
 import socket
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -22,9 +24,11 @@ from penstock.driver import main
 from penstock.driver.environment import LocalEnvironment
 from penstock.local import command
 from penstock.local.errors import CommandError
+from penstock.local.kafka import clients
 from penstock.local.manifest import require_files
-from penstock.local.tools import jars
+from penstock.local.tools import jars, java
 from penstock.local.tools.class_archive import archive_for
+from penstock.local.view import progress
 from penstock.local.workspace import Workspace, hide_from_git, workspace_for
 from testkit.paths import CHECKOUT
 from testkit.streams.streams import kafka_sink, kafka_source, stream
@@ -207,6 +211,13 @@ def test_help_needs_neither_spark_nor_kubernetes() -> None:
     code = f"import penstock.cli, sys; print({slow} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("module", [clients, jars, java, progress])
+def test_the_examples_of_the_docstrings(module: ModuleType) -> None:
+    results = doctest.testmod(module)
+    assert results.attempted
+    assert results.failed == 0
 
 
 def test_each_line_of_the_example_data_is_a_json_object() -> None:

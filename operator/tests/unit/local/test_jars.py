@@ -144,13 +144,3 @@ def test_jars_from_a_folder_of_the_user(tmp_path: Path) -> None:
         jars.jar_folder(jars.BROKER, {}, lambda _: None, environment)
     (tmp_path / "kafka.jar").touch()
     assert jars.jar_folder(jars.BROKER, {}, lambda _: None, environment) == tmp_path
-
-
-@pytest.mark.parametrize(
-    ("size", "text"), [(0, "0 of 10 MB"), (5 * 2**20, "5 of 10 MB"), (11 * 2**20, "11 of 10 MB")]
-)
-def test_the_bar_says_how_much_of_how_much(size: int, text: str) -> None:
-    """It stays as long as it is, also when more arrives than was expected."""
-    drawn = jars.bar(size, 10)
-    assert drawn.endswith(text)
-    assert len(drawn) - len(text) == len(jars.bar(0, 10)) - len("0 of 10 MB")

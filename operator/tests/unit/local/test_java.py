@@ -18,19 +18,6 @@ IN_PACKAGE = "/packaged/bin/java"
 
 
 @pytest.mark.parametrize(
-    ("output", "version"),
-    [
-        ('openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime', 17),
-        ('java version "1.8.0_402"', 8),
-        ('openjdk version "25" 2025-09-16', 25),
-        ("something else", None),
-    ],
-)
-def test_java_versions(output: str, version: int | None) -> None:
-    assert java.major_version(output) == version
-
-
-@pytest.mark.parametrize(
     ("home", "wrong", "packaged", "command", "problem"),
     [
         ("", {}, PACKAGED, "java", ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -63,11 +64,6 @@ def test_rows_of_a_running_stream() -> None:
     }
 
 
-def test_before_the_first_report_only_the_extra_rows_are_shown() -> None:
-    assert state_of(Progress()) == "Starting"
-    assert shown(Progress()) == {"log": "x.log"}
-
-
 def test_the_rate_covers_the_last_ten_seconds() -> None:
     """Older commits are dropped, except the second to last."""
     fast = [(float(at), report(at), at * 1000.0) for at in range(5)]
@@ -83,37 +79,47 @@ def test_a_rate_needs_two_commits_with_counts(records: float | None) -> None:
     assert after((0, report(1), None), (1, report(2), records)).rate() is None
 
 
-def test_an_epoch_of_an_earlier_run_is_shown_as_in_the_checkpoint() -> None:
-    waiting = after((0, report(7, state=QueryState.STARTING, committed=False), None))
-    assert shown(waiting)["epoch"] == "7 in the checkpoint"
-    assert "rows" not in shown(waiting)
+FAILURE = LastFailure(reason="BrokerUnreachable", message="away", permanent=False, time=CLOCK)
+AGAIN = report(
+    state=QueryState.RESTARTING,
+    query_restarts=3,
+    last_failure=FAILURE,
+    next_retry_time=CLOCK + timedelta(seconds=7),
+)
 
 
-def test_the_stated_rate_of_a_rate_source() -> None:
-    spec = stream().spec
-    info = RunInfo("numbers", "", stated_rate(spec))
-    assert shown(after((0, report(1), None)), info=info)["rows"] == (
-        "10 per second, set by source.rate"
-    )
-
-
-def test_the_latency_of_sampled_records() -> None:
-    progress = Progress().with_report(report(1), 0.0, latency=0.512)
-    assert shown(progress)["latency"] == "0.51 s from a record's timestamp to its commit"
-
-
-def test_a_failure_is_shown_with_its_cause_and_the_next_retry() -> None:
-    failure = LastFailure(reason="BrokerUnreachable", message="away", permanent=False, time=CLOCK)
-    again = report(
-        state=QueryState.RESTARTING,
-        query_restarts=3,
-        last_failure=failure,
-        next_retry_time=CLOCK + timedelta(seconds=7),
-    )
-    values = shown(after((0, again, None)))
-    assert values["restarts"] == "3"
-    assert values["last failure"] == f"{CLOCK.astimezone():%H:%M:%S} BrokerUnreachable: away"
-    assert values["next retry"] == "in 7 s"
+@pytest.mark.parametrize(
+    ("progress", "state", "rows"),
+    [
+        (Progress(), "Starting", {"log": "x.log"}),
+        (
+            after((0, report(7, state=QueryState.STARTING, committed=False), None)),
+            "Starting",
+            {"epoch": "7 in the checkpoint", "rows": None},
+        ),
+        (after((0, report(1), None)), "Running", {"rows": "10 per second, set by source.rate"}),
+        (
+            Progress().with_report(report(1), 0.0, latency=0.512),
+            "Running",
+            {"latency": "0.51 s from a record's timestamp to its commit"},
+        ),
+        (
+            after((0, AGAIN, None)),
+            "Restarting",
+            {
+                "restarts": "3",
+                "last failure": f"{CLOCK.astimezone():%H:%M:%S} BrokerUnreachable: away",
+                "next retry": "in 7 s",
+            },
+        ),
+    ],
+    ids=["no report", "earlier run", "stated rate", "latency", "failure"],
+)
+def test_rows(progress: Progress, state: str, rows: dict[str, str | None]) -> None:
+    info = replace(INFO, stated_rate=stated_rate(stream().spec))
+    seen = shown(progress, info=info)
+    assert state_of(progress) == state
+    assert {label: seen.get(label) for label in rows} == rows
 
 
 def test_a_permanent_failure_stays_visible() -> None:

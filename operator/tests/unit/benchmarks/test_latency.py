@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,35 +40,32 @@ def received(number: int, after_ms: int = 5, *, as_sent: bool = True) -> Receive
     return Received(number, as_sent, at * 1_000_000, at - 1)
 
 
-def test_a_record_is_joined_with_its_copy_in_the_sink_by_number() -> None:
-    found = Deliveries([sent(1), sent(2)], [received(2, 7), received(1, 5)])
+def test_a_record_is_joined_with_its_first_copy_in_the_sink_by_number() -> None:
+    """A phase has its own records."""
+    deliveries = Deliveries(
+        [sent(1), sent(2), sent(3, phase=2)],
+        [received(2, 7), received(1, 5), received(1, 900), received(3, 9)],
+    )
 
-    assert found.latencies(1) == Latencies((5.0, 7.0), (3.0, 5.0))
-    assert (found.lost, found.twice, found.wrong) == (0, 0, 0)
-
-
-def test_a_phase_has_its_own_records() -> None:
-    found = Deliveries([sent(1), sent(2, phase=2)], [received(1), received(2, 9)])
-
-    assert found.latencies(2).end_to_end == (9.0,)
-
-
-def test_the_first_copy_counts() -> None:
-    found = Deliveries([sent(1)], [received(1, 5), received(1, 900)])
-
-    assert found.latencies(1).end_to_end == (5.0,)
-    assert found.twice == 1
-
-
-def test_a_flagged_payment_that_does_not_arrive_is_lost() -> None:
-    assert Deliveries([sent(1), sent(2), sent(3, flagged=False)], [received(1)]).lost == 1
+    assert deliveries.latencies(1) == Latencies((5.0, 7.0), (3.0, 5.0))
+    assert deliveries.latencies(2).end_to_end == (9.0,)
+    assert (deliveries.lost, deliveries.twice, deliveries.wrong) == (0, 1, 0)
 
 
 @pytest.mark.parametrize(
-    "arrived", [received(3), received(9), received(1, as_sent=False)], ids=lambda it: str(it.number)
+    ("arrived", "lost", "wrong"),
+    [
+        ([received(1)], 1, 0),
+        ([received(1), received(2), received(3)], 0, 1),
+        ([received(1), received(2), received(9)], 0, 1),
+        ([received(1), received(2, as_sent=False)], 0, 1),
+    ],
+    ids=["lost", "unflagged", "unknown", "changed"],
 )
-def test_an_unflagged_an_unknown_and_a_changed_record_are_wrong(arrived: Received) -> None:
-    assert Deliveries([sent(1), sent(3, flagged=False)], [arrived]).wrong == 1
+def test_lost_and_wrong_records(arrived: list[Received], lost: int, wrong: int) -> None:
+    """Only a flagged payment can be lost."""
+    deliveries = Deliveries([sent(1), sent(2), sent(3, flagged=False)], arrived)
+    assert (deliveries.lost, deliveries.wrong) == (lost, wrong)
 
 
 def test_the_files_of_the_load_generator_are_read(tmp_path: Path) -> None:
@@ -85,11 +83,8 @@ def test_each_percentile_is_the_smallest_value_that_so_many_do_not_exceed() -> N
     }  # fmt: skip
 
 
-def test_percentiles_of_one_value_are_that_value() -> None:
+def test_percentiles_of_one_value_and_of_none() -> None:
     assert set(percentiles([4.2]).values()) == {4.2}
-
-
-def test_there_are_no_percentiles_of_nothing() -> None:
     with pytest.raises(ValueError, match="no record"):
         percentiles([])
 
@@ -97,28 +92,23 @@ def test_there_are_no_percentiles_of_nothing() -> None:
 # --- the run ---
 
 
-def plan(*, thorough: bool = True) -> Plan:
-    return Plan((1000, 100), 10, 15, 2, thorough)
+PLAN = Plan((1000, 100), 10, 15, 2, thorough=True)
 
 
 def test_a_run_starts_slowly_warms_up_fast_and_settles_between_two_rates() -> None:
-    found = phases(plan(), batch_seconds=0)
-
-    assert found.steps == ((100, 0), (1000, 10), (1000, 15), (100, 1), (100, 15))
-    assert found.measured == {1000: 2, 100: 4}
-    assert found.batch_end is None
-
-
-def test_a_long_thorough_after_the_measured_seconds() -> None:
-    found = phases(plan(), batch_seconds=60)
-
-    before = sum(seconds for _, seconds in found.steps[:-1])
-    assert found.batch_end == len(found.steps) - 1
-    assert before < 60 < before + found.steps[-1][1]
+    steps = phases(PLAN, batch_seconds=0)
+    assert steps.steps == ((100, 0), (1000, 10), (1000, 15), (100, 1), (100, 15))
+    assert steps.measured == {1000: 2, 100: 4}
+    assert steps.batch_end is None
 
 
-def test_a_quick_run_does_not_wait_for_the_end_of_a_batch() -> None:
-    assert phases(plan(thorough=False), batch_seconds=60).batch_end is None
+def test_the_end_of_a_long_batch_comes_after_the_measured_seconds() -> None:
+    """A quick run does not wait for it."""
+    steps = phases(PLAN, batch_seconds=60)
+    before = sum(seconds for _, seconds in steps.steps[:-1])
+    assert steps.batch_end == len(steps.steps) - 1
+    assert before < 60 < before + steps.steps[-1][1]
+    assert phases(replace(PLAN, thorough=False), batch_seconds=60).batch_end is None
 
 
 def test_the_order_changes_from_round_to_round() -> None:
@@ -211,27 +201,22 @@ def test_the_picture_shows_each_variant_and_is_the_same_again(
     text = (tmp_path / "one.svg").read_text()
 
     assert text == (tmp_path / "two.svg").read_text()
-    for each in result.variants:
-        assert f">{each.title}</text>" in text
+    for variant in result.variants:
+        assert f">{variant.title}</text>" in text
     assert by_median(result, 100)[0].name == "real-time"
 
 
-def test_the_published_run_is_complete() -> None:
+def test_the_published_run_is_complete_and_drawn() -> None:
     """Every variant and rate, from several rounds, with nothing lost and nothing wrong."""
-    result = published()
-    assert [each.name for each in result.variants] == [each.name for each in VARIANTS]
+    result, picture = published(), (DOCUMENTS / "latency.svg").read_text()
+    assert [row.name for row in result.variants] == [variant.name for variant in VARIANTS]
     assert sorted(result.rates) == [100, 1000]
-    for each in result.variants:
-        assert set(each.all_rounds) == {"100", "1000"}
-        assert len(each.rounds) > 1
-        assert sum(once.lost + once.wrong for once in each.rounds) == 0
-
-
-def test_the_published_picture_has_the_published_medians() -> None:
-    text = (DOCUMENTS / "latency.svg").read_text()
-    for each in published().variants:
-        for whole in each.all_rounds.values():
-            assert f">{page.milliseconds(whole.end_to_end_ms['p50'])}</text>" in text
+    for row in result.variants:
+        assert set(row.all_rounds) == {"100", "1000"}
+        assert len(row.rounds) > 1
+        assert sum(round_.lost + round_.wrong for round_ in row.rounds) == 0
+        for figures in row.all_rounds.values():
+            assert f">{page.milliseconds(figures.end_to_end_ms['p50'])}</text>" in picture
 
 
 def test_the_readme_quotes_the_published_medians() -> None:

@@ -205,26 +205,21 @@ def measure_level_1(bench: Bench, rounds: int) -> None:
 
 def ratios(measurements: Measurements) -> dict[str, list[float]]:
     """The ratios to quote, for each round."""
-    pod = measurements["start: as in a pod"]
+    pod, level_2 = "start: as in a pod", "level 2: as in a pod"
+    shipped = "start: pyspark as shipped"
     pairs = {
-        "start: archive / no archive": (pod, measurements["start: without the archive"]),
-        "start: as in a pod / as shipped": (pod, measurements["start: pyspark as shipped"]),
+        "start: archive / no archive": (pod, "start: without the archive"),
+        "start: as in a pod / as shipped": (pod, shipped),
         "start: without archive and C1 / as shipped": (
-            measurements["start: without the archive and C1"],
-            measurements["start: pyspark as shipped"],
+            "start: without the archive and C1",
+            shipped,
         ),
-        "level 2: archive / no archive": (
-            measurements["level 2: as in a pod"],
-            measurements["level 2: without the archive"],
-        ),
-        "level 1 / level 2": (
-            measurements["level 1: in the same session"],
-            measurements["level 2: as in a pod"],
-        ),
+        "level 2: archive / no archive": (level_2, "level 2: without the archive"),
+        "level 1 / level 2": ("level 1: in the same session", level_2),
     }
     return {
-        name: [mine / other for mine, other in zip(*pair, strict=True)]
-        for name, pair in pairs.items()
+        name: [a / b for a, b in zip(measurements[one], measurements[other], strict=True)]
+        for name, (one, other) in pairs.items()
     }
 
 

@@ -77,7 +77,7 @@ def _summary(stream: Stream) -> str:
 
 
 def _print_next_steps(installation: Installation) -> None:
-    kubeconfig = installation.cluster.kubeconfig
+    kubeconfig, kafka = installation.cluster.kubeconfig, installation.kafka
     print_line(
         f"""The stream still runs. Try:
   export KUBECONFIG={kubeconfig}
@@ -87,6 +87,8 @@ def _print_next_steps(installation: Installation) -> None:
   kubectl -n {NAMESPACE} logs fraud-flags-driver-0 -f
   kubectl -n {NAMESPACE} delete pod -l app.kubernetes.io/component=executor  # it recovers
   kubectl -n {NAMESPACE} edit cstream fraud-flags  # add `GROUP BY key`: it is refused
+For a stream of your own, with bootstrapServers: {kafka.internal}
+  .venv/bin/python -m demo.send {kafka.external} orders < examples/data/payments.jsonl
 To remove everything: make cluster-down"""
     )
 

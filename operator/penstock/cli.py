@@ -108,11 +108,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
 
     run = _add_command(
-        commands,
-        "run",
-        "run a stream on this machine",
-        run_options.DESCRIPTION,
-        run_options.EPILOG,
+        commands, "run", "run a stream on this machine", run_options.DESCRIPTION, run_options.EPILOG
     )
     run_options.add_arguments(run)
     run.set_defaults(command=_run)

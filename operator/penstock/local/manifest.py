@@ -21,19 +21,19 @@ def load_stream(path: Path) -> tuple[ContinuousStream, list[str]]:
     except UnreadableFile as error:
         raise CommandError(f"{path}: {error}", code=2) from error
     if loaded.defects:
-        defects = check(str(path), loaded).findings
-        raise CommandError("\n".join(as_text(defect) for defect in defects), code=2)
+        found = check(str(path), loaded).findings
+        raise CommandError("\n".join(as_text(each) for each in found), code=2)
     if len(loaded.streams) != 1:
-        raise CommandError(f"{path}: {_not_one([document.name for document in loaded.streams])}")
+        raise CommandError(f"{path}: {_not_one([each.name for each in loaded.streams])}")
     (document,) = loaded.streams
-    findings = check_document(str(path), document, local=True)
-    errors = [as_text(finding) for finding in findings if finding.severity == "error"]
+    findings = list(check_document(str(path), document, local=True))
+    errors = [as_text(each) for each in findings if each.severity == "error"]
     if document.name == "?":
         errors.append(f"{path}: metadata.name: `penstock run` needs it, also beside generateName")
     if errors:
         raise CommandError("\n".join(errors))
     stream = without_cluster_limits(ContinuousStream.model_validate(document.content))
-    return stream, [as_text(finding) for finding in findings]
+    return stream, [as_text(each) for each in findings]
 
 
 def without_cluster_limits(stream: ContinuousStream) -> ContinuousStream:

@@ -1,4 +1,4 @@
-"""Ring 3 of validation: Spark's own analyzer on this machine, without a broker or a cluster."""
+"""`penstock validate --spark`: Spark's own analyzer on this machine, without broker or cluster."""
 
 from __future__ import annotations
 

@@ -235,9 +235,8 @@ class _Reader:
             try:
                 reader.close()
             except Exception as error:
-                log_event(
-                    "the reader of timestamps did not close", logging.WARNING, cause=str(error)
-                )
+                cause = classify_exception(error).message
+                log_event("the reader of timestamps did not close", logging.WARNING, cause=cause)
 
 
 def _sink_latency(spec: StreamSpec) -> SinkLatency | None:

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.logs import log_event
 
 CALL_SECONDS = 30
@@ -84,11 +83,13 @@ def describe(error: Exception) -> str:
 
     if not isinstance(error, Py4JJavaError):
         return f"{type(error).__name__}: {error}"
+    cause = error.java_exception
     try:
-        cause = read_chain(error.java_exception)[-1]
-    except (Py4JError, OSError):  # the JVM has ended
+        while (deeper := cause.getCause()) is not None:
+            cause = deeper
+        return f"{cause.getClass().getSimpleName()}: {cause.getMessage()}"
+    except (Py4JError, OSError):
         return "the JVM has ended"
-    return f"{cause.classes[0].rpartition('.')[2]}: {cause.message}"
 
 
 # --- feed ---

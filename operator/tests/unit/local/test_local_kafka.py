@@ -38,13 +38,12 @@ def java_error(name: str, message: str) -> Py4JJavaError:
     """As py4j raises it for a future's failure: the cause has the words, and the text an object."""
 
     def throwable(name: str, message: str, cause: Any) -> Any:
-        a_class = SimpleNamespace(
-            getName=lambda: name, getInterfaces=list, getSuperclass=lambda: None
-        )
         return SimpleNamespace(
-            _target_id="o1", getClass=lambda: a_class, getMessage=lambda: message,
-            getCause=lambda: cause, getStackTrace=list,
-        )  # fmt: skip
+            _target_id="o1",
+            getClass=lambda: SimpleNamespace(getSimpleName=lambda: name),
+            getMessage=lambda: message,
+            getCause=lambda: cause,
+        )
 
     cause = throwable(name, message, None)
     return Py4JJavaError("calling o204.get.\n", throwable("ExecutionException", "", cause))
@@ -134,7 +133,7 @@ def test_a_line_that_is_too_long_fails_alone_and_is_named(
     before_query: bool, warnings: list[str]
 ) -> None:
     """By its number and in Kafka's words; the others are sent."""
-    refusal = java_error("org.apache.kafka.common.errors.RecordTooLargeException", "1200000 bytes")
+    refusal = java_error("RecordTooLargeException", "1200000 bytes")
     kafka = Clients(long=refusal)
     feed = a_feed("a", "long", "b", before_query=before_query)
     send_lines(kafka, feed, threading.Event())  # type: ignore[arg-type]
@@ -155,7 +154,7 @@ def test_a_refused_line_is_named_once_however_often_it_is_sent(warnings: list[st
             rounds += 1
             if rounds > 20:
                 stop.set()
-            raise java_error("x.InvalidRecordException", "one word")
+            raise java_error("InvalidRecordException", "one word")
 
     send_lines(Refusing(), a_feed("a", "b", once=False), stop)  # type: ignore[arg-type]
     assert len(warnings) == 2
@@ -163,7 +162,7 @@ def test_a_refused_line_is_named_once_however_often_it_is_sent(warnings: list[st
 
 def test_a_task_that_fails_says_why_in_javas_words(warnings: list[str]) -> None:
     """The text of a Py4JJavaError names a Java object. The stream runs on without the feed."""
-    kafka = Clients(a=java_error("java.util.concurrent.TimeoutException", "30 s"))
+    kafka = Clients(a=java_error("TimeoutException", "30 s"))
     with tasks(kafka, feed=a_feed("a")):
         deadline = time.monotonic() + 10
         while not warnings and time.monotonic() < deadline:

@@ -13,13 +13,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.api.modes import Mode
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.api.v1alpha1.triggers import RealTimeTrigger, Trigger
 from penstock.contract.sizing import Size, size
 from penstock.driver.checkpoint.files import Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.engine import is_asynchronous
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.jvm import Jvm
@@ -118,7 +118,7 @@ class Run:
         """
         source = topics.make()
         folder, stream = CheckpointFolder(path), flow(source)
-        is_async = is_asynchronous(stream.spec)
+        is_async = stream.spec.trigger.mode is Mode.ASYNC
         with bare(spark, stream, path) as running:
             for sent in range(20, 120, 20):
                 topics.send(source, range(sent - 20, sent))

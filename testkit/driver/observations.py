@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from penstock.driver.engine import Engine
+from penstock.api.modes import Mode
 from penstock.driver.failures import Failure
 from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity
 from penstock.driver.supervision.restart_policy import RestartPolicy
@@ -13,8 +13,8 @@ from penstock.driver.supervision.state import Observation, State, nothing_observ
 from penstock.driver.supervision.supervisor import Action, decide
 
 POLICY = RestartPolicy(interval=1.0)
-CONTINUOUS = RestartPolicy(interval=1.0, engine=Engine.CONTINUOUS)
-REAL_TIME = RestartPolicy(interval=300.0, engine=Engine.REAL_TIME)
+CONTINUOUS = RestartPolicy(interval=1.0, mode=Mode.CONTINUOUS)
+REAL_TIME = RestartPolicy(interval=300.0, mode=Mode.REAL_TIME)
 PASSING = Failure("TaskFailed", "an executor was lost")
 PERMANENT = Failure("UnsupportedOperation", "Aggregate", permanent=True)
 RECOVERABLE = Failure("TopicMissing", "in", permanent=True, recoverable=True)

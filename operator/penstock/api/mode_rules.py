@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.api.modes import Mode
 from penstock.api.rules import Rule
 
 # Data sources that write files: the continuous engine has no streaming write for them.
@@ -15,16 +16,15 @@ FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml", "delta",
 
 
 def _in_continuous(spec: Any) -> bool:
-    return spec.trigger.continuous is not None
+    return bool(spec.trigger.mode is Mode.CONTINUOUS)
 
 
 def _in_real_time(spec: Any) -> bool:
-    return spec.trigger.real_time is not None
+    return bool(spec.trigger.mode is Mode.REAL_TIME)
 
 
 def _is_async(spec: Any) -> bool:
-    batch = spec.trigger.micro_batch
-    return batch is not None and batch.async_progress is not None
+    return bool(spec.trigger.mode is Mode.ASYNC)
 
 
 MODE_RULES: tuple[Rule, ...] = (

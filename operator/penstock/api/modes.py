@@ -16,6 +16,14 @@ class Mode(StrEnum):
     REAL_TIME = "trigger.realTime"
     AVAILABLE_NOW = "trigger.availableNow"
 
+    @property
+    def has_long_running_tasks(self) -> bool:
+        """Whether each partition has a task, and needs a core, all the time.
+
+        In the other modes, which are all the micro-batch engine's, tasks take turns.
+        """
+        return self in (Mode.CONTINUOUS, Mode.REAL_TIME)
+
 
 @dataclass(frozen=True)
 class Execution:
@@ -49,20 +57,8 @@ EXECUTIONS: tuple[Execution, ...] = (
 )
 
 
-def mode_of(spec: Any) -> Mode:
-    """The mode that the spec's trigger selects."""
-    trigger = spec.trigger
-    if trigger.continuous is not None:
-        return Mode.CONTINUOUS
-    if trigger.real_time is not None:
-        return Mode.REAL_TIME
-    if trigger.available_now is not None:
-        return Mode.AVAILABLE_NOW
-    return Mode.ASYNC if trigger.micro_batch.async_progress is not None else Mode.MICRO_BATCH
-
-
 def execution_of(spec: Any) -> Execution:
-    """How the spec's query runs, with defaults applied."""
-    mode = mode_of(spec)
+    """How the spec's query runs, with defaults applied. Real-time mode takes `update` only."""
+    mode = spec.trigger.mode
     output = spec.output_mode or ("update" if mode is Mode.REAL_TIME else "append")
     return Execution(mode, output, watermark=spec.transform.watermark is not None)

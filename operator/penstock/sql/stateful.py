@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.api.modes import Mode, mode_of
+from penstock.api.modes import Mode
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.triggers import Trigger
 
@@ -14,7 +14,7 @@ def may_keep_state(spec: StreamSpec) -> bool:
 
     SQL is stateless if asynchronous progress tracking, which allows no state, would support it.
     """
-    if mode_of(spec) not in (Mode.MICRO_BATCH, Mode.AVAILABLE_NOW):
+    if spec.trigger.mode not in (Mode.MICRO_BATCH, Mode.AVAILABLE_NOW):
         return False
     transform = spec.transform
     if (transform.watermark or transform.python or transform.java) is not None:

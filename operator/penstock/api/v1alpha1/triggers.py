@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
+from penstock.api.modes import Mode
 from penstock.api.quantities import DURATION_PATTERN, SPARK_TO_KUBERNETES, milliseconds
 from penstock.api.rules import Rule, cel_string, exactly_one_of, rules_of_scalar
 from penstock.api.v1alpha1.base import DURATION_RULE, Duration, SpecObject
@@ -131,14 +132,35 @@ class Trigger(SpecObject):
     )
 
     @property
+    def mode(self) -> Mode:
+        """The mode that the trigger selects."""
+        if self.continuous is not None:
+            return Mode.CONTINUOUS
+        if self.real_time is not None:
+            return Mode.REAL_TIME
+        if self.micro_batch is None:
+            return Mode.AVAILABLE_NOW
+        return Mode.MICRO_BATCH if self.async_progress is None else Mode.ASYNC
+
+    @property
+    def async_progress(self) -> AsyncProgress | None:
+        """Asynchronous progress tracking, which leaves gaps in the checkpoint's logs."""
+        return None if self.micro_batch is None else self.micro_batch.async_progress
+
+    @property
+    def interval(self) -> str:
+        """How often an epoch or a batch begins; 0s: when the previous one has ended."""
+        if self.continuous is not None:
+            return self.continuous.checkpoint_interval
+        if self.real_time is not None:
+            return self.real_time.batch_duration
+        return "0s" if self.micro_batch is None else self.micro_batch.interval
+
+    @property
     def commit_interval_ms(self) -> int:
         """Milliseconds between commits while there are always records; 0: as batches end."""
-        if self.continuous is not None:
-            return milliseconds(self.continuous.checkpoint_interval)
-        if self.real_time is not None:
-            return milliseconds(self.real_time.batch_duration)
-        if self.micro_batch is not None:
-            interval, tracking = self.micro_batch.interval, self.micro_batch.async_progress
-            checkpoint = tracking.checkpoint_interval if tracking is not None else "0s"
-            return max(milliseconds(interval), milliseconds(checkpoint))
-        return 0  # availableNow: one batch after another until it ends
+        tracking = self.async_progress
+        return max(
+            milliseconds(self.interval),
+            0 if tracking is None else milliseconds(tracking.checkpoint_interval),
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.api.modes import Mode, execution_of, mode_of
+from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.status import Effective, EffectiveDriver, EffectiveExecutor, StreamStatus
 from penstock.cluster.driver_pod import DriverPod
@@ -22,7 +22,7 @@ def mode(before: StreamStatus, desired: DesiredStream | None, pod: DriverPod | N
     """The name of the query's mode; the one before while the driver pod has another spec."""
     if desired is None or (pod is not None and pod.spec_hash != desired.spec_hash):
         return before.mode
-    return _MODE_NAMES[mode_of(desired.stream.spec)]
+    return _MODE_NAMES[desired.stream.spec.trigger.mode]
 
 
 def effective(

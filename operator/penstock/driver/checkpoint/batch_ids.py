@@ -23,7 +23,6 @@ from penstock.api.v1alpha1 import Sink, StreamSpec
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
 from penstock.driver.checkpoint.files import Files, checksum_path, is_initial_offsets
 from penstock.driver.checkpoint.repair import COMMIT, RepairPlan, entries
-from penstock.driver.engine import Engine, engine_of
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
 
@@ -46,7 +45,7 @@ def keep_ids(
     `first` are the offsets of the stream's first start, if they are known; `state`: the checkpoint
     contains state. Raises CheckpointDamaged if the id cannot be kept.
     """
-    engine = engine_of(spec)
+    mode = spec.trigger.mode
     kept = {
         n: files[f"offsets/{n}"]
         for n in entries(files, "offsets")
@@ -68,7 +67,7 @@ def keep_ids(
         )
     if state:
         raise _refused(used, "and a query with state would count its records twice")
-    return _with_empty_batch(files, plan, used, reached, committed=engine is not Engine.MICRO_BATCH)
+    return _with_empty_batch(files, plan, used, reached, committed=mode.has_long_running_tasks)
 
 
 def _newest_used_id(files: Files) -> int | None:

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.driver.checkpoint import durable_files, engine_switch, penstock_files
+from penstock.driver.checkpoint import durable_files, mode_switch, penstock_files
 from penstock.driver.checkpoint.batch_ids import may_recognise_batches
 from penstock.driver.checkpoint.files import Files, kafka_offsets
 from penstock.driver.checkpoint.progress import ProgressReader
@@ -51,7 +51,7 @@ class CheckpointFolder:
             if keep_ids:
                 self._write_through()
             state = any(path.is_file() for path in (self.path / "state").rglob("*"))
-            plan = engine_switch.plan(
+            plan = mode_switch.plan(
                 self._read(),
                 spec,
                 state=state,

@@ -18,7 +18,7 @@ none (MicroBatchExecution.initializeExecution calls offsetLog.purgeAfter): witho
 begin anew. So it gets a commit for every batch that is known to be done, as the continuous engine
 does.
 
-engine_switch.py repairs what one engine leaves behind and another cannot read. batch_ids.py adds
+mode_switch.py repairs what one engine leaves behind and another cannot read. batch_ids.py adds
 what a sink needs that recognises a batch by its id.
 """
 
@@ -30,6 +30,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from penstock.api.modes import Mode
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
 from penstock.driver.checkpoint.files import (
     Files,
@@ -44,7 +45,6 @@ from penstock.driver.checkpoint.files import (
     is_offsets,
     moves_backward,
 )
-from penstock.driver.engine import Engine
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
 
@@ -83,7 +83,7 @@ class RepairPlan:
 
 def plan_repair(
     files: Files,
-    engine: Engine = Engine.CONTINUOUS,
+    mode: Mode = Mode.CONTINUOUS,
     *,
     kafka: bool = True,
     first_known: bool = False,
@@ -102,7 +102,7 @@ def plan_repair(
         _refuse_to_start_over(commits, offsets)
     lost_commits = epoch is None and max(planned, default=0) > 0
     commit: dict[str, bytes] = {}
-    if engine is not Engine.MICRO_BATCH:
+    if mode.has_long_running_tasks:
         if lost_commits and len(planned) > 1:  # the newest shows that the one before it is done
             epoch = sorted(planned)[-2]
             commit[f"commits/{epoch}"] = COMMIT

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.kafka import KafkaClient
 from penstock.driver.checkpoint.progress import OffsetRange
-from penstock.driver.engine import Engine, engine_of
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.jvm import Jvm, jvm_metrics
 from penstock.driver.kafka.offsets import Offsets, Position
@@ -244,4 +243,4 @@ def _sink_latency(spec: StreamSpec) -> SinkLatency | None:
     sink = spec.sink.kafka
     if spec.source.kafka is None or sink is None or sink.topic is None:
         return None
-    return SinkLatency(sink.topic, writes_at_once=engine_of(spec) is not Engine.MICRO_BATCH)
+    return SinkLatency(sink.topic, writes_at_once=spec.trigger.mode.has_long_running_tasks)

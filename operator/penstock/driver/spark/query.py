@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.api.modes import Mode, execution_of
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import Sink, StreamSpec
-from penstock.driver.engine import Engine, engine_of
 from penstock.driver.environment import Environment
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.security import security_options
@@ -38,7 +38,7 @@ def plan(
 ) -> DataFrame:
     """The streaming DataFrame. Raises AnalysisException if Spark cannot analyze it."""
     named, options = source_options(
-        spec.source, environment.secrets, engine_of(spec), starting, partitions
+        spec.source, environment.secrets, spec.trigger.mode, starting, partitions
     )
     reader = spark.readStream.format(_format(spark, named)).options(**options)
     if spec.source.custom is not None and spec.source.custom.schema_ is not None:
@@ -61,14 +61,15 @@ def check(frame: DataFrame, spec: StreamSpec) -> None:
     analyzed = java.queryExecution().analyzed()
     checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
     modes = jvm.org.apache.spark.sql.streaming.OutputMode
-    written = getattr(modes, output_mode(spec).capitalize())()
-    match engine_of(spec):
-        case Engine.MICRO_BATCH:
+    output_mode = execution_of(spec).output_mode
+    written = getattr(modes, output_mode.capitalize())()
+    match spec.trigger.mode:
+        case Mode.MICRO_BATCH | Mode.ASYNC | Mode.AVAILABLE_NOW:
             checker.checkForStreaming(analyzed, written)
-        case Engine.REAL_TIME:
+        case Mode.REAL_TIME:
             checker.checkForStreaming(analyzed, written)
             checker.checkAdditionalRealTimeModeConstraints(analyzed, written)
-        case Engine.CONTINUOUS:
+        case Mode.CONTINUOUS:
             try:
                 checker.checkForContinuous(analyzed, written)
             except AnalysisException as error:
@@ -91,7 +92,7 @@ def start(
         .options(**options)
         .options(**trigger_options(spec))
         .option("checkpointLocation", location)
-        .outputMode(output_mode(spec))
+        .outputMode(execution_of(spec).output_mode)
         .trigger(**trigger_arguments(spec))
         .start()
     )
@@ -134,36 +135,29 @@ def sink_options(sink: Sink, secrets: Path) -> tuple[str, dict[str, str]]:
 
 def trigger_arguments(spec: StreamSpec) -> dict[str, Any]:
     """The arguments of DataStreamWriter.trigger."""
-    trigger = spec.trigger
-    if trigger.continuous is not None:
-        return {"continuous": _spark_interval(trigger.continuous.checkpoint_interval)}
-    if trigger.real_time is not None:
-        return {"realTime": _spark_interval(trigger.real_time.batch_duration)}
-    if trigger.micro_batch is not None:
-        return {"processingTime": _spark_interval(trigger.micro_batch.interval)}
-    return {"availableNow": True}
+    # Spark does not read Kubernetes' spelling, such as 500ms.
+    interval = f"{milliseconds(spec.trigger.interval)} milliseconds"
+    match spec.trigger.mode:
+        case Mode.CONTINUOUS:
+            return {"continuous": interval}
+        case Mode.REAL_TIME:
+            return {"realTime": interval}
+        case Mode.AVAILABLE_NOW:
+            return {"availableNow": True}
+        case Mode.MICRO_BATCH | Mode.ASYNC:
+            return {"processingTime": interval}
 
 
 def trigger_options(spec: StreamSpec) -> dict[str, str]:
     """What Spark takes as options of the sink ("Asynchronous Progress Tracking")."""
-    batch = spec.trigger.micro_batch
-    if batch is None or batch.async_progress is None:
+    tracking = spec.trigger.async_progress
+    if tracking is None:
         return {}
-    interval = milliseconds(batch.async_progress.checkpoint_interval)
+    interval = milliseconds(tracking.checkpoint_interval)
     return {
         "asyncProgressTrackingEnabled": "true",
         "asyncProgressTrackingCheckpointIntervalMs": str(interval),
     }
-
-
-def output_mode(spec: StreamSpec) -> str:
-    """Which rows are written. Real-time mode takes `update` only."""
-    return spec.output_mode or ("update" if engine_of(spec) is Engine.REAL_TIME else "append")
-
-
-def _spark_interval(duration: str) -> str:
-    """Spark does not read Kubernetes' spelling, such as 500ms."""
-    return f"{milliseconds(duration)} milliseconds"
 
 
 def _format(spark: SparkSession, named: str) -> str:

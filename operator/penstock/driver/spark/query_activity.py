@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.driver.engine import Engine
+from penstock.api.modes import Mode
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -38,20 +38,20 @@ NO_ACTIVITY = Activity(
 
 
 def observe_activity(
-    query: StreamingQuery, spark_context: Any, engine: Engine, partitions: int
+    query: StreamingQuery, spark_context: Any, mode: Mode, partitions: int
 ) -> Activity:
     """The query's activity now.
 
     Uses StreamExecution.noNewData, which processAllAvailable waits for; the query's status would
     have to be compared as text.
     """
-    if engine is Engine.CONTINUOUS:
+    if mode is Mode.CONTINUOUS:
         tracker = spark_context._jsc.sc().statusTracker()
         stages = (tracker.getStageInfo(number) for number in tracker.getActiveStageIds())
         running = sum(int(stage.get().numActiveTasks()) for stage in stages if stage.nonEmpty())
         return replace(NO_ACTIVITY, active_tasks=running)
     work, active = _work(spark_context)
-    if engine is Engine.REAL_TIME:
+    if mode is Mode.REAL_TIME:
         confirmed = 0 < partitions <= active
         return replace(NO_ACTIVITY, work=work, confirmed_running=confirmed)
     idle = bool(query._jsq.streamingQuery().noNewData())

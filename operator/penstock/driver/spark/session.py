@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from penstock.api.modes import Mode
 from penstock.api.v1alpha1.spec import Observability, StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
@@ -25,7 +26,6 @@ from penstock.contract.sizing import (
     executor_cpu,
     executor_memory,
 )
-from penstock.driver.engine import Engine, engine_of
 from penstock.driver.environment import Environment, LocalEnvironment, PodEnvironment
 from penstock.driver.jvm import COMMON_OPTIONS
 from penstock.sql.stateful import may_keep_state
@@ -152,7 +152,7 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     files = _CHECKPOINT_FILES if spec.sink.custom is None else {}
     conf = {**_DEFAULTS, **files, **in_pods, **shuffle, **spec.spark_conf, **_FORCED}
     conf |= _observability(spec.observability)
-    if engine_of(spec) is Engine.CONTINUOUS:
+    if spec.trigger.mode is Mode.CONTINUOUS:
         conf |= _FORCED_IN_CONTINUOUS_MODE
     parallelism = default_parallelism(spec.source, spec.spark_conf)
     if parallelism is not None:

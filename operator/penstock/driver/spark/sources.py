@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from penstock.api.modes import Mode
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import KafkaSource, Source
-from penstock.driver.engine import Engine
 from penstock.driver.kafka.security import security_options
 
 # The continuous reader drops a fetch request that waits at the broker and sends a new one, so a
@@ -20,7 +20,7 @@ _LOW_LATENCY = {"kafka.fetch.max.wait.ms": "2", "kafka.fetch.min.bytes": "1"}
 def source_options(
     source: Source,
     secrets: Path,
-    engine: Engine,
+    mode: Mode,
     starting: str | None = None,
     partitions: Mapping[str, Sequence[int]] | None = None,
 ) -> tuple[str, dict[str, str]]:
@@ -30,7 +30,7 @@ def source_options(
     """
     if source.kafka is not None:
         read = _subscription(source.kafka, partitions)
-        return "kafka", {**_kafka(source.kafka, secrets, engine, starting), **read}
+        return "kafka", {**_kafka(source.kafka, secrets, mode, starting), **read}
     if source.rate is not None:
         options = {
             "rowsPerSecond": str(source.rate.rows_per_second),
@@ -50,10 +50,8 @@ def source_options(
     raise ValueError("spec.source has no source")
 
 
-def _kafka(
-    kafka: KafkaSource, secrets: Path, engine: Engine, starting: str | None
-) -> dict[str, str]:
-    defaults = {} if engine is Engine.MICRO_BATCH else _LOW_LATENCY
+def _kafka(kafka: KafkaSource, secrets: Path, mode: Mode, starting: str | None) -> dict[str, str]:
+    defaults = _LOW_LATENCY if mode.has_long_running_tasks else {}
     return {
         **defaults,
         **kafka.options,

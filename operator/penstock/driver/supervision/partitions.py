@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.sizing import Size, size
-from penstock.driver.engine import Engine, engine_of
 from penstock.driver.failures import DriverError, Failure
 
 TOO_FEW_EXECUTORS_ALLOWED = "TooFewExecutorsAllowed"
@@ -43,7 +42,7 @@ def choose(
     wanted = size(count, spec)
     if isinstance(wanted, Size):
         return ChosenPartitions(by_topic, wanted)
-    if engine_of(spec) is Engine.MICRO_BATCH:
+    if not spec.trigger.mode.has_long_running_tasks:
         # Its tasks take turns, so fewer cores only make it slower.
         fewer = Size(count, wanted.max_executors, spec.executor.cores)
         slower = f"The query runs with {fewer.cores} cores for {count} partitions: {wanted}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from penstock.api.modes import Mode
 from penstock.driver.kafka.offsets import Offsets, Position
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.state import Observation, State
@@ -23,7 +24,7 @@ def with_commits(state: State, observation: Observation, policy: RestartPolicy) 
     if observation.epoch is None or (state.epoch is not None and observation.epoch <= state.epoch):
         return state
     interval = state.commit_interval
-    if policy.continuous and state.committed and state.epoch is not None:
+    if policy.mode is Mode.CONTINUOUS and state.committed and state.epoch is not None:
         latest = (observation.now - state.last_progress_at) / (observation.epoch - state.epoch)
         interval = latest if interval == 0 else interval + _SMOOTHING_WEIGHT * (latest - interval)
     if _committed_records(state, observation, policy):
@@ -51,7 +52,7 @@ def _committed_records(state: State, observation: Observation, policy: RestartPo
     The other engines also commit epochs without records, for example while a client does not know
     yet that it may not read the topic (measured, Spark 4.2). Such a commit alone proves nothing.
     """
-    if not policy.one_task_for_each_partition or observation.offsets is None:
+    if not policy.mode.has_long_running_tasks or observation.offsets is None:
         return True
     return state.offsets is not None and state.offsets != observation.offsets
 
@@ -60,7 +61,7 @@ def with_activity(state: State, observation: Observation, policy: RestartPolicy)
     """Evidence between commits that the query works."""
     if observation.activity.confirmed_running and not state.committed:
         state = replace(state, committed=True, recovering=False, healthy_since=observation.now)
-    if not policy.continuous:
+    if policy.mode is not Mode.CONTINUOUS:
         state = _with_work(state, observation, policy)
     active_tasks = observation.activity.active_tasks
     if active_tasks is None or active_tasks >= state.query_partitions:
@@ -112,7 +113,7 @@ def with_unread(state: State, observation: Observation, policy: RestartPolicy) -
     records are committed on time (measured, Spark 4.2). A micro-batch states which records it
     reads, and fails without them.
     """
-    if not policy.one_task_for_each_partition:
+    if not policy.mode.has_long_running_tasks:
         return state
     committed = observation.offsets
     if committed is None:  # another source, or a checkpoint that is being purged

@@ -36,7 +36,7 @@ def describe(
 def _waits_for_cores(state: State, observation: Observation, policy: RestartPolicy) -> bool:
     """Whether cores are missing, unless a micro-batch runs with those that are there."""
     wanted = observation.desired_cores
-    if observation.has_query and not policy.one_task_for_each_partition:
+    if observation.has_query and not policy.mode.has_long_running_tasks:
         wanted = stall_detection.needed_cores(state, observation, policy)
     return (
         observation.has_session and observation.registered_cores < wanted and state.retry_at is None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.api.modes import Mode
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.driver.engine import Engine, engine_of
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class RestartPolicy:
 
     interval: float
     """The trigger's interval: how often a commit is due."""
-    engine: Engine = Engine.MICRO_BATCH
+    mode: Mode = Mode.MICRO_BATCH
     max_attempts: int | None = None
     """Failures in a row after which the user wants no more; None: no limit."""
     backoff_base: float = 1.0
@@ -54,25 +54,15 @@ class RestartPolicy:
         """The policy of a spec."""
         return cls(
             interval=spec.trigger.commit_interval_ms / 1000,
-            engine=engine_of(spec),
+            mode=spec.trigger.mode,
             max_attempts=spec.restart.max_attempts,
             stable_after=milliseconds(spec.restart.stable_after) / 1000,
         )
 
     @property
-    def continuous(self) -> bool:
-        """The continuous engine: every epoch commits, and every partition always has a task."""
-        return self.engine is Engine.CONTINUOUS
-
-    @property
-    def one_task_for_each_partition(self) -> bool:
-        """Whether each partition has a task, and needs a core, all the time."""
-        return self.engine is not Engine.MICRO_BATCH
-
-    @property
     def silence(self) -> float:
         """How long a query that is well shows no progress: the length of a real-time batch."""
-        return self.interval if self.engine is Engine.REAL_TIME else 0.0
+        return self.interval if self.mode is Mode.REAL_TIME else 0.0
 
     @property
     def late_after(self) -> float:
@@ -81,9 +71,9 @@ class RestartPolicy:
         A real-time batch ends on time, and shows nothing before: its rows are counted at its end
         (measured, Spark 4.2).
         """
-        if self.engine is Engine.REAL_TIME:
+        if self.mode is Mode.REAL_TIME:
             return self.interval + 15.0
-        return 3 * self.interval + (5.0 if self.continuous else 15.0)
+        return 3 * self.interval + (5.0 if self.mode is Mode.CONTINUOUS else 15.0)
 
     @property
     def stall_after(self) -> float:
@@ -93,10 +83,10 @@ class RestartPolicy:
         more than its batch, so a batch engine gets a minute for a record, a state store or a sink
         that takes long.
         """
-        if self.engine is Engine.REAL_TIME:
+        if self.mode is Mode.REAL_TIME:
             return self.interval + self.min_patience
         committed = 5 * self.interval + 10
-        return committed if self.continuous else max(self.min_patience, committed)
+        return committed if self.mode is Mode.CONTINUOUS else max(self.min_patience, committed)
 
     @property
     def start_after(self) -> float:
@@ -110,7 +100,7 @@ class RestartPolicy:
     @property
     def unread_after(self) -> float:
         """How long commits may leave out a record of the source, and the query still be ready."""
-        if self.engine is Engine.REAL_TIME:
+        if self.mode is Mode.REAL_TIME:
             return self.interval + self.unread_patience
         return max(self.unread_patience, 3 * self.interval)
 

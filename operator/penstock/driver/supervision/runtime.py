@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from penstock.api.modes import Mode
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import Size
 from penstock.driver.checkpoint import start_position
@@ -13,7 +14,6 @@ from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.source_changes import SourceChanges
-from penstock.driver.engine import Engine, engine_of
 from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify
@@ -56,7 +56,7 @@ class QueryRuntime:
         log_level: WantedLogLevel | None = None,
     ) -> None:
         self._stream = stream
-        self._engine = engine_of(stream.spec)
+        self._mode = stream.spec.trigger.mode
         self._environment = environment
         self._jvm = jvm
         self._checkpoint = CheckpointFolder(environment.checkpoint)
@@ -217,7 +217,7 @@ class QueryRuntime:
         ended, self._query = self._query, None
         exception = ended._jsq.exception()
         if exception.isEmpty():
-            if self._stream.spec.trigger.available_now is not None:
+            if self._mode is Mode.AVAILABLE_NOW:
                 self._completed = True
                 return None
             return Failure("QueryEnded", "The query ended by itself, without an exception.")
@@ -240,11 +240,11 @@ class QueryRuntime:
         if self._query is None or self._session is None:
             return NO_ACTIVITY
         context = self._session.sparkContext
-        return observe_activity(self._query, context, self._engine, self._planned_count)
+        return observe_activity(self._query, context, self._mode, self._planned_count)
 
     def _are_partitions_added(self, chosen: ChosenPartitions | None) -> bool:
         """Whether a continuous query does not read the source's current partitions."""
-        if self._query is None or self._engine is not Engine.CONTINUOUS or chosen is None:
+        if self._query is None or self._mode is not Mode.CONTINUOUS or chosen is None:
             return False
         return chosen.by_topic not in (None, self._planned)
 
@@ -299,7 +299,7 @@ class QueryRuntime:
         assert wanted is not None
         # The continuous engine must not find new partitions by itself (sources.py), and another
         # engine must not find those that there are no cores for.
-        fixed = self._engine is Engine.CONTINUOUS or wanted.left_out > 0
+        fixed = self._mode is Mode.CONTINUOUS or wanted.left_out > 0
         partitions = wanted.by_topic if fixed else None
         frame = query.plan(self._session, spec, self._environment, self._starting, partitions)
         self._planned, self._planned_count = wanted.by_topic, wanted.size.partitions

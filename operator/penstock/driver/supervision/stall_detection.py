@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from penstock.api.modes import Mode
 from penstock.driver.failures import Failure
 from penstock.driver.kafka.offsets import Position
 from penstock.driver.supervision.restart_policy import RestartPolicy
@@ -71,7 +72,7 @@ def needed_cores(state: State, observation: Observation, policy: RestartPolicy) 
     A task of the continuous engine and of real-time mode keeps its core, so each partition needs
     one. A micro-batch only takes longer with fewer.
     """
-    if policy.one_task_for_each_partition:
+    if policy.mode.has_long_running_tasks:
         return min(observation.desired_cores, state.query_partitions)
     return min(observation.desired_cores, 1)
 
@@ -87,7 +88,7 @@ def executor_lost(state: State, observation: Observation, policy: RestartPolicy)
     query itself if the executor had a task. The batch engines retry lost tasks without harm.
     """
     if (
-        not policy.continuous
+        policy.mode is not Mode.CONTINUOUS
         or observation.registered_cores >= state.previous_cores
         or observation.registered_cores >= state.query_partitions
     ):
@@ -172,7 +173,7 @@ def _commits_stuck(
 
     (A leftover checksum file causes it: measured, Spark 4.2. "ERROR Inbox: Ignoring error".)
     """
-    if not policy.continuous or observation.planned_epoch is None:
+    if policy.mode is not Mode.CONTINUOUS or observation.planned_epoch is None:
         return None
     ahead = observation.planned_epoch - (-1 if observation.epoch is None else observation.epoch)
     if ahead < _MAX_UNCOMMITTED_EPOCHS:
@@ -248,4 +249,4 @@ def _names(positions: frozenset[Position]) -> str:
 
 def is_slow(state: State, policy: RestartPolicy) -> bool:
     """Whether epochs take much longer than their interval. A restart does not help with that."""
-    return policy.continuous and state.commit_interval > _SLOW_FACTOR * policy.interval
+    return policy.mode is Mode.CONTINUOUS and state.commit_interval > _SLOW_FACTOR * policy.interval

@@ -288,7 +288,7 @@ def _has_cores_to_start(state: State, observation: Observation, policy: RestartP
         return True
     assert state.session_since is not None
     return (
-        not policy.one_task_for_each_partition
+        not policy.mode.has_long_running_tasks
         and observation.now - state.session_since > policy.cores_patience
         and observation.registered_cores >= stall_detection.needed_cores(state, observation, policy)
     )

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from penstock.api.modes import Mode
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.start_position import depends_on_start_time
@@ -84,7 +85,7 @@ def _feed(options: LocalKafkaOptions, spec: StreamSpec) -> Feed | None:
         options.once,
         start,
         partitions_to_feed(spec, topic),
-        before_query=spec.trigger.available_now is not None,
+        before_query=spec.trigger.mode is Mode.AVAILABLE_NOW,
     )
 
 

@@ -7,6 +7,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.api.modes import Mode
 from penstock.api.v1alpha1 import KafkaSource, Source, StreamSpec
 from penstock.api.v1alpha1.kafka import KafkaClient, KafkaConnection
 from penstock.api.v1alpha1.stream import ContinuousStream
@@ -149,7 +150,7 @@ def check_feed(spec: StreamSpec, once: bool) -> None:
     """Raises CommandError if the stream could not read all that --feed sends."""
     if spec.source.kafka is None:
         raise CommandError("--feed needs a Kafka source, and the stream has none", code=2)
-    if spec.trigger.available_now is None:
+    if spec.trigger.mode is not Mode.AVAILABLE_NOW:
         return
     if not once:
         raise CommandError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from penstock.api.modes import Mode
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.driver_report import DriverReport, QueryState
 
@@ -134,16 +135,18 @@ def view_rows(progress: Progress, info: RunInfo, monotonic: float, clock: dateti
 
 
 def describe_trigger(spec: StreamSpec) -> str:
-    trigger = spec.trigger
-    if trigger.continuous is not None:
-        return f"continuous, an epoch every {trigger.continuous.checkpoint_interval}"
-    if trigger.real_time is not None:
-        return f"real-time, a batch every {trigger.real_time.batch_duration}"
-    if trigger.micro_batch is not None:
-        is_async = trigger.micro_batch.async_progress is not None
-        suffix = ", asynchronous progress tracking" if is_async else ""
-        return f"micro-batch, a batch every {trigger.micro_batch.interval}{suffix}"
-    return "available now: ends when all input is read"
+    interval = spec.trigger.interval
+    match spec.trigger.mode:
+        case Mode.CONTINUOUS:
+            return f"continuous, an epoch every {interval}"
+        case Mode.REAL_TIME:
+            return f"real-time, a batch every {interval}"
+        case Mode.MICRO_BATCH:
+            return f"micro-batch, a batch every {interval}"
+        case Mode.ASYNC:
+            return f"micro-batch, a batch every {interval}, asynchronous progress tracking"
+        case Mode.AVAILABLE_NOW:
+            return "available now: ends when all input is read"
 
 
 def stated_rate(spec: StreamSpec) -> str:

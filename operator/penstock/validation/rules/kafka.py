@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from penstock.api.kafka_options import BATCH_LIMITS
+from penstock.api.modes import Mode
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.sql.refusals import NOT_JUDGED
 from penstock.validation.problem import Problem
@@ -66,13 +67,13 @@ def _batch_limits(source: KafkaSource, spec: StreamSpec) -> Iterator[Problem]:
         if name.lower() not in limits:
             continue
         field = f"spec.source.kafka.options.{name}"
-        if spec.trigger.real_time is not None:
+        if spec.trigger.mode is Mode.REAL_TIME:
             yield Problem(
                 "KafkaOptionInvalid",
                 f"{field}: Spark refuses it in real-time mode, whose batches end by time: remove "
                 "it, or use trigger.microBatch",
             )
-        elif spec.trigger.continuous is not None:
+        elif spec.trigger.mode is Mode.CONTINUOUS:
             yield Problem(
                 "OptionIgnored",
                 f"{field}: Spark ignores it in continuous mode, which has no batches: remove it, "

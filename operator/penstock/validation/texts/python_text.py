@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from penstock.api.modes import Mode, mode_of
+from penstock.api.modes import Mode
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.transforms import PythonTransform
 from penstock.sql.refusals import NOT_JUDGED, Refusal
@@ -170,7 +170,7 @@ def _returns(function: ast.FunctionDef) -> bool:
 def _warn_unseen(spec: StreamSpec, python: PythonTransform) -> Iterator[Refusal]:
     where = "a ConfigMap" if python.config_map is not None else "the image"
     text = f"spec.transform.python: its text is in {where}"
-    match mode_of(spec):
+    match spec.trigger.mode:
         case Mode.CONTINUOUS:
             yield Refusal("PythonInContinuousMode", f"{text}: if it has a UDF, {_SLOW}")
         case Mode.REAL_TIME:
@@ -180,7 +180,7 @@ def _warn_unseen(spec: StreamSpec, python: PythonTransform) -> Iterator[Refusal]
 
 
 def _warn_of_udf(spec: StreamSpec, tree: ast.Module) -> Iterator[Refusal]:
-    mode = mode_of(spec)
+    mode = spec.trigger.mode
     if mode not in (Mode.CONTINUOUS, Mode.REAL_TIME):
         return
     nodes = list(_walk(tree.body, into_functions=True))

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.driver.checkpoint.engine_switch import plan
 from penstock.driver.checkpoint.files import Files, kafka_offsets
 from penstock.driver.checkpoint.folder import deletion_group
+from penstock.driver.checkpoint.mode_switch import plan
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.kafka.offsets import Offsets
 from testkit.driver.bare_query import SHORT_EPOCHS, Run, bare, newest, short_batches

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.checkpoint.engine_switch import plan
 from penstock.driver.checkpoint.files import Files, kafka_offsets
 from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.mode_switch import plan
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoint_damage import TABLE, Damage
 from testkit.driver.checkpoints import (

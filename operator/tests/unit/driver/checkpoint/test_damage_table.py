@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.driver.checkpoint import batch_ids
-from penstock.driver.checkpoint.engine_switch import plan
+from penstock.driver.checkpoint.mode_switch import plan
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoint_damage import ENGINES, TABLE, Damage, Engine, Refused, table
 from testkit.driver.checkpoints import apply_plan, checkpoint

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.api.modes import Mode
 from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.driver.checkpoint.files import Files, checksum_path, is_metadata, kafka_offsets
 from penstock.driver.checkpoint.folder import deletion_group
 from penstock.driver.checkpoint.repair import RepairPlan, plan_repair
-from penstock.driver.engine import Engine
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoints import (
     BATCH_LINE,
@@ -28,8 +28,8 @@ from testkit.driver.checkpoints import (
 )
 
 
-def repaired(files: Files, engine: Engine = Engine.CONTINUOUS) -> dict[str, bytes]:
-    return apply_plan(files, plan_repair(files, engine))
+def repaired(files: Files, mode: Mode = Mode.CONTINUOUS) -> dict[str, bytes]:
+    return apply_plan(files, plan_repair(files, mode))
 
 
 def test_a_valid_checkpoint_is_not_changed() -> None:
@@ -106,45 +106,45 @@ def test_a_checkpoint_beyond_repair_is_refused() -> None:
     assert raised.value.failure.permanent
 
 
-@pytest.mark.parametrize("engine", Engine)
-def test_progress_without_a_commit_is_refused(engine: Engine) -> None:
+@pytest.mark.parametrize("mode", Mode)
+def test_progress_without_a_commit_is_refused(mode: Mode) -> None:
     """offsets/2 shows that there were commits."""
     files = checkpoint([], range(3))
     with pytest.raises(DriverError) as raised:
-        plan_repair(files, engine)
+        plan_repair(files, mode)
     assert raised.value.failure.reason == "CheckpointDamaged"
     assert raised.value.failure.permanent
     # A crash before the first commit can leave offsets/1.
-    assert plan_repair(checkpoint([], range(2)), engine).epoch is None
+    assert plan_repair(checkpoint([], range(2)), mode).epoch is None
 
 
 def test_a_micro_batch_start_continues_without_commits() -> None:
     """Batch N is planned after batch N - 1."""
-    engine = Engine.MICRO_BATCH
+    mode = Mode.MICRO_BATCH
     files = checkpoint([], [], range(40, 58))
-    repair = plan_repair(files, engine)
+    repair = plan_repair(files, mode)
     assert (repair.delete, repair.epoch, kinds(repair)) == ((), None, ["LostCommits"])
     files |= {f"commits/{n}": b"" for n in range(40, 57)}
-    assert {each.kind for each in plan_repair(files, engine).repairs} == {
+    assert {each.kind for each in plan_repair(files, mode).repairs} == {
         RepairKind.TORN_COMMIT, RepairKind.LOST_COMMITS
     }  # fmt: skip
     with pytest.raises(DriverError):
-        plan_repair(checkpoint([], [], [57]), engine)
+        plan_repair(checkpoint([], [], [57]), mode)
 
 
-@pytest.mark.parametrize("engine", [Engine.REAL_TIME, Engine.CONTINUOUS])
-def test_the_other_engines_get_a_commit_for_the_last_batch_that_is_done(engine: Engine) -> None:
+@pytest.mark.parametrize("mode", [Mode.REAL_TIME, Mode.CONTINUOUS])
+def test_the_other_engines_get_a_commit_for_the_last_batch_that_is_done(mode: Mode) -> None:
     """Without one the real-time engine removes all offsets and begins anew."""
     files = checkpoint([], [], range(40, 58)) | {"commits/56": b"v1", "commits/40": b""}
-    repair = plan_repair(files, engine)
+    repair = plan_repair(files, mode)
     assert repair.epoch == 56
     assert set(kinds(repair)) == {"LostCommits", "TornCommit", "UncommittedOffsets"}
     after = apply_plan(files, repair)
     assert after["commits/56"] == COMMIT
     assert {path for path in after if "57" in path} == set()
-    assert plan_repair(after, engine) == RepairPlan((), 56)
+    assert plan_repair(after, mode) == RepairPlan((), 56)
     # Of the first batch nothing shows that it is done.
-    assert plan_repair(checkpoint([], [], [0]), engine).epoch is None
+    assert plan_repair(checkpoint([], [], [0]), mode).epoch is None
 
 
 def test_without_a_commit_everything_is_read_again_if_the_first_offsets_are_known() -> None:
@@ -164,7 +164,7 @@ def test_a_planned_batch_that_moves_backward_is_planned_again() -> None:
     """Spark takes it for lost records, at each start."""
     files = checkpoint(range(4), [], range(4))
     files |= with_checksums({"offsets/4": offsets(2, BATCH_LINE)})
-    repair = plan_repair(files, Engine.MICRO_BATCH)
+    repair = plan_repair(files, Mode.MICRO_BATCH)
     assert (repair.epoch, kinds(repair)) == (3, ["BackwardOffsets"])
     assert repair.delete == ("offsets/4", "offsets/.4.crc")
 
@@ -173,7 +173,7 @@ def test_a_source_log_that_is_not_kafkas_is_left_alone() -> None:
     """Rate keeps its start time there, the file source a line for each file."""
     for log in (b"v1\n1700000000000", b'v1\n{"path":"a"}\n{"path":"b"}'):
         files = with_checksums({"metadata": b'{"id":"1"}', "sources/0/0": log})
-        assert plan_repair(files, Engine.MICRO_BATCH, kafka=False) == RepairPlan((), None)
+        assert plan_repair(files, Mode.MICRO_BATCH, kafka=False) == RepairPlan((), None)
 
 
 def test_damage_before_the_newest_commit_loses_no_epoch() -> None:
@@ -207,13 +207,13 @@ def test_metadata_is_rewritten(found: bytes | None) -> None:
 def test_a_broken_initial_offsets_file_is_deleted(found: bytes) -> None:
     """A query without a commit would fail at each start."""
     files = with_checksums({"metadata": b'{"id":"1"}', "sources/0/0": INITIAL_OFFSETS})
-    assert plan_repair(files, Engine.MICRO_BATCH) == RepairPlan((), None)
-    repair = plan_repair(files | {"sources/0/0": found}, Engine.MICRO_BATCH)
+    assert plan_repair(files, Mode.MICRO_BATCH) == RepairPlan((), None)
+    repair = plan_repair(files | {"sources/0/0": found}, Mode.MICRO_BATCH)
     assert (repair.delete, kinds(repair)) == (
         ("sources/0/0", "sources/0/.0.crc"), ["BrokenInitialOffsets"]
     )  # fmt: skip
     del files["sources/0/0"]
-    assert plan_repair(files, Engine.MICRO_BATCH).delete == ("sources/0/.0.crc",)
+    assert plan_repair(files, Mode.MICRO_BATCH).delete == ("sources/0/.0.crc",)
 
 
 def test_a_whole_temporary_file_is_deleted_with_its_checksum() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.driver.engine import Engine, engine_of, is_asynchronous
-from penstock.driver.spark.query import output_mode, query_name, trigger_arguments, trigger_options
+from penstock.driver.spark.query import query_name, trigger_arguments, trigger_options
 from testkit.streams.streams import (
     ASYNC,
     AVAILABLE_NOW,
@@ -26,36 +26,36 @@ def spec(trigger: dict[str, Any], **more: Any) -> StreamSpec:
 
 
 @pytest.mark.parametrize(
-    ("trigger", "engine", "arguments", "interval"),
+    ("trigger", "mode", "arguments", "interval"),
     [
         (
             {"continuous": {"checkpointInterval": "10 seconds"}},
-            Engine.CONTINUOUS,
+            Mode.CONTINUOUS,
             {"continuous": "10000 milliseconds"},
             10_000,
         ),
-        ({"microBatch": {}}, Engine.MICRO_BATCH, {"processingTime": "0 milliseconds"}, 0),
+        ({"microBatch": {}}, Mode.MICRO_BATCH, {"processingTime": "0 milliseconds"}, 0),
         (
             {"microBatch": {"interval": "2s"}},
-            Engine.MICRO_BATCH,
+            Mode.MICRO_BATCH,
             {"processingTime": "2000 milliseconds"},
             2_000,
         ),
-        (ASYNC, Engine.MICRO_BATCH, {"processingTime": "0 milliseconds"}, 300),
+        (ASYNC, Mode.ASYNC, {"processingTime": "0 milliseconds"}, 300),
         (
             {"realTime": {"batchDuration": "5m"}},
-            Engine.REAL_TIME,
+            Mode.REAL_TIME,
             {"realTime": "300000 milliseconds"},
             300_000,
         ),
-        (AVAILABLE_NOW, Engine.MICRO_BATCH, {"availableNow": True}, 0),
+        (AVAILABLE_NOW, Mode.AVAILABLE_NOW, {"availableNow": True}, 0),
     ],
 )
 def test_triggers(
-    trigger: dict[str, Any], engine: Engine, arguments: dict[str, Any], interval: int
+    trigger: dict[str, Any], mode: Mode, arguments: dict[str, Any], interval: int
 ) -> None:
     made = spec(trigger)
-    assert engine_of(made) is engine
+    assert made.trigger.mode is mode
     assert trigger_arguments(made) == arguments
     assert made.trigger.commit_interval_ms == interval
 
@@ -65,14 +65,16 @@ def test_async_progress_is_an_option_of_the_sink() -> None:
         "asyncProgressTrackingEnabled": "true",
         "asyncProgressTrackingCheckpointIntervalMs": "300",
     }
-    assert is_asynchronous(spec(ASYNC))
     assert trigger_options(spec({"microBatch": {}})) == {}
 
 
 def test_output_mode() -> None:
-    assert output_mode(spec({"microBatch": {}})) == "append"
-    assert output_mode(spec({"microBatch": {}}, outputMode="complete")) == "complete"
-    assert output_mode(spec({"realTime": {}})) == "update"
+    def output_mode(trigger: dict[str, Any], **more: Any) -> str:
+        return execution_of(spec(trigger, **more)).output_mode
+
+    assert output_mode({"microBatch": {}}) == "append"
+    assert output_mode({"microBatch": {}}, outputMode="complete") == "complete"
+    assert output_mode({"realTime": {}}) == "update"
 
 
 @pytest.mark.parametrize(

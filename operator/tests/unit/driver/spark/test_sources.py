@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from penstock.api.modes import Mode
 from penstock.contract.sizing import default_parallelism, stated_partitions
 from penstock.driver.checkpoint.start_position import depends_on_start_time
-from penstock.driver.engine import Engine
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import first_offsets, selected_partitions
 from penstock.driver.spark.sources import source_options
@@ -21,9 +21,9 @@ CUSTOM: dict[str, Any] = {"custom": {"format": "netcat", "options": {"a": "b"}, 
 
 
 def options(
-    source: dict[str, Any], engine: Engine = Engine.CONTINUOUS, starting: str | None = None
+    source: dict[str, Any], mode: Mode = Mode.CONTINUOUS, starting: str | None = None
 ) -> dict[str, str]:
-    return source_options(stream(source, trigger=TRIGGER).spec.source, Path(), engine, starting)[1]
+    return source_options(stream(source, trigger=TRIGGER).spec.source, Path(), mode, starting)[1]
 
 
 TRIGGER: dict[str, Any] = {"microBatch": {}}
@@ -32,11 +32,11 @@ TRIGGER: dict[str, Any] = {"microBatch": {}}
 def test_kafka_is_read_with_low_latency_by_default() -> None:
     """In continuous mode a record waits at the broker for up to fetch.max.wait.ms."""
     assert options(kafka_source())["kafka.fetch.max.wait.ms"] == "2"
-    assert options(kafka_source(), Engine.REAL_TIME)["kafka.fetch.max.wait.ms"] == "2"
+    assert options(kafka_source(), Mode.REAL_TIME)["kafka.fetch.max.wait.ms"] == "2"
     own = kafka_source(options={"kafka.fetch.max.wait.ms": "50"})
     assert options(own)["kafka.fetch.max.wait.ms"] == "50"
     # A micro-batch knows where it ends and never waits.
-    assert "kafka.fetch.max.wait.ms" not in options(kafka_source(), Engine.MICRO_BATCH)
+    assert "kafka.fetch.max.wait.ms" not in options(kafka_source(), Mode.MICRO_BATCH)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_streams_first_offsets_win_over_the_spec() -> None:
 )
 def test_other_sources(source: dict[str, Any], made: tuple[str, dict[str, str]]) -> None:
     spec = stream(source, trigger=TRIGGER).spec
-    assert source_options(spec.source, Path(), Engine.MICRO_BATCH) == made
+    assert source_options(spec.source, Path(), Mode.MICRO_BATCH) == made
 
 
 @pytest.mark.parametrize(
@@ -168,8 +168,8 @@ def test_assign_is_json_in_spark() -> None:
 def test_a_query_reads_the_partitions_that_it_is_given() -> None:
     """The continuous engine would plan itself again when it saw more, and could lose records."""
     source, there = stream(kafka_source()).spec.source, {"in": [0, 1]}
-    for engine in Engine:
-        given = source_options(source, Path(), engine, None, there)[1]
+    for mode in Mode:
+        given = source_options(source, Path(), mode, None, there)[1]
         assert json.loads(given["assign"]) == there
         assert "subscribe" not in given
-        assert source_options(source, Path(), engine)[1]["subscribe"] == "in"
+        assert source_options(source, Path(), mode)[1]["subscribe"] == "in"

@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.api.modes import Mode
 from penstock.contract.driver_report import QueryState
-from penstock.driver.engine import Engine
 from penstock.driver.failures import QUERY_NOT_STOPPED, Failure
 from penstock.driver.spark.query_activity import Activity
 from penstock.driver.supervision import stall_detection
@@ -64,7 +64,7 @@ def observations(draw: st.DrawFn) -> Observation:
 POLICIES = st.builds(
     RestartPolicy,
     interval=st.sampled_from([0.0, 1.0, 600.0]),
-    engine=st.sampled_from(Engine),
+    mode=st.sampled_from(Mode),
     max_attempts=st.none() | st.integers(1, 5),
 )
 
@@ -93,7 +93,7 @@ def test_invariants_over_random_histories(
             assert what is Action.EXIT_PROCESS
         if what is Action.START_QUERY:
             short = observation.registered_cores < observation.desired_cores
-            assert not short or not policy.one_task_for_each_partition
+            assert not short or not policy.mode.has_long_running_tasks
             assert observation.registered_cores > 0
             assert not observation.has_query
             assert not before.failed_permanently

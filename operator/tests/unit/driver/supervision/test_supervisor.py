@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.api.modes import Mode
 from penstock.contract.driver_report import QueryState
 from penstock.driver.failures import QUERY_NOT_STOPPED, Failure
 from penstock.driver.spark.query_activity import Activity
@@ -39,7 +40,7 @@ from testkit.driver.observations import (
     committing,
     running,
 )
-from testkit.streams.streams import MICRO_BATCH, stream
+from testkit.streams.streams import stream
 
 
 def test_the_steps_to_a_running_query() -> None:
@@ -168,8 +169,7 @@ def test_the_policy_comes_from_the_spec() -> None:
     spec = stream(restart={"maxAttempts": 5, "stableAfter": "5m"}).spec
     policy = RestartPolicy.from_spec(spec)
     assert (policy.max_attempts, policy.stable_after, policy.interval) == (5, 300.0, 1.0)
-    assert policy.continuous
-    assert not RestartPolicy.from_spec(stream(trigger=MICRO_BATCH).spec).continuous
+    assert policy.mode is Mode.CONTINUOUS
 
 
 def test_ready_means_committed_by_this_query() -> None:

@@ -19,13 +19,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from penstock.api.modes import Mode
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
 from penstock.driver.checkpoint import batch_ids
 from penstock.driver.checkpoint.batch_ids import EMPTY_METADATA_LINE
 from penstock.driver.checkpoint.files import Files, checksum_path, is_continuous
 from penstock.driver.checkpoint.repair import RepairPlan, plan_repair
-from penstock.driver.engine import Engine, engine_of, is_asynchronous
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
 from penstock.sql.stateful import may_keep_state
@@ -44,10 +44,10 @@ def plan(
     `state`: the checkpoint contains the state of the previous query. `first`: the offsets of the
     stream's first start, if they are known. `keep_ids`: a sink may recognise a batch by its id.
     """
-    engine = engine_of(spec)
+    mode = spec.trigger.mode
     repair = plan_repair(
         files,
-        engine,
+        mode,
         kafka=spec.source.kafka is not None,
         first_known=first is not None and not state and not keep_ids,
     )
@@ -55,12 +55,12 @@ def plan(
         _refuse_to_drop_state()
     kept = _kept_offsets(files, repair)
     if repair.epoch is not None and repair.epoch in kept:
-        _refuse_other_format(kept[repair.epoch], spec, engine)
+        _refuse_other_format(kept[repair.epoch], spec, mode)
     if keep_ids:
         repair = batch_ids.keep_ids(files, repair, spec, first, state=state)
-    if engine is not Engine.CONTINUOUS:
+    if mode is not Mode.CONTINUOUS:
         repair = _with_metadata(files, repair, _kept_offsets(files, repair))
-        if not is_asynchronous(spec):
+        if mode is not Mode.ASYNC:
             repair = _without_gap(files, repair, _kept_offsets(files, repair))
     return replace(repair, after=_read_on_after(repair, _kept_offsets(files, repair)))
 
@@ -96,15 +96,15 @@ def _refuse_to_drop_state() -> None:
     )
 
 
-def _refuse_other_format(newest: bytes, spec: StreamSpec, engine: Engine) -> None:
+def _refuse_other_format(newest: bytes, spec: StreamSpec, mode: Mode) -> None:
     portable = spec.source.rate is None and spec.source.socket is None
-    if portable or is_continuous(newest) == (engine is Engine.CONTINUOUS):
+    if portable or is_continuous(newest) == (mode is Mode.CONTINUOUS):
         return
     written_by = "trigger.continuous" if is_continuous(newest) else "a micro-batch engine"
     raise DriverError(
         Failure(
             "CheckpointOfAnotherMode",
-            f"{engine.value} cannot continue from this checkpoint: the offsets of this source were "
+            f"{mode} cannot continue from this checkpoint: the offsets of this source were "
             f"written by {written_by}, in another format (only Kafka has the same format in every "
             "mode). Restore that trigger, or apply the stream under another name, where it starts "
             "at its startingOffsets.",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.checkpoint.engine_switch import plan
+from penstock.driver.checkpoint.mode_switch import plan
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoints import COMMIT, apply_plan, kinds, names, with_checksums

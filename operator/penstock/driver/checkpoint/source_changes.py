@@ -12,7 +12,7 @@ from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka import data_loss
 from penstock.driver.kafka.data_loss import RunningLosses
 from penstock.driver.kafka.offsets import Offsets
-from penstock.driver.kafka.source_monitor import SourceMonitor
+from penstock.driver.kafka.source_monitor import SourceView
 
 
 class SourceChanges:
@@ -27,12 +27,12 @@ class SourceChanges:
         self._stored: frozenset[str] = frozenset()
         """The topics whose ids are stored."""
 
-    def begin(self, source: SourceMonitor) -> None:
-        """Takes the source as it is now, after the check before a start."""
+    def begin(self, source: SourceView) -> None:
+        """Takes the source as it is after the check before a start."""
         self._losses = RunningLosses(source.earliest_offsets)
         self._stored = frozenset(source.topic_ids)
 
-    def new_losses(self, source: SourceMonitor, commit: Commit | None) -> Failure | None:
+    def new_losses(self, source: SourceView, commit: Commit | None) -> Failure | None:
         """A warning about records that were deleted before they were committed.
 
         Under failOnDataLoss, Spark fails the query itself.
@@ -46,7 +46,7 @@ class SourceChanges:
         losses = self._losses.find(commit.offsets or {}, earliest)
         return data_loss.warning(losses) if losses else None
 
-    def store_new_topics(self, source: SourceMonitor) -> None:
+    def store_new_topics(self, source: SourceView) -> None:
         """Stores the ids of those that a pattern has found.
 
         They may be deleted and created again while nothing runs.

@@ -6,8 +6,9 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.contract.sizing import stated_partitions
@@ -30,182 +31,113 @@ TOPIC_RECREATED = "TopicRecreated"
 T = TypeVar("T")
 
 
-class SourceMonitor(Protocol):
-    """The state of a source."""
+@dataclass(frozen=True)
+class SourceView:
+    """What is known of a source at one moment."""
+
+    partition_count: int | None = None
+    """None before the source was asked."""
+    partitions_by_topic: Mapping[str, Sequence[int]] | None = None
+    """Partition numbers; None also if the source has no topics."""
+    earliest_offsets: Offsets | None = None
+    """The first offset that each partition still has; None if the source has no offsets."""
+    newest_offsets: Offsets | None = None
+    """The end of each partition."""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    """The ids of the topics with which the query was planned, and of those that a pattern has
+    found since then."""
+    failure: Failure | None = None
+    """A failure that must end the planned or running query; Spark does not report it."""
+    outage: Failure | None = None
+    """Why the source does not answer. A query resumes by itself when it answers again."""
+    answered_at: float | None = None
+    """When the source last answered, on the monotonic clock; None if nothing is asked."""
+
+
+class SourceMonitor:
+    """A source whose number of partitions follows from the spec."""
+
+    def __init__(self, partitions: int | None = None) -> None:
+        self._stated = partitions
+        self._known = SourceView()
 
     @property
-    def partition_count(self) -> int | None:
-        """The number of partitions at the last poll; None before the first."""
-
-    @property
-    def partitions_by_topic(self) -> Mapping[str, Sequence[int]] | None:
-        """The partition numbers by topic; None also if the source has no topics."""
-
-    @property
-    def newest_offsets(self) -> Offsets | None:
-        """The end of each partition at the last poll; None if the source has no offsets."""
-
-    @property
-    def earliest_offsets(self) -> Offsets | None:
-        """The first offset of each partition at the last poll; None if there are no offsets."""
-
-    @property
-    def topic_ids(self) -> Mapping[str, str]:
-        """The ids of the topics that the query reads, when they were first seen."""
-
-    @property
-    def failure(self) -> Failure | None:
-        """A failure that must end the planned or running query; Spark does not report it."""
-
-    @property
-    def outage(self) -> Failure | None:
-        """Why the source does not answer. A query resumes by itself when it answers again."""
-
-    @property
-    def answered_at(self) -> float | None:
-        """When the source last answered, on the monotonic clock; None if nothing is asked."""
+    def view(self) -> SourceView:
+        """What is known of the source now."""
+        return self._known
 
     def poll(self) -> None:
-        """Asks the source now; raises the source's own exceptions."""
+        """Asks the source for its partitions now; raises the source's own exceptions."""
+        self._known = SourceView(self._stated)
 
     def snapshot(self) -> KafkaSnapshot | None:
-        """The topics and their offsets at this moment; None if the source has no offsets."""
+        """Asks for topic ids and offsets now; None if the source has no offsets."""
+        return None
 
     def fetch_newest_offsets(self) -> Offsets:
-        """The end of each partition at this moment."""
+        """Asks for the end of each partition now."""
+        return {}
 
     def named(self, topics: Iterable[str]) -> list[str]:
         """Those of these topics that the spec names, whether they exist or not."""
+        return []
 
     def reset(self) -> None:
-        """Discards what earlier polls found."""
+        """Discards what is known; nothing is found either until the next `poll`."""
+        self._known = SourceView()
 
     def close(self) -> None:
         """Ends the polling; does not wait for its end."""
 
 
-class FixedSourceMonitor:
-    """A source whose number of partitions follows from the spec."""
+class KafkaSourceMonitor(SourceMonitor):
+    """Polls Kafka in a thread of its own. No method waits longer than one bounded call.
 
-    partitions_by_topic: Mapping[str, Sequence[int]] | None = None
-    newest_offsets: Offsets | None = None
-    earliest_offsets: Offsets | None = None
-    topic_ids: Mapping[str, str] = {}
-    failure: Failure | None = None
-    outage: Failure | None = None
-    answered_at: float | None = None
-
-    def __init__(self, partitions: int) -> None:
-        self._stated = partitions
-        self.partition_count: int | None = None
-
-    def poll(self) -> None:
-        """Takes the number of partitions from the spec."""
-        self.partition_count = self._stated
-
-    def snapshot(self) -> KafkaSnapshot | None:
-        """None: this source has no offsets."""
-        return None
-
-    def fetch_newest_offsets(self) -> Offsets:
-        """Empty: this source has no offsets."""
-        return {}
-
-    def named(self, topics: Iterable[str]) -> list[str]:
-        """Empty: this source has no topics."""
-        return []
-
-    def reset(self) -> None:
-        """Discards the number of partitions until the next poll."""
-        self.partition_count = None
-
-    def close(self) -> None:
-        """Nothing is polled."""
-
-
-class KafkaSourceMonitor:
-    """Polls Kafka in a thread of its own. No method waits longer than one bounded call."""
+    The thread and the methods each swap a reference of their own. What the thread has found counts
+    only while it is based on what the methods know: a poll that ends after a `reset` or a
+    `snapshot` changes nothing.
+    """
 
     def __init__(self, jvm: Jvm, source: KafkaSource, secrets: Path) -> None:
+        super().__init__()
         self._jvm = jvm
         self._source = source
         self._secrets = secrets
         self._calls = CallsWithDeadline("kafka")
         self._admin: Admin | None = None
         """Used only by calls, which follow one another."""
-        self._lock = threading.Lock()
-        """Guards what follows, and is never held during a call."""
-        self._resets = 0
-        self._partitions: Partitions | None = None
-        self._first_ids: Mapping[str, str] = {}
-        """The ids of the topics at the last snapshot, with which the query was planned, and of
-        those that a pattern has found since then."""
-        self._newest_offsets: Offsets | None = None
-        self._earliest_offsets: Offsets | None = None
-        self._failure: Failure | None = None
-        self._outage: Failure | None = None
-        self._answered_at: float | None = None
+        self._polled = (self._known, self._known)
+        """What the last poll was based on, and what is known since then."""
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
 
     @property
-    def partition_count(self) -> int | None:
-        """The number of partitions at the last poll."""
-        partitions = self._partitions
-        return None if partitions is None else partitions.total
-
-    @property
-    def partitions_by_topic(self) -> Mapping[str, Sequence[int]] | None:
-        """The partition numbers by topic at the last poll."""
-        partitions = self._partitions
-        return None if partitions is None else partitions.numbers
-
-    @property
-    def newest_offsets(self) -> Offsets | None:
-        """The end of each partition at the last poll."""
-        return self._newest_offsets
-
-    @property
-    def earliest_offsets(self) -> Offsets | None:
-        """The first offset that each partition still had at the last poll."""
-        return self._earliest_offsets
-
-    @property
-    def topic_ids(self) -> Mapping[str, str]:
-        """The ids of the topics that the query reads, when they were first seen."""
-        return self._first_ids
-
-    @property
-    def failure(self) -> Failure | None:
-        """A topic is missing in two polls in a row, or is not the one of the last snapshot."""
-        return self._failure
-
-    @property
-    def outage(self) -> Failure | None:
-        """Why the last poll failed, for any other reason than a missing topic."""
-        return self._outage
-
-    @property
-    def answered_at(self) -> float | None:
-        """When the last poll succeeded, on the monotonic clock."""
-        return self._answered_at
+    def view(self) -> SourceView:
+        """What is known of the source now."""
+        base, (polled_base, polled) = self._known, self._polled
+        return polled if polled_base is base else base
 
     def poll(self) -> None:
         """Asks for the partitions now. The first call starts the polling thread."""
         _ = self._jvm.gateway  # waits until the JVM has started
         partitions = self._call(lambda admin: partitions_of(admin, self._source))
-        with self._lock:
-            self._partitions, self._failure, self._outage = partitions, None, None
-            self._answered_at = time.monotonic()
+        self._known = _with_partitions(self.view, partitions)
         if self._thread is None:
             self._thread = threading.Thread(target=self._keep_polling, name="monitor", daemon=True)
             self._thread.start()
 
+    def snapshot(self) -> KafkaSnapshot:
+        """Asks for topic ids and offsets now. The query is planned with these ids."""
+        partitions, snapshot = self._call(self._ask)
+        known = _with_offsets(_with_partitions(self.view, partitions), snapshot)
+        self._known = replace(known, topic_ids=snapshot.ids)
+        return snapshot
+
     def fetch_newest_offsets(self) -> Offsets:
         """Asks for the end of each partition now."""
-        partitions = self._partitions
-        assert partitions is not None
-        return self._call(lambda admin: admin.newest(partitions))
+        numbers = self.view.partitions_by_topic
+        assert numbers is not None
+        return self._call(lambda admin: admin.newest(Partitions(numbers)))
 
     def named(self, topics: Iterable[str]) -> list[str]:
         """Those of these topics that the spec names; its pattern is matched by Java."""
@@ -213,23 +145,6 @@ class KafkaSourceMonitor:
             return matching(self._jvm.gateway, self._source.topic_pattern, topics)
         names = self._source.topics or self._source.assign or ()
         return sorted(set(topics).intersection(names))
-
-    def snapshot(self) -> KafkaSnapshot:
-        """Asks for topic ids and offsets now."""
-        partitions, snapshot = self._call(self._ask)
-        with self._lock:
-            self._first_ids = partitions.ids
-            self._take(partitions, snapshot)
-            self._failure = self._outage = None
-        return snapshot
-
-    def reset(self) -> None:
-        """Discards what was found; the thread finds nothing either until the next `poll`."""
-        with self._lock:
-            self._resets += 1
-            self._partitions = self._newest_offsets = self._earliest_offsets = None
-            self._failure = self._outage = None
-            self._first_ids = {}
 
     def close(self) -> None:
         """Ends the polling and the connections; does not wait for their end."""
@@ -239,12 +154,16 @@ class KafkaSourceMonitor:
         before: str | None = None
         while self._jvm.exit_code is None and not self._closed.is_set():
             reason: str | None = None
+            base, known = self._known, self.view
             try:
                 self._refresh()
             except Exception as error:  # an unreachable broker must not end the polling
                 failure = classify_exception(error)
                 reason = failure.reason
-                self._failed(failure, repeated=before == reason)
+                if reason != TOPIC_MISSING:
+                    self._polled = base, replace(known, outage=failure)
+                elif before == reason:
+                    self._polled = base, replace(known, failure=failure)
             before = reason
             failed = reason is not None
             self._closed.wait(_RETRY_INTERVAL_SECONDS if failed else POLL_INTERVAL_SECONDS)
@@ -252,34 +171,18 @@ class KafkaSourceMonitor:
             self._calls.call(self._disconnect)
 
     def _refresh(self) -> None:
-        resets = self._resets
-        if self._partitions is None:
+        base, known = self._known, self.view
+        if known.partition_count is None:
             return
         partitions, snapshot = self._call(self._ask)
-        with self._lock:
-            if self._resets != resets:
-                return
-            self._take(partitions, snapshot)
-            first = self._first_ids
-            recreated = [t for t, id_ in first.items() if partitions.ids.get(t, id_) != id_]
-            if first:
-                self._first_ids = {**partitions.ids, **first}
-            self._failure = _topic_recreated(recreated[0]) if recreated else None
-            self._outage = None
-
-    def _take(self, partitions: Partitions, snapshot: KafkaSnapshot) -> None:
-        self._partitions = partitions
-        self._newest_offsets, self._earliest_offsets = snapshot.newest, snapshot.earliest
-        self._answered_at = time.monotonic()
-
-    def _failed(self, failure: Failure, *, repeated: bool) -> None:
-        with self._lock:
-            if self._partitions is None:  # reset meanwhile
-                return
-            if failure.reason != TOPIC_MISSING:
-                self._outage = failure
-            elif repeated:
-                self._failure = failure
+        planned = known.topic_ids
+        recreated = [t for t, id_ in planned.items() if snapshot.ids.get(t, id_) != id_]
+        found = replace(
+            _with_offsets(_with_partitions(known, partitions), snapshot),
+            topic_ids={**snapshot.ids, **planned} if planned else planned,
+            failure=_topic_recreated(recreated[0]) if recreated else None,
+        )
+        self._polled = base, found
 
     def _ask(self, admin: Admin) -> tuple[Partitions, KafkaSnapshot]:
         partitions = partitions_of(admin, self._source)
@@ -307,6 +210,22 @@ class KafkaSourceMonitor:
                 admin.close()
 
 
+def _with_partitions(known: SourceView, partitions: Partitions) -> SourceView:
+    """Also the end of what was wrong before: the source has answered."""
+    return replace(
+        known,
+        partition_count=partitions.total,
+        partitions_by_topic=partitions.numbers,
+        failure=None,
+        outage=None,
+        answered_at=time.monotonic(),
+    )
+
+
+def _with_offsets(known: SourceView, snapshot: KafkaSnapshot) -> SourceView:
+    return replace(known, earliest_offsets=snapshot.earliest, newest_offsets=snapshot.newest)
+
+
 def _topic_recreated(topic: str) -> Failure:
     """Transient: the next start finds out what it means for the checkpoint."""
     return Failure(
@@ -319,4 +238,4 @@ def source_monitor(jvm: Jvm, spec: StreamSpec, secrets: Path) -> SourceMonitor:
     """The monitor for the spec's source."""
     if spec.source.kafka is not None:
         return KafkaSourceMonitor(jvm, spec.source.kafka, secrets)
-    return FixedSourceMonitor(stated_partitions(spec.source, spec.spark_conf))
+    return SourceMonitor(stated_partitions(spec.source, spec.spark_conf))

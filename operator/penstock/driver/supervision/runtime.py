@@ -22,7 +22,7 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import Offsets, Position
 from penstock.driver.kafka.security import check_secrets
 from penstock.driver.kafka.sink_topic import SinkTopic
-from penstock.driver.kafka.source_monitor import SourceMonitor, source_monitor
+from penstock.driver.kafka.source_monitor import SourceMonitor, SourceView, source_monitor
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.wanted_log_level import WantedLogLevel
 from penstock.driver.logs import log_event
@@ -93,13 +93,13 @@ class QueryRuntime:
         """
         failure = self._find_failure()
         if self._source is not None and self.has_query:
-            self._changes.store_new_topics(self._source)
+            self._changes.store_new_topics(self._source.view)
         chosen = self._partitions()
         desired = None if chosen is None else chosen.size
         executors_ready, cores = self._registered()
         if self._session is not None:
             self._log_level.set(self._session, self._wanted_log_level.value, executors_ready)
-        source, has_query = self._source, self._query is not None
+        source, has_query = self._view(), self._query is not None
         return Observation(
             now=time.monotonic(),
             failure=failure,
@@ -116,8 +116,8 @@ class QueryRuntime:
             planned_epoch=self.progress.planned_epoch(),
             activity=self._activity(),
             completed=self._completed,
-            source_outage=source.outage if source is not None and has_query else None,
-            source_answered_at=None if source is None else source.answered_at,
+            source_outage=source.outage if has_query else None,
+            source_answered_at=source.answered_at,
             partitions_added=self._are_partitions_added(chosen),
             warning=None if chosen is None else chosen.warning,
             wall_clock=_wall_clock(),
@@ -159,8 +159,8 @@ class QueryRuntime:
 
     def offsets(self) -> tuple[Offsets, Offsets] | None:
         """The committed and the newest offsets; None if the source has none, or does not answer."""
-        source = self._source
-        newest = None if source is None or source.outage else source.newest_offsets
+        source = self._view()
+        newest = None if source.outage else source.newest_offsets
         commit = self.progress.newest
         if newest is None or commit is None or commit.offsets is None:
             return None
@@ -170,7 +170,7 @@ class QueryRuntime:
         """A failure that does not stop the query, once: lost records, or why executors ended."""
         warning, self._warning = self._warning, None
         if warning is None and self._source is not None and self.has_query:
-            warning = self._changes.new_losses(self._source, self.progress.newest)
+            warning = self._changes.new_losses(self._source.view, self.progress.newest)
         return warning or self._killed_for_memory()
 
     def _killed_for_memory(self) -> Failure | None:
@@ -185,13 +185,16 @@ class QueryRuntime:
         repairs, self._repair_plans = self._repair_plans, []
         return repairs
 
+    def _view(self) -> SourceView:
+        return SourceView() if self._source is None else self._source.view
+
     def _partitions(self) -> ChosenPartitions | None:
         """The partitions to read, and the size for them; None before the source's first answer.
 
         Raises TooFewExecutorsAllowed if the spec forbids the executors that they need.
         """
-        source = self._source
-        if source is None or source.partition_count is None:
+        source = self._view()
+        if source.partition_count is None:
             return None
         read: Mapping[str, Collection[int]] | None = (
             self._planned if self._query is not None else self.progress.committed_offsets()
@@ -210,9 +213,9 @@ class QueryRuntime:
             return Failure("SessionStopped", "Spark stopped the application by itself.")
         if self._query is None:
             # A query that waits for its cores was planned with the topics of that moment.
-            return self._source.failure if self._frame is not None and self._source else None
+            return self._view().failure if self._frame is not None else None
         if self._query.isActive:
-            return None if self._source is None else self._source.failure
+            return self._view().failure
         self._batches.keep(self._query)
         ended, self._query = self._query, None
         exception = ended._jsq.exception()
@@ -289,7 +292,7 @@ class QueryRuntime:
                 epoch=repair.epoch,
             )
         self._warning = start_position.check_for_data_loss(spec, folder, source, repair)
-        self._changes.begin(source)
+        self._changes.begin(source.view)
         self._starting = start_position.first_starting_offsets(spec, folder, source, repair)
 
     def check_query(self) -> None:

@@ -18,7 +18,7 @@ from penstock.driver.failures import DriverError
 from penstock.driver.kafka import data_loss
 from penstock.driver.kafka.data_loss import KafkaSnapshot
 from penstock.driver.kafka.offsets import Offsets
-from penstock.driver.kafka.source_monitor import FixedSourceMonitor
+from penstock.driver.kafka.source_monitor import SourceMonitor
 from testkit.driver.checkpoints import (
     BATCH_LINE,
     INITIAL_OFFSETS,
@@ -162,7 +162,7 @@ def test_planned_offsets_without_a_commit_are_replaced(tmp_path: Path) -> None:
     assert list((tmp_path / "first/sources/0").iterdir()) == []
 
 
-class OneTopic(FixedSourceMonitor):
+class OneTopic(SourceMonitor):
     """A source that answers with one topic."""
 
     def __init__(self, now: KafkaSnapshot) -> None:

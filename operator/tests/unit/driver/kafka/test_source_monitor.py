@@ -93,13 +93,13 @@ def test_a_name_server_that_does_not_answer_blocks_no_method(
     broker.resolves.clear()
     assert reason(monitor.poll) == "BrokerUnreachable"
     assert reason(monitor.snapshot) == "BrokerUnreachable"
-    wait_for("the outage", lambda: monitor.outage is not None)
+    wait_for("the outage", lambda: monitor.view.outage is not None)
     monitor.reset()
-    assert monitor.partition_count is None
+    assert monitor.view.partition_count is None
     broker.resolves.set()
     wait_for("the name server", lambda: _answers(monitor))
-    assert monitor.partition_count == 1
-    assert monitor.outage is None
+    assert monitor.view.partition_count == 1
+    assert monitor.view.outage is None
 
 
 def _answers(monitor: KafkaSourceMonitor) -> bool:
@@ -113,11 +113,13 @@ def _answers(monitor: KafkaSourceMonitor) -> bool:
 def test_no_exception_ends_the_polling(broker: Broker, monitor: KafkaSourceMonitor) -> None:
     monitor.poll()
     broker.error = RuntimeError()
-    wait_for("an outage", lambda: monitor.outage is not None)
+    wait_for("an outage", lambda: monitor.view.outage is not None)
     broker.error = DriverError(Failure("TopicMissing", ""))
-    wait_for("a missing topic", lambda: monitor.failure is not None)
+    wait_for("a missing topic", lambda: monitor.view.failure is not None)
     broker.error = None
-    wait_for("the end of both", lambda: monitor.failure is None and monitor.outage is None)
+    wait_for(
+        "the end of both", lambda: monitor.view.failure is None and monitor.view.outage is None
+    )
 
 
 def test_a_closed_monitor_asks_no_more_and_leaves_no_connection(
@@ -138,15 +140,15 @@ def test_a_recreated_topic_is_remembered_until_the_next_snapshot(
     monitor.poll()
     monitor.snapshot()
     broker.id = "second"
-    wait_for("recreated", lambda: monitor.failure is not None)
+    wait_for("recreated", lambda: monitor.view.failure is not None)
     asked = broker.asked
     wait_for("more polls", lambda: broker.asked >= asked + 3)
-    assert monitor.failure is not None
-    assert monitor.failure.reason == "TopicRecreated"
+    assert monitor.view.failure is not None
+    assert monitor.view.failure.reason == "TopicRecreated"
     monitor.snapshot()
     asked = broker.asked
     wait_for("more polls", lambda: broker.asked >= asked + 3)
-    assert monitor.failure is None
+    assert monitor.view.failure is None
 
 
 def test_a_call_whose_caller_has_left_is_never_made() -> None:
@@ -184,9 +186,9 @@ def test_a_topic_that_a_pattern_finds_later_is_known_too(
     monitor.poll()
     monitor.snapshot()
     broker.later = "first"
-    wait_for("the later topic", lambda: "later" in monitor.topic_ids)
-    assert monitor.topic_ids == {"in": "first", "later": "later first"}
-    assert monitor.failure is None
+    wait_for("the later topic", lambda: "later" in monitor.view.topic_ids)
+    assert monitor.view.topic_ids == {"in": "first", "later": "later first"}
+    assert monitor.view.failure is None
     broker.later = "second"
-    wait_for("recreated", lambda: monitor.failure is not None)
-    assert monitor.topic_ids["later"] == "later first"
+    wait_for("recreated", lambda: monitor.view.failure is not None)
+    assert monitor.view.topic_ids["later"] == "later first"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -13,7 +13,7 @@ from penstock.driver.checkpoint.source_changes import SourceChanges
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm
-from penstock.driver.kafka.source_monitor import FixedSourceMonitor
+from penstock.driver.kafka.source_monitor import SourceMonitor, SourceView
 from penstock.driver.supervision.runtime import QueryRuntime
 from testkit.streams.streams import kafka_source, stream
 
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 
 VERY_LONG = 6_000.0
 """Seconds; longer than a test may take."""
+
+
+class Source(SourceMonitor):
+    """A source of which this is known."""
+
+    def __init__(self, **known: Any) -> None:
+        super().__init__()
+        self._known = SourceView(**known)
 
 
 class Query:
@@ -67,12 +75,11 @@ def test_a_topic_that_was_recreated_while_the_query_waits_for_cores_is_a_failure
 ) -> None:
     """It was planned with the offsets of the old topic."""
     runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, None))
-    source = FixedSourceMonitor(1)
-    source.failure = Failure("TopicRecreated", "in")
-    runtime._source = source
+    failure = Failure("TopicRecreated", "in")
+    runtime._source = Source(failure=failure)
     assert runtime.observe(frozenset()).failure is None  # the next check finds out
     runtime._frame = cast("DataFrame", object())
-    assert runtime.observe(frozenset()).failure == source.failure
+    assert runtime.observe(frozenset()).failure == failure
 
 
 @pytest.mark.parametrize("accepts", [True, False])
@@ -80,9 +87,8 @@ def test_records_lost_while_the_query_runs_are_a_warning(accepts: bool, tmp_path
     """Under failOnDataLoss, Spark fails the query itself."""
     it = stream(kafka_source(failOnDataLoss=not accepts))
     runtime = QueryRuntime(it, LocalEnvironment(tmp_path), cast(Jvm, None))
-    source = FixedSourceMonitor(1)
-    source.earliest_offsets = {"in": {0: 9}}
-    runtime._source, runtime._query = source, cast("StreamingQuery", object())
+    runtime._source = Source(earliest_offsets={"in": {0: 9}})
+    runtime._query = cast("StreamingQuery", object())
     runtime.progress.newest = Commit(3, 0.0, None, {"in": {0: 5}})
     warning = runtime.take_warning()
     if not accepts:
@@ -98,22 +104,17 @@ def test_the_id_of_a_topic_that_is_found_while_the_query_runs_is_stored(tmp_path
     """Else one that is created again while nothing runs would be taken for the old one."""
     folder = CheckpointFolder(tmp_path)
     folder.save_topic_ids({"in": "a", "gone": "b"})
-    source = FixedSourceMonitor(1)
-    source.topic_ids = {"in": "a"}
     changes = SourceChanges(stream(kafka_source()).spec.source.kafka, folder)
-    changes.begin(source)
-    source.topic_ids = {"in": "a", "later": "c"}
-    changes.store_new_topics(source)
+    changes.begin(SourceView(topic_ids={"in": "a"}))
+    changes.store_new_topics(SourceView(topic_ids={"in": "a", "later": "c"}))
     assert folder.topic_ids() == {"in": "a", "gone": "b", "later": "c"}
 
 
 def test_offsets_are_unknown_while_the_source_does_not_answer(tmp_path: Path) -> None:
     """Else the lag would stay at what it was, often 0, as long as the brokers are away."""
     runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, None))
-    source = FixedSourceMonitor(1)
-    source.newest_offsets = {"in": {0: 9}}
-    runtime._source = source
+    runtime._source = Source(newest_offsets={"in": {0: 9}})
     runtime.progress.newest = Commit(3, 0.0, None, {"in": {0: 5}})
     assert runtime.offsets() == ({"in": {0: 5}}, {"in": {0: 9}})
-    source.outage = Failure("BrokerUnreachable", "")
+    runtime._source = Source(newest_offsets={"in": {0: 9}}, outage=Failure("BrokerUnreachable", ""))
     assert runtime.offsets() is None

@@ -17,12 +17,12 @@ from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
+from penstock.driver.loop import Loop
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metric_sampler import Sampler
 from penstock.driver.reporting.metrics import Metrics
-from penstock.driver.supervision.loop import Loop
+from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.restart_policy import RestartPolicy
-from penstock.driver.supervision.runtime import QueryRuntime
 from testkit.kafka.topics import total
 from testkit.wait import wait_for
 

@@ -8,9 +8,9 @@ from typing import Any
 from penstock.api.modes import Mode
 from penstock.driver.failures import Failure
 from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity
+from penstock.driver.supervision.next_action import Action, decide
+from penstock.driver.supervision.observation import Observation, State, nothing_observed
 from penstock.driver.supervision.restart_policy import RestartPolicy
-from penstock.driver.supervision.state import Observation, State, nothing_observed
-from penstock.driver.supervision.supervisor import Action, decide
 
 POLICY = RestartPolicy(interval=1.0)
 CONTINUOUS = RestartPolicy(interval=1.0, mode=Mode.CONTINUOUS)

@@ -37,6 +37,7 @@ from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.pod_guard import OwnPod, PodGuard
 from penstock.driver.kubernetes.wanted_log_level import WantedLogLevel
 from penstock.driver.logs import log_event
+from penstock.driver.loop import DriverMustExit, Loop
 from penstock.driver.reporting.http_server import Health, metrics_page, probe_pages, serve
 from penstock.driver.reporting.metric_sampler import Sampler
 from penstock.driver.reporting.metrics import Metrics
@@ -44,10 +45,9 @@ from penstock.driver.reporting.publisher import ReportPublisher
 from penstock.driver.reporting.report import write_termination_message
 from penstock.driver.shutdown import Shutdown
 from penstock.driver.spark.session import SCRATCH, submit_arguments
-from penstock.driver.supervision.durable_state import DurableStateFile
-from penstock.driver.supervision.loop import DriverMustExit, Loop
+from penstock.driver.supervision.history import DurableStateFile
+from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.restart_policy import RestartPolicy
-from penstock.driver.supervision.runtime import QueryRuntime
 
 # For the loop to return after its JVM was killed.
 _EXIT_SECONDS = 10.0

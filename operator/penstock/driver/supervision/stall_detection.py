@@ -14,8 +14,8 @@ from dataclasses import replace
 from penstock.api.modes import Mode
 from penstock.driver.failures import Failure
 from penstock.driver.kafka.offsets import Position
+from penstock.driver.supervision.observation import Observation, State
 from penstock.driver.supervision.restart_policy import RestartPolicy
-from penstock.driver.supervision.state import Observation, State
 
 EXECUTOR_LOST = "ExecutorLost"
 NO_PROGRESS = "NoProgress"

@@ -13,7 +13,7 @@ from penstock.driver.checkpoint import lock
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.failures import DriverError
 from penstock.driver.jvm import Jvm
-from penstock.driver.supervision.durable_state import DurableState, DurableStateFile
+from penstock.driver.supervision.history import DurableState, DurableStateFile
 from testkit.driver.checkpoints import checkpoint, read, write
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics, number_flow

@@ -11,11 +11,10 @@ from typing import cast
 import pytest
 
 from penstock.contract import naming
-from penstock.driver import shutdown
+from penstock.driver import loop, shutdown
 from penstock.driver.checkpoint import lock
 from penstock.driver.jvm import Jvm
 from penstock.driver.shutdown import Shutdown
-from penstock.driver.supervision import loop
 
 
 class Process:

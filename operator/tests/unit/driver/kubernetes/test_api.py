@@ -18,7 +18,7 @@ from penstock.driver.failures import DriverError
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.reporting.publisher import ReportPublisher
 from penstock.driver.reporting.report import as_annotation
-from penstock.driver.supervision.executor_cleanup import api_errors, remove_executors
+from penstock.driver.spark.executor_pods import api_errors, remove_executors
 
 
 class FakeApi:

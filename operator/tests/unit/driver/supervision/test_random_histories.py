@@ -12,10 +12,10 @@ from penstock.contract.driver_report import QueryState
 from penstock.driver.failures import QUERY_NOT_STOPPED, Failure
 from penstock.driver.spark.query_activity import Activity
 from penstock.driver.supervision import stall_detection
-from penstock.driver.supervision.query_state import describe, is_ready
+from penstock.driver.supervision.next_action import Action, decide
+from penstock.driver.supervision.observation import Observation, State, nothing_observed
+from penstock.driver.supervision.reported_state import describe, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
-from penstock.driver.supervision.state import Observation, State, nothing_observed
-from penstock.driver.supervision.supervisor import Action, decide
 from testkit.driver.observations import MAYBE_POISON, PASSING, PERMANENT, RECOVERABLE
 
 AWAY = Failure("BrokerUnreachable", "no answer")

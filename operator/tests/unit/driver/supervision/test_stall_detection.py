@@ -9,7 +9,9 @@ import pytest
 from penstock.contract.driver_report import QueryState
 from penstock.driver.failures import Failure
 from penstock.driver.supervision import stall_detection
-from penstock.driver.supervision.query_state import describe, is_ready
+from penstock.driver.supervision.next_action import Action, decide
+from penstock.driver.supervision.observation import Observation, State
+from penstock.driver.supervision.reported_state import describe, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.stall_detection import (
     CLOCK_SET_BACK,
@@ -19,8 +21,6 @@ from penstock.driver.supervision.stall_detection import (
     STALLS,
     TASKS_MISSING,
 )
-from penstock.driver.supervision.state import Observation, State
-from penstock.driver.supervision.supervisor import Action, decide
 from testkit.driver.observations import (
     CHECKED,
     CONTINUOUS,

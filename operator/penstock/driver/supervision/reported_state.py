@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.contract.driver_report import QueryState
 from penstock.driver.supervision import stall_detection
+from penstock.driver.supervision.observation import Observation, State
 from penstock.driver.supervision.restart_policy import RestartPolicy
-from penstock.driver.supervision.state import Observation, State
 
 _SLOW_EPOCHS = (
     "Epochs take more than three times the checkpoint interval because the sink or the transform "

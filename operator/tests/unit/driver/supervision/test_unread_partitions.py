@@ -9,11 +9,11 @@ import pytest
 from penstock.contract.driver_report import QueryState
 from penstock.driver.failures import Failure
 from penstock.driver.kafka.offsets import Position
-from penstock.driver.supervision.query_state import describe, is_ready
+from penstock.driver.supervision.next_action import Action, decide
+from penstock.driver.supervision.observation import Observation, State
+from penstock.driver.supervision.reported_state import describe, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.stall_detection import PARTITIONS_NOT_READ
-from penstock.driver.supervision.state import Observation, State
-from penstock.driver.supervision.supervisor import Action, decide
 from testkit.driver.observations import CHECKED, CONTINUOUS, POLICY, REAL_TIME, committing
 
 HELD: Position = ("in", 3, 50)

@@ -16,8 +16,8 @@ from penstock.driver.logs import log_event
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.report import committed_offsets, last_repair
 from penstock.driver.supervision import stall_detection
-from penstock.driver.supervision.state import Observation, State
-from penstock.driver.supervision.supervisor import Action
+from penstock.driver.supervision.next_action import Action
+from penstock.driver.supervision.observation import Observation, State
 
 # Times are reported in whole seconds.
 _ROUNDING = timedelta(seconds=2)

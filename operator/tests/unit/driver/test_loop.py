@@ -14,13 +14,13 @@ import pytest
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
+from penstock.driver.loop import Loop
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
-from penstock.driver.supervision.durable_state import DurableState, DurableStateFile
-from penstock.driver.supervision.loop import Loop
+from penstock.driver.supervision.history import DurableState, DurableStateFile
+from penstock.driver.supervision.observation import Observation, State
+from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.restart_policy import RestartPolicy
-from penstock.driver.supervision.runtime import QueryRuntime
-from penstock.driver.supervision.state import Observation, State
 from testkit.streams.streams import stream
 
 
@@ -33,7 +33,7 @@ def test_a_full_disk_does_not_end_the_process(
     file = DurableStateFile(tmp_path, "hash")
     policy = RestartPolicy(1.0)
     loop = Loop(runtime, jvm, policy, "hash", Health(), Metrics(), print, file)
-    monkeypatch.setattr("penstock.driver.supervision.loop._STORE_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("penstock.driver.loop._STORE_AGAIN_SECONDS", 0.0)
     (tmp_path / "penstock").write_text("a file where the folder should be")
     with caplog.at_level(logging.WARNING):
         for attempts in (1, 2):

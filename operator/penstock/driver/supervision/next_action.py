@@ -11,10 +11,10 @@ from dataclasses import replace
 from enum import Enum, auto
 
 from penstock.driver.failures import QUERY_NOT_STOPPED, TASK_FAILED, Failure
-from penstock.driver.supervision import query_progress, stall_detection
-from penstock.driver.supervision.durable_state import DurableState
+from penstock.driver.supervision import run_progress, stall_detection
+from penstock.driver.supervision.history import DurableState
+from penstock.driver.supervision.observation import Observation, State
 from penstock.driver.supervision.restart_policy import RestartPolicy
-from penstock.driver.supervision.state import Observation, State
 
 # A check of the checkpoint is repeated if the query does not start within this time. The steps in
 # between take two minutes at most.
@@ -92,7 +92,7 @@ def decide(
     """The next state and action; `jitter` in [0, 1) randomizes the back-off."""
     ended = observation.failure is not None or observation.completed
     if state.started and (observation.has_query or ended):
-        state = query_progress.with_commits(state, observation, policy)
+        state = run_progress.with_commits(state, observation, policy)
     if observation.failure is not None:
         failure = _or_lost_executor(observation.failure, observation)
         return _on_failure(state, failure, observation, policy, jitter)
@@ -297,8 +297,8 @@ def _has_cores_to_start(state: State, observation: Observation, policy: RestartP
 def _while_running(
     state: State, observation: Observation, policy: RestartPolicy, jitter: float
 ) -> tuple[State, Action]:
-    state = query_progress.with_activity(state, observation, policy)
-    state = query_progress.with_unread(state, observation, policy)
+    state = run_progress.with_activity(state, observation, policy)
+    state = run_progress.with_unread(state, observation, policy)
     failure = stall_detection.clock_set_back(state, observation) or stall_detection.executor_lost(
         state, observation, policy
     )

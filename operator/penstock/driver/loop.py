@@ -16,18 +16,18 @@ from penstock.driver.kafka.offsets import Position
 from penstock.driver.logs import log_event
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
-from penstock.driver.supervision.durable_state import DurableState, DurableStateFile
-from penstock.driver.supervision.query_state import describe, is_ready
-from penstock.driver.supervision.report_builder import ReportBuilder
-from penstock.driver.supervision.restart_policy import RestartPolicy
-from penstock.driver.supervision.runtime import QueryRuntime
-from penstock.driver.supervision.state import Observation, State, nothing_observed
-from penstock.driver.supervision.supervisor import (
+from penstock.driver.reporting.report_builder import ReportBuilder
+from penstock.driver.supervision.history import DurableState, DurableStateFile
+from penstock.driver.supervision.next_action import (
     Action,
     decide,
     durable_state,
     first_state,
 )
+from penstock.driver.supervision.observation import Observation, State, nothing_observed
+from penstock.driver.supervision.query_runtime import QueryRuntime
+from penstock.driver.supervision.reported_state import describe, is_ready
+from penstock.driver.supervision.restart_policy import RestartPolicy
 
 _INTERVAL_SECONDS = 0.25
 # A stop right after a commit leaves almost nothing to replay. A stop does not wait for a commit

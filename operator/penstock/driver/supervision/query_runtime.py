@@ -20,6 +20,7 @@ from penstock.driver.exceptions.classify import classify
 from penstock.driver.failures import QUERY_NOT_STOPPED, DriverError, Failure
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import Offsets, Position
+from penstock.driver.kafka.partition_choice import ChosenPartitions, choose
 from penstock.driver.kafka.security import check_secrets
 from penstock.driver.kafka.sink_topic import SinkTopic
 from penstock.driver.kafka.source_monitor import SourceMonitor, SourceView, source_monitor
@@ -28,11 +29,10 @@ from penstock.driver.kubernetes.wanted_log_level import WantedLogLevel
 from penstock.driver.logs import log_event
 from penstock.driver.spark import executors, query, session, user_python
 from penstock.driver.spark.batch_metrics import BatchReader, NewBatches
+from penstock.driver.spark.executor_pods import ClusterPreparation
 from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity, observe_activity
 from penstock.driver.spark.session import LOG_LEVEL, LogLevel
-from penstock.driver.supervision.executor_cleanup import ClusterPreparation
-from penstock.driver.supervision.partitions import ChosenPartitions, choose
-from penstock.driver.supervision.state import Observation
+from penstock.driver.supervision.observation import Observation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from penstock.api.modes import Mode
 from penstock.driver.kafka.offsets import Offsets, Position
+from penstock.driver.supervision.observation import Observation, State
 from penstock.driver.supervision.restart_policy import RestartPolicy
-from penstock.driver.supervision.state import Observation, State
 
 # The weight of a new value in the smoothed commit interval.
 _SMOOTHING_WEIGHT = 0.3

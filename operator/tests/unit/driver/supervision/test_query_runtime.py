@@ -14,7 +14,7 @@ from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.source_monitor import SourceMonitor, SourceView
-from penstock.driver.supervision.runtime import QueryRuntime
+from penstock.driver.supervision.query_runtime import QueryRuntime
 from testkit.streams.streams import kafka_source, stream
 
 if TYPE_CHECKING:

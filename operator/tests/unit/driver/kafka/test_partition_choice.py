@@ -8,7 +8,7 @@ import pytest
 
 from penstock.contract.sizing import Size
 from penstock.driver.failures import DriverError
-from penstock.driver.supervision.partitions import TOO_FEW_EXECUTORS_ALLOWED, choose
+from penstock.driver.kafka.partition_choice import TOO_FEW_EXECUTORS_ALLOWED, choose
 from testkit.streams.streams import MICRO_BATCH, kafka_sink, kafka_source, stream
 
 REAL_TIME = {"realTime": {"batchDuration": "5s"}}

@@ -13,17 +13,17 @@ from penstock.api.modes import Mode
 from penstock.contract.driver_report import QueryState
 from penstock.driver.failures import QUERY_NOT_STOPPED, Failure
 from penstock.driver.spark.query_activity import Activity
-from penstock.driver.supervision import supervisor
-from penstock.driver.supervision.durable_state import DurableState, DurableStateFile
-from penstock.driver.supervision.query_state import describe, is_ready
-from penstock.driver.supervision.restart_policy import RestartPolicy
-from penstock.driver.supervision.state import Observation, State, nothing_observed
-from penstock.driver.supervision.supervisor import (
+from penstock.driver.supervision import next_action
+from penstock.driver.supervision.history import DurableState, DurableStateFile
+from penstock.driver.supervision.next_action import (
     Action,
     decide,
     durable_state,
     first_state,
 )
+from penstock.driver.supervision.observation import Observation, State, nothing_observed
+from penstock.driver.supervision.reported_state import describe, is_ready
+from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.observations import (
     CHECKED,
     CONTINUOUS,
@@ -494,7 +494,7 @@ def test_a_source_that_is_away_costs_no_executors() -> None:
 @pytest.mark.parametrize("observed", [Observation, Activity])
 def test_each_field_that_is_observed_is_read(observed: type[Any]) -> None:
     """And none has a default, so `runtime.observe` sets each (mypy, and every real run)."""
-    sources = [path.read_text() for path in Path(supervisor.__file__).parent.glob("*.py")]
+    sources = [path.read_text() for path in Path(next_action.__file__).parent.glob("*.py")]
     read = {
         node.attr
         for source in sources

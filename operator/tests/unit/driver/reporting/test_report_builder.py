@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from penstock.contract.driver_report import QueryState
+from penstock.driver.reporting import report_builder
 from penstock.driver.reporting.metrics import Metrics
-from penstock.driver.supervision import report_builder
-from penstock.driver.supervision.report_builder import ReportBuilder
-from penstock.driver.supervision.state import State
-from penstock.driver.supervision.supervisor import Action
+from penstock.driver.reporting.report_builder import ReportBuilder
+from penstock.driver.supervision.next_action import Action
+from penstock.driver.supervision.observation import State
 from testkit.driver.observations import PASSING, UP
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -8,8 +8,9 @@ from typing import Any
 from penstock.api.modes import Mode
 from penstock.driver.failures import Failure
 from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity
-from penstock.driver.supervision.next_action import Action, decide
-from penstock.driver.supervision.observation import Observation, State, nothing_observed
+from penstock.driver.supervision.next_action import Action, Decision, decide
+from penstock.driver.supervision.observation import Observation, nothing_observed
+from penstock.driver.supervision.phases import Running, Starting, State
 from penstock.driver.supervision.restart_policy import RestartPolicy
 
 POLICY = RestartPolicy(interval=1.0)
@@ -27,10 +28,8 @@ UP = replace(
     registered_cores=4,
     has_session=True,
 )
-
-
 # What is done before a query starts.
-CHECKED = State(checkpoint_checked_at=100.0, query_checked=True)
+CHECKED = State(Starting(checkpoint_checked_at=100.0, query_checked=True))
 
 
 def activity(**seen: Any) -> Activity:
@@ -38,14 +37,30 @@ def activity(**seen: Any) -> Activity:
     return replace(NO_ACTIVITY, **seen)
 
 
+def decided(state: State, observation: Observation, policy: RestartPolicy = POLICY) -> Decision:
+    """The supervisor's decision, in the middle of the back-off."""
+    return decide(state, observation, policy, 0.5)
+
+
 def action(state: State, observation: Observation, policy: RestartPolicy = POLICY) -> Action:
     """The action that the supervisor decides on."""
-    return decide(state, observation, policy, 0.5)[1]
+    return decided(state, observation, policy).action
 
 
 def after(state: State, observation: Observation, policy: RestartPolicy = POLICY) -> State:
     """The state after the decision."""
-    return decide(state, observation, policy, 0.5)[0]
+    return decided(state, observation, policy).state
+
+
+def remembering(state: State, **history: Any) -> State:
+    """The state with this in its history."""
+    return replace(state, history=replace(state.history, **history))
+
+
+def run_of(state: State) -> Running:
+    """The run of a query that runs."""
+    assert isinstance(state.phase, Running)
+    return state.phase
 
 
 def running(
@@ -54,9 +69,9 @@ def running(
     policy: RestartPolicy = POLICY,
     first: State = CHECKED,
 ) -> tuple[State, Observation]:
-    """State and observation of a query that has just started at this epoch."""
-    ready = replace(first, checkpoint_checked_at=now, query_checked=True)
-    state = after(ready, replace(UP, now=now, epoch=epoch), policy)
+    """State and observation of a query that has just started at this epoch, after `first`."""
+    ready = Starting(after=first.failure, checkpoint_checked_at=now, query_checked=True)
+    state = after(replace(first, phase=ready), replace(UP, now=now, epoch=epoch), policy)
     return state, replace(UP, now=now, has_query=True, epoch=epoch)
 
 

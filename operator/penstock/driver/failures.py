@@ -42,6 +42,18 @@ class Failure:
         )
 
 
+@dataclass(frozen=True)
+class StreamWarning:
+    """What the stream does without, or has lost, while it runs."""
+
+    reason: str
+    message: str
+
+    def to_status(self, time: datetime) -> LastFailure:
+        """The status has no other place for it than the last failure."""
+        return LastFailure(reason=self.reason, message=self.message, permanent=False, time=time)
+
+
 class DriverError(Exception):
     """A failure that Penstock itself found and classified."""
 

@@ -16,15 +16,11 @@ from penstock.driver.kafka.offsets import Position
 from penstock.driver.logs import log_event
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
-from penstock.driver.reporting.report_builder import ReportBuilder
-from penstock.driver.supervision.history import DurableState, DurableStateFile
-from penstock.driver.supervision.next_action import (
-    Action,
-    decide,
-    durable_state,
-    first_state,
-)
-from penstock.driver.supervision.observation import Observation, State, nothing_observed
+from penstock.driver.reporting.report import ReportBuilder
+from penstock.driver.supervision.history import History, HistoryFile
+from penstock.driver.supervision.next_action import Action, decide, first_state
+from penstock.driver.supervision.observation import Observation, nothing_observed
+from penstock.driver.supervision.phases import State
 from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.reported_state import describe, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
@@ -60,7 +56,7 @@ class Loop:
         health: Health,
         metrics: Metrics,
         publish: Callable[[DriverReport], None],
-        durable: DurableStateFile | None = None,
+        history_file: HistoryFile | None = None,
         before_stop: Callable[[], None] = lambda: None,
         unread: Callable[[], frozenset[Position]] = frozenset,
     ) -> None:
@@ -71,14 +67,14 @@ class Loop:
         self._health = health
         self._metrics = metrics
         self._publish = publish
-        self._durable = durable
-        self._stored: DurableState | None = None
+        self._history_file = history_file
+        self._stored: History | None = None
         self._store_at = 0.0
         self._before_stop = before_stop
         self._unread = unread
         self.stopping = False
         """The query and the session are being stopped."""
-        self._state = State() if durable is None else first_state(durable.read(), policy)
+        self._state = State() if history_file is None else first_state(history_file.read(), policy)
         self._observation = nothing_observed(time.monotonic())
 
     def run(self, stop: threading.Event) -> None:
@@ -90,7 +86,7 @@ class Loop:
 
     def _run(self, stop: threading.Event) -> None:
         failure: Failure | None = None
-        self._store(durable_state(self._state, self._policy))
+        self._store(self._state.history.for_next_process(self._policy))
         if self._state.failure is not None:
             self._reports.record_failure(self._state.failure)
         while not stop.is_set():
@@ -102,21 +98,22 @@ class Loop:
         self._before_stop()
         self._stop()
         # Who stops it has looked at it, so the next process counts anew.
-        stopped = durable_state(self._state, self._policy)
+        stopped = self._state.history.for_next_process(self._policy)
         self._store(replace(stopped, attempts=0, poison_failures=0))
 
-    def _store(self, state: DurableState) -> None:
+    def _store(self, history: History) -> None:
         """Stores what a later process must know. A full disk stops nothing: it is tried again."""
-        if self._durable is None or state == self._stored or time.monotonic() < self._store_at:
+        file, now = self._history_file, time.monotonic()
+        if file is None or history == self._stored or now < self._store_at:
             return
         try:
-            self._durable.write(state)
+            file.write(history)
         except OSError as error:
             if self._store_at == 0.0:
-                log_event("the supervisor's state was not stored", 30, error=str(error))
+                log_event("the supervisor's history was not stored", 30, error=str(error))
             self._store_at = time.monotonic() + _STORE_AGAIN_SECONDS
         else:
-            self._stored, self._store_at = state, 0.0
+            self._stored, self._store_at = history, 0.0
 
     def _iterate(self, failure: Failure | None) -> Failure | None:
         """One iteration; returns the failure of its action, for the next iteration."""
@@ -130,15 +127,14 @@ class Loop:
         if failure is not None:
             observation = replace(observation, failure=failure)
         self._observation = observation
-        before = self._state
         jitter = random.random()  # noqa: S311
-        self._state, action = decide(before, observation, self._policy, jitter)
+        self._state, action, events = decide(self._state, observation, self._policy, jitter)
         exits = action is Action.EXIT_PROCESS
-        self._store(durable_state(self._state, self._policy, counted=exits))
-        self._reports.record_transition(before, self._state, action)
+        self._store(self._state.history.for_next_process(self._policy, counted=exits))
+        self._reports.record(events, action)
         for repair in self._runtime.take_repair_plans():
             self._reports.record_repair(repair)
-        self._health.ready = is_ready(self._state, observation)
+        self._health.ready = is_ready(self._state)
         self._report(*describe(self._state, observation, self._policy), observation)
         if action is Action.WAIT:
             return None
@@ -159,8 +155,7 @@ class Loop:
         self._observe_commits()
         warning = self._runtime.take_warning()
         if warning is not None:
-            self._reports.record_failure(warning)
-            self._metrics.count_failure(warning)
+            self._reports.record_warning(warning)
         return observation
 
     def _observe_commits(self) -> None:

@@ -45,7 +45,7 @@ from penstock.driver.reporting.publisher import ReportPublisher
 from penstock.driver.reporting.report import write_termination_message
 from penstock.driver.shutdown import Shutdown
 from penstock.driver.spark.session import SCRATCH, submit_arguments
-from penstock.driver.supervision.history import DurableStateFile
+from penstock.driver.supervision.history import HistoryFile
 from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.restart_policy import RestartPolicy
 
@@ -147,7 +147,7 @@ def run(
             health,
             metrics,
             publish,
-            DurableStateFile(environment.checkpoint, _query_hash(stream)),
+            HistoryFile(environment.checkpoint, _query_hash(stream)),
             before_stop=sampler.stop,
             unread=lambda: sampler.unread,
         )

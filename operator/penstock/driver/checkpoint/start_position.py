@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from penstock.api.v1alpha1 import KafkaSource, Source, StreamSpec
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.failures import Failure
+from penstock.driver.failures import StreamWarning
 from penstock.driver.kafka import data_loss
 from penstock.driver.kafka.offsets import Offsets, first_offsets, starting_offsets
 from penstock.driver.kafka.source_monitor import SourceMonitor
@@ -15,7 +15,7 @@ from penstock.driver.kafka.source_monitor import SourceMonitor
 
 def check_for_data_loss(
     spec: StreamSpec, folder: CheckpointFolder, source: SourceMonitor, repair: RepairPlan
-) -> Failure | None:
+) -> StreamWarning | None:
     """A warning if records are lost and failOnDataLoss is false; raises if it is true.
 
     `repair` is that of the same start, which has been executed.

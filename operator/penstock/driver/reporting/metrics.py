@@ -18,7 +18,6 @@ from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.contract.metric_catalogue import MetricDescription
 from penstock.driver.checkpoint.progress import Commit, OffsetRange
-from penstock.driver.failures import Failure
 from penstock.driver.jvm import JvmMetrics
 from penstock.driver.kafka.offsets import Offsets, lags
 from penstock.driver.reporting import metric_descriptions as described
@@ -80,10 +79,9 @@ class Metrics:
         """Counts a restart of the query after a failure."""
         self._restarts.labels("query", self._bounded(reason)).inc()
 
-    def count_failure(self, failure: Failure) -> None:
-        """Counts a failure."""
-        permanent = str(failure.permanent).lower()
-        self._failures.labels(self._bounded(failure.reason), permanent).inc()
+    def count_failure(self, reason: str, *, permanent: bool) -> None:
+        """Counts a failure, or a warning."""
+        self._failures.labels(self._bounded(reason), str(permanent).lower()).inc()
 
     def count_stall_action(self, reason: str, action: str) -> None:
         """Counts an action on a query that stalled without an exception."""

@@ -1,10 +1,12 @@
-"""The contents of the report annotation, and the termination message."""
+"""What the driver reports: its annotation, its log of failures, and the termination message."""
 
 from __future__ import annotations
 
 import itertools
 import logging
-from datetime import datetime
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from penstock.api.v1alpha1.status import (
@@ -14,10 +16,24 @@ from penstock.api.v1alpha1.status import (
     LastRepair,
 )
 from penstock.contract.checkpoint_repairs import most_severe, summarize
-from penstock.contract.driver_report import DriverReport
+from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.contract.sizing import Size
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.failures import Failure, StreamWarning
+from penstock.driver.kafka.offsets import Offsets, lag
 from penstock.driver.logs import log_event
+from penstock.driver.reporting.metrics import Metrics
+from penstock.driver.supervision.next_action import (
+    Action,
+    Event,
+    NewFailure,
+    NewInterruption,
+    NewWarning,
+    QueryRestarted,
+)
+from penstock.driver.supervision.observation import Observation
+from penstock.driver.supervision.phases import State
+from penstock.driver.supervision.stall_detection import DETECTED
 
 # The kubelet keeps 4096 bytes of a termination message.
 _MAX_TERMINATION_MESSAGE_CHARACTERS = 3000
@@ -30,6 +46,121 @@ _NUMBERS = (
     "committed_offsets",
     "committed_offsets_omitted",
 )
+# Times are reported in whole seconds.
+_ROUNDING = timedelta(seconds=2)
+
+
+class ReportBuilder:
+    """Remembers what reports contain beyond the current observation."""
+
+    def __init__(self, spec_hash: str, metrics: Metrics) -> None:
+        self._spec_hash = spec_hash
+        self._metrics = metrics
+        self._failure: LastFailure | None = None
+        self._next_retry_time: datetime | None = None
+        self._repairs = 0
+        self._last_repair: LastRepair | None = None
+
+    def record(self, events: Iterable[Event], action: Action) -> None:
+        """Remembers, logs and counts what has happened, and the action that was decided on."""
+        for event in events:
+            match event:
+                case NewFailure(failure, repeated):
+                    self.record_failure(failure, repeated=repeated)
+                    self._count(failure, action)
+                case NewInterruption(failure):
+                    self.record_failure(failure)
+                    self._count(failure, action)
+                case NewWarning(warning):
+                    self.record_warning(warning)
+                case QueryRestarted(after):
+                    self._metrics.count_restart(after.reason)
+
+    def record_failure(self, failure: Failure, *, repeated: bool = False) -> None:
+        """Remembers and logs a failure.
+
+        `repeated`: a recheck of a permanent failure found this one. If it is the same failure
+        again, it is neither logged nor given a new time.
+        """
+        reported, known = failure.to_status(_now()), self._failure
+        same = known is not None and known == reported.model_copy(update={"time": known.time})
+        if repeated and same:
+            return
+        self._failure = reported
+        log_event(
+            "failure",
+            logging.ERROR if failure.permanent else logging.WARNING,
+            reason=failure.reason,
+            cause=failure.message,
+            permanent=failure.permanent,
+        )
+
+    def record_warning(self, warning: StreamWarning) -> None:
+        """Remembers, logs and counts a warning, where failures are: users look there."""
+        self._failure = warning.to_status(_now())
+        self._metrics.count_failure(warning.reason, permanent=False)
+        log_event("warning", logging.WARNING, reason=warning.reason, cause=warning.message)
+
+    def _count(self, failure: Failure, action: Action) -> None:
+        self._metrics.count_failure(failure.reason, permanent=failure.permanent)
+        if failure.reason in DETECTED:
+            self._metrics.count_stall_action(failure.reason, action.name.lower())
+
+    def record_repair(self, repair: RepairPlan) -> None:
+        """Remembers and counts a repair of the checkpoint."""
+        for made in repair.repairs:
+            self._metrics.count_repair(made.kind)
+        self._repairs += len(repair.repairs)
+        self._last_repair = last_repair(repair, _now())
+
+    def build(
+        self,
+        query_state: QueryState,
+        message: str,
+        state: State,
+        observation: Observation,
+        requested: Size | None,
+        offsets: tuple[Offsets, Offsets] | None,
+        committed_at: float | None = None,
+    ) -> DriverReport:
+        """The report for this moment.
+
+        `requested` is the size that Spark was asked for, `offsets` the committed and the newest
+        offsets of a Kafka source, `committed_at` the time of the last commit since 1970.
+        """
+        self._next_retry_time = self._on_wall_clock(state.retry_at)
+        committed, omitted = committed_offsets(offsets[0]) if offsets else (None, None)
+        return DriverReport(
+            spec_hash=self._spec_hash,
+            state=query_state,
+            message=message,
+            partitions=observation.partitions,
+            executors=requested.executors if requested else None,
+            registered_executors=observation.registered_executors
+            if observation.has_session
+            else None,
+            cores=observation.desired_cores if observation.has_session else None,
+            registered_cores=observation.registered_cores if observation.has_session else None,
+            epoch=observation.epoch,
+            last_commit_time=None if committed_at is None else _whole_seconds(committed_at),
+            committed=state.confirmed and query_state is not QueryState.STOPPING,
+            lag=lag(*offsets) if offsets and observation.has_query else None,
+            committed_offsets=committed,
+            committed_offsets_omitted=omitted,
+            query_restarts=state.history.restarts,
+            last_failure=self._failure,
+            next_retry_time=self._next_retry_time,
+            checkpoint_repairs=self._repairs,
+            last_repair=self._last_repair,
+        )
+
+    def _on_wall_clock(self, retry_at: float | None) -> datetime | None:
+        """The time of the next attempt. It changes with the attempt, or with the clock."""
+        if retry_at is None:
+            return None
+        due = _now() + timedelta(seconds=round(retry_at - time.monotonic()))
+        known = self._next_retry_time
+        return known if known is not None and abs(due - known) <= _ROUNDING else due
 
 
 def as_annotation(report: DriverReport) -> str:
@@ -90,3 +221,11 @@ def write_termination_message(path: Path | None, failure: LastFailure) -> None:
         path.write_text(short.model_dump_json(by_alias=True))
     except OSError as error:
         log_event("the termination message was not written", logging.WARNING, error=str(error))
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def _whole_seconds(at: float) -> datetime:
+    return datetime.fromtimestamp(int(at), UTC)

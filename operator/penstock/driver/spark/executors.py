@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.driver.failures import Failure
+from penstock.driver.failures import StreamWarning
 
 # These loggers warn about the end of tasks whose query is stopped on purpose.
 _LOGGERS_OF_ENDING_TASKS = (
@@ -63,8 +63,8 @@ class MemoryKills:
     def __init__(self) -> None:
         self._reported: set[tuple[int, str]] = set()
 
-    def new(self, spark_context: Any) -> Failure | None:
-        """A failure about those that were not reported before; None if there are none."""
+    def new(self, spark_context: Any) -> StreamWarning | None:
+        """A warning about those that were not reported before; None if there are none."""
         session = spark_context._jsc.sc().startTime()
         found = spark_context._jsc.sc().statusStore().executorList(False)
         killed = [
@@ -76,7 +76,7 @@ class MemoryKills:
         if not new:
             return None
         self._reported.update((session, each) for each in new)
-        return Failure(
+        return StreamWarning(
             "ExecutorOutOfMemory",
             f"The executor {', '.join(new)} used more memory than its container's limit and was "
             "killed. Raise spec.executor.resources.limits.memory and spec.executor.memoryOverhead.",

@@ -18,7 +18,7 @@ class Activity:
     idle: bool
     """The query has looked for new records and found none. A micro-batch engine commits nothing
     while this lasts."""
-    looked_at: str | None
+    idle_trigger: str | None
     """The start of the trigger that Spark's newest progress is about; None unless idle. An idle
     query has a new one every ten seconds (spark.sql.streaming.noDataProgressEventInterval), or in
     each interval of its trigger."""
@@ -33,7 +33,7 @@ class Activity:
 
 
 NO_ACTIVITY = Activity(
-    idle=False, looked_at=None, work=None, confirmed_running=False, active_tasks=None
+    idle=False, idle_trigger=None, work=None, confirmed_running=False, active_tasks=None
 )
 
 
@@ -56,8 +56,10 @@ def observe_activity(
         return replace(NO_ACTIVITY, work=work, confirmed_running=confirmed)
     idle = bool(query._jsq.streamingQuery().noNewData())
     progress = query._jsq.lastProgress() if idle else None
-    looked_at = None if progress is None else str(progress.timestamp())
-    return replace(NO_ACTIVITY, idle=idle, looked_at=looked_at, work=work, confirmed_running=idle)
+    idle_trigger = None if progress is None else str(progress.timestamp())
+    return replace(
+        NO_ACTIVITY, idle=idle, idle_trigger=idle_trigger, work=work, confirmed_running=idle
+    )
 
 
 def _work(spark_context: Any) -> tuple[tuple[int, ...], int]:

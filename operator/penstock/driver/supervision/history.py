@@ -1,4 +1,4 @@
-"""What the supervisor remembers across processes: a small file beside the checkpoint.
+"""What the supervisor knows of earlier runs of the query, and the file that keeps a part of it.
 
 A process that exits would otherwise forget that the spec has proved itself, how many failures came
 in a row, and how much patience a slow query needs.
@@ -9,61 +9,103 @@ from __future__ import annotations
 import json
 import logging
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.driver.checkpoint import durable_files
 from penstock.driver.logs import log_event
+from penstock.driver.supervision.restart_policy import RestartPolicy
+from penstock.driver.supervision.unread_partitions import UnreadPartitions
 
 
 @dataclass(frozen=True)
-class DurableState:
-    """The part of the supervisor's state that outlives its process."""
+class History:
+    """What outlives a run of the query. A file keeps the first five for the next process."""
 
     proved: bool = False
-    """The spec has committed records, or epochs for some time: it can run."""
+    """The spec has committed records, or epochs for `stable_after`: it can run."""
     attempts: int = 0
-    """Failures in a row."""
+    """Failures in a row: since the query was last healthy for `stable_after`."""
     poison_failures: int = 0
     """Failures that one record may have caused, since records were last committed."""
     stalls: int = 0
-    """Stalls since the last commit."""
-    slowest: float = 0.0
-    """Seconds between two signs of progress of a slow query, at most."""
+    """Stalls in a row: since the last commit."""
+    slowest_progress: float = 0.0
+    """The longest time between two signs of progress, in seconds, beyond the policy's
+    `progress_interval`. Commits make it fade."""
+    query_failures: int = 0
+    """Failures in a row of a running query."""
+    rechecks: int = 0
+    """Attempts with executors since records were last committed that ended in a permanent
+    failure."""
+    restarts: int = 0
+    """Starts of the query after a failure."""
+    unread: UnreadPartitions = UnreadPartitions()  # noqa: RUF009
+
+    @property
+    def failures_in_a_row(self) -> int:
+        """Those over a record do not count for the back-off: ten of them are soon over."""
+        return self.attempts + self.poison_failures
+
+    def for_next_process(self, policy: RestartPolicy, *, counted: bool = False) -> History:
+        """What the next process must know, as if this one crashed now: that is one more attempt.
+
+        `counted`: the process exits for a failure that is one of the attempts already. The slowest
+        progress is rounded up to a power of two, so that it is rarely written.
+
+        >>> History(attempts=2, slowest_progress=100.0).for_next_process(RestartPolicy(1.0))
+        ... # doctest: +ELLIPSIS
+        History(proved=False, attempts=3, poison_failures=0, stalls=0, slowest_progress=128.0, ...
+        """
+        slow = policy.stall_after_slowest(self.slowest_progress) > policy.stall_after
+        return History(
+            proved=self.proved,
+            attempts=self.attempts + int(not counted),
+            poison_failures=self.poison_failures,
+            stalls=self.stalls,
+            slowest_progress=2.0 ** math.ceil(math.log2(self.slowest_progress)) if slow else 0.0,
+        )
 
 
-class DurableStateFile:
-    """The stored state of one spec. A new spec starts without one."""
+class HistoryFile:
+    """The history of one spec, beside the checkpoint. A new spec starts without one."""
 
     def __init__(self, checkpoint: Path, spec_hash: str) -> None:
         self._file = checkpoint / "penstock" / "supervisor.json"
         self._spec_hash = spec_hash
 
-    def read(self) -> DurableState:
-        """The stored state; nothing is remembered if the file is missing or cannot be read."""
+    def read(self) -> History:
+        """The stored history; an empty one if the file is missing or cannot be read."""
         try:
             document = json.loads(self._file.read_text())
             if document["spec"] != self._spec_hash:
-                return DurableState()
-            return DurableState(
+                return History()
+            return History(
                 proved=bool(document["proved"]),
                 attempts=_count(document["attempts"]),
                 poison_failures=_count(document["poison_failures"]),
                 stalls=_count(document["stalls"]),
-                slowest=_seconds(document["slowest"]),
+                slowest_progress=_seconds(document["slowest_progress"]),
             )
         except FileNotFoundError:
-            return DurableState()
+            return History()
         except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             log_event(
                 "what earlier processes knew cannot be read", logging.WARNING, error=repr(error)
             )
-            return DurableState()
+            return History()
 
-    def write(self, state: DurableState) -> None:
-        """Replaces the stored state; it survives a power cut. Raises OSError."""
+    def write(self, history: History) -> None:
+        """Replaces the stored history; it survives a power cut. Raises OSError."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        document = {"spec": self._spec_hash, **asdict(state)}
+        document = {
+            "spec": self._spec_hash,
+            "proved": history.proved,
+            "attempts": history.attempts,
+            "poison_failures": history.poison_failures,
+            "stalls": history.stalls,
+            "slowest_progress": history.slowest_progress,
+        }
         durable_files.write(self._file, json.dumps(document).encode())
         durable_files.sync(self._file.parent)
 

@@ -1,32 +1,32 @@
-"""Decides what to do next about one query. Pure: (state, observation) -> (state, action).
+"""Decides what to do next about one query. Pure.
 
-loop.py observes, calls `decide`, executes the action and reports the state. An exception while
+driver/loop.py observes, calls `decide`, executes the action and reports. An exception while
 observing or acting becomes the failure of the next observation, so all failures are handled here.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum, auto
+from typing import NamedTuple
 
-from penstock.driver.failures import QUERY_NOT_STOPPED, TASK_FAILED, Failure
+from penstock.driver.failures import QUERY_NOT_STOPPED, TASK_FAILED, Failure, StreamWarning
 from penstock.driver.supervision import run_progress, stall_detection
-from penstock.driver.supervision.history import DurableState
-from penstock.driver.supervision.observation import Observation, State
+from penstock.driver.supervision.history import History
+from penstock.driver.supervision.observation import Observation
+from penstock.driver.supervision.phases import (
+    BackingOff,
+    Completed,
+    Failed,
+    Running,
+    Starting,
+    State,
+)
 from penstock.driver.supervision.restart_policy import RestartPolicy
 
 # A check of the checkpoint is repeated if the query does not start within this time. The steps in
 # between take two minutes at most.
 _CHECK_SECONDS = 180.0
-# What a new query in the same executors may not repair.
-_NEED_NEW_SESSION = frozenset(
-    {
-        stall_detection.CORES_LOST,
-        stall_detection.CLOCK_SET_BACK,
-        stall_detection.PARTITIONS_NOT_READ,
-    }
-)
 
 
 class Action(Enum):
@@ -51,62 +51,100 @@ class Action(Enum):
     """Exit; the kubelet starts a new process."""
 
 
-def first_state(known: DurableState, policy: RestartPolicy) -> State:
-    """The state of a new process, which has exited once more than `known` says."""
-    fresh = State(
-        proved=known.proved,
-        attempts=known.attempts,
-        poison_failures=known.poison_failures,
-        stalls=known.stalls,
-        slowest=known.slowest,
-    )
-    if policy.max_attempts is None or known.attempts < policy.max_attempts:
-        return fresh
+@dataclass(frozen=True)
+class NewFailure:
+    """The query, or a step to it, has failed, or has to be stopped."""
+
+    failure: Failure
+    repeated: bool = False
+    """A stream that had failed permanently was looked at again."""
+
+
+@dataclass(frozen=True)
+class NewInterruption:
+    """The query is not ready, and is left running: it may continue by itself."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True)
+class NewWarning:
+    """What the running query does without has changed."""
+
+    warning: StreamWarning
+
+
+@dataclass(frozen=True)
+class QueryRestarted:
+    """The query is started again."""
+
+    after: Failure
+
+
+Event = NewFailure | NewInterruption | NewWarning | QueryRestarted
+
+
+class Decision(NamedTuple):
+    """What is done, and what has happened."""
+
+    state: State
+    action: Action
+    events: tuple[Event, ...] = ()
+
+
+def first_state(history: History, policy: RestartPolicy) -> State:
+    """The state of a new process, which has exited once more than `history` says."""
+    if policy.max_attempts is None or history.attempts < policy.max_attempts:
+        return State(history=history)
     exited = Failure("DriverRestarted", "The driver process keeps exiting.")
-    return replace(
-        fresh,
-        failed_permanently=True,
-        failure=_after_max_attempts(exited, known.attempts, policy),
-    )
-
-
-def durable_state(state: State, policy: RestartPolicy, *, counted: bool = False) -> DurableState:
-    """What a later process must know, as if this one crashed now: that is one more attempt.
-
-    `counted`: the process exits for a failure that is one of the attempts already. The slowest
-    progress is rounded up to a power of two, so that it is rarely written.
-    """
-    matters = stall_detection.is_patience_for(state, policy)
-    return DurableState(
-        proved=state.proved,
-        attempts=state.attempts + int(not counted),
-        poison_failures=state.poison_failures,
-        stalls=state.stalls,
-        slowest=2.0 ** math.ceil(math.log2(state.slowest)) if matters else 0.0,
-    )
+    final = _after_max_attempts(exited, history.attempts, policy)
+    return State(Failed(final, retry_at=None), history)
 
 
 def decide(
     state: State, observation: Observation, policy: RestartPolicy, jitter: float
-) -> tuple[State, Action]:
-    """The next state and action; `jitter` in [0, 1) randomizes the back-off."""
-    ended = observation.failure is not None or observation.completed
-    if state.started and (observation.has_query or ended):
-        state = run_progress.with_commits(state, observation, policy)
+) -> Decision:
+    """The next state and action, and what has happened; `jitter` in [0, 1) is for the back-off.
+
+    >>> from penstock.driver.supervision.observation import nothing_observed
+    >>> policy, seen = RestartPolicy(interval=1.0), nothing_observed(now=100.0)
+    >>> decide(State(), seen, policy, 0.5).action.name
+    'DISCOVER'
+    >>> away = replace(seen, failure=Failure("BrokerUnreachable", "no answer"))
+    >>> state, action, events = decide(State(), away, policy, 0.5)
+    >>> action.name, state.retry_at, [event.failure.reason for event in events]
+    ('STOP_QUERY', 100.5, ['BrokerUnreachable'])
+    >>> decide(state, replace(seen, now=100.4), policy, 0.5).action.name
+    'WAIT'
+    >>> decide(state, replace(seen, now=100.6), policy, 0.5).action.name
+    'DISCOVER'
+    """
+    since = observation.now if state.session_since is None else state.session_since
+    state = replace(state, session_since=since if observation.has_session else None)
+    if isinstance(state.phase, Running):
+        run, history = run_progress.with_commits(state.phase, state.history, observation, policy)
+        state = replace(state, phase=run, history=history)
     if observation.failure is not None:
         failure = _or_lost_executor(observation.failure, observation)
         return _on_failure(state, failure, observation, policy, jitter)
     if observation.completed:
-        done = replace(state, completed=True, failed_permanently=False, retry_at=None)
-        return done, Action.WAIT if state.completed else Action.STOP_SESSION
-    if state.retry_at is not None and observation.now < state.retry_at:
-        return state, Action.WAIT
-    if state.failed_permanently:
-        return _after_permanent_failure(state, observation)
-    state = replace(state, retry_at=None)
-    if observation.has_query:
-        return _while_running(state, observation, policy, jitter)
-    return _towards_start(state, observation, policy)
+        if isinstance(state.phase, Completed):
+            return Decision(state, Action.WAIT)
+        done = replace(state, phase=Completed(confirmed=state.confirmed))
+        return Decision(done, Action.STOP_SESSION)
+    match state.phase:
+        case Running() as run if observation.has_query:
+            return _while_running(run, state, observation, policy, jitter)
+        case Running():  # a local session was stopped, to start with more cores
+            return _while_starting(Starting(), state, observation, policy)
+        case Starting() as starting:
+            return _while_starting(starting, state, observation, policy)
+        case BackingOff(failure, retry_at) if observation.now >= retry_at:
+            return _while_starting(Starting(after=failure), state, observation, policy)
+        case Failed() as failed:
+            return _while_failed(failed, state, observation)
+        case _:
+            return Decision(state, Action.WAIT)
 
 
 def _or_lost_executor(failure: Failure, observation: Observation) -> Failure:
@@ -122,90 +160,77 @@ def _or_lost_executor(failure: Failure, observation: Observation) -> Failure:
 
 def _on_failure(
     state: State, failure: Failure, observation: Observation, policy: RestartPolicy, jitter: float
-) -> tuple[State, Action]:
+) -> Decision:
     """Decides when to try again: soon, after a recheck delay, or never.
 
     A spec that has committed an epoch can run, so whatever fails later may come back by itself. It
     is tried again for ever, unless the spec itself asks for an end.
     """
-    if state.failed_permanently and state.retry_at is None:  # later failures change nothing
-        return state, Action.STOP_SESSION
-    now, had_executors = observation.now, observation.has_session
-    failed = replace(
-        state,
-        restart_pending=True,
-        checkpoint_checked_at=None,
-        query_checked=False,
-        committed=False,
-        interruption=None,
-        warning=None,
-        healthy_since=None,
-        poison_failures=state.poison_failures + int(failure.maybe_poison),
-        attempts=state.attempts + int(not failure.recoverable),
-        stalls=state.stalls + int(failure.reason in stall_detection.STALLS),
-        query_failures=state.query_failures + int(state.started and not state.restart_pending),
-        failed_permanently=False,
-        retry_at=None,
-        recovering=True,
+    before, known, now = state.phase, state.history, observation.now
+    if isinstance(before, Failed) and before.retry_at is None:  # later failures change nothing
+        return Decision(state, Action.STOP_SESSION)
+    ran, had_executors = isinstance(before, Running), observation.has_session
+    history = replace(
+        known,
+        poison_failures=known.poison_failures + int(failure.maybe_poison),
+        attempts=known.attempts + int(not failure.recoverable),
+        stalls=known.stalls + int(failure.reason in stall_detection.STALLS),
+        query_failures=known.query_failures + int(ran),
     )
-    if _attempts_are_used_up(failed, failure, policy):
-        final = _after_max_attempts(failure, _failures_in_a_row(failed), policy)
-        return replace(failed, failure=final, failed_permanently=True), Action.STOP_SESSION
-    if failure.reason == QUERY_NOT_STOPPED:
-        return replace(failed, failure=failure), Action.EXIT_PROCESS
-    poisoned = failure.maybe_poison and failed.poison_failures >= policy.max_poison_failures
-    if failure.permanent or poisoned:
-        rechecks = state.rechecks + int(had_executors)
-        delay = policy.recheck_delay(rechecks) if had_executors else policy.recheck_interval
-        delay = max(delay, policy.recheck_cap) if poisoned else delay
-        ends = failure.asked_for or not state.proved
-        again = failure.recoverable or not ends
-        failed = replace(
-            failed,
-            failure=replace(failure, permanent=ends),
-            failed_permanently=ends,
-            rechecks=rechecks,
-            retry_at=now + delay if again else None,
+    poisoned = failure.maybe_poison and history.poison_failures >= policy.max_poison_failures
+    stalled = failure.reason in stall_detection.STALLS
+    phase: Starting | BackingOff | Failed
+    if _attempts_are_used_up(history, failure, policy):
+        failure = _after_max_attempts(failure, history.failures_in_a_row, policy)
+        phase, action = Failed(failure, retry_at=None), Action.STOP_SESSION
+    elif failure.reason == QUERY_NOT_STOPPED:
+        phase, action = Starting(after=failure), Action.EXIT_PROCESS
+    elif failure.permanent or poisoned:
+        history = replace(history, rechecks=history.rechecks + int(had_executors))
+        rechecks = history.rechecks if had_executors else 0
+        retry_at = now + policy.recheck_delay(rechecks, poisoned=poisoned)
+        ends = failure.asked_for or not history.proved
+        failure, action = replace(failure, permanent=ends), Action.STOP_SESSION
+        phase = (
+            Failed(failure, retry_at if failure.recoverable else None)
+            if ends
+            else BackingOff(failure, retry_at)
         )
-        return failed, Action.STOP_SESSION
-    failed = replace(failed, failure=failure)
-    if failure.reason in stall_detection.STALLS and failed.stalls % policy.max_stalls == 0:
-        return failed, Action.EXIT_PROCESS
-    not_started = not had_executors or state.checkpoint_checked_at is not None
-    delay = policy.backoff(failed.attempts, jitter, waiting=not_started)
-    return replace(failed, retry_at=now + delay), _next_rung(state, failed, failure, policy)
+    elif stalled and history.stalls % policy.max_stalls == 0:
+        phase, action = Starting(after=failure), Action.EXIT_PROCESS
+    else:
+        waiting = not ran or not had_executors
+        retry_at = now + policy.backoff(history.attempts, jitter, waiting=waiting)
+        phase = BackingOff(failure, retry_at)
+        action = _next_rung(history, failure, policy, ran=ran)
+    event = NewFailure(failure, repeated=isinstance(before, Failed))
+    return Decision(replace(state, phase=phase, history=history), action, (event,))
 
 
-def _next_rung(before: State, failed: State, failure: Failure, policy: RestartPolicy) -> Action:
+def _next_rung(history: History, failure: Failure, policy: RestartPolicy, *, ran: bool) -> Action:
     """How much of the stream is restarted.
 
     What fails again and again may be in the executors, such as a class that a passing error has
     left unusable, or in the driver's JVM. A new session also takes their place in the cluster.
     """
-    if failure.reason in _NEED_NEW_SESSION:
+    if failure.reason in stall_detection.NEED_NEW_SESSION:
         return Action.STOP_SESSION
-    again = failed.query_failures > before.query_failures
-    if not again or failure.maybe_poison or failure.reason in stall_detection.DETECTED:
+    if not ran or failure.maybe_poison or failure.reason in stall_detection.DETECTED:
         return Action.STOP_QUERY
-    if failed.query_failures % policy.new_process_after == 0:
+    if history.query_failures % policy.new_process_after == 0:
         return Action.EXIT_PROCESS
-    if failed.query_failures % policy.new_session_after == 0:
+    if history.query_failures % policy.new_session_after == 0:
         return Action.STOP_SESSION
     return Action.STOP_QUERY
 
 
-def _attempts_are_used_up(state: State, failure: Failure, policy: RestartPolicy) -> bool:
+def _attempts_are_used_up(history: History, failure: Failure, policy: RestartPolicy) -> bool:
     return (
         policy.max_attempts is not None
-        and _failures_in_a_row(state) >= policy.max_attempts
+        and history.failures_in_a_row >= policy.max_attempts
         and (failure.maybe_poison or not failure.recoverable)
-        and (state.proved or not failure.permanent)
+        and (history.proved or not failure.permanent)
     )
-
-
-def _failures_in_a_row(state: State) -> int:
-    """Those over a record do not count for the back-off: ten of them are soon over."""
-    return state.attempts + state.poison_failures
 
 
 def _after_max_attempts(failure: Failure, attempts: int, policy: RestartPolicy) -> Failure:
@@ -220,130 +245,129 @@ def _after_max_attempts(failure: Failure, attempts: int, policy: RestartPolicy) 
     )
 
 
-def _after_permanent_failure(state: State, observation: Observation) -> tuple[State, Action]:
+def _while_failed(failed: Failed, state: State, observation: Observation) -> Decision:
     """Looks again, once it is time for it, by the steps that need no executors."""
+    if failed.retry_at is not None and observation.now < failed.retry_at:
+        return Decision(state, Action.WAIT)
     if observation.has_query:
-        return state, Action.STOP_SESSION
-    if state.retry_at is None:
-        return state, Action.WAIT
+        return Decision(state, Action.STOP_SESSION)
+    if failed.retry_at is None:
+        return Decision(state, Action.WAIT)
     if observation.partitions is None:
-        return state, Action.DISCOVER
-    if state.checkpoint_checked_at is None:
-        return replace(state, checkpoint_checked_at=observation.now), Action.CHECK_CHECKPOINT
-    return replace(state, failed_permanently=False, retry_at=None), Action.WAIT
+        return Decision(state, Action.DISCOVER)
+    checked_at = failed.checkpoint_checked_at
+    if checked_at is None:
+        checked = replace(failed, checkpoint_checked_at=observation.now)
+        return Decision(replace(state, phase=checked), Action.CHECK_CHECKPOINT)
+    starting = Starting(after=failed.failure, checkpoint_checked_at=checked_at)
+    return Decision(replace(state, phase=starting), Action.WAIT)
 
 
-def _towards_start(
-    state: State, observation: Observation, policy: RestartPolicy
-) -> tuple[State, Action]:
+def _while_starting(
+    starting: Starting, state: State, observation: Observation, policy: RestartPolicy
+) -> Decision:
     """The next step on the way to a running query."""
+
+    def step(action: Action, phase: Starting = starting) -> Decision:
+        return Decision(replace(state, phase=phase), action)
+
+    now, checked_at = observation.now, starting.checkpoint_checked_at
+    unchecked = replace(starting, checkpoint_checked_at=None, query_checked=False)
+    if observation.has_query:  # two queries would write to one checkpoint
+        return step(Action.STOP_QUERY)
     if observation.partitions is None:
-        return replace(state, checkpoint_checked_at=None), Action.DISCOVER
-    if state.checkpoint_checked_at is None:
-        checked = replace(state, checkpoint_checked_at=observation.now, query_checked=False)
-        return checked, Action.CHECK_CHECKPOINT
+        return step(Action.DISCOVER, unchecked)
+    if checked_at is None:
+        return step(Action.CHECK_CHECKPOINT, replace(unchecked, checkpoint_checked_at=now))
     if not observation.has_session:
-        return replace(state, query_checked=False, session_since=None), Action.START_SESSION
-    checked_at = state.checkpoint_checked_at
-    if state.session_since is None:
-        state = replace(state, session_since=observation.now)
+        return step(Action.START_SESSION, replace(starting, query_checked=False))
     if observation.requested_cores < observation.desired_cores:
-        return state, Action.REQUEST_EXECUTORS
-    if not state.query_checked:
-        return replace(state, query_checked=True), Action.CHECK_QUERY
+        return step(Action.REQUEST_EXECUTORS)
+    if not starting.query_checked:
+        return step(Action.CHECK_QUERY, replace(starting, query_checked=True))
     if not _has_cores_to_start(state, observation, policy):
-        return state, Action.WAIT
-    if observation.now - checked_at > _CHECK_SECONDS:
+        return step(Action.WAIT)
+    if now - checked_at > _CHECK_SECONDS:
         # While the cores were awaited, records may have been deleted, or a topic recreated.
-        return replace(state, checkpoint_checked_at=None), Action.WAIT
-    started = replace(
-        state,
-        restart_pending=False,
-        restarts=state.restarts + int(state.restart_pending),
-        checkpoint_checked_at=None,
-        started=True,
-        committed=False,
-        epoch=observation.epoch,
-        offsets=observation.offsets,
-        committed_at=observation.now,
-        unread_since={},
-        last_progress_at=observation.now,
-        commit_interval=0.0,
-        planned_epoch=observation.planned_epoch,
-        work=None,
-        cores_complete_at=observation.now,
-        tasks_complete_at=observation.now,
-        source_answers_since=observation.now,
-        healthy_since=None,
-        wall_clock=observation.wall_clock,
-        query_partitions=observation.partitions,
-        previous_cores=observation.registered_cores,
+        return step(Action.WAIT, replace(starting, checkpoint_checked_at=None))
+    after, history = starting.after, state.history
+    history = replace(
+        history,
+        restarts=history.restarts + int(after is not None),
+        unread=history.unread.in_new_run(),
     )
-    return started, Action.START_QUERY
+    run = Running.begin(observation, after)
+    events = () if after is None else (QueryRestarted(after),)
+    return Decision(replace(state, phase=run, history=history), Action.START_QUERY, events)
 
 
 def _has_cores_to_start(state: State, observation: Observation, policy: RestartPolicy) -> bool:
     """Whether the query may start: a micro-batch also runs with fewer cores, after a while."""
-    if observation.registered_cores >= observation.desired_cores:
+    cores = observation.registered_cores
+    if cores >= observation.desired_cores:
         return True
-    assert state.session_since is not None
-    return (
-        not policy.mode.has_long_running_tasks
-        and observation.now - state.session_since > policy.cores_patience
-        and observation.registered_cores >= stall_detection.needed_cores(state, observation, policy)
-    )
+    waited = 0.0 if state.session_since is None else observation.now - state.session_since
+    return not policy.mode.has_long_running_tasks and cores > 0 and waited > policy.cores_patience
 
 
 def _while_running(
-    state: State, observation: Observation, policy: RestartPolicy, jitter: float
-) -> tuple[State, Action]:
-    state = run_progress.with_activity(state, observation, policy)
-    state = run_progress.with_unread(state, observation, policy)
-    failure = stall_detection.clock_set_back(state, observation) or stall_detection.executor_lost(
-        state, observation, policy
+    run: Running, state: State, observation: Observation, policy: RestartPolicy, jitter: float
+) -> Decision:
+    run, history = run_progress.with_activity(run, state.history, observation, policy)
+    history = replace(history, unread=history.unread.observe(observation, policy))
+
+    def fail(failure: Failure) -> Decision:
+        failed = replace(state, phase=run, history=history)
+        return _on_failure(failed, failure, observation, policy, jitter)
+
+    failure = stall_detection.clock_set_back(run, observation) or stall_detection.executor_lost(
+        run, observation, policy
     )
     if failure is not None:
-        return _on_failure(state, failure, observation, policy, jitter)
-    state = replace(
-        state, previous_cores=observation.registered_cores, wall_clock=observation.wall_clock
-    )
-    state = _with_interruption(state, observation, policy)
-    if observation.requested_cores < observation.desired_cores:
-        return state, Action.REQUEST_EXECUTORS
-    if observation.registered_cores < stall_detection.needed_cores(state, observation, policy):
-        state = replace(state, cores_complete_at=observation.now)
-        failure = stall_detection.cores_lost(state, observation, policy)
-    elif observation.partitions_added and observation.registered_cores >= observation.desired_cores:
-        stopped = replace(state, checkpoint_checked_at=None, query_checked=False, committed=False)
-        return stopped, Action.STOP_QUERY
-    else:
-        state, failure = stall_detection.not_read(state, policy)
-        failure = failure or stall_detection.stall(state, observation, policy)
-    if failure is not None:
-        return _on_failure(state, failure, observation, policy, jitter)
-    return state, Action.WAIT
-
-
-def _with_interruption(state: State, observation: Observation, policy: RestartPolicy) -> State:
-    """Reports once that the source is away, or that the query does not progress or read it all.
-
-    The query is left running: it may continue by itself.
-    """
-    late = stall_detection.late(state, observation, policy)
-    unread = stall_detection.unread(state, policy)
-    found = observation.source_outage or late or unread
-    if late is not None or unread is not None:
-        state = replace(state, healthy_since=None)
-    if observation.source_outage is not None:
-        state = replace(state, source_answers_since=observation.now)
-    reason = None if found is None else found.reason
-    if reason != state.interruption:
-        state = replace(state, interruption=reason, failure=found or state.failure)
-    warning = observation.warning
-    if (None if warning is None else warning.reason) != state.warning:
-        state = replace(
-            state,
-            warning=None if warning is None else warning.reason,
-            failure=warning or state.failure,
+        return fail(failure)
+    registered, desired = observation.registered_cores, observation.desired_cores
+    lacks_cores = registered < stall_detection.needed_cores(run.partitions, observation, policy)
+    run = replace(run, cores=registered, wall_clock=observation.wall_clock)
+    run, events = _with_interruption(run, history, observation, policy)
+    action = Action.WAIT
+    if observation.requested_cores < desired:
+        action = Action.REQUEST_EXECUTORS
+    elif lacks_cores:
+        run = replace(run, cores_complete_since=observation.now)
+        failure = stall_detection.cores_lost(run, observation, policy)
+    elif observation.partitions_added and registered >= desired:
+        return Decision(
+            replace(state, phase=Starting(), history=history), Action.STOP_QUERY, events
         )
-    return state
+    else:
+        unread, failure = history.unread.restart(run.committed_at, policy)
+        history = replace(history, unread=unread)
+        failure = failure or stall_detection.stall(run, history, observation, policy)
+    if failure is not None:
+        return fail(failure)
+    return Decision(replace(state, phase=run, history=history), action, events)
+
+
+def _with_interruption(
+    run: Running, history: History, observation: Observation, policy: RestartPolicy
+) -> tuple[Running, tuple[Event, ...]]:
+    """Notes that the source is away, that the query does not progress or read it all, and what it
+    does without. Each is an event when its reason changes.
+    """
+    late = stall_detection.late(run, history, observation, policy)
+    unread = history.unread.interruption(run.committed_at, policy)
+    if late is not None or unread is not None:
+        run = replace(run, healthy_since=None)
+    if observation.source_outage is not None:
+        run = replace(run, source_answers_since=observation.now)
+    interruption, warning = observation.source_outage or late or unread, observation.warning
+    events: list[Event] = []
+    if interruption is not None and interruption.reason != run.interruption:
+        events.append(NewInterruption(interruption))
+    if warning is not None and warning.reason != run.warning:
+        events.append(NewWarning(warning))
+    return replace(
+        run,
+        interruption=None if interruption is None else interruption.reason,
+        warning=None if warning is None else warning.reason,
+    ), tuple(events)

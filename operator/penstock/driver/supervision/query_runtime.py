@@ -17,7 +17,7 @@ from penstock.driver.checkpoint.source_changes import SourceChanges
 from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify
-from penstock.driver.failures import QUERY_NOT_STOPPED, DriverError, Failure
+from penstock.driver.failures import QUERY_NOT_STOPPED, DriverError, Failure, StreamWarning
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import Offsets, Position
 from penstock.driver.kafka.partition_choice import ChosenPartitions, choose
@@ -65,7 +65,7 @@ class QueryRuntime:
         self._log_level = LogLevel(stream.spec.spark_conf.get("spark.log.level", LOG_LEVEL))
         self._source: SourceMonitor | None = None
         self._sink = SinkTopic(jvm, stream.spec.sink, environment.secrets)
-        self._warning: Failure | None = None
+        self._warning: StreamWarning | None = None
         self._changes = SourceChanges(stream.spec.source.kafka, self._checkpoint)
         self._starting: str | None = None
         """Spark's startingOffsets for the next start, if they are not the spec's."""
@@ -166,14 +166,14 @@ class QueryRuntime:
             return None
         return commit.offsets, newest
 
-    def take_warning(self) -> Failure | None:
-        """A failure that does not stop the query, once: lost records, or why executors ended."""
+    def take_warning(self) -> StreamWarning | None:
+        """What has happened to the running stream, once: lost records, or why executors ended."""
         warning, self._warning = self._warning, None
         if warning is None and self._source is not None and self.has_query:
             warning = self._changes.new_losses(self._source.view, self.progress.newest)
         return warning or self._killed_for_memory()
 
-    def _killed_for_memory(self) -> Failure | None:
+    def _killed_for_memory(self) -> StreamWarning | None:
         up, size = self._session, self._size
         if up is None or size is None or isinstance(self._environment, LocalEnvironment):
             return None

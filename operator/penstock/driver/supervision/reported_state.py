@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from penstock.contract.driver_report import QueryState
 from penstock.driver.supervision import stall_detection
-from penstock.driver.supervision.observation import Observation, State
+from penstock.driver.supervision.observation import Observation
+from penstock.driver.supervision.phases import BackingOff, Completed, Failed, Running, State
 from penstock.driver.supervision.restart_policy import RestartPolicy
 
 _SLOW_EPOCHS = (
@@ -18,48 +19,46 @@ def describe(
     state: State, observation: Observation, policy: RestartPolicy
 ) -> tuple[QueryState, str]:
     """The reported state and its message."""
-    if state.failed_permanently and state.failure is not None:
-        return QueryState.FAILED, state.failure.message
-    if state.completed:
+    phase = state.phase
+    if isinstance(phase, Failed):
+        return QueryState.FAILED, phase.failure.message
+    if isinstance(phase, Completed):
         return QueryState.COMPLETED, ""
-    if _waits_for_cores(state, observation, policy):
+    if not isinstance(phase, BackingOff) and _lacks_cores(observation, policy):
         return QueryState.WAITING_FOR_CORES, _cores(observation)
-    if observation.has_query and state.interruption is not None:
-        return QueryState.RESTARTING, f"the query runs on, but: {state.interruption}"
-    if observation.has_query and state.committed:
-        return QueryState.RUNNING, _running_message(state, observation, policy)
-    if state.failure is not None and state.recovering:
+    if isinstance(phase, Running) and phase.interruption is not None:
+        return QueryState.RESTARTING, f"the query runs on, but: {phase.interruption}"
+    if isinstance(phase, Running) and phase.confirmed:
+        return QueryState.RUNNING, _running_message(phase, observation, policy)
+    if state.failure is not None:
         return QueryState.RESTARTING, f"after {state.failure.reason}"
     return QueryState.STARTING, ""
 
 
-def _waits_for_cores(state: State, observation: Observation, policy: RestartPolicy) -> bool:
+def _lacks_cores(observation: Observation, policy: RestartPolicy) -> bool:
     """Whether cores are missing, unless a micro-batch runs with those that are there."""
     wanted = observation.desired_cores
     if observation.has_query and not policy.mode.has_long_running_tasks:
-        wanted = stall_detection.needed_cores(state, observation, policy)
-    return (
-        observation.has_session and observation.registered_cores < wanted and state.retry_at is None
-    )
+        wanted = min(wanted, 1)
+    return observation.has_session and observation.registered_cores < wanted
 
 
 def _cores(observation: Observation) -> str:
     return f"{observation.registered_cores} of {observation.desired_cores} cores"
 
 
-def _running_message(state: State, observation: Observation, policy: RestartPolicy) -> str:
+def _running_message(run: Running, observation: Observation, policy: RestartPolicy) -> str:
     if observation.warning is not None:
         return observation.warning.message
     if observation.registered_cores < observation.desired_cores:
         return f"The query runs with {_cores(observation)}."
-    return _SLOW_EPOCHS if stall_detection.is_slow(state, policy) else ""
+    return _SLOW_EPOCHS if stall_detection.is_slow(run, policy) else ""
 
 
-def is_ready(state: State, observation: Observation) -> bool:
+def is_ready(state: State) -> bool:
     """Whether the query runs and makes progress, or has completed."""
-    return state.completed or (
-        observation.has_query
-        and state.committed
-        and not state.failed_permanently
-        and state.interruption is None
-    )
+    match state.phase:
+        case Running(confirmed=confirmed, interruption=interruption):
+            return confirmed and interruption is None
+        case phase:
+            return isinstance(phase, Completed)

@@ -8,6 +8,12 @@ from penstock.api.modes import Mode
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import StreamSpec
 
+# A query is late, and stalled, after this many times its slowest progress.
+_LATE_FACTOR = 2.0
+_STALL_FACTOR = 3.0
+# Patience doubles no more often: a cause that has gone must be noticed some day.
+MAX_DOUBLINGS = 5
+
 
 @dataclass(frozen=True)
 class RestartPolicy:
@@ -60,8 +66,8 @@ class RestartPolicy:
         )
 
     @property
-    def silence(self) -> float:
-        """How long a query that is well shows no progress: the length of a real-time batch."""
+    def progress_interval(self) -> float:
+        """How long a healthy query shows no progress: the length of a real-time batch, else 0."""
         return self.interval if self.mode is Mode.REAL_TIME else 0.0
 
     @property
@@ -105,7 +111,7 @@ class RestartPolicy:
         return max(self.unread_patience, 3 * self.interval)
 
     @property
-    def not_read_after(self) -> float:
+    def unread_restart_after(self) -> float:
         """How long commits may leave out a record before Spark restarts with new executors.
 
         It is not urgent: the other partitions are read, and nothing comes twice meanwhile.
@@ -117,12 +123,24 @@ class RestartPolicy:
         """How long a running query that lacks cores may go without a commit."""
         return max(300.0, self.stall_after)
 
+    def late_after_slowest(self, slowest: float) -> float:
+        """How long a query with this slowest progress may show none and still be ready."""
+        return max(self.late_after, self.progress_interval + _LATE_FACTOR * slowest)
+
+    def stall_after_slowest(self, slowest: float) -> float:
+        """The patience that this slowest progress gives a query, whatever its interval does."""
+        return self.progress_interval + _STALL_FACTOR * slowest
+
     def backoff(self, attempts: int, jitter: float, *, waiting: bool = False) -> float:
         """Exponential back-off with full jitter; `jitter` is in [0, 1). `waiting`: for a start."""
         cap = min(self.backoff_cap, self.waiting_cap) if waiting else self.backoff_cap
         return jitter * min(cap, self.backoff_base * 2.0 ** min(max(attempts - 1, 0), 30))
 
-    def recheck_delay(self, rechecks: int) -> float:
-        """The time until the next whole attempt after `rechecks` of them in a row."""
+    def recheck_delay(self, rechecks: int, *, poisoned: bool = False) -> float:
+        """The time until the next whole attempt after `rechecks` of them in a row.
+
+        `poisoned`: over a record, so each attempt writes the records before it again.
+        """
         grown = self.recheck_interval * 2.0 ** min(max(rechecks - 1, 0), 30)
-        return min(grown, max(self.recheck_cap, self.recheck_interval))
+        longest = max(self.recheck_cap, self.recheck_interval)
+        return longest if poisoned else min(grown, longest)

@@ -13,7 +13,7 @@ from penstock.driver.checkpoint import lock
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.failures import DriverError
 from penstock.driver.jvm import Jvm
-from penstock.driver.supervision.history import DurableState, DurableStateFile
+from penstock.driver.supervision.history import History, HistoryFile
 from testkit.driver.checkpoints import checkpoint, read, write
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics, number_flow
@@ -36,10 +36,10 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 def test_penstocks_own_files_on_a_full_volume(disk: SmallDisk, tmp_path: Path) -> None:
     """Each says what is wrong, and none is left in part."""
     path = disk.path / "generation-0"
-    folder, stored = CheckpointFolder(path), DurableStateFile(path, "spec")
+    folder, stored = CheckpointFolder(path), HistoryFile(path, "spec")
     lock.release(lock.acquire(path, 0))
     folder.save_first_offsets({"in": {0: 5}})
-    known = DurableState(proved=True, attempts=2)
+    known = History(proved=True, attempts=2)
     stored.write(known)
     disk.fill()
     for act in (
@@ -52,7 +52,7 @@ def test_penstocks_own_files_on_a_full_volume(disk: SmallDisk, tmp_path: Path) -
         failure = raised.value.failure
         assert (failure.reason, failure.recoverable) == ("CheckpointFull", True)
     with pytest.raises(OSError, match="No space"):  # the loop logs it and goes on
-        stored.write(DurableState(proved=True, attempts=3))
+        stored.write(History(proved=True, attempts=3))
     assert (folder.first_offsets(), folder.topic_ids()) == ({"in": {0: 5}}, {})
     assert stored.read() == known
     # The lock of an earlier start needs no space.

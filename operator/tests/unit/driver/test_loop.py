@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import logging
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -17,8 +16,9 @@ from penstock.driver.jvm import Jvm
 from penstock.driver.loop import Loop
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
-from penstock.driver.supervision.history import DurableState, DurableStateFile
-from penstock.driver.supervision.observation import Observation, State
+from penstock.driver.supervision.history import History, HistoryFile
+from penstock.driver.supervision.observation import Observation
+from penstock.driver.supervision.phases import State
 from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.streams.streams import stream
@@ -30,18 +30,18 @@ def test_a_full_disk_does_not_end_the_process(
     """The kubelet would restart it for ever. The state is stored later, and logged once."""
     jvm = cast(Jvm, None)
     runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), jvm)
-    file = DurableStateFile(tmp_path, "hash")
+    file = HistoryFile(tmp_path, "hash")
     policy = RestartPolicy(1.0)
     loop = Loop(runtime, jvm, policy, "hash", Health(), Metrics(), print, file)
     monkeypatch.setattr("penstock.driver.loop._STORE_AGAIN_SECONDS", 0.0)
     (tmp_path / "penstock").write_text("a file where the folder should be")
     with caplog.at_level(logging.WARNING):
         for attempts in (1, 2):
-            loop._store(DurableState(attempts=attempts))
+            loop._store(History(attempts=attempts))
     assert len(caplog.records) == 1
     (tmp_path / "penstock").unlink()
-    loop._store(DurableState(attempts=2))
-    assert file.read() == DurableState(attempts=2)
+    loop._store(History(attempts=2))
+    assert file.read() == History(attempts=2)
 
 
 def test_a_checkpoint_that_cannot_be_read_for_a_moment_is_one_failure(
@@ -56,11 +56,11 @@ def test_a_checkpoint_that_cannot_be_read_for_a_moment_is_one_failure(
 
     monkeypatch.setattr(runtime, "observe", fail)
     loop = Loop(runtime, jvm, RestartPolicy(1.0), "hash", Health(), Metrics(), lambda _: None)
-    loop._state = replace(State(), attempts=8)  # the next attempt is some seconds away
+    loop._state = State(history=History(attempts=8))  # the next attempt is some seconds away
     monkeypatch.setattr("random.random", lambda: 0.9)
     for _ in range(5):
         loop._iterate(None)
-    assert loop._state.attempts == 9
+    assert loop._state.history.attempts == 9
     assert loop._state.retry_at is not None
 
 
@@ -87,8 +87,8 @@ def test_the_last_report_has_the_commit_that_the_stop_waited_for(
 
 def test_a_clean_stop_makes_the_next_process_count_anew(tmp_path: Path) -> None:
     """Who deletes the driver's pod, or stops the stream, has looked at its failures."""
-    file = DurableStateFile(tmp_path, "hash")
-    file.write(DurableState(proved=True, attempts=2, poison_failures=3, slowest=64.0))
+    file = HistoryFile(tmp_path, "hash")
+    file.write(History(proved=True, attempts=2, poison_failures=3, slowest_progress=64.0))
     runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, Exists()))
     policy, stop = RestartPolicy(1.0, max_attempts=4), threading.Event()
     stop.set()

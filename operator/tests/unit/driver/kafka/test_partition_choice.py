@@ -29,7 +29,6 @@ def test_new_partitions_without_cores_wait_and_the_others_are_read(trigger: Any)
     assert chosen.by_topic == {"in": [0, 1]}
     assert (chosen.size, chosen.left_out) == (Size(2, 2, 1), 1)
     assert chosen.warning is not None
-    assert not chosen.warning.permanent
     assert "reads 2 of 3 partitions" in chosen.warning.message
     assert "maxInstances is 2" in chosen.warning.message
 

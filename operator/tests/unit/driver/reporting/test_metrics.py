@@ -5,7 +5,6 @@ from __future__ import annotations
 from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.progress import Commit, OffsetRange
-from penstock.driver.failures import Failure
 from penstock.driver.jvm import JvmMetrics
 from penstock.driver.reporting.metrics import MAX_PARTITIONS, MAX_REASONS, OTHER, Metrics
 from penstock.driver.spark import batch_metrics
@@ -71,8 +70,8 @@ def test_what_is_not_known_has_no_series() -> None:
 def test_failures_restarts_and_repairs() -> None:
     metrics = Metrics()
     metrics.count_restart("TaskFailed")
-    metrics.count_failure(Failure("TaskFailed", "an executor was lost"))
-    metrics.count_failure(Failure("TopicMissing", "in", permanent=True))
+    metrics.count_failure("TaskFailed", permanent=False)
+    metrics.count_failure("TopicMissing", permanent=True)
     metrics.count_stall_action("NoProgress", "stop_query")
     metrics.count_repair(RepairKind.TORN_COMMIT)
     found = numbers(metrics)
@@ -165,7 +164,7 @@ def test_series_are_bounded() -> None:
     wide = {"in": dict.fromkeys(range(MAX_PARTITIONS + 1), 1)}
     metrics.set_offsets((wide, wide))
     for n in range(2 * MAX_REASONS):
-        metrics.count_failure(Failure(f"Reason{n}", ""))
+        metrics.count_failure(f"Reason{n}", permanent=False)
     found = numbers(metrics)
     assert not any("partition=" in name for name in found)
     assert found[f"failures_total{{permanent=false,reason={OTHER}}}"] == MAX_REASONS

@@ -1,21 +1,40 @@
-"""When a report is due, and the termination message."""
+"""What the driver reports, and when."""
 
-from datetime import UTC, datetime
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+import pytest
 
 from penstock.api.v1alpha1.status import MAX_COMMITTED_OFFSETS, Cause, LastFailure, LastRepair
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.failures import Failure
+from penstock.driver.failures import Failure, StreamWarning
+from penstock.driver.reporting import report
+from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.report import (
     NUMBERS_INTERVAL_SECONDS,
+    ReportBuilder,
     as_annotation,
     committed_offsets,
     is_due,
     last_repair,
     write_termination_message,
 )
+from penstock.driver.supervision.next_action import (
+    Action,
+    NewFailure,
+    NewInterruption,
+    NewWarning,
+    QueryRestarted,
+)
+from penstock.driver.supervision.phases import BackingOff, State
+from testkit.driver.metric_samples import numbers
+from testkit.driver.observations import PASSING, PERMANENT, UP
 
 RUNNING = DriverReport(spec_hash="hash", state=QueryState.RUNNING, epoch=3, lag=10)
 
@@ -85,3 +104,69 @@ def test_a_repair_is_reported_by_its_most_severe_kind() -> None:
         "TornCommit (commits/8); the stream continues from epoch 7",
         time=now,
     )
+
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def test_a_report_has_the_time_of_the_last_commit() -> None:
+    """In whole seconds, as Kubernetes has its times."""
+    reports = ReportBuilder("hash", Metrics())
+    known = reports.build(QueryState.RUNNING, "", State(), UP, None, None, NOON.timestamp() + 0.7)
+    assert known.last_commit_time == NOON
+    unknown = reports.build(QueryState.STARTING, "", State(), UP, None, None)
+    assert unknown.last_commit_time is None
+
+
+def test_the_next_retry_time_follows_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the same in each report, until the attempt or the clock changes."""
+    reports = ReportBuilder("hash", Metrics())
+
+    def at(monotonic: float, wall: datetime, retry_at: float = 400.0) -> datetime | None:
+        monkeypatch.setattr(time, "monotonic", lambda: monotonic)
+        monkeypatch.setattr(report, "_now", lambda: wall)
+        state = State(BackingOff(PASSING, retry_at))
+        return reports.build(QueryState.RESTARTING, "", state, UP, None, None).next_retry_time
+
+    due, hour = NOON + timedelta(seconds=300), timedelta(hours=1)
+    assert at(100.0, NOON) == due
+    assert at(110.6, NOON + timedelta(seconds=11)) == due
+    assert at(111.0, NOON + timedelta(seconds=11) - hour) == due - hour
+    assert at(112.0, NOON - hour, 172.0) == NOON + timedelta(minutes=1) - hour
+    running = reports.build(QueryState.RUNNING, "", State(), UP, None, None)
+    assert running.next_retry_time is None
+
+
+def test_events_are_counted_and_the_newest_failure_is_reported() -> None:
+    """A warning too: users look for it there."""
+    metrics = Metrics()
+    reports = ReportBuilder("hash", metrics)
+    reports.record([NewFailure(PASSING)], Action.STOP_QUERY)
+    reports.record([QueryRestarted(PASSING)], Action.START_QUERY)
+    reports.record([NewInterruption(Failure("NoProgress", "for 8 s"))], Action.WAIT)
+    reports.record([NewWarning(StreamWarning("TooFewExecutorsAllowed", "2"))], Action.WAIT)
+    failure = reports.build(QueryState.RUNNING, "", State(), UP, None, None).last_failure
+    assert failure is not None
+    assert (failure.reason, failure.permanent) == ("TooFewExecutorsAllowed", False)
+    found = numbers(metrics)
+    for reason in ("TaskFailed", "NoProgress", "TooFewExecutorsAllowed"):
+        assert found[f"failures_total{{permanent=false,reason={reason}}}"] == 1
+    assert found["stall_actions_total{action=wait,reason=NoProgress}"] == 1
+    assert found["restarts_total{level=query,reason=TaskFailed}"] == 1
+
+
+def test_a_failure_that_a_recheck_finds_again_keeps_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reports = ReportBuilder("hash", Metrics())
+
+    def at(now: datetime, failure: Failure) -> datetime | None:
+        monkeypatch.setattr(report, "_now", lambda: now)
+        reports.record([NewFailure(failure, repeated=True)], Action.STOP_SESSION)
+        known = reports.build(QueryState.FAILED, "", State(), UP, None, None).last_failure
+        return None if known is None else known.time
+
+    assert at(NOON, PERMANENT) == NOON
+    assert at(NOON + timedelta(minutes=1), PERMANENT) == NOON
+    later = NOON + timedelta(minutes=2)
+    assert at(later, replace(PERMANENT, message="another")) == later

@@ -11,17 +11,19 @@ import pytest
 
 from penstock.api.modes import Mode
 from penstock.contract.driver_report import QueryState
-from penstock.driver.failures import QUERY_NOT_STOPPED, Failure
+from penstock.driver.failures import QUERY_NOT_STOPPED, Failure, StreamWarning
 from penstock.driver.spark.query_activity import Activity
 from penstock.driver.supervision import next_action
-from penstock.driver.supervision.history import DurableState, DurableStateFile
+from penstock.driver.supervision.history import History
 from penstock.driver.supervision.next_action import (
     Action,
-    decide,
-    durable_state,
+    NewFailure,
+    NewWarning,
+    QueryRestarted,
     first_state,
 )
-from penstock.driver.supervision.observation import Observation, State, nothing_observed
+from penstock.driver.supervision.observation import Observation, nothing_observed
+from penstock.driver.supervision.phases import Failed, Starting, State
 from penstock.driver.supervision.reported_state import describe, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.observations import (
@@ -38,22 +40,40 @@ from testkit.driver.observations import (
     activity,
     after,
     committing,
+    decided,
+    remembering,
     running,
 )
 from testkit.streams.streams import stream
 
 
+def actions(
+    state: State, observations: list[Observation], policy: RestartPolicy = POLICY
+) -> tuple[State, list[Action]]:
+    """The actions on observations that follow one another, and the last state."""
+    taken = []
+    for observation in observations:
+        state, what, _ = decided(state, observation, policy)
+        taken.append(what)
+    return state, taken
+
+
+# Steps to a running query.
+
+
 def test_the_steps_to_a_running_query() -> None:
     nothing = nothing_observed(100.0)
-    assert action(State(), nothing) is Action.DISCOVER
     found = replace(nothing, partitions=4)
-    assert action(State(), found) is Action.CHECK_CHECKPOINT
-    # Only then executors: a checkpoint that is refused must not cost any.
-    state = after(State(), found)
-    assert action(state, found) is Action.START_SESSION
-    assert action(state, replace(UP, registered_cores=0)) is Action.CHECK_QUERY
-    assert action(CHECKED, replace(UP, registered_cores=3)) is Action.WAIT
-    assert action(CHECKED, UP) is Action.START_QUERY
+    no_cores = replace(UP, registered_cores=0)
+    # Executors come after the checkpoint: one that is refused must not cost any.
+    assert actions(State(), [nothing, found, found, no_cores, no_cores, UP])[1] == [
+        Action.DISCOVER,
+        Action.CHECK_CHECKPOINT,
+        Action.START_SESSION,
+        Action.CHECK_QUERY,
+        Action.WAIT,
+        Action.START_QUERY,
+    ]
 
 
 def test_the_checkpoint_is_checked_before_each_start() -> None:
@@ -64,25 +84,29 @@ def test_the_checkpoint_is_checked_before_each_start() -> None:
     assert action(state, replace(UP, now=400.0)) is Action.CHECK_CHECKPOINT
 
 
+def test_a_query_that_the_supervisor_has_not_started_is_stopped() -> None:
+    """Two would write to one checkpoint."""
+    assert action(CHECKED, replace(UP, has_query=True)) is Action.STOP_QUERY
+
+
 @pytest.mark.parametrize("policy", [CONTINUOUS, REAL_TIME])
 def test_a_query_is_never_started_with_missing_cores(policy: RestartPolicy) -> None:
     """With one core for two partitions Spark would silently not read one of them."""
-    state, observation = CHECKED, replace(UP, registered_cores=1)
-    for now in (100.0, 10_000.0):
-        state, what = decide(state, replace(observation, now=now), policy, 0.5)
-        assert what is not Action.START_QUERY
-    assert describe(CHECKED, observation, policy) == (QueryState.WAITING_FOR_CORES, "1 of 4 cores")
+    few = replace(UP, registered_cores=1)
+    _, taken = actions(CHECKED, [few, replace(few, now=10_000.0)], policy)
+    assert Action.START_QUERY not in taken
+    assert describe(CHECKED, few, policy) == (QueryState.WAITING_FOR_CORES, "1 of 4 cores")
 
 
 def test_a_micro_batch_starts_with_fewer_cores_after_a_minute() -> None:
     """It reads all partitions with those that there are, and a lost node may not come back."""
-    state, few = CHECKED, replace(UP, registered_cores=3)
-    state, what = decide(state, few, POLICY, 0.5)
+    few = replace(UP, registered_cores=3)
+    state, what, _ = decided(CHECKED, few)
     assert what is Action.WAIT
     assert describe(state, few, POLICY) == (QueryState.WAITING_FOR_CORES, "3 of 4 cores")
     later = replace(few, now=few.now + POLICY.cores_patience + 1)
     assert action(state, replace(later, registered_cores=0)) is Action.WAIT
-    state, what = decide(state, later, POLICY, 0.5)
+    state, what, _ = decided(state, later)
     assert what is Action.START_QUERY
     runs = replace(later, has_query=True, epoch=0)
     state = after(state, runs)
@@ -90,10 +114,9 @@ def test_a_micro_batch_starts_with_fewer_cores_after_a_minute() -> None:
         QueryState.RUNNING,
         "The query runs with 3 of 4 cores.",
     )
-    for _ in range(2):  # it checks the checkpoint, and then starts Spark
-        state = after(state, replace(later, has_session=False))
-    assert state.session_since is None
-    assert action(after(state, later), later) is Action.WAIT, "it waits again"
+    # The next session gets the time again.
+    state, _ = actions(state, [replace(later, has_session=False)] * 2)
+    assert actions(state, [later] * 2)[1] == [Action.CHECK_QUERY, Action.WAIT]
 
 
 def test_more_partitions_request_executors_first() -> None:
@@ -103,165 +126,166 @@ def test_more_partitions_request_executors_first() -> None:
     assert action(state, short) is Action.WAIT
 
 
-def test_max_attempts_makes_a_failure_permanent() -> None:
-    policy = replace(POLICY, max_attempts=3)
-    state, observation, actions = State(), replace(UP, failure=PASSING), []
-    for _ in range(3):
-        state, what = decide(state, observation, policy, 0.5)
-        actions.append(what)
-    assert actions == [Action.STOP_QUERY, Action.STOP_QUERY, Action.STOP_SESSION]
-    assert state.failed_permanently
-    assert state.failure is not None
-    assert "restart.maxAttempts is 3" in state.failure.message
-    assert decide(state, replace(UP, now=1e6), policy, 0.5)[1] is Action.WAIT
+def test_added_partitions_restart_the_query_when_the_cores_are_there() -> None:
+    """This is no failure, and no recovery from a failure long past."""
+    state, observation = committing(3)
+    state = after(state, replace(observation, failure=PASSING))
+    assert describe(state, UP, POLICY)[0] is QueryState.RESTARTING
+    state, observation = committing(4, first=state)
+    assert (state.history.restarts, state.failure) == (1, None)
+    grown = replace(observation, partitions=5, desired_cores=5, partitions_added=True)
+    asked = replace(grown, requested_cores=5)
+    there = replace(asked, registered_cores=5)
+    state, taken = actions(state, [grown, asked, there])
+    assert taken == [Action.REQUEST_EXECUTORS, Action.WAIT, Action.STOP_QUERY]
+    stopped = replace(there, has_query=False, partitions_added=False)
+    assert describe(state, stopped, POLICY)[0] is QueryState.STARTING
+    state, taken = actions(state, [stopped] * 3)
+    assert taken == [Action.CHECK_CHECKPOINT, Action.CHECK_QUERY, Action.START_QUERY]
+    assert (state.history.restarts, state.history.attempts, state.retry_at) == (1, 1, None)
 
 
-def test_max_attempts_counts_across_processes(tmp_path: Path) -> None:
-    """The supervisor's memory ends with its process."""
-    policy = replace(POLICY, max_attempts=3)
-    file = DurableStateFile(tmp_path, "hash")
-    assert first_state(file.read(), policy) == State()
-    file.write(durable_state(State(), policy))  # this process crashes
-    state = first_state(file.read(), policy)
-    assert (state.attempts, state.failed_permanently) == (1, False)
-    file.write(durable_state(replace(state, attempts=2), policy))  # so does the next one
-    state = first_state(file.read(), policy)
-    assert state.failed_permanently
-    assert describe(state, nothing_observed(0.0), policy)[0] is QueryState.FAILED
-    assert action(state, nothing_observed(1e9), policy) is Action.WAIT
+def test_a_local_session_that_was_stopped_for_more_cores_starts_again() -> None:
+    state, _ = committing(3)
+    gone = replace(nothing_observed(102.0), partitions=5, desired_cores=5)
+    state, taken = actions(state, [gone, gone])
+    assert taken == [Action.CHECK_CHECKPOINT, Action.START_SESSION]
+    assert state.history.attempts == 0
 
 
-def test_a_failure_for_which_the_process_exits_counts_once() -> None:
-    """Three stalls are three failures, and the message of the last one is not lost."""
-    policy = replace(POLICY, max_attempts=POLICY.max_stalls + 1)
-    stall = Failure("NoProgress", "nothing moves")
-    state, what = committing(3)[0], Action.WAIT
-    for _ in range(POLICY.max_stalls):
-        state, what = decide(state, replace(UP, has_query=True, failure=stall), policy, 0.5)
-    assert what is Action.EXIT_PROCESS
-    known = durable_state(state, policy, counted=True)
-    assert known.attempts == POLICY.max_stalls
-    assert not first_state(known, policy).failed_permanently
-
-
-def test_a_later_process_knows_what_this_one_has_learned(tmp_path: Path) -> None:
-    """A spec that has proved itself stays so, and a slow query or a poison record is remembered."""
-    file = DurableStateFile(tmp_path, "hash")
-    state = State(proved=True, poison_failures=4, stalls=2, slowest=100.0)
-    file.write(durable_state(state, POLICY))
-    known = first_state(file.read(), POLICY)
-    assert known == replace(state, attempts=1, slowest=128.0)
-    # A query that is not slow needs no memory, and no write for each epoch.
-    assert durable_state(replace(state, slowest=1.5), POLICY).slowest == 0.0
-
-
-@pytest.mark.parametrize("text", ["{", "[]", "null", '{"spec": "hash"}', "\0"])
-def test_a_broken_memory_is_forgotten(text: str, tmp_path: Path) -> None:
-    file = DurableStateFile(tmp_path, "hash")
-    file.write(DurableState(proved=True))
-    assert DurableStateFile(tmp_path, "another spec").read() == DurableState()
-    assert file.read() == DurableState(proved=True)
-    (tmp_path / "penstock" / "supervisor.json").write_text(text)
-    assert file.read() == DurableState()
+# Readiness.
 
 
 def test_the_policy_comes_from_the_spec() -> None:
     spec = stream(restart={"maxAttempts": 5, "stableAfter": "5m"}).spec
-    policy = RestartPolicy.from_spec(spec)
-    assert (policy.max_attempts, policy.stable_after, policy.interval) == (5, 300.0, 1.0)
-    assert policy.mode is Mode.CONTINUOUS
+    assert RestartPolicy.from_spec(spec) == RestartPolicy(
+        interval=1.0, mode=Mode.CONTINUOUS, max_attempts=5, stable_after=300.0
+    )
 
 
 def test_ready_means_committed_by_this_query() -> None:
     state, observation = running(epoch=3)
-    assert not is_ready(state, observation)
+    assert not is_ready(state)
     assert describe(state, observation, POLICY)[0] is QueryState.STARTING
-    committed = replace(observation, epoch=4, now=101.0)
-    state = after(state, committed)
-    assert is_ready(state, committed)
-    assert describe(state, committed, POLICY)[0] is QueryState.RUNNING
+    state = after(state, replace(observation, epoch=4, now=101.0))
+    assert is_ready(state)
+    assert describe(state, observation, POLICY)[0] is QueryState.RUNNING
 
 
 def test_a_failed_query_is_not_ready_until_it_commits_again() -> None:
-    state, observation = running(epoch=3)
-    state = after(state, replace(observation, epoch=4))
-    state, what = decide(state, replace(UP, failure=PASSING, epoch=4), POLICY, 0.5)
-    assert what is Action.STOP_QUERY
-    assert state.retry_at == 100.5
+    state, observation = committing(4)
+    state, what, events = decided(state, replace(UP, failure=PASSING, epoch=4))
+    assert (what, state.retry_at, events) == (Action.STOP_QUERY, 100.5, (NewFailure(PASSING),))
     assert describe(state, UP, POLICY) == (QueryState.RESTARTING, "after TaskFailed")
-    assert action(state, replace(UP, now=100.4)) is Action.WAIT
-    steps = [Action.CHECK_CHECKPOINT, Action.CHECK_QUERY, Action.START_QUERY]
-    for n, step in enumerate(steps):
-        state, what = decide(state, replace(UP, now=100.6 + n / 10, epoch=4), POLICY, 0.5)
-        assert what is step
-    assert state.restarts == 1
-    again = replace(UP, now=100.8, epoch=4, has_query=True)
-    assert not is_ready(after(state, again), again)
-    again = replace(again, epoch=5)
-    assert is_ready(after(state, again), again)
+    ready = [replace(UP, now=now, epoch=4) for now in (100.4, 100.6, 100.7)]
+    state, taken = actions(state, ready)
+    assert taken == [Action.WAIT, Action.CHECK_CHECKPOINT, Action.CHECK_QUERY]
+    state, what, events = decided(state, replace(UP, now=100.8, epoch=4))
+    assert (what, events) == (Action.START_QUERY, (QueryRestarted(PASSING),))
+    assert state.history.restarts == 1
+    again = replace(observation, now=100.9)
+    assert not is_ready(after(state, again))
+    assert is_ready(after(state, replace(again, epoch=5)))
 
 
-def test_a_permanent_failure_stops_the_session_and_is_not_retried() -> None:
-    state, what = decide(State(), replace(UP, failure=PERMANENT), POLICY, 0.5)
-    assert what is Action.STOP_SESSION
-    assert describe(state, nothing_observed(100.0), POLICY) == (QueryState.FAILED, "Aggregate")
-    assert action(state, nothing_observed(1e9)) is Action.WAIT
-    assert state.restarts == 0
+def test_an_idle_query_is_ready() -> None:
+    state, observation = running(epoch=3)
+    works = replace(observation, activity=activity(work=(7, 0, 1, 5, 5)))
+    assert not is_ready(after(state, works))
+    idle = replace(observation, activity=activity(idle=True, confirmed_running=True))
+    state = after(state, idle)
+    assert is_ready(state)
+    assert describe(state, idle, POLICY)[0] is QueryState.RUNNING
 
 
-def test_a_recoverable_failure_is_rechecked_without_executors() -> None:
-    state, _ = decide(State(), replace(nothing_observed(100.0), failure=RECOVERABLE), POLICY, 0.5)
-    assert action(state, nothing_observed(101.0)) is Action.WAIT
-    later = nothing_observed(101.0 + POLICY.recheck_interval)
-    state, what = decide(state, later, POLICY, 0.5)
-    assert what is Action.DISCOVER
-    assert describe(state, later, POLICY)[0] is QueryState.FAILED
-    later = replace(later, partitions=4)
-    state, what = decide(state, later, POLICY, 0.5)
-    assert what is Action.CHECK_CHECKPOINT
-    again, what = decide(state, replace(later, failure=RECOVERABLE), POLICY, 0.5)
-    assert what is Action.STOP_SESSION
-    assert again.retry_at == later.now + POLICY.recheck_interval
-    state = after(state, later)
-    assert not state.failed_permanently
-    assert action(state, later) is Action.START_SESSION
+def test_a_completed_query_stops_its_session_once() -> None:
+    state, observation = committing(3)
+    ended = replace(observation, has_query=False, completed=True)
+    gone = replace(nothing_observed(500.0), completed=True)
+    state, taken = actions(state, [ended, gone])
+    assert taken == [Action.STOP_SESSION, Action.WAIT]
+    assert is_ready(state)
+    assert state.confirmed
+    assert describe(state, gone, POLICY) == (QueryState.COMPLETED, "")
+
+
+def test_a_warning_is_told_once_and_stops_nothing() -> None:
+    """The query runs, and is ready: it is no failure."""
+    state, observation = committing(3)
+    warning = StreamWarning("TooFewExecutorsAllowed", "2 of 3")
+    warned = replace(observation, warning=warning)
+    state, what, events = decided(state, warned)
+    assert (what, events) == (Action.WAIT, (NewWarning(warning),))
+    assert decided(state, warned).events == ()
+    assert (is_ready(state), state.history.attempts) == (True, 0)
+    assert describe(state, warned, POLICY) == (QueryState.RUNNING, "2 of 3")
+    state = after(state, observation)
+    assert len(decided(state, warned).events) == 1, "it has come back"
+
+
+# Failures.
 
 
 def failed_again(state: State, failure: Failure) -> tuple[float, Action]:
     """How long the supervisor waits after this failure, and its action."""
-    failed, what = decide(state, replace(UP, failure=failure, has_query=True), POLICY, 0.5)
+    failed, what, _ = decided(state, replace(UP, failure=failure, has_query=True))
     assert failed.retry_at is not None
     return failed.retry_at - UP.now, what
+
+
+def test_a_permanent_failure_stops_the_session_and_is_not_retried() -> None:
+    state, what, _ = decided(State(), replace(UP, failure=PERMANENT))
+    assert what is Action.STOP_SESSION
+    assert describe(state, nothing_observed(100.0), POLICY) == (QueryState.FAILED, "Aggregate")
+    assert action(state, nothing_observed(1e9)) is Action.WAIT
+    later, what, events = decided(state, replace(nothing_observed(1e9), failure=PASSING))
+    assert (later.phase, what, events) == (state.phase, Action.STOP_SESSION, ())
+    assert action(state, replace(UP, has_query=True)) is Action.STOP_SESSION
+
+
+def test_a_recoverable_failure_is_rechecked_without_executors() -> None:
+    refused = replace(nothing_observed(100.0), failure=RECOVERABLE)
+    state, _, events = decided(State(), refused)
+    assert events == (NewFailure(RECOVERABLE),)
+    later = nothing_observed(101.0 + POLICY.recheck_interval)
+    found = replace(later, partitions=4)
+    state, taken = actions(state, [nothing_observed(101.0), later, found])
+    assert taken == [Action.WAIT, Action.DISCOVER, Action.CHECK_CHECKPOINT]
+    assert describe(state, found, POLICY)[0] is QueryState.FAILED
+    again, what, events = decided(state, replace(found, failure=RECOVERABLE))
+    assert (what, events) == (Action.STOP_SESSION, (NewFailure(RECOVERABLE, repeated=True),))
+    assert again.retry_at == later.now + POLICY.recheck_interval
+    state, taken = actions(state, [found, found])
+    assert taken == [Action.WAIT, Action.START_SESSION]
+    assert describe(state, found, POLICY)[0] is QueryState.RESTARTING
 
 
 @pytest.mark.parametrize("failure", [PERMANENT, RECOVERABLE])
 def test_a_proved_spec_is_tried_again_for_ever(failure: Failure) -> None:
     """What ran once can run again: after a name server's outage, or with a right given back."""
     state, observation = committing(3)
-    assert state.proved
+    assert state.history.proved
     delays = []
     for _ in range(7):
         at = observation.now
-        state, what = decide(state, replace(observation, failure=failure), POLICY, 0.5)
+        state, what, _ = decided(state, replace(observation, failure=failure))
         assert what is Action.STOP_SESSION  # the executors are released meanwhile
-        assert state.failure is not None
-        assert not state.failure.permanent
+        assert state.failure == replace(failure, permanent=False)
         assert describe(state, nothing_observed(at), POLICY) == (
             QueryState.RESTARTING,
             f"after {failure.reason}",
         )
+        assert not is_ready(state)
         assert state.retry_at is not None
         delays.append(state.retry_at - at)
-        waiting = nothing_observed(state.retry_at - 1)
-        assert action(state, waiting) is Action.WAIT
-        assert not is_ready(state, waiting)
         # A whole attempt: the cause may be anywhere.
-        observation = nothing_observed(state.retry_at + 1)
-        for step in (Action.DISCOVER, Action.CHECK_CHECKPOINT, Action.START_SESSION):
-            state, what = decide(state, observation, POLICY, 0.5)
-            assert what is step
-            observation = replace(observation, partitions=4)
-        observation = replace(UP, now=observation.now + 1)
+        now = nothing_observed(state.retry_at + 1)
+        found = replace(now, partitions=4)
+        state, taken = actions(state, [nothing_observed(state.retry_at - 1), now, found, found])
+        assert taken == [
+            Action.WAIT, Action.DISCOVER, Action.CHECK_CHECKPOINT, Action.START_SESSION,
+        ]  # fmt: skip
+        observation = replace(UP, now=now.now + 1)
     assert delays == [30.0, 60.0, 120.0, 240.0, 300.0, 300.0, 300.0]
 
 
@@ -269,27 +293,22 @@ def test_what_is_found_without_executors_is_looked_at_more_often() -> None:
     state, _ = committing(3)
     state = after(state, replace(UP, failure=PERMANENT))
     for _ in range(5):
-        seen = replace(nothing_observed(1000.0), failure=PERMANENT)
-        state, _ = decide(state, seen, POLICY, 0.5)
-        assert state.retry_at == 1030.0
-
-
-def test_a_commit_ends_the_growth_of_the_delay() -> None:
-    state, _ = committing(3, first=replace(CHECKED, rechecks=5))
-    assert state.rechecks == 0
-    assert failed_again(state, PERMANENT) == (30.0, Action.STOP_SESSION)
+        refused = replace(nothing_observed(200.0), failure=PERMANENT)
+        state = after(state, refused)
+        assert state.retry_at == 200.0 + POLICY.recheck_interval
+    assert failed_again(state, PERMANENT) == (60.0, Action.STOP_SESSION)
 
 
 def test_a_commit_at_the_moment_of_the_failure_proves_the_spec() -> None:
     state, observation = running(epoch=3)
     state = after(state, replace(observation, epoch=4, failure=PERMANENT, has_query=False))
-    assert state.proved
+    assert state.history.proved
     assert state.retry_at is not None
 
 
 def test_commits_of_an_earlier_spec_prove_nothing() -> None:
     state = after(State(), replace(UP, epoch=57, failure=PERMANENT))
-    assert not state.proved
+    assert not state.history.proved
     assert state.retry_at is None
 
 
@@ -297,15 +316,13 @@ def test_commits_of_an_earlier_spec_prove_nothing() -> None:
 def test_only_commits_with_records_prove_a_spec(policy: RestartPolicy) -> None:
     """A client that may not read the topic yet commits empty epochs, before it says so."""
     state, observation = running(policy=policy)
-    remembered = replace(state, poison_failures=4, rechecks=4)
-    state = remembered
-    for epoch in range(3):
-        observation = replace(observation, epoch=epoch, offsets={"in": {0: 7}})
-        state = after(state, observation, policy)
-    assert state.committed
-    assert (state.proved, state.poison_failures, state.rechecks) == (False, 4, 4)
+    state = remembering(state, poison_failures=4, rechecks=4)
+    empty = [replace(observation, epoch=epoch, offsets={"in": {0: 7}}) for epoch in range(3)]
+    state, _ = actions(state, empty, policy)
+    assert state.confirmed
+    assert state.history == History(poison_failures=4, rechecks=4)
     state = after(state, replace(observation, epoch=3, offsets={"in": {0: 8}}), policy)
-    assert (state.proved, state.poison_failures, state.rechecks) == (True, 0, 0)
+    assert state.history == History(proved=True)
 
 
 @pytest.mark.parametrize("policy", [CONTINUOUS, REAL_TIME], ids=["continuous", "real-time"])
@@ -316,11 +333,9 @@ def test_commits_for_the_stable_time_prove_a_spec(policy: RestartPolicy) -> None
     for epoch, seconds in enumerate((0.0, 1.0, policy.stable_after - 1)):
         observation = replace(observation, epoch=epoch, offsets={"in": {0: 7}}, now=first + seconds)
         state = after(state, observation, policy)
-    assert not state.proved
+    assert not state.history.proved
     observation = replace(observation, epoch=3, now=first + policy.stable_after)
-    assert after(state, observation, policy).proved
-    failed = after(state, replace(observation, failure=PASSING), policy)
-    assert failed.healthy_since is None
+    assert after(state, observation, policy).history.proved
 
 
 def test_what_the_spec_asks_for_stays_final() -> None:
@@ -336,37 +351,64 @@ def test_what_the_spec_asks_for_stays_final() -> None:
     assert ended.retry_at is not None
 
 
+@pytest.mark.parametrize("others", [PASSING, MAYBE_POISON])
+def test_max_attempts_makes_a_failure_permanent(others: Failure) -> None:
+    """Also failures over a record, and of a proved spec, which is else tried again for ever."""
+    policy = replace(POLICY, max_attempts=3)
+    for first in (State(), committing(3)[0]):
+        failures = [replace(UP, failure=failure) for failure in (PASSING, others, others)]
+        state, taken = actions(first, failures, policy)
+        assert taken == [Action.STOP_QUERY, Action.STOP_QUERY, Action.STOP_SESSION]
+        assert isinstance(state.phase, Failed)
+        assert "failure 3 in a row, and restart.maxAttempts is 3" in state.phase.failure.message
+        assert action(state, replace(UP, now=1e6), policy) is Action.WAIT
+
+
+def test_a_failure_for_which_the_process_exits_counts_once() -> None:
+    """Three stalls are three failures, and the message of the last one is not lost."""
+    policy = replace(POLICY, max_attempts=POLICY.max_stalls + 1)
+    stalled = replace(UP, has_query=True, failure=Failure("NoProgress", "nothing moves"))
+    state, taken = actions(committing(3)[0], [stalled] * POLICY.max_stalls, policy)
+    assert taken[-1] is Action.EXIT_PROCESS
+    known = state.history.for_next_process(policy, counted=True)
+    assert known.attempts == POLICY.max_stalls
+    assert first_state(known, policy).failure is None
+
+
 def test_a_poison_record_ends_a_stream_that_has_never_committed() -> None:
-    state, observation, actions = State(), replace(UP, failure=MAYBE_POISON), []
-    for _ in range(POLICY.max_poison_failures):
-        state, what = decide(state, observation, POLICY, 0.5)
-        actions.append(what)
-    assert actions == [Action.STOP_QUERY] * (POLICY.max_poison_failures - 1) + [Action.STOP_SESSION]
-    assert state.failure is not None
-    assert state.failure.permanent
+    poisoned = [replace(UP, failure=MAYBE_POISON)] * POLICY.max_poison_failures
+    state, taken = actions(State(), poisoned)
+    assert taken == [Action.STOP_QUERY] * (POLICY.max_poison_failures - 1) + [Action.STOP_SESSION]
+    assert state.failure == replace(MAYBE_POISON, permanent=True)
 
 
 def test_a_poison_record_slows_down_a_proved_spec() -> None:
     """The record may be deleted, and each attempt writes the records before it again."""
-    state, _ = committing(3)
-    last = replace(state, poison_failures=POLICY.max_poison_failures - 1)
+    state, observation = committing(3)
+    last = remembering(state, poison_failures=POLICY.max_poison_failures - 1)
     assert failed_again(state, MAYBE_POISON)[1] is Action.STOP_QUERY
     assert failed_again(last, MAYBE_POISON) == (POLICY.recheck_cap, Action.STOP_SESSION)
+    assert after(last, replace(observation, epoch=4)).history.poison_failures == 0
 
 
 def test_a_query_that_does_not_stop_ends_the_process() -> None:
     """Its thread could write to the checkpoint after the next repair."""
     state, observation = committing(3)
     stuck = replace(observation, failure=Failure(QUERY_NOT_STOPPED, ""))
-    assert action(state, stuck) is Action.EXIT_PROCESS
+    state, what, _ = decided(state, stuck)
+    assert what is Action.EXIT_PROCESS
+    assert state.failure == stuck.failure
+
+
+# The back-off.
 
 
 @pytest.mark.parametrize(
     ("state", "observation", "cap"),
     [
         (State(), nothing_observed(0.0), POLICY.waiting_cap),
-        (State(checkpoint_checked_at=90.0), UP, POLICY.waiting_cap),
-        (State(started=True), UP, POLICY.backoff_cap),
+        (State(Starting(checkpoint_checked_at=90.0)), UP, POLICY.waiting_cap),
+        (running()[0], UP, POLICY.backoff_cap),
     ],
     ids=["no session", "no query", "a query"],
 )
@@ -374,127 +416,57 @@ def test_an_attempt_that_starts_no_query_is_repeated_soon(
     state: State, observation: Observation, cap: float
 ) -> None:
     """Brokers, name servers and the API server are back unannounced."""
-    many, seen = replace(state, attempts=50), replace(observation, now=0.0, failure=PASSING)
+    many, seen = remembering(state, attempts=50), replace(observation, now=0.0, failure=PASSING)
     assert after(many, seen).retry_at == 0.5 * cap
-
-
-def test_a_commit_resets_the_poison_failures() -> None:
-    state, observation = running(epoch=3)
-    state = after(replace(state, poison_failures=9), replace(observation, epoch=4))
-    assert state.poison_failures == 0
 
 
 def test_the_back_off_has_a_cap_and_resets_after_a_healthy_time() -> None:
     assert [POLICY.backoff(n, 0.999999) < POLICY.backoff_cap for n in (1, 50, 5000)] == [True] * 3
     assert POLICY.backoff(3, 0.5) == 2.0
     state, observation = running(epoch=3)
-    state = replace(state, attempts=7)
-    state = after(state, replace(observation, epoch=4))
-    assert state.attempts == 7
+    state = after(remembering(state, attempts=7), replace(observation, epoch=4))
+    assert state.history.attempts == 7
     healthy = replace(observation, epoch=60, now=observation.now + POLICY.stable_after + 1)
-    assert after(state, healthy).attempts == 0
-
-
-def test_an_idle_query_is_ready() -> None:
-    state, observation = running(epoch=3)
-    works = replace(observation, activity=activity(work=(7, 0, 1, 5, 5)))
-    assert not is_ready(after(state, works), works)
-    idle = replace(observation, activity=activity(idle=True, confirmed_running=True))
-    state = after(state, idle)
-    assert is_ready(state, idle)
-    assert describe(state, idle, POLICY)[0] is QueryState.RUNNING
-
-
-def test_a_completed_query_stops_its_session_once() -> None:
-    state, observation = running(epoch=3)
-    ended = replace(observation, has_query=False, completed=True)
-    state, what = decide(state, ended, POLICY, 0.5)
-    assert what is Action.STOP_SESSION
-    gone = replace(nothing_observed(500.0), completed=True)
-    assert action(state, gone) is Action.WAIT
-    assert is_ready(state, gone)
-    assert describe(state, gone, POLICY) == (QueryState.COMPLETED, "")
-
-
-def test_added_partitions_restart_the_query_when_the_cores_are_there() -> None:
-    """This does not count as a failure."""
-    state, observation = running()
-    grown = replace(observation, partitions=5, desired_cores=5, partitions_added=True)
-    assert action(state, grown) is Action.REQUEST_EXECUTORS
-    asked = replace(grown, requested_cores=5)
-    assert action(state, asked) is Action.WAIT
-    state, what = decide(state, replace(asked, registered_cores=5), POLICY, 0.5)
-    assert what is Action.STOP_QUERY
-    stopped = replace(asked, registered_cores=5, has_query=False, partitions_added=False)
-    for step in (Action.CHECK_CHECKPOINT, Action.CHECK_QUERY, Action.START_QUERY):
-        state, what = decide(state, stopped, POLICY, 0.5)
-        assert what is step
-    assert (state.restarts, state.attempts, state.retry_at) == (0, 0, None)
-
-
-def test_added_partitions_are_no_recovery_from_a_failure_long_past() -> None:
-    """Its reason would be in the status for the seconds of a planned restart."""
-    state, observation = committing(3)
-    state = after(state, replace(observation, failure=PASSING))
-    assert describe(state, UP, POLICY)[0] is QueryState.RESTARTING
-    state, observation = committing(4, first=replace(state, retry_at=None))
-    assert (state.restarts, state.failure) == (1, PASSING)
-    grown = replace(
-        observation, partitions=5, desired_cores=5, requested_cores=5, registered_cores=5,
-        partitions_added=True,
-    )  # fmt: skip
-    stopped = after(state, grown)
-    assert describe(stopped, replace(grown, has_query=False), POLICY)[0] is QueryState.STARTING
-
-
-def test_failures_over_a_record_count_as_attempts() -> None:
-    """Also of a proved spec, which is tried again for ever without restart.maxAttempts."""
-    state, observation = committing(3)
-    policy, actions = replace(POLICY, max_attempts=3), []
-    for failure in (PASSING, MAYBE_POISON, MAYBE_POISON):
-        state, what = decide(state, replace(observation, failure=failure), policy, 0.5)
-        actions.append(what)
-    assert actions == [Action.STOP_QUERY, Action.STOP_QUERY, Action.STOP_SESSION]
-    assert state.failed_permanently
-    assert state.failure is not None
-    assert "failure 3 in a row" in state.failure.message
+    assert after(state, healthy).history.attempts == 0
 
 
 def test_a_query_that_hangs_after_each_commit_does_not_count_as_healthy() -> None:
     """It is late long before it is restarted, and that time is longer than stableAfter."""
     state, observation = committing(3)
-    state = replace(state, attempts=4)
-    last = 101.0 + POLICY.stall_after + 1
-    for now in (101.0 + POLICY.late_after + 1, 101.0 + POLICY.stable_after, last):
-        state, what = decide(state, replace(observation, now=now), POLICY, 0.5)
-    assert what is Action.STOP_QUERY
-    assert state.attempts == 5
+    times = (POLICY.late_after + 1, POLICY.stable_after, POLICY.stall_after + 1)
+    late = [replace(observation, now=101.0 + seconds) for seconds in times]
+    state, taken = actions(remembering(state, attempts=4), late)
+    assert taken[-1] is Action.STOP_QUERY
+    assert state.history.attempts == 5
 
 
 def test_a_query_that_keeps_failing_gets_new_executors_and_then_a_new_process() -> None:
     """A class that an error has left unusable fails until its JVM ends, whatever was the cause."""
-    state, actions = committing(3)[0], []
+    state, taken = committing(3)[0], []
     for _ in range(POLICY.new_process_after):
-        state = replace(state, restart_pending=False)  # it was started again
-        state, what = decide(state, replace(UP, has_query=True, failure=PASSING), POLICY, 0.5)
-        actions.append(what)
-    sessions = [n for n, each in enumerate(actions, 1) if each is Action.STOP_SESSION]
+        state, _ = running(first=state)
+        state, what, _ = decided(state, replace(UP, has_query=True, failure=PASSING))
+        taken.append(what)
+    sessions = [n for n, what in enumerate(taken, 1) if what is Action.STOP_SESSION]
     assert sessions == [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55]
-    assert actions[-1] is Action.EXIT_PROCESS
+    assert taken[-1] is Action.EXIT_PROCESS
 
 
 def test_a_source_that_is_away_costs_no_executors() -> None:
     """No query is started meanwhile, so it is not the query that keeps failing."""
-    state, _ = committing(3)
-    for _ in range(40):
-        state, what = decide(state, replace(UP, failure=PASSING), POLICY, 0.5)
-        assert what is Action.STOP_QUERY
+    _, taken = actions(committing(3)[0], [replace(UP, failure=PASSING)] * 40)
+    assert taken == [Action.STOP_QUERY] * 40
 
 
 @pytest.mark.parametrize("observed", [Observation, Activity])
 def test_each_field_that_is_observed_is_read(observed: type[Any]) -> None:
-    """And none has a default, so `runtime.observe` sets each (mypy, and every real run)."""
-    sources = [path.read_text() for path in Path(next_action.__file__).parent.glob("*.py")]
+    """And none has a default, so `QueryRuntime.observe` sets each (mypy, and every real run)."""
+    product = Path(next_action.__file__).parent.parent
+    sources = [
+        path.read_text()
+        for part in ("supervision", "reporting")
+        for path in (product / part).glob("*.py")
+    ]
     read = {
         node.attr
         for source in sources

@@ -96,7 +96,6 @@ def test_records_lost_while_the_query_runs_are_a_warning(accepts: bool, tmp_path
         return
     assert warning is not None
     assert warning.message.startswith("4 records")
-    assert not warning.permanent
     assert runtime.take_warning() is None
 
 

@@ -9,8 +9,10 @@ import pytest
 from penstock.contract.driver_report import QueryState
 from penstock.driver.failures import Failure
 from penstock.driver.supervision import stall_detection
-from penstock.driver.supervision.next_action import Action, decide
-from penstock.driver.supervision.observation import Observation, State
+from penstock.driver.supervision.history import History
+from penstock.driver.supervision.next_action import Action, NewFailure, NewInterruption
+from penstock.driver.supervision.observation import Observation
+from penstock.driver.supervision.phases import Starting, State
 from penstock.driver.supervision.reported_state import describe, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.stall_detection import (
@@ -32,6 +34,9 @@ from testkit.driver.observations import (
     activity,
     after,
     committing,
+    decided,
+    remembering,
+    run_of,
     running,
 )
 
@@ -47,23 +52,24 @@ def test_a_query_without_progress_is_first_not_ready_and_then_restarted(
     A stuck batch writes its batch only, so a batch engine gets a minute.
     """
     state, observation = committing(3, policy)
-    assert is_ready(state, observation)
+    assert is_ready(state)
     late = replace(observation, now=101.0 + policy.late_after + 0.5)
-    state, what = decide(state, late, policy, 0.5)
+    state, what, events = decided(state, late, policy)
     assert what is Action.WAIT
-    assert not is_ready(state, late)
+    assert not is_ready(state)
     assert describe(state, late, policy)[0] is QueryState.RESTARTING
-    assert state.failure is not None
-    assert state.failure.reason == NO_PROGRESS
+    assert [type(event) for event in events] == [NewInterruption]
+    assert decided(state, late, policy).events == (), "it is told once"
     stalled = replace(observation, now=101.0 + policy.stall_after + 0.5)
-    stopped, what = decide(state, stalled, policy, 0.5)
+    stopped, what, events = decided(state, stalled, policy)
     assert what is Action.STOP_QUERY
     assert stopped.failure is not None
-    assert (stopped.failure.reason, stopped.stalls) == (NO_PROGRESS, 1)
+    assert (stopped.failure.reason, stopped.history.stalls) == (NO_PROGRESS, 1)
+    assert events == (NewFailure(stopped.failure),)
     # A commit in time makes it ready again.
     back = replace(late, epoch=4)
     state = after(state, back, policy)
-    assert is_ready(state, back)
+    assert is_ready(state)
     assert describe(state, back, policy)[0] is QueryState.RUNNING
 
 
@@ -75,28 +81,33 @@ def test_the_bounds_follow_the_interval() -> None:
     assert (REAL_TIME.late_after, REAL_TIME.stall_after) == (315.0, 360.0)
 
 
+def patience_of(state: State) -> float:
+    """How long the running query may show no progress."""
+    return stall_detection.stall_after(run_of(state), state.history, CONTINUOUS)
+
+
 def test_patience_doubles_with_each_fruitless_restart() -> None:
     """So a query whose first epoch takes longer than the patience commits at last."""
     needs, first, begun = 200.0, CHECKED, 0
     for _ in range(10):
         state, observation = running(policy=CONTINUOUS, first=first)
         begun += 1
-        patience = stall_detection.stall_after(state, CONTINUOUS)
+        patience = patience_of(state)
         assert patience == 60.0 * 2 ** (begun - 1)
         if patience >= needs:
             break
         stalled = replace(observation, now=100.0 + patience + 1)
-        first, what = decide(state, stalled, CONTINUOUS, 0.5)
+        first, what, _ = decided(state, stalled, CONTINUOUS)
         assert what is (Action.EXIT_PROCESS if begun == 3 else Action.STOP_QUERY)
     assert begun == 3
     # The next epochs take as long, and are given the time.
     committed = replace(observation, now=100.0 + needs, epoch=0)
-    state, what = decide(state, committed, CONTINUOUS, 0.5)
+    state, what, _ = decided(state, committed, CONTINUOUS)
     assert what is Action.WAIT
-    assert state.stalls == 0
+    assert state.history.stalls == 0
     late = replace(committed, now=100.0 + 2 * needs)
     assert action(state, late, CONTINUOUS) is Action.WAIT
-    assert is_ready(after(state, late, CONTINUOUS), late)
+    assert is_ready(after(state, late, CONTINUOUS))
 
 
 def test_slow_epochs_are_soon_forgotten() -> None:
@@ -104,13 +115,13 @@ def test_slow_epochs_are_soon_forgotten() -> None:
     for n in range(40):
         observation = replace(observation, now=140.0 + n, epoch=n)
         state = after(state, observation, CONTINUOUS)
-    assert stall_detection.stall_after(state, CONTINUOUS) == CONTINUOUS.stall_after
+    assert patience_of(state) == CONTINUOUS.stall_after
 
 
 def test_patience_has_a_limit() -> None:
     """A query that is stuck for a cause that goes must be restarted some day."""
-    state = replace(running(policy=CONTINUOUS)[0], stalls=1000)
-    assert stall_detection.stall_after(state, CONTINUOUS) == 32 * CONTINUOUS.start_after
+    state = remembering(running(policy=CONTINUOUS)[0], stalls=1000)
+    assert patience_of(state) == 32 * CONTINUOUS.start_after
 
 
 @pytest.mark.parametrize("reason", sorted(STALLS))
@@ -121,7 +132,7 @@ def test_repeated_stalls_exit_the_process(reason: str) -> None:
         (3, Action.STOP_QUERY),
         (5, Action.EXIT_PROCESS),
     ):
-        state = replace(State(), stalls=stalls)
+        state = State(history=History(stalls=stalls))
         assert action(state, replace(UP, failure=Failure(reason, ""))) is what
 
 
@@ -143,7 +154,7 @@ def test_a_partition_without_a_task_is_named() -> None:
 
 def reason(state: State, observation: Observation) -> str:
     """The reason for which the query is stopped."""
-    stopped, what = decide(state, observation, CONTINUOUS, 0.5)
+    stopped, what, _ = decided(state, observation, CONTINUOUS)
     assert what is Action.STOP_QUERY
     assert stopped.failure is not None
     return stopped.failure.reason
@@ -153,9 +164,9 @@ def test_slow_epochs_are_reported_without_a_restart() -> None:
     state, observation = committing(4, CONTINUOUS)
     for n in range(1, 12):
         observation = replace(observation, epoch=4 + n, planned_epoch=4 + n, now=101.0 + 5 * n)
-        state, what = decide(state, observation, CONTINUOUS, 0.5)
+        state, what, _ = decided(state, observation, CONTINUOUS)
         assert what is Action.WAIT
-        assert is_ready(state, observation)
+        assert is_ready(state)
     behind = describe(state, observation, CONTINUOUS)
     assert behind[0] is QueryState.RUNNING
     assert "checkpoint interval" in behind[1]
@@ -174,28 +185,28 @@ def test_a_batch_that_works_is_not_stalled_however_long_it_takes() -> None:
     for n in range(1, 10):
         now = 101.0 + n * (POLICY.late_after - 1)
         observation = replace(observation, now=now, activity=activity(work=(7, 0, 0, n, 0)))
-        state, what = decide(state, observation, POLICY, 0.5)
+        state, what, _ = decided(state, observation, POLICY)
         assert what is Action.WAIT
-        assert is_ready(state, observation)
+        assert is_ready(state)
     for n in range(1, 10):
         now = observation.now + POLICY.late_after - 1
         observation = replace(
-            observation, now=now, activity=activity(idle=True, looked_at=f"12:00:{n}0")
+            observation, now=now, activity=activity(idle=True, idle_trigger=f"12:00:{n}0")
         )
-        state, what = decide(state, observation, POLICY, 0.5)
+        state, what, _ = decided(state, observation, POLICY)
         assert what is Action.WAIT
-        assert is_ready(state, observation)
+        assert is_ready(state)
 
 
 def test_a_query_that_hangs_in_its_source_is_not_idle() -> None:
     """It found nothing, looks again, and gets no answer: Spark goes on to call it idle."""
     state, observation = committing(3)
-    idle = replace(observation, activity=activity(idle=True, looked_at="12:00:00"))
+    idle = replace(observation, activity=activity(idle=True, idle_trigger="12:00:00"))
     state = after(state, idle)
     later = replace(idle, now=idle.now + POLICY.late_after + 1)
-    state, what = decide(state, later, POLICY, 0.5)
+    state, what, _ = decided(state, later, POLICY)
     assert what is Action.WAIT
-    assert not is_ready(state, later)
+    assert not is_ready(state)
     assert action(state, replace(idle, now=idle.now + POLICY.stall_after + 1)) is Action.STOP_QUERY
 
 
@@ -205,9 +216,9 @@ def test_a_running_job_is_no_progress() -> None:
     stuck = replace(observation, activity=activity(work=(7, 0, 1, 500, 500)))
     state = after(state, replace(stuck, now=102.0))
     for now in (130.0, 160.0, 102.0 + POLICY.stall_after):
-        state, what = decide(state, replace(stuck, now=now), POLICY, 0.5)
+        state, what, _ = decided(state, replace(stuck, now=now), POLICY)
         assert what is Action.WAIT
-    state, what = decide(state, replace(stuck, now=103.0 + POLICY.stall_after), POLICY, 0.5)
+    state, what, _ = decided(state, replace(stuck, now=103.0 + POLICY.stall_after), POLICY)
     assert what is Action.STOP_QUERY
 
 
@@ -217,13 +228,13 @@ def test_a_real_time_batch_that_does_not_end_is_stalled() -> None:
     batch = replace(observation, activity=activity(confirmed_running=True, work=(7, 0, 0, 0, 0)))
     state = after(state, batch, REAL_TIME)
     in_time = replace(batch, now=100.0 + REAL_TIME.interval)
-    assert is_ready(after(state, in_time, REAL_TIME), in_time)
+    assert is_ready(after(state, in_time, REAL_TIME))
     overdue = replace(batch, now=100.0 + REAL_TIME.late_after + 1)
-    assert not is_ready(after(state, overdue, REAL_TIME), overdue)
+    assert not is_ready(after(state, overdue, REAL_TIME))
     stuck = replace(batch, now=100.0 + REAL_TIME.stall_after + 1)
     assert action(state, stuck, REAL_TIME) is Action.STOP_QUERY
     next_batch = replace(overdue, activity=activity(work=(8, 0, 0, 0, 0)))
-    assert is_ready(after(state, next_batch, REAL_TIME), next_batch)
+    assert is_ready(after(state, next_batch, REAL_TIME))
 
 
 def test_the_length_of_its_batches_gives_a_real_time_query_no_patience() -> None:
@@ -235,7 +246,7 @@ def test_the_length_of_its_batches_gives_a_real_time_query_no_patience() -> None
         observation = replace(observation, now=now, epoch=epoch, activity=activity(work=(epoch,)))
         state = after(state, observation, REAL_TIME)
     overdue = replace(observation, now=now + REAL_TIME.late_after + 1)
-    assert not is_ready(after(state, overdue, REAL_TIME), overdue)
+    assert not is_ready(after(state, overdue, REAL_TIME))
     stuck = replace(observation, now=now + REAL_TIME.stall_after + 1)
     assert action(state, stuck, REAL_TIME) is Action.STOP_QUERY
 
@@ -247,7 +258,7 @@ def test_a_real_time_query_whose_batches_end_late_gets_the_time_that_it_needs() 
     )
     state = after(state, late, REAL_TIME)
     again = replace(late, now=late.now + REAL_TIME.interval + 60)
-    assert is_ready(after(state, again, REAL_TIME), again)
+    assert is_ready(after(state, again, REAL_TIME))
 
 
 # The source is away.
@@ -257,31 +268,28 @@ def test_a_source_outage_is_reported_and_waited_for() -> None:
     """Spark resumes by itself when the source is back, and reports nothing."""
     state, observation = committing(0, CONTINUOUS)
     gone = replace(observation, now=102.0, source_outage=AWAY)
-    state, what = decide(state, gone, CONTINUOUS, 0.5)
-    assert what is Action.WAIT
-    assert state.failure is AWAY
+    state, what, events = decided(state, gone, CONTINUOUS)
+    assert (what, events) == (Action.WAIT, (NewInterruption(AWAY),))
     assert describe(state, gone, CONTINUOUS) == (
         QueryState.RESTARTING,
         "the query runs on, but: BrokerUnreachable",
     )
-    assert not is_ready(state, gone)
+    assert not is_ready(state)
     # A restart would not help, so the patience starts when the source is back.
     long = replace(gone, now=300.0)
-    state, what = decide(state, long, CONTINUOUS, 0.5)
+    state, what, _ = decided(state, long, CONTINUOUS)
     assert what is Action.WAIT
     back = replace(gone, now=301.0, source_outage=None, source_answered_at=301.0, epoch=1)
     assert action(state, replace(back, epoch=0), CONTINUOUS) is Action.WAIT
     state = after(state, back, CONTINUOUS)
     assert describe(state, back, CONTINUOUS)[0] is QueryState.RUNNING
-    assert is_ready(state, back)
-    assert state.restarts == 0
+    assert is_ready(state)
+    assert state.history.restarts == 0
 
 
 def test_a_stall_during_a_long_source_outage_reports_the_outage() -> None:
     state, observation = committing(0, CONTINUOUS)
-    state, what = decide(
-        state, replace(observation, now=500.0, source_outage=AWAY), CONTINUOUS, 0.5
-    )
+    state, what, _ = decided(state, replace(observation, now=500.0, source_outage=AWAY), CONTINUOUS)
     assert what is Action.STOP_QUERY
     assert state.failure == AWAY
 
@@ -303,14 +311,13 @@ def test_a_stall_waits_for_the_answer_of_the_source() -> None:
 def test_a_query_that_lacks_cores_is_not_stalled() -> None:
     state, observation = committing(3, CONTINUOUS)
     few = replace(observation, now=150.0, registered_cores=2)
-    state = replace(state, previous_cores=2)
+    state = replace(state, phase=replace(run_of(state), cores=2))
     assert action(state, few, CONTINUOUS) is Action.WAIT
     # The patience starts when the cores are there.
     state = after(state, few, CONTINUOUS)
     assert action(state, replace(few, registered_cores=4, now=151.0), CONTINUOUS) is Action.WAIT
-    state, what = decide(state, replace(few, now=402.0), CONTINUOUS, 0.5)
+    state, what, _ = decided(state, replace(few, now=402.0), CONTINUOUS)
     assert what is Action.STOP_SESSION  # a new session requests new executors
-    assert not state.failed_permanently
     assert state.retry_at is not None
 
 
@@ -321,10 +328,10 @@ def test_a_query_that_waits_for_more_cores_than_it_runs_on_may_stall() -> None:
         observation, now=102.0, partitions=6, partitions_added=True, desired_cores=6,
         requested_cores=6,
     )  # fmt: skip
-    state, what = decide(state, growing, CONTINUOUS, 0.5)
+    state, what, _ = decided(state, growing, CONTINUOUS)
     assert what is Action.WAIT
     assert describe(state, growing, CONTINUOUS) == (QueryState.WAITING_FOR_CORES, "4 of 6 cores")
-    assert is_ready(state, growing)
+    assert is_ready(state)
     stuck = replace(growing, now=101.0 + CONTINUOUS.stall_after + 1)
     assert action(state, stuck, CONTINUOUS) is Action.STOP_QUERY
 
@@ -341,13 +348,13 @@ def test_a_failed_task_with_missing_cores_is_a_lost_executor() -> None:
 def test_a_lost_executor_stops_a_continuous_query_at_once() -> None:
     """Spark itself would let the other partitions run, and replay all of their records later."""
     state, observation = running(epoch=3, policy=CONTINUOUS)
-    state, what = decide(state, replace(observation, registered_cores=2), CONTINUOUS, 0.5)
+    state, what, _ = decided(state, replace(observation, registered_cores=2), CONTINUOUS)
     assert what is Action.STOP_QUERY
     assert state.failure is not None
     assert state.failure.reason == EXECUTOR_LOST
     assert not state.failure.permanent
     # It restarts only when all cores are back.
-    state = replace(state, checkpoint_checked_at=200.0, query_checked=True)
+    state = replace(state, phase=Starting(checkpoint_checked_at=200.0, query_checked=True))
     later = replace(UP, now=200.0, registered_cores=2)
     state = after(state, later, CONTINUOUS)
     assert action(state, later, CONTINUOUS) is Action.WAIT
@@ -360,13 +367,13 @@ def test_a_lost_executor_does_not_stop_a_batch_query() -> None:
     fewer = replace(
         observation, now=102.0, registered_cores=2, activity=activity(work=(1, 0, 0, 5, 5))
     )
-    state, what = decide(state, fewer, POLICY, 0.5)
+    state, what, _ = decided(state, fewer, POLICY)
     assert what is Action.WAIT
     assert describe(state, fewer, POLICY) == (
         QueryState.RUNNING,
         "The query runs with 2 of 4 cores.",
     )
-    assert is_ready(state, fewer)
+    assert is_ready(state)
     none = replace(fewer, now=102.0, registered_cores=0)
     assert describe(state, none, POLICY)[0] is QueryState.WAITING_FOR_CORES
 
@@ -385,18 +392,19 @@ def test_a_clock_that_was_set_back_restarts_the_session(policy: RestartPolicy) -
     """Spark waits until the clock shows the former time; a query that waits looks idle."""
     state, observation = committing(3, policy)
     back = replace(observation, now=101.25, wall_clock=-3600.0, activity=activity(idle=True))
-    stopped, what = decide(state, back, policy, 0.5)
+    stopped, what, _ = decided(state, back, policy)
     assert what is Action.STOP_SESSION
     assert stopped.failure is not None
-    assert (stopped.failure.reason, stopped.stalls) == (CLOCK_SET_BACK, 0)
+    assert (stopped.failure.reason, stopped.history.stalls) == (CLOCK_SET_BACK, 0)
     assert "3600 s" in stopped.failure.message
     # The next query starts on the clock as it is now.
-    ready = replace(stopped, retry_at=None, checkpoint_checked_at=110.0, query_checked=True)
+    checked = Starting(checkpoint_checked_at=110.0, query_checked=True)
+    ready = replace(stopped, phase=checked)
     start = replace(UP, now=110.0, epoch=3, wall_clock=-3600.0)
-    started, what = decide(ready, start, policy, 0.5)
+    started, what, _ = decided(ready, start, policy)
     assert what is Action.START_QUERY
     runs = replace(start, now=110.25, has_query=True)
-    assert decide(started, runs, policy, 0.5)[1] is Action.WAIT
+    assert decided(started, runs, policy).action is Action.WAIT
 
 
 @pytest.mark.parametrize("seconds", [3600.0, -0.5, -4.5])
@@ -404,5 +412,5 @@ def test_a_clock_that_is_set_ahead_or_back_a_little_restarts_nothing(seconds: fl
     state, observation = committing(3, CONTINUOUS)
     for step in range(1, 4):  # small steps are not added up
         seen = replace(observation, now=101.0 + step / 4, wall_clock=step * seconds)
-        state, what = decide(state, seen, CONTINUOUS, 0.5)
+        state, what, _ = decided(state, seen, CONTINUOUS)
         assert what is Action.WAIT

@@ -9,12 +9,21 @@ import pytest
 from penstock.contract.driver_report import QueryState
 from penstock.driver.failures import Failure
 from penstock.driver.kafka.offsets import Position
-from penstock.driver.supervision.next_action import Action, decide
-from penstock.driver.supervision.observation import Observation, State
+from penstock.driver.supervision.next_action import Action
+from penstock.driver.supervision.observation import Observation
+from penstock.driver.supervision.phases import State
 from penstock.driver.supervision.reported_state import describe, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
-from penstock.driver.supervision.stall_detection import PARTITIONS_NOT_READ
-from testkit.driver.observations import CHECKED, CONTINUOUS, POLICY, REAL_TIME, committing
+from penstock.driver.supervision.unread_partitions import PARTITIONS_NOT_READ
+from testkit.driver.observations import (
+    CHECKED,
+    CONTINUOUS,
+    POLICY,
+    REAL_TIME,
+    committing,
+    decided,
+    run_of,
+)
 
 HELD: Position = ("in", 3, 50)
 
@@ -46,7 +55,7 @@ def epochs(
             offsets={"in": {0: 10 * epoch, 3: 50 if held else 51 + epoch}},
             unread=frozenset({HELD}),
         )
-        state, what = decide(state, observation, policy, 0.5)
+        state, what, _ = decided(state, observation, policy)
     return state, observation, what
 
 
@@ -58,17 +67,16 @@ def test_a_partition_that_is_not_read_is_reported_and_then_spark_gets_new_execut
     start = observation.now + policy.interval  # when its record is first seen
     state, observation, what = epochs(state, observation, policy.unread_after, policy)
     assert what is Action.WAIT
-    assert is_ready(state, observation)
+    assert is_ready(state)
     state, observation, what = epochs(state, observation, 2 * policy.interval, policy)
     if what is Action.WAIT:
-        assert not is_ready(state, observation)
+        assert not is_ready(state)
         assert describe(state, observation, policy)[0] is QueryState.RESTARTING
-        assert state.failure is not None
-        assert state.failure.reason == PARTITIONS_NOT_READ
+        assert run_of(state).interruption == PARTITIONS_NOT_READ
         state, observation, what = epochs(state, observation, 1000.0, policy)
     assert what is Action.STOP_SESSION
     waited = observation.now - start
-    assert policy.not_read_after < waited <= policy.not_read_after + 2 * policy.interval
+    assert policy.unread_restart_after < waited <= policy.unread_restart_after + 2 * policy.interval
     assert state.failure is not None
     assert state.failure.reason == PARTITIONS_NOT_READ
     assert "partition 3 of in from offset 50 on" in state.failure.message
@@ -77,10 +85,10 @@ def test_a_partition_that_is_not_read_is_reported_and_then_spark_gets_new_execut
 def test_a_partition_that_is_read_again_makes_the_stream_ready() -> None:
     state, observation = committing(3, CONTINUOUS)
     state, observation, _ = epochs(state, observation, 40.0)
-    assert not is_ready(state, observation)
+    assert not is_ready(state)
     state, observation, what = epochs(state, observation, 1.0, held=False)
     assert what is Action.WAIT
-    assert is_ready(state, observation)
+    assert is_ready(state)
     assert epochs(state, observation, 300.0, held=False)[2] is Action.WAIT
 
 
@@ -89,33 +97,32 @@ def test_a_record_that_is_read_in_time_is_nothing() -> None:
     state, observation = committing(3, CONTINUOUS)
     state, observation, what = epochs(state, observation, 300.0, held=False)
     assert what is Action.WAIT
-    assert is_ready(state, observation)
-    assert state.unread_since == {}
+    assert is_ready(state)
+    assert state.history.unread.since == {}
 
 
 def test_a_micro_batch_states_what_it_reads() -> None:
     state, observation = committing(3, POLICY)
     state, observation, what = epochs(state, observation, 300.0, POLICY)
     assert what is Action.WAIT
-    assert is_ready(state, observation)
+    assert is_ready(state)
 
 
 def test_patience_doubles_until_the_partition_is_read() -> None:
     """Nothing helps while a network policy keeps every executor from the broker."""
-    state, waits = replace(CHECKED), []
+    state, waits = CHECKED, []
     for _ in range(8):
-        ready = replace(state, retry_at=None)
-        state, observation = committing(3, CONTINUOUS, ready)
+        state, observation = committing(3, CONTINUOUS, state)
         start = observation.now
         state, observation, what = epochs(state, observation, 10_000.0)
         assert what is Action.STOP_SESSION
         waits.append(observation.now - start)
-    base = CONTINUOUS.not_read_after
+    base = CONTINUOUS.unread_restart_after
     expected = [base * factor for factor in (1, 2, 4, 8, 16, 32, 32, 32)]
     assert [wait - 2 for wait in waits] == expected
-    state, observation = committing(3, CONTINUOUS, replace(state, retry_at=None))
+    state, observation = committing(3, CONTINUOUS, state)
     state, observation, _ = epochs(state, observation, 1.0, held=False)
-    assert state.not_read_failures == 0
+    assert state.history.unread.restarts == 0
 
 
 def test_a_suspended_query_is_not_blamed() -> None:
@@ -123,13 +130,13 @@ def test_a_suspended_query_is_not_blamed() -> None:
     state, observation = committing(3, CONTINUOUS)
     state, observation, _ = epochs(state, observation, 2.0)
     thawed = replace(observation, now=observation.now + 14.0)
-    state, what = decide(state, thawed, CONTINUOUS, 0.5)
+    state, what, _ = decided(state, thawed, CONTINUOUS)
     later = replace(thawed, now=thawed.now + 100.0)
     assert later.epoch is not None
     moved = replace(later, epoch=later.epoch + 1, offsets={"in": {0: 900, 3: 51}})
-    state, what = decide(state, moved, CONTINUOUS, 0.5)
+    state, what, _ = decided(state, moved, CONTINUOUS)
     assert what is Action.WAIT
-    assert is_ready(state, moved)
+    assert is_ready(state)
 
 
 def test_while_the_brokers_are_away_nothing_is_held_against_the_query() -> None:
@@ -140,4 +147,4 @@ def test_while_the_brokers_are_away_nothing_is_held_against_the_query() -> None:
     assert what is Action.WAIT
     state, observation, what = epochs(state, replace(gone, source_outage=None), 25.0)
     assert what is Action.WAIT
-    assert is_ready(state, observation)
+    assert is_ready(state)

@@ -1,0 +1,145 @@
+"""The phases of a stream's query, each with what is valid in it. Times are on the monotonic clock.
+
+Starting -> Running -> Completed
+   ^           |
+   |           v  (a failure, from any phase)
+   +--- BackingOff, or Failed
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.driver.failures import Failure
+from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.supervision.history import History
+from penstock.driver.supervision.observation import Observation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Starting:
+    """The steps to a running query: source, checkpoint, Spark, plan, cores."""
+
+    after: Failure | None = None
+    """The failure since which no query has been started."""
+    checkpoint_checked_at: float | None = None
+    """When the checkpoint was repaired and checked for this start; None: not yet."""
+    query_checked: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """One run of the query, from its start to its end."""
+
+    after: Failure | None
+    """The failure before this run, until the query shows that it works."""
+    confirmed: bool = False
+    """It has committed an epoch, or its activity has shown that it works."""
+    partitions: int
+    """The partitions that it was started with."""
+    cores: int
+    """The registered cores at the previous observation."""
+    wall_clock: float
+    """The wall clock's lead at the previous observation."""
+    epoch: int | None
+    """The newest commit that was observed."""
+    offsets: Offsets | None
+    """Kafka's offsets at that commit."""
+    committed_at: float
+    """When a new commit was last observed, or the query was started."""
+    commit_interval: float = 0.0
+    """Smoothed time between commits; 0 while it is unknown."""
+    progress_at: float
+    """When the query last showed progress, looked for records in vain, or was started."""
+    planned_epoch: int | None
+    work: tuple[int, ...] | None = None
+    """The work at the last sign of progress."""
+    idle_trigger: str | None = None
+    """The newest trigger that has found no records."""
+    cores_complete_since: float
+    tasks_complete_since: float
+    """Since when each partition has had a task."""
+    source_answers_since: float
+    healthy_since: float | None = None
+    interruption: str | None = None
+    """The reason why the query, which is left running, is not ready now."""
+    warning: str | None = None
+    """The reason of the warning that was last reported."""
+
+    @classmethod
+    def begin(cls, observation: Observation, after: Failure | None) -> Running:
+        """The run of a query that is started now."""
+        assert observation.partitions is not None
+        now = observation.now
+        return cls(
+            after=after,
+            partitions=observation.partitions,
+            cores=observation.registered_cores,
+            wall_clock=observation.wall_clock,
+            epoch=observation.epoch,
+            offsets=observation.offsets,
+            committed_at=now,
+            progress_at=now,
+            planned_epoch=observation.planned_epoch,
+            cores_complete_since=now,
+            tasks_complete_since=now,
+            source_answers_since=now,
+        )
+
+
+@dataclass(frozen=True)
+class BackingOff:
+    """Nothing happens until the next attempt."""
+
+    failure: Failure
+    retry_at: float
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Nothing runs until the spec changes, or until the cause is gone."""
+
+    failure: Failure
+    retry_at: float | None
+    """When the cause is looked at again, by the steps that need no executors; None: never."""
+    checkpoint_checked_at: float | None = None
+    """When such a look has found nothing wrong with the checkpoint."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """The query of trigger.availableNow has ended with its work done."""
+
+    confirmed: bool
+    """It has committed, or has found nothing to do."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What the supervisor remembers between observations."""
+
+    phase: Starting | Running | BackingOff | Failed | Completed = Starting()
+    history: History = History()  # noqa: RUF009
+    session_since: float | None = None
+    """Since when Spark has been running."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """The failure from which the query has not recovered yet."""
+        match self.phase:
+            case Starting(after=failure) | Running(after=failure):
+                return failure
+            case BackingOff(failure=failure) | Failed(failure=failure):
+                return failure
+            case Completed():
+                return None
+
+    @property
+    def retry_at(self) -> float | None:
+        """When the next attempt begins; None: now, or never."""
+        return self.phase.retry_at if isinstance(self.phase, BackingOff | Failed) else None
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the query of this moment is known to work."""
+        return isinstance(self.phase, Running | Completed) and self.phase.confirmed

@@ -51,7 +51,17 @@ class TooFewExecutorsAllowed:
 
 
 def size(partitions: int, spec: StreamSpec) -> Size | TooFewExecutorsAllowed:
-    """The executors for a source with this many partitions; 0 partitions count as one."""
+    """The executors for a source with this many partitions; 0 partitions count as one.
+
+    >>> spec = StreamSpec.model_validate({
+    ...     "source": {"rate": {"rowsPerSecond": 1}}, "sink": {"noop": {}},
+    ...     "trigger": {"continuous": {"checkpointInterval": "1s"}}, "executor": {"cores": 2, "maxInstances": 3},
+    ... })
+    >>> size(5, spec)
+    Size(partitions=5, executors=3, cores_per_executor=2)
+    >>> size(7, spec).executors_needed
+    4
+    """
     executor = spec.executor
     needed = -(-max(partitions, 1) // executor.cores)
     if executor.max_instances is not None and needed > executor.max_instances:

@@ -1,7 +1,7 @@
 """Chooses the partitions to read, and the executors for them. Pure.
 
 A source may get more partitions than `executor.maxInstances` has cores for. That stops nothing that
-runs: the limit is about executors, and the partitions of before still have theirs.
+runs: the limit is about executors, and the earlier partitions still have theirs.
 """
 
 from __future__ import annotations
@@ -38,6 +38,14 @@ def choose(
     """The partitions to read, of `count` that exist; `read` are those that the stream has read.
 
     Raises TooFewExecutorsAllowed if not even these have the cores that they need.
+
+    >>> spec = StreamSpec.model_validate({
+    ...     "source": {"rate": {"rowsPerSecond": 1}}, "sink": {"noop": {}},
+    ...     "trigger": {"continuous": {"checkpointInterval": "1s"}}, "executor": {"maxInstances": 2},
+    ... })
+    >>> chosen = choose(spec, 3, {"in": [0, 1, 2]}, read={"in": [0, 1]})
+    >>> chosen.by_topic, chosen.left_out
+    ({'in': [0, 1]}, 1)
     """
     wanted = size(count, spec)
     if isinstance(wanted, Size):

@@ -53,9 +53,10 @@ class History:
         `counted`: the process exits for a failure that is one of the attempts already. The slowest
         progress is rounded up to a power of two, so that it is rarely written.
 
-        >>> History(attempts=2, slowest_progress=100.0).for_next_process(RestartPolicy(1.0))
-        ... # doctest: +ELLIPSIS
-        History(proved=False, attempts=3, poison_failures=0, stalls=0, slowest_progress=128.0, ...
+        >>> history = History(attempts=2, slowest_progress=100.0, restarts=7)
+        >>> known = history.for_next_process(RestartPolicy(interval=1.0))
+        >>> known.attempts, known.slowest_progress, known.restarts
+        (3, 128.0, 0)
         """
         slow = policy.stall_after_slowest(self.slowest_progress) > policy.stall_after
         return History(

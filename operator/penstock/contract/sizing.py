@@ -55,7 +55,8 @@ def size(partitions: int, spec: StreamSpec) -> Size | TooFewExecutorsAllowed:
 
     >>> spec = StreamSpec.model_validate({
     ...     "source": {"rate": {"rowsPerSecond": 1}}, "sink": {"noop": {}},
-    ...     "trigger": {"continuous": {"checkpointInterval": "1s"}}, "executor": {"cores": 2, "maxInstances": 3},
+    ...     "trigger": {"continuous": {"checkpointInterval": "1s"}},
+    ...     "executor": {"cores": 2, "maxInstances": 3},
     ... })
     >>> size(5, spec)
     Size(partitions=5, executors=3, cores_per_executor=2)

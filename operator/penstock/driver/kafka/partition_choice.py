@@ -41,7 +41,8 @@ def choose(
 
     >>> spec = StreamSpec.model_validate({
     ...     "source": {"rate": {"rowsPerSecond": 1}}, "sink": {"noop": {}},
-    ...     "trigger": {"continuous": {"checkpointInterval": "1s"}}, "executor": {"maxInstances": 2},
+    ...     "trigger": {"continuous": {"checkpointInterval": "1s"}},
+    ...     "executor": {"maxInstances": 2},
     ... })
     >>> chosen = choose(spec, 3, {"in": [0, 1, 2]}, read={"in": [0, 1]})
     >>> chosen.by_topic, chosen.left_out

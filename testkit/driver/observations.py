@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +46,17 @@ def decided(state: State, observation: Observation, policy: RestartPolicy = POLI
 def action(state: State, observation: Observation, policy: RestartPolicy = POLICY) -> Action:
     """The action that the supervisor decides on."""
     return decided(state, observation, policy).action
+
+
+def actions(
+    state: State, observations: Sequence[Observation], policy: RestartPolicy = POLICY
+) -> tuple[State, list[Action]]:
+    """The last state, and the actions on observations that follow one another."""
+    taken = []
+    for observation in observations:
+        state, what, _ = decided(state, observation, policy)
+        taken.append(what)
+    return state, taken
 
 
 def after(state: State, observation: Observation, policy: RestartPolicy = POLICY) -> State:

@@ -11,16 +11,19 @@ import logging
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from penstock.driver.checkpoint import durable_files
 from penstock.driver.logs import log_event
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.unread_partitions import UnreadPartitions
 
+_STORED = ("proved", "attempts", "poison_failures", "stalls", "slowest_progress")
+
 
 @dataclass(frozen=True)
 class History:
-    """What outlives a run of the query. A file keeps the first five for the next process."""
+    """What outlives a run of the query. A file keeps what the next process must know."""
 
     proved: bool = False
     """The spec has committed records, or epochs for `stable_after`: it can run."""
@@ -79,45 +82,27 @@ class HistoryFile:
         """The stored history; an empty one if the file is missing or cannot be read."""
         try:
             document = json.loads(self._file.read_text())
-            if document["spec"] != self._spec_hash:
-                return History()
-            return History(
-                proved=bool(document["proved"]),
-                attempts=_count(document["attempts"]),
-                poison_failures=_count(document["poison_failures"]),
-                stalls=_count(document["stalls"]),
-                slowest_progress=_seconds(document["slowest_progress"]),
-            )
+            if document.pop("spec") == self._spec_hash:
+                return History(**{name: _number(document[name]) for name in _STORED})
         except FileNotFoundError:
-            return History()
-        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+            pass
+        except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
             log_event(
                 "what earlier processes knew cannot be read", logging.WARNING, error=repr(error)
             )
-            return History()
+        return History()
 
     def write(self, history: History) -> None:
         """Replaces the stored history; it survives a power cut. Raises OSError."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        document = {
-            "spec": self._spec_hash,
-            "proved": history.proved,
-            "attempts": history.attempts,
-            "poison_failures": history.poison_failures,
-            "stalls": history.stalls,
-            "slowest_progress": history.slowest_progress,
-        }
-        durable_files.write(self._file, json.dumps(document).encode())
+        known = {name: getattr(history, name) for name in _STORED}
+        document = json.dumps({"spec": self._spec_hash, **known})
+        durable_files.write(self._file, document.encode())
         durable_files.sync(self._file.parent)
 
 
-def _count(value: object) -> int:
-    if not isinstance(value, int):
+def _number(value: Any) -> Any:
+    """A count, or seconds, or whether something is so."""
+    if not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise TypeError(value)
-    return max(0, value)
-
-
-def _seconds(value: object) -> float:
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        raise TypeError(value)
-    return max(0.0, float(value))
+    return value

@@ -23,7 +23,7 @@ from penstock.driver.kafka.offsets import Offsets, Position
 from penstock.driver.kafka.partition_choice import ChosenPartitions, choose
 from penstock.driver.kafka.security import check_secrets
 from penstock.driver.kafka.sink_topic import SinkTopic
-from penstock.driver.kafka.source_monitor import SourceMonitor, SourceView, source_monitor
+from penstock.driver.kafka.source_monitor import SourceView, source_monitor
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.wanted_log_level import WantedLogLevel
 from penstock.driver.logs import log_event
@@ -63,7 +63,7 @@ class QueryRuntime:
         self._cluster = ClusterPreparation(stream, environment, api)
         self._wanted_log_level = log_level or WantedLogLevel()
         self._log_level = LogLevel(stream.spec.spark_conf.get("spark.log.level", LOG_LEVEL))
-        self._source: SourceMonitor | None = None
+        self._source = source_monitor(jvm, stream.spec, environment.secrets)
         self._sink = SinkTopic(jvm, stream.spec.sink, environment.secrets)
         self._warning: StreamWarning | None = None
         self._changes = SourceChanges(stream.spec.source.kafka, self._checkpoint)
@@ -72,8 +72,9 @@ class QueryRuntime:
         self._planned: Mapping[str, Sequence[int]] | None = None
         """The partitions that the query was planned with."""
         self._planned_count = 0
-        self._session: SparkSession | None = None
-        self._size: Size | None = None
+        self.session: SparkSession | None = None
+        self.requested_size: Size | None = None
+        """The size that Spark was last asked for; None without a session."""
         self._executors_ready = 0
         self._registered_at = 0.0
         self._frame: DataFrame | None = None
@@ -91,32 +92,32 @@ class QueryRuntime:
         `unread` are the committed offsets after which the sampler has seen a record.
         Raises TooFewExecutorsAllowed if the partitions need more executors than the spec allows.
         """
-        failure = self._find_failure()
-        if self._source is not None and self.has_query:
-            self._changes.store_new_topics(self._source.view)
-        chosen = self._partitions()
+        source = self._source.view
+        failure = self._find_failure(source)
+        if self.has_query:
+            self._changes.store_new_topics(source)
+        chosen = self._partitions(source)
         desired = None if chosen is None else chosen.size
         executors_ready, cores = self._registered()
-        if self._session is not None:
-            self._log_level.set(self._session, self._wanted_log_level.value, executors_ready)
-        source, has_query = self._view(), self._query is not None
+        if self.session is not None:
+            self._log_level.set(self.session, self._wanted_log_level.value, executors_ready)
         return Observation(
             now=time.monotonic(),
             failure=failure,
             partitions=None if desired is None else desired.partitions,
             desired_cores=desired.cores if desired else 0,
-            requested_cores=self._size.cores if self._size else 0,
+            requested_cores=self.requested_size.cores if self.requested_size else 0,
             registered_executors=executors_ready,
             registered_cores=cores,
             has_session=self.has_session,
-            has_query=has_query,
+            has_query=self.has_query,
             epoch=self.progress.committed_epoch(),
             offsets=self.progress.committed_offsets(),
             unread=unread,
             planned_epoch=self.progress.planned_epoch(),
             activity=self._activity(),
             completed=self._completed,
-            source_outage=source.outage if has_query else None,
+            source_outage=source.outage if self.has_query else None,
             source_answered_at=source.answered_at,
             partitions_added=self._are_partitions_added(chosen),
             warning=None if chosen is None else chosen.warning,
@@ -129,19 +130,9 @@ class QueryRuntime:
         return self._checkpoint.progress
 
     @property
-    def requested_size(self) -> Size | None:
-        """The size that Spark was last asked for; None without a session."""
-        return self._size
-
-    @property
     def has_session(self) -> bool:
         """Whether Spark runs."""
-        return self._session is not None
-
-    @property
-    def session(self) -> SparkSession | None:
-        """The Spark session, if one runs."""
-        return self._session
+        return self.session is not None
 
     @property
     def has_query(self) -> bool:
@@ -159,7 +150,7 @@ class QueryRuntime:
 
     def offsets(self) -> tuple[Offsets, Offsets] | None:
         """The committed and the newest offsets; None if the source has none, or does not answer."""
-        source = self._view()
+        source = self._source.view
         newest = None if source.outage else source.newest_offsets
         commit = self.progress.newest
         if newest is None or commit is None or commit.offsets is None:
@@ -169,12 +160,12 @@ class QueryRuntime:
     def take_warning(self) -> StreamWarning | None:
         """What has happened to the running stream, once: lost records, or why executors ended."""
         warning, self._warning = self._warning, None
-        if warning is None and self._source is not None and self.has_query:
+        if warning is None and self.has_query:
             warning = self._changes.new_losses(self._source.view, self.progress.newest)
         return warning or self._killed_for_memory()
 
     def _killed_for_memory(self) -> StreamWarning | None:
-        up, size = self._session, self._size
+        up, size = self.session, self.requested_size
         if up is None or size is None or isinstance(self._environment, LocalEnvironment):
             return None
         lacks_some = self._executors_ready < size.executors
@@ -185,15 +176,11 @@ class QueryRuntime:
         repairs, self._repair_plans = self._repair_plans, []
         return repairs
 
-    def _view(self) -> SourceView:
-        return SourceView() if self._source is None else self._source.view
-
-    def _partitions(self) -> ChosenPartitions | None:
+    def _partitions(self, source: SourceView) -> ChosenPartitions | None:
         """The partitions to read, and the size for them; None before the source's first answer.
 
         Raises TooFewExecutorsAllowed if the spec forbids the executors that they need.
         """
-        source = self._view()
         if source.partition_count is None:
             return None
         read: Mapping[str, Collection[int]] | None = (
@@ -203,19 +190,19 @@ class QueryRuntime:
             self._stream.spec, source.partition_count, source.partitions_by_topic, read or {}
         )
 
-    def _find_failure(self) -> Failure | None:
+    def _find_failure(self, source: SourceView) -> Failure | None:
         """Why the session or the query has ended by itself."""
-        if self._session is not None and executors.is_stopped(self._session.sparkContext):
+        if self.session is not None and executors.is_stopped(self.session.sparkContext):
             # pyspark would refuse another context as long as it does not know that this one ended.
-            self._session.stop()
+            self.session.stop()
             self._batches.keep(self._query)
-            self._query = self._frame = self._session = self._size = None
+            self._query = self._frame = self.session = self.requested_size = None
             return Failure("SessionStopped", "Spark stopped the application by itself.")
         if self._query is None:
             # A query that waits for its cores was planned with the topics of that moment.
-            return self._view().failure if self._frame is not None else None
+            return source.failure if self._frame is not None else None
         if self._query.isActive:
-            return self._view().failure
+            return source.failure
         self._batches.keep(self._query)
         ended, self._query = self._query, None
         exception = ended._jsq.exception()
@@ -228,21 +215,21 @@ class QueryRuntime:
 
     def _registered(self) -> tuple[int, int]:
         """Executors that are ready for tasks, and their cores."""
-        if self._session is None or self._size is None:
+        if self.session is None or self.requested_size is None:
             return 0, 0
         if isinstance(self._environment, LocalEnvironment):
-            return self._size.executors, self._size.cores
+            return self.requested_size.executors, self.requested_size.cores
         # Two calls into the JVM for each executor, so not at each look while all is well.
         now = time.monotonic()
         if self._query is None or now - self._registered_at >= _REGISTERED_SECONDS:
-            self._executors_ready = executors.registered(self._session.sparkContext)
+            self._executors_ready = executors.registered(self.session.sparkContext)
             self._registered_at = now
-        return self._executors_ready, self._executors_ready * self._size.cores_per_executor
+        return self._executors_ready, self._executors_ready * self.requested_size.cores_per_executor
 
     def _activity(self) -> Activity:
-        if self._query is None or self._session is None:
+        if self._query is None or self.session is None:
             return NO_ACTIVITY
-        context = self._session.sparkContext
+        context = self.session.sparkContext
         return observe_activity(self._query, context, self._mode, self._planned_count)
 
     def _are_partitions_added(self, chosen: ChosenPartitions | None) -> bool:
@@ -258,19 +245,17 @@ class QueryRuntime:
         spec, environment = self._stream.spec, self._environment
         check_secrets(spec, environment.secrets)
         user_python.check_text(spec.transform.python, environment.python)
-        if self._source is None:
-            self._source = source_monitor(self._jvm, spec, environment.secrets)
         self._source.poll()
         self._sink.check()
 
     def start_session(self) -> None:
         """Starts Spark with the desired executors, after those of an earlier process are gone."""
-        wanted = self._partitions()
+        wanted = self._partitions(self._source.view)
         assert wanted is not None
         self._cluster.finish()
         conf = session.spark_conf(self._stream, self._environment, wanted.size)
-        self._session = session.start(self._jvm.gateway, conf)
-        self._size = wanted.size
+        self.session = session.start(self._jvm.gateway, conf)
+        self.requested_size = wanted.size
 
     def check_checkpoint(self) -> None:
         """Repairs the checkpoint, looks for lost records and for the sink's topic. Needs no Spark.
@@ -278,7 +263,6 @@ class QueryRuntime:
         Only while no query runs, and before each start of one.
         """
         assert self._query is None
-        assert self._source is not None
         spec, folder, source = self._stream.spec, self._checkpoint, self._source
         self._sink.check_before_start()
         repair = folder.repair(spec)
@@ -297,28 +281,28 @@ class QueryRuntime:
 
     def check_query(self) -> None:
         """Plans the query; raises if Spark refuses it."""
-        assert self._session is not None
-        spec, wanted = self._stream.spec, self._partitions()
+        assert self.session is not None
+        spec, wanted = self._stream.spec, self._partitions(self._source.view)
         assert wanted is not None
         # The continuous engine must not find new partitions by itself (sources.py), and another
         # engine must not find those that there are no cores for.
         fixed = self._mode is Mode.CONTINUOUS or wanted.left_out > 0
         partitions = wanted.by_topic if fixed else None
-        frame = query.plan(self._session, spec, self._environment, self._starting, partitions)
+        frame = query.plan(self.session, spec, self._environment, self._starting, partitions)
         self._planned, self._planned_count = wanted.by_topic, wanted.size.partitions
         query.check(frame, spec)
         self._frame = frame
 
     def request_executors(self) -> None:
         """Asks for more executors. A local session stops instead and starts with more cores."""
-        wanted = self._partitions()
+        wanted = self._partitions(self._source.view)
         assert wanted is not None
-        assert self._session is not None
+        assert self.session is not None
         if isinstance(self._environment, LocalEnvironment):
             self.stop_session()
             return
-        executors.request(self._session.sparkContext, wanted.size.executors)
-        self._size = wanted.size
+        executors.request(self.session.sparkContext, wanted.size.executors)
+        self.requested_size = wanted.size
 
     def start_query(self) -> None:
         """Starts the query that `check_query` has planned."""
@@ -355,7 +339,7 @@ class QueryRuntime:
     def stop_session(self) -> None:
         """Stops the query and the session, which releases the executors."""
         running, self._query, self._frame = self._query, None, None
-        up, self._session, self._size = self._session, None, None
+        up, self.session, self.requested_size = self.session, None, None
         if up is None:
             return
         # Tasks of async progress tracking may end only with the session.
@@ -370,13 +354,11 @@ class QueryRuntime:
 
     def close(self) -> None:
         """Ends what runs beside the query."""
-        if self._source is not None:
-            self._source.close()
+        self._source.close()
 
     def reset_partitions(self) -> None:
         """Discards the known partitions, so that the next start discovers them again."""
-        if self._source is not None:
-            self._source.reset()
+        self._source.reset()
 
 
 def _wall_clock() -> float:

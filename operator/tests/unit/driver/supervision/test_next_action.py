@@ -37,6 +37,7 @@ from testkit.driver.observations import (
     RECOVERABLE,
     UP,
     action,
+    actions,
     activity,
     after,
     committing,
@@ -45,18 +46,6 @@ from testkit.driver.observations import (
     running,
 )
 from testkit.streams.streams import stream
-
-
-def actions(
-    state: State, observations: list[Observation], policy: RestartPolicy = POLICY
-) -> tuple[State, list[Action]]:
-    """The actions on observations that follow one another, and the last state."""
-    taken = []
-    for observation in observations:
-        state, what, _ = decided(state, observation, policy)
-        taken.append(what)
-    return state, taken
-
 
 # Steps to a running query.
 

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.contract.driver_report import QueryState
 from penstock.driver.failures import Failure
+from penstock.driver.spark.query_activity import Activity
 from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.history import History
 from penstock.driver.supervision.next_action import Action, NewFailure, NewInterruption
@@ -31,6 +32,7 @@ from testkit.driver.observations import (
     REAL_TIME,
     UP,
     action,
+    actions,
     activity,
     after,
     committing,
@@ -58,7 +60,9 @@ def test_a_query_without_progress_is_first_not_ready_and_then_restarted(
     assert what is Action.WAIT
     assert not is_ready(state)
     assert describe(state, late, policy)[0] is QueryState.RESTARTING
-    assert [type(event) for event in events] == [NewInterruption]
+    assert [event.failure.reason for event in events if isinstance(event, NewInterruption)] == [
+        NO_PROGRESS
+    ]
     assert decided(state, late, policy).events == (), "it is told once"
     stalled = replace(observation, now=101.0 + policy.stall_after + 0.5)
     stopped, what, events = decided(state, stalled, policy)
@@ -74,8 +78,8 @@ def test_a_query_without_progress_is_first_not_ready_and_then_restarted(
 
 
 def test_the_bounds_follow_the_interval() -> None:
-    each = replace(CONTINUOUS, interval=10.0)
-    assert (each.late_after, each.stall_after) == (35.0, 60.0)
+    slow = replace(CONTINUOUS, interval=10.0)
+    assert (slow.late_after, slow.stall_after) == (35.0, 60.0)
     assert (CONTINUOUS.late_after, CONTINUOUS.stall_after) == (8.0, 15.0)
     # A real-time batch ends on time.
     assert (REAL_TIME.late_after, REAL_TIME.stall_after) == (315.0, 360.0)
@@ -102,19 +106,17 @@ def test_patience_doubles_with_each_fruitless_restart() -> None:
     assert begun == 3
     # The next epochs take as long, and are given the time.
     committed = replace(observation, now=100.0 + needs, epoch=0)
-    state, what, _ = decided(state, committed, CONTINUOUS)
-    assert what is Action.WAIT
-    assert state.history.stalls == 0
     late = replace(committed, now=100.0 + 2 * needs)
-    assert action(state, late, CONTINUOUS) is Action.WAIT
-    assert is_ready(after(state, late, CONTINUOUS))
+    state, taken = actions(state, [committed, late], CONTINUOUS)
+    assert taken == [Action.WAIT] * 2
+    assert state.history.stalls == 0
+    assert is_ready(state)
 
 
 def test_slow_epochs_are_soon_forgotten() -> None:
     state, observation = running(policy=CONTINUOUS)
-    for n in range(40):
-        observation = replace(observation, now=140.0 + n, epoch=n)
-        state = after(state, observation, CONTINUOUS)
+    epochs = [replace(observation, now=140.0 + n, epoch=n) for n in range(40)]
+    state, _ = actions(state, epochs, CONTINUOUS)
     assert patience_of(state) == CONTINUOUS.stall_after
 
 
@@ -136,22 +138,6 @@ def test_repeated_stalls_exit_the_process(reason: str) -> None:
         assert action(state, replace(UP, failure=Failure(reason, ""))) is what
 
 
-def test_offsets_without_commits_are_named() -> None:
-    state, observation = committing(4, CONTINUOUS)
-    late = replace(observation, now=101.0 + CONTINUOUS.stall_after + 1)
-    assert reason(state, replace(late, planned_epoch=6)) == NO_PROGRESS
-    assert reason(state, replace(late, planned_epoch=7)) == COMMITS_STUCK
-
-
-def test_a_partition_without_a_task_is_named() -> None:
-    state, observation = committing(4, CONTINUOUS)
-    starving = replace(observation, now=102.0, activity=activity(active_tasks=3))
-    assert action(state, starving, CONTINUOUS) is Action.WAIT
-    late = replace(starving, now=101.0 + CONTINUOUS.stall_after + 1)
-    assert reason(state, replace(late, activity=activity(active_tasks=4))) == NO_PROGRESS
-    assert reason(state, late) == TASKS_MISSING
-
-
 def reason(state: State, observation: Observation) -> str:
     """The reason for which the query is stopped."""
     stopped, what, _ = decided(state, observation, CONTINUOUS)
@@ -160,20 +146,35 @@ def reason(state: State, observation: Observation) -> str:
     return stopped.failure.reason
 
 
+def test_offsets_without_commits_and_partitions_without_a_task_are_named() -> None:
+    state, observation = committing(4, CONTINUOUS)
+    late = replace(observation, now=101.0 + CONTINUOUS.stall_after + 1)
+    assert reason(state, replace(late, planned_epoch=6)) == NO_PROGRESS
+    assert reason(state, replace(late, planned_epoch=7)) == COMMITS_STUCK
+    starving = replace(observation, now=102.0, activity=activity(active_tasks=3))
+    assert action(state, starving, CONTINUOUS) is Action.WAIT
+    assert reason(state, replace(late, activity=activity(active_tasks=4))) == NO_PROGRESS
+    assert reason(state, replace(late, activity=activity(active_tasks=3))) == TASKS_MISSING
+
+
 def test_slow_epochs_are_reported_without_a_restart() -> None:
     state, observation = committing(4, CONTINUOUS)
-    for n in range(1, 12):
-        observation = replace(observation, epoch=4 + n, planned_epoch=4 + n, now=101.0 + 5 * n)
-        state, what, _ = decided(state, observation, CONTINUOUS)
-        assert what is Action.WAIT
-        assert is_ready(state)
-    behind = describe(state, observation, CONTINUOUS)
+
+    def described(seconds: float, first: int) -> tuple[QueryState, str]:
+        """After eleven epochs that take this long each."""
+        nonlocal state, observation
+        for epoch in range(first, first + 11):
+            now = observation.now + seconds
+            observation = replace(observation, epoch=epoch, planned_epoch=epoch, now=now)
+            state, what, _ = decided(state, observation, CONTINUOUS)
+            assert what is Action.WAIT
+            assert is_ready(state)
+        return describe(state, observation, CONTINUOUS)
+
+    behind = described(5.0, first=5)
     assert behind[0] is QueryState.RUNNING
     assert "checkpoint interval" in behind[1]
-    for n in range(1, 12):
-        observation = replace(observation, epoch=15 + n, planned_epoch=15 + n, now=156.0 + n)
-        state = after(state, observation, CONTINUOUS)
-    assert describe(state, observation, CONTINUOUS) == (QueryState.RUNNING, "")
+    assert described(1.0, first=16) == (QueryState.RUNNING, "")
 
 
 # Batch engines.
@@ -182,44 +183,34 @@ def test_slow_epochs_are_reported_without_a_restart() -> None:
 def test_a_batch_that_works_is_not_stalled_however_long_it_takes() -> None:
     """Completed tasks and rows are its progress; an idle query has nothing to do."""
     state, observation = committing(3)
-    for n in range(1, 10):
-        now = 101.0 + n * (POLICY.late_after - 1)
-        observation = replace(observation, now=now, activity=activity(work=(7, 0, 0, n, 0)))
-        state, what, _ = decided(state, observation, POLICY)
-        assert what is Action.WAIT
-        assert is_ready(state)
-    for n in range(1, 10):
+    works = [activity(work=(7, 0, 0, n, 0)) for n in range(1, 10)]
+    looks = [activity(idle=True, idle_trigger=f"12:00:{n}0") for n in range(1, 10)]
+    for shows in works + looks:
         now = observation.now + POLICY.late_after - 1
-        observation = replace(
-            observation, now=now, activity=activity(idle=True, idle_trigger=f"12:00:{n}0")
-        )
-        state, what, _ = decided(state, observation, POLICY)
+        observation = replace(observation, now=now, activity=shows)
+        state, what, _ = decided(state, observation)
         assert what is Action.WAIT
         assert is_ready(state)
 
 
-def test_a_query_that_hangs_in_its_source_is_not_idle() -> None:
-    """It found nothing, looks again, and gets no answer: Spark goes on to call it idle."""
+@pytest.mark.parametrize(
+    "shows",
+    [
+        # It found nothing, looks again, and gets no answer: Spark goes on to call it idle.
+        activity(idle=True, idle_trigger="12:00:00"),
+        # One stuck task: its stage is active, and nothing of it changes.
+        activity(work=(7, 0, 1, 500, 500)),
+    ],
+    ids=["it hangs in its source", "its task hangs"],
+)
+def test_a_query_that_shows_the_same_again_and_again_is_stalled(shows: Activity) -> None:
     state, observation = committing(3)
-    idle = replace(observation, activity=activity(idle=True, idle_trigger="12:00:00"))
-    state = after(state, idle)
-    later = replace(idle, now=idle.now + POLICY.late_after + 1)
-    state, what, _ = decided(state, later, POLICY)
-    assert what is Action.WAIT
+    same = replace(observation, now=102.0, activity=shows)
+    patience = (0.0, POLICY.late_after - 1, POLICY.late_after + 1, POLICY.stall_after)
+    state, taken = actions(state, [replace(same, now=102.0 + waited) for waited in patience])
+    assert taken == [Action.WAIT] * 4
     assert not is_ready(state)
-    assert action(state, replace(idle, now=idle.now + POLICY.stall_after + 1)) is Action.STOP_QUERY
-
-
-def test_a_running_job_is_no_progress() -> None:
-    """One stuck task: its stage is active, and nothing of it changes."""
-    state, observation = committing(3)
-    stuck = replace(observation, activity=activity(work=(7, 0, 1, 500, 500)))
-    state = after(state, replace(stuck, now=102.0))
-    for now in (130.0, 160.0, 102.0 + POLICY.stall_after):
-        state, what, _ = decided(state, replace(stuck, now=now), POLICY)
-        assert what is Action.WAIT
-    state, what, _ = decided(state, replace(stuck, now=103.0 + POLICY.stall_after), POLICY)
-    assert what is Action.STOP_QUERY
+    assert action(state, replace(same, now=103.0 + POLICY.stall_after)) is Action.STOP_QUERY
 
 
 def test_a_real_time_batch_that_does_not_end_is_stalled() -> None:
@@ -256,9 +247,8 @@ def test_a_real_time_query_whose_batches_end_late_gets_the_time_that_it_needs() 
     late = replace(
         observation, now=100.0 + REAL_TIME.interval + 50, epoch=4, activity=activity(work=(4,))
     )
-    state = after(state, late, REAL_TIME)
     again = replace(late, now=late.now + REAL_TIME.interval + 60)
-    assert is_ready(after(state, again, REAL_TIME))
+    assert is_ready(actions(state, [late, again], REAL_TIME)[0])
 
 
 # The source is away.
@@ -276,22 +266,21 @@ def test_a_source_outage_is_reported_and_waited_for() -> None:
     )
     assert not is_ready(state)
     # A restart would not help, so the patience starts when the source is back.
-    long = replace(gone, now=300.0)
-    state, what, _ = decided(state, long, CONTINUOUS)
-    assert what is Action.WAIT
-    back = replace(gone, now=301.0, source_outage=None, source_answered_at=301.0, epoch=1)
-    assert action(state, replace(back, epoch=0), CONTINUOUS) is Action.WAIT
-    state = after(state, back, CONTINUOUS)
-    assert describe(state, back, CONTINUOUS)[0] is QueryState.RUNNING
+    back = replace(gone, now=301.0, source_outage=None, source_answered_at=301.0)
+    state, taken = actions(state, [replace(gone, now=300.0), back], CONTINUOUS)
+    assert taken == [Action.WAIT] * 2
+    commits = replace(back, epoch=1)
+    state = after(state, commits, CONTINUOUS)
+    assert describe(state, commits, CONTINUOUS)[0] is QueryState.RUNNING
     assert is_ready(state)
     assert state.history.restarts == 0
 
 
 def test_a_stall_during_a_long_source_outage_reports_the_outage() -> None:
     state, observation = committing(0, CONTINUOUS)
-    state, what, _ = decided(state, replace(observation, now=500.0, source_outage=AWAY), CONTINUOUS)
-    assert what is Action.STOP_QUERY
-    assert state.failure == AWAY
+    away = replace(observation, now=500.0, source_outage=AWAY)
+    state, what, events = decided(state, away, CONTINUOUS)
+    assert (what, state.failure, events) == (Action.STOP_QUERY, AWAY, (NewFailure(AWAY),))
 
 
 def test_a_stall_waits_for_the_answer_of_the_source() -> None:
@@ -310,14 +299,13 @@ def test_a_stall_waits_for_the_answer_of_the_source() -> None:
 
 def test_a_query_that_lacks_cores_is_not_stalled() -> None:
     state, observation = committing(3, CONTINUOUS)
-    few = replace(observation, now=150.0, registered_cores=2)
     state = replace(state, phase=replace(run_of(state), cores=2))
-    assert action(state, few, CONTINUOUS) is Action.WAIT
+    few = replace(observation, now=150.0, registered_cores=2)
     # The patience starts when the cores are there.
-    state = after(state, few, CONTINUOUS)
-    assert action(state, replace(few, registered_cores=4, now=151.0), CONTINUOUS) is Action.WAIT
-    state, what, _ = decided(state, replace(few, now=402.0), CONTINUOUS)
-    assert what is Action.STOP_SESSION  # a new session requests new executors
+    there = replace(few, registered_cores=4, now=151.0)
+    assert actions(state, [few, there], CONTINUOUS)[1] == [Action.WAIT] * 2
+    state, taken = actions(state, [few, replace(few, now=402.0)], CONTINUOUS)
+    assert taken == [Action.WAIT, Action.STOP_SESSION]  # a new session requests new executors
     assert state.retry_at is not None
 
 
@@ -338,11 +326,8 @@ def test_a_query_that_waits_for_more_cores_than_it_runs_on_may_stall() -> None:
 
 def test_a_failed_task_with_missing_cores_is_a_lost_executor() -> None:
     state, observation = running(epoch=3)
-    lost = after(
-        state, replace(observation, failure=PASSING, registered_cores=3, has_query=False)
-    ).failure
-    assert lost is not None
-    assert lost.reason == EXECUTOR_LOST
+    ended = replace(observation, failure=PASSING, registered_cores=3, has_query=False)
+    assert after(state, ended).failure == replace(PASSING, reason=EXECUTOR_LOST)
 
 
 def test_a_lost_executor_stops_a_continuous_query_at_once() -> None:
@@ -351,14 +336,13 @@ def test_a_lost_executor_stops_a_continuous_query_at_once() -> None:
     state, what, _ = decided(state, replace(observation, registered_cores=2), CONTINUOUS)
     assert what is Action.STOP_QUERY
     assert state.failure is not None
-    assert state.failure.reason == EXECUTOR_LOST
-    assert not state.failure.permanent
+    assert (state.failure.reason, state.failure.permanent) == (EXECUTOR_LOST, False)
     # It restarts only when all cores are back.
-    state = replace(state, phase=Starting(checkpoint_checked_at=200.0, query_checked=True))
-    later = replace(UP, now=200.0, registered_cores=2)
-    state = after(state, later, CONTINUOUS)
-    assert action(state, later, CONTINUOUS) is Action.WAIT
-    assert action(state, replace(later, registered_cores=4), CONTINUOUS) is Action.START_QUERY
+    few = replace(UP, now=200.0, registered_cores=2)
+    _, taken = actions(state, [few, few, few, replace(few, registered_cores=4)], CONTINUOUS)
+    assert taken == [
+        Action.CHECK_CHECKPOINT, Action.CHECK_QUERY, Action.WAIT, Action.START_QUERY,
+    ]  # fmt: skip
 
 
 def test_a_lost_executor_does_not_stop_a_batch_query() -> None:
@@ -367,14 +351,14 @@ def test_a_lost_executor_does_not_stop_a_batch_query() -> None:
     fewer = replace(
         observation, now=102.0, registered_cores=2, activity=activity(work=(1, 0, 0, 5, 5))
     )
-    state, what, _ = decided(state, fewer, POLICY)
+    state, what, _ = decided(state, fewer)
     assert what is Action.WAIT
     assert describe(state, fewer, POLICY) == (
         QueryState.RUNNING,
         "The query runs with 2 of 4 cores.",
     )
     assert is_ready(state)
-    none = replace(fewer, now=102.0, registered_cores=0)
+    none = replace(fewer, registered_cores=0)
     assert describe(state, none, POLICY)[0] is QueryState.WAITING_FOR_CORES
 
 
@@ -398,13 +382,11 @@ def test_a_clock_that_was_set_back_restarts_the_session(policy: RestartPolicy) -
     assert (stopped.failure.reason, stopped.history.stalls) == (CLOCK_SET_BACK, 0)
     assert "3600 s" in stopped.failure.message
     # The next query starts on the clock as it is now.
-    checked = Starting(checkpoint_checked_at=110.0, query_checked=True)
-    ready = replace(stopped, phase=checked)
     start = replace(UP, now=110.0, epoch=3, wall_clock=-3600.0)
-    started, what, _ = decided(ready, start, policy)
-    assert what is Action.START_QUERY
+    ready = Starting(checkpoint_checked_at=110.0, query_checked=True)
     runs = replace(start, now=110.25, has_query=True)
-    assert decided(started, runs, policy).action is Action.WAIT
+    _, taken = actions(replace(stopped, phase=ready), [start, runs], policy)
+    assert taken == [Action.START_QUERY, Action.WAIT]
 
 
 @pytest.mark.parametrize("seconds", [3600.0, -0.5, -4.5])

@@ -165,30 +165,21 @@ class Loop:
 
     def _execute(self, action: Action) -> None:
         log_event("next step", step=action.name.lower())
+        if action is Action.EXIT_PROCESS:
+            assert self._state.failure is not None
+            raise DriverMustExit(self._state.failure)
         runtime = self._runtime
-        match action:
-            case Action.DISCOVER:
-                runtime.discover_partitions()
-            case Action.CHECK_CHECKPOINT:
-                runtime.check_checkpoint()
-            case Action.START_SESSION:
-                runtime.start_session()
-            case Action.CHECK_QUERY:
-                runtime.check_query()
-            case Action.REQUEST_EXECUTORS:
-                runtime.request_executors()
-            case Action.START_QUERY:
-                runtime.start_query()
-            case Action.STOP_QUERY:
-                runtime.stop_query()
-            case Action.STOP_SESSION:
-                runtime.reset_partitions()
-                runtime.stop_session()
-            case Action.EXIT_PROCESS:
-                assert self._state.failure is not None
-                raise DriverMustExit(self._state.failure)
-            case Action.WAIT:
-                pass
+        steps = {
+            Action.DISCOVER: runtime.discover_partitions,
+            Action.CHECK_CHECKPOINT: runtime.check_checkpoint,
+            Action.START_SESSION: runtime.start_session,
+            Action.CHECK_QUERY: runtime.check_query,
+            Action.REQUEST_EXECUTORS: runtime.request_executors,
+            Action.START_QUERY: runtime.start_query,
+            Action.STOP_QUERY: runtime.stop_query,
+            Action.STOP_SESSION: runtime.forget_partitions_and_stop,
+        }
+        steps[action]()
 
     def _classify(self, error: Exception) -> Failure:
         """The failure behind an exception; raises DriverMustExit if the JVM is gone."""

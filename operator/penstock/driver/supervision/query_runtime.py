@@ -352,13 +352,14 @@ class QueryRuntime:
             finally:
                 up.stop()
 
+    def forget_partitions_and_stop(self) -> None:
+        """Stops the session. The next start discovers the partitions again."""
+        self._source.reset()
+        self.stop_session()
+
     def close(self) -> None:
         """Ends what runs beside the query."""
         self._source.close()
-
-    def reset_partitions(self) -> None:
-        """Discards the known partitions, so that the next start discovers them again."""
-        self._source.reset()
 
 
 def _wall_clock() -> float:

@@ -69,8 +69,8 @@ def test_the_checkpoint_is_checked_before_each_start() -> None:
     """Also when the cores came late: records may have been deleted meanwhile."""
     state, _ = running()
     assert action(state, replace(UP, now=101.0)) is Action.CHECK_CHECKPOINT
-    state = after(CHECKED, replace(UP, now=400.0))
-    assert action(state, replace(UP, now=400.0)) is Action.CHECK_CHECKPOINT
+    late = replace(UP, now=400.0)
+    assert actions(CHECKED, [late, late])[1] == [Action.WAIT, Action.CHECK_CHECKPOINT]
 
 
 def test_a_query_that_the_supervisor_has_not_started_is_stopped() -> None:

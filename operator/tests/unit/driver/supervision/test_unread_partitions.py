@@ -23,6 +23,7 @@ from testkit.driver.observations import (
     committing,
     decided,
     run_of,
+    running,
 )
 
 HELD: Position = ("in", 3, 50)
@@ -123,6 +124,16 @@ def test_patience_doubles_until_the_partition_is_read() -> None:
     state, observation = committing(3, CONTINUOUS, state)
     state, observation, _ = epochs(state, observation, 1.0, held=False)
     assert state.history.unread.restarts == 0
+
+
+def test_a_new_run_gets_its_time_to_read_them() -> None:
+    state, observation = committing(3, CONTINUOUS)
+    state, observation, what = epochs(state, observation, 10_000.0)
+    assert what is Action.STOP_SESSION
+    state, started = running(3, observation.now + 100.0, CONTINUOUS, state)
+    state, _, what = epochs(state, started, CONTINUOUS.unread_after)
+    assert what is Action.WAIT
+    assert is_ready(state)
 
 
 def test_a_suspended_query_is_not_blamed() -> None:

@@ -120,10 +120,10 @@ class Loop:
         try:
             observation = self._observe()
         except Exception as error:
-            found, now = self._classify(error), time.monotonic()
+            unseen, now = self._classify(error), time.monotonic()
             waits = self._state.retry_at is not None and now < self._state.retry_at
             # It counts once, however often it is seen until the next attempt.
-            observation = replace(self._observation, now=now, failure=None if waits else found)
+            observation = replace(self._observation, now=now, failure=None if waits else unseen)
         if failure is not None:
             observation = replace(observation, failure=failure)
         self._observation = observation

@@ -59,9 +59,9 @@ def choose(
             by_topic, fewer, warning=StreamWarning(TOO_FEW_EXECUTORS_ALLOWED, slower)
         )
     known = {
-        topic: both
+        topic: common
         for topic, numbers in (by_topic or {}).items()
-        if (both := [each for each in numbers if each in read.get(topic, ())])
+        if (common := [number for number in numbers if number in read.get(topic, ())])
     }
     reading = sum(map(len, known.values()))
     fewer_partitions = size(reading, spec)

@@ -177,12 +177,12 @@ class KafkaSourceMonitor(SourceMonitor):
         partitions, snapshot = self._call(self._ask)
         planned = known.topic_ids
         recreated = [t for t, id_ in planned.items() if snapshot.ids.get(t, id_) != id_]
-        found = replace(
+        view = replace(
             _with_offsets(_with_partitions(known, partitions), snapshot),
             topic_ids={**snapshot.ids, **planned} if planned else planned,
             failure=_topic_recreated(recreated[0]) if recreated else None,
         )
-        self._polled = base, found
+        self._polled = base, view
 
     def _ask(self, admin: Admin) -> tuple[Partitions, KafkaSnapshot]:
         partitions = partitions_of(admin, self._source)

@@ -270,7 +270,7 @@ class QueryRuntime:
             self._repair_plans.append(repair)
             log_event(
                 "the checkpoint was repaired",
-                repairs=[f"{each.kind} {each.path}" for each in repair.repairs],
+                repairs=[f"{made.kind} {made.path}" for made in repair.repairs],
                 deleted=list(repair.delete),
                 written=list(repair.write),
                 epoch=repair.epoch,

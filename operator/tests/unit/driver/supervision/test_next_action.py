@@ -443,8 +443,9 @@ def test_a_query_that_keeps_failing_gets_new_executors_and_then_a_new_process() 
 
 def test_a_source_that_is_away_costs_no_executors() -> None:
     """No query is started meanwhile, so it is not the query that keeps failing."""
-    _, taken = actions(committing(3)[0], [replace(UP, failure=PASSING)] * 40)
+    state, taken = actions(committing(3)[0], [replace(UP, failure=PASSING)] * 40)
     assert taken == [Action.STOP_QUERY] * 40
+    assert state.history.query_failures == 1
 
 
 @pytest.mark.parametrize("observed", [Observation, Activity])

@@ -94,7 +94,7 @@ def reader(installation: Installation, stream: Stream, tmp_path: Path) -> Reader
 
 def test_more_is_logged(reader: Reader, stream: Stream) -> None:
     before = [pod["metadata"]["uid"] for pod in stream.pods()]
-    reader.follow("guide.md", "Log level")
+    reader.follow("operate.md", "Log level")
     assert [pod["metadata"]["uid"] for pod in stream.pods()] == before
 
 

@@ -22,6 +22,8 @@ When is a stream `Stalled`?
   the condition Stalled at once.
 - **A refusal of Kubernetes** (Unschedulable, ImagePullBackOff, FailedCreate, DriverNodeUnreachable)
   sets it after ten minutes. The stream continues by itself when the cause is gone.
+
+## By name
 """
 _BY_STATE = """
 ## Any other reason
@@ -33,17 +35,15 @@ exception, or a word of Kubernetes. The state then says what to do.
 
 def reasons() -> str:
     """The whole document."""
-    entries = [_entry("##", _in_code(row.reasons), row.meaning, row.action) for row in ROWS]
+    entries = [_entry(_in_code(row.reasons), row.meaning, row.action) for row in ROWS]
     by_state = [
-        _entry("###", state, row.meaning, row.action)
-        for state, row in BY_STATE.items()
-        if not row.reasons
+        _entry(state, row.meaning, row.action) for state, row in BY_STATE.items() if not row.reasons
     ]
     return "\n".join([_HEAD, *entries]) + _BY_STATE + "\n" + "\n".join(by_state)
 
 
-def _entry(level: str, heading: str, meaning: str, action: str) -> str:
-    return f"{level} {heading}\n\n{meaning}\n\n**Do:** {action}\n"
+def _entry(heading: str, meaning: str, action: str) -> str:
+    return f"### {heading}\n\n{meaning}\n\n**Do:** {action}\n"
 
 
 def _in_code(reasons: str) -> str:

@@ -33,6 +33,8 @@ _NO_PARTITION = re.compile(
     r"metadata after [0-9]+ ms\."
 )
 _NO_TOPIC = re.compile(rf"Topic {_TOPIC} not present in metadata after [0-9]+ ms\.")
+_NOT_ALLOWED = "Not authorized to access topics: "
+_TOPICS_NOT_ALLOWED = re.compile(rf"{_NOT_ALLOWED}\[{_TOPIC}(, {_TOPIC})*\]")
 _PYTHON_CLASS = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -131,11 +133,17 @@ def _failure(rule: Rule, exception: ExceptionInfo, in_task: bool) -> Failure:
 
 
 def _message(rule: Rule, exception: ExceptionInfo, in_task: bool) -> str:
-    if not rule.is_record_error and (rule.shows_message or not in_task):
+    shown = not in_task or (rule.shows_message and not _quotes_a_record(exception.message))
+    if shown and not rule.is_record_error:
         return _headline(exception)
     name = exception.condition or exception.classes[0]
     words = _RECORD_ERROR if rule.is_record_error else _NOT_SHOWN
     return " ".join(part for part in (f"[{name}]", _in_python(exception.message), words) if part)
+
+
+def _quotes_a_record(message: str) -> bool:
+    """Whether what a record's column topic names, and Kafka refuses, is no name of a topic."""
+    return message.startswith(_NOT_ALLOWED) and not _TOPICS_NOT_ALLOWED.fullmatch(message)
 
 
 def _is_legacy(condition: str | None) -> bool:

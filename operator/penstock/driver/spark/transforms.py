@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import SqlFunction, StreamSpec
 from penstock.api.v1alpha1.transforms import JavaTransform, PythonTransform, Transform
+from penstock.driver.exceptions.chain import read_chain, read_python_chain
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.spark import user_python
 from penstock.sql.columns import passed_columns
@@ -70,6 +71,8 @@ def _by_python(transform: PythonTransform, source: DataFrame, texts: Path) -> Da
     except (CapturedException, Py4JError):
         raise  # Spark's own exception
     except Exception as error:
+        if any(cause.in_task for cause in read_python_chain(error)):
+            raise  # it may quote what a job has read
         raise user_python.python_error(error, transform.function) from error
     if not isinstance(made, DataFrame) or not made.isStreaming:
         raise DriverError(
@@ -87,8 +90,8 @@ def _by_java(transform: JavaTransform, source: DataFrame) -> DataFrame:
     """The DataFrame that the class makes of the source.
 
     Raises DriverError if the class does not fit or throws an exception of its own, and leaves
-    Spark's exceptions as they are. The class runs while the query is planned, before any record is
-    read, so its messages can be shown.
+    Spark's exceptions as they are. The class runs while the query is planned, so its messages can
+    be shown unless a job has failed.
     """
     from py4j.protocol import Py4JJavaError
     from pyspark.sql import DataFrame
@@ -101,6 +104,8 @@ def _by_java(transform: JavaTransform, source: DataFrame) -> DataFrame:
         thrown = error.java_exception
         if thrown.getClass().getName().startswith("org.apache."):
             raise  # of Spark or of Kafka's client: it may be transient
+        if any(cause.in_task for cause in read_chain(thrown)):
+            raise  # it may quote what a job has read
         raise _java_error(transform.class_name, thrown) from error
     if not _is_dataset(spark._jvm, made) or not made.isStreaming():
         raise _java_failure(

@@ -165,6 +165,22 @@ def test_failing_python_is_reported_with_its_line(
     assert words in failure.message
 
 
+def test_a_job_that_fails_at_planning_does_not_show_what_it_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    inline = f"""
+def f(source):
+    rows = source.sparkSession.createDataFrame([("{SECRET}",)], "text STRING")
+    try:
+        rows.selectExpr("CAST(text AS INT)").collect()
+    except Exception as error:
+        raise ValueError(str(error)) from error
+"""
+    failure = _failure_of(spark, tmp_path, python={"function": "lookup:f", "inline": inline})
+    assert failure.reason == "CastInvalidInput"
+    assert "4111" not in failure.message
+
+
 def test_a_streams_exception_over_a_record_does_not_show_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:

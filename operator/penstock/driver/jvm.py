@@ -178,7 +178,6 @@ class Jvm:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._process.pid
 
     @property
@@ -309,5 +308,8 @@ def jvm_metrics(gateway: Any) -> JvmMetrics:
     beans = java_class(gateway, "java.lang.management.ManagementFactory")
     heap = beans.getMemoryMXBean().getHeapMemoryUsage()
     # Of a collector that does not know its time it is -1.
-    times = (max(0, int(each.getCollectionTime())) for each in beans.getGarbageCollectorMXBeans())
+    times = (
+        max(0, int(collector.getCollectionTime()))
+        for collector in beans.getGarbageCollectorMXBeans()
+    )
     return JvmMetrics(int(heap.getUsed()), int(heap.getMax()), sum(times) / 1000)

@@ -44,7 +44,6 @@ class OffsetRange:
     committed_at: float
 
     def records(self) -> int:
-        """The number of records."""
         return sum(end - start for _, _, start, end in self.parts())
 
     def parts(self) -> list[tuple[str, int, int, int]]:
@@ -114,7 +113,7 @@ class ProgressReader:
         if self.newest is not None and epochs and epochs[-1] < self.newest.epoch:
             self.newest = self.offset_range = None  # a repair has removed the last commit
         new = epochs[-1:] if self.newest is None else _after(epochs, self.newest.epoch)
-        return [each for n in new if (each := self._advance(n)) is not None]
+        return [advanced for n in new if (advanced := self._advance(n)) is not None]
 
     def _numbers(self, log: str) -> list[int]:
         """The numbers in a log. The folder is listed only if its time has changed.

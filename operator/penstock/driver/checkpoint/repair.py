@@ -114,17 +114,20 @@ def plan_repair(
         *(_broken_initial_offsets(files) if kafka else ()),
     ]
     # A file that is written replaces a torn one.
-    found, to_delete = list(to_delete), [each for each in to_delete if each.path not in commit]
+    found, to_delete = (
+        list(to_delete),
+        [repair for repair in to_delete if repair.path not in commit],
+    )
     if lost_commits:
         found.append(Repair(RepairKind.LOST_COMMITS, next(iter(commit), "commits")))
-    deleted = [each.path for each in to_delete]
+    deleted = [repair.path for repair in to_delete]
     metadata = _metadata(files, deleted)
     found += [Repair(RepairKind.BROKEN_METADATA, path) for path in metadata]
     written = (*commit, *metadata)
     checksums = [path for path in map(checksum_path, (*deleted, *written)) if path in files]
     leftover_files = list(_leftover_files(files, {*deleted, *written}))
     return RepairPlan(
-        delete=(*deleted, *checksums, *(each.path for each in leftover_files)),
+        delete=(*deleted, *checksums, *(repair.path for repair in leftover_files)),
         epoch=epoch,
         write=metadata,
         repairs=(*found, *leftover_files),

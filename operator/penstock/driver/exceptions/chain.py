@@ -92,4 +92,4 @@ def read_python_chain(error: BaseException) -> list[ExceptionInfo]:
 
 
 def python_classes(error: BaseException) -> tuple[str, ...]:
-    return tuple(f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__)
+    return tuple(f"{a_class.__module__}.{a_class.__qualname__}" for a_class in type(error).__mro__)

@@ -1,9 +1,10 @@
 """Classifies exceptions: a reason, transient or permanent, and what to do about it.
 
 An exception arrives wrapped (StreamingQueryException around SparkException around the root cause),
-so its causes are read from the root outward, and the first one that a rule matches decides
-(rules.py). An exception without a rule is transient: a needless retry costs little, a
-missing retry stops the stream.
+so its causes are read from the root outward, and the first one that a rule matches decides: first
+the specific rules and the verdicts about the checkpoint, then the services that user code calls,
+the other verdicts on Spark's conditions, and classes (rules.py, conditions.py). An exception
+without a rule is transient: a needless retry costs little, a missing retry stops the stream.
 
 A message is shown only if it cannot quote a record: the exception was not thrown in a task, or its
 class is known to quote none.
@@ -33,8 +34,10 @@ _NO_PARTITION = re.compile(
     r"metadata after [0-9]+ ms\."
 )
 _NO_TOPIC = re.compile(rf"Topic {_TOPIC} not present in metadata after [0-9]+ ms\.")
-_NOT_ALLOWED = "Not authorized to access topics: "
-_TOPICS_NOT_ALLOWED = re.compile(rf"{_NOT_ALLOWED}\[{_TOPIC}(, {_TOPIC})*\]")
+_NOT_ALLOWED = re.compile(rf"Not authorized to access topics: \[{_TOPIC}(, {_TOPIC})*\]")
+_NAMES_TOPICS = re.compile(
+    r"Not authorized to access topics: |Topic .* not present in metadata", re.DOTALL
+)
 _PYTHON_CLASS = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -142,8 +145,10 @@ def _message(rule: Rule, exception: ExceptionInfo, in_task: bool) -> str:
 
 
 def _quotes_a_record(message: str) -> bool:
-    """Whether what a record's column topic names, and Kafka refuses, is no name of a topic."""
-    return message.startswith(_NOT_ALLOWED) and not _TOPICS_NOT_ALLOWED.fullmatch(message)
+    """Whether Kafka quotes a record's column topic, and it is no name of a topic."""
+    if not _NAMES_TOPICS.match(message):
+        return False
+    return not (_NOT_ALLOWED.fullmatch(message) or _NO_TOPIC.fullmatch(message))
 
 
 def _is_legacy(condition: str | None) -> bool:

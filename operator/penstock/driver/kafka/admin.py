@@ -115,20 +115,19 @@ class Admin:
         return entry is None or str(entry.value()).lower() != "false"
 
     def close(self) -> None:
-        """Closes its connections."""
         self._client.close(self._class("java.time.Duration").ofMillis(0))
 
     def _offsets(self, partitions: Partitions, which: int) -> Offsets:
         specs = self._class("org.apache.kafka.clients.admin.OffsetSpec")
         spec = specs.latest() if which == LATEST else specs.earliest()
-        each = [(topic, n) for topic, of in sorted(partitions.numbers.items()) for n in of]
+        places = [(topic, n) for topic, of in sorted(partitions.numbers.items()) for n in of]
         wanted = self._class("java.util.HashMap")()
-        for topic, number in each:
+        for topic, number in places:
             wanted.put(self._topic_partition(topic, number), spec)
         asked = self._class("org.apache.kafka.clients.admin.ListOffsetsOptions")(self._isolation)
         found = self._result(self._client.listOffsets(wanted, asked).all())
         offsets: dict[str, dict[int, int]] = {}
-        for topic, number in each:
+        for topic, number in places:
             offset = found.get(self._topic_partition(topic, number)).offset()
             offsets.setdefault(topic, {})[number] = offset
         return offsets

@@ -26,7 +26,9 @@ _NOT_LOADED = ("java.lang.ClassNotFoundException", "java.lang.NoClassDefFoundErr
 
 def create_function(function: SqlFunction) -> str:
     """The statement that registers a function with the session."""
-    parameters = ", ".join(f"{each.name} {each.type}" for each in function.parameters)
+    parameters = ", ".join(
+        f"{parameter.name} {parameter.type}" for parameter in function.parameters
+    )
     return (
         f"CREATE OR REPLACE TEMPORARY FUNCTION {function.name}({parameters}) "
         f"RETURNS {function.returns} RETURN {function.expression}"
@@ -136,7 +138,11 @@ def _java_instance(jvm: Any, gateway: Any, name: str) -> Any:
             f"{name} does not implement {_FUNCTION}: implement Function<Dataset<Row>, Dataset<Row>>"
         )
     modifiers = jvm.java.lang.reflect.Modifier
-    constructors = [each for each in java_class.getConstructors() if each.getParameterCount() == 0]
+    constructors = [
+        constructor
+        for constructor in java_class.getConstructors()
+        if constructor.getParameterCount() == 0
+    ]
     is_open = modifiers.isPublic(java_class.getModifiers())
     if not constructors or not is_open or modifiers.isAbstract(java_class.getModifiers()):
         raise _java_failure(
@@ -160,7 +166,7 @@ def _java_error(name: str, throwable: Any) -> DriverError:
     """The failure for an exception of the class: the same class would throw it again."""
     if throwable.getClass().getName() == "java.lang.reflect.InvocationTargetException":
         throwable = throwable.getCause()
-    frames = [each for each in throwable.getStackTrace() if each.getClassName().startswith(name)]
+    frames = [frame for frame in throwable.getStackTrace() if frame.getClassName().startswith(name)]
     where = f" ({frames[0].getFileName()}, line {frames[0].getLineNumber()})" if frames else ""
     lines = str(throwable.getMessage() or "").splitlines()[:1]
     words = ": ".join([throwable.getClass().getName(), *lines])

@@ -267,6 +267,7 @@ def test_a_topic_that_a_record_names_and_that_does_not_exist() -> None:
     # Nothing but a name of a topic is quoted.
     odd = replace(timeout, message="Topic card 4111 not present in metadata after 60000 ms.")
     assert "4111" not in classify([WRAPPER, ABORTED, odd, unknown]).message
+    assert "4111" not in classify([WRAPPER, ABORTED, odd]).message
 
 
 def test_a_topic_that_may_not_be_written_is_named() -> None:

@@ -127,7 +127,7 @@ def _print_next_steps() -> None:
   penstock validate examples/  # and again after you have added `GROUP BY key` to the SQL of one
   penstock run examples/rate-to-console.yaml  # no Kafka; examples/ has all triggers and transforms
   make demo-cluster  # the operator on a kind cluster, where nobody starts the driver again by hand
-To read: docs/guide.md and docs/guarantees.md. To remove it: rm -rf .venv ~/.cache/penstock/run"""
+To read: docs/index.md and docs/concepts.md. To remove it: rm -rf .venv ~/.cache/penstock/run"""
     )
 
 

@@ -44,8 +44,8 @@ def generated() -> dict[Path, str]:
         ARGO_CD / "argocd-cm.yaml": argocd.config_map_patch(ARGO_CD),
         ROOT / "docs" / "reference.md": reference.reference(),
         ROOT / "docs" / "modes.md": reference.modes(),
-        # The tables; what is between them is written by hand.
-        METRICS: metrics.with_tables(
+        # The lists; what is between them is written by hand.
+        METRICS: metrics.with_lists(
             METRICS.read_text(), alert_rules.rules(alert_rules.ALERTS.read_text())
         ),
         # The tables, from the figures of the last `make bench-latency`.

@@ -1,7 +1,7 @@
 """Follows guides of docs/ with the demo's stream: their commands run as they are written there.
 
-`make guides-rehearsal` runs it. The broker's image has no kafka-topics.sh, and the cluster has no
-room for sixteen partitions: the test adds two itself.
+The broker's image has no tools of Kafka's, and the cluster has no room for sixteen partitions: the
+test adds two itself.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Reader:
         kubeconfig = folder / "kubeconfig"
         shutil.copy(cluster.kubeconfig, kubeconfig)
         shutil.copy(EXAMPLE, folder)
+        shutil.copytree(EXAMPLE.parent, folder / "examples")
         programs = [str(cluster.kubectl.parent), str(Path(sys.executable).parent)]
         path = os.pathsep.join([*programs, os.environ["PATH"]])
         self._environment = {**os.environ, "PATH": path, "KUBECONFIG": str(kubeconfig)}
@@ -94,7 +95,7 @@ def reader(installation: Installation, stream: Stream, tmp_path: Path) -> Reader
 
 def test_more_is_logged(reader: Reader, stream: Stream) -> None:
     before = [pod["metadata"]["uid"] for pod in stream.pods()]
-    reader.follow("guide.md", "Log level")
+    reader.follow("operate.md", "Log level")
     assert [pod["metadata"]["uid"] for pod in stream.pods()] == before
 
 
@@ -192,3 +193,20 @@ def _holder(claim: str, image: str) -> Object:
             "volumes": [{"name": "checkpoint", "persistentVolumeClaim": {"claimName": claim}}],
         },
     }
+
+
+def test_on_call_without_a_checkout(reader: Reader, installation: Installation) -> None:
+    """By a pod of the operator's image, with the role of examples/on-call."""
+    image = {"registry.example.com/penstock/operator:0.1.0": installation.images["operator"]}
+    _, said, running = reader.follow("on-call.md", "Get the command", **image)
+    assert "problem" in said or "ok" in said
+    assert running == installation.images["operator"]
+
+
+def test_the_quickstart(reader: Reader, installation: Installation) -> None:
+    """Its stream. What comes before needs a registry, and the broker's tools."""
+    kafka = {"my-cluster-kafka-bootstrap": "kafka"}
+    for section in ("A stream", "Kill the driver", "Make a mistake", "Clean up"):
+        reader.follow("quickstart.md", section, **kafka)
+    kube = installation.kube(demo.NAMESPACE)
+    assert kube.run("get", KIND, "--output=name").strip() == ""

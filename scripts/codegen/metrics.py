@@ -1,4 +1,4 @@
-"""Writes the tables of docs/metrics.md: the metrics, from their catalogues, and the alerts."""
+"""Writes the lists of docs/metrics.md: the metrics, from their catalogues, and the alerts."""
 
 from __future__ import annotations
 
@@ -11,33 +11,31 @@ from testkit.operations.alert_rules import Rule, alerts_by_series
 
 CATALOGUES = {"driver": DRIVER, "stream": STREAM, "operator": OPERATOR}
 ALERTS = "alerts"
-_TABLE = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def with_tables(document: str, rules: list[Rule]) -> str:
-    """The document, with each table between its marks written anew."""
+def with_lists(document: str, rules: list[Rule]) -> str:
     made = {name: _metrics(catalogue, rules) for name, catalogue in CATALOGUES.items()}
     made[ALERTS] = _alerts(rules)
-    marks = [name for _, name, _ in _TABLE.findall(document)]
+    marks = [name for _, name, _ in _MARKED.findall(document)]
     if sorted(marks) != sorted(made):
         raise ValueError(f"docs/metrics.md must mark a place for each of: {', '.join(made)}")
-    return _TABLE.sub(lambda found: f"{found[1]}\n{made[found[2]]}\n{found[3]}", document)
+    return _MARKED.sub(lambda found: f"{found[1]}\n{made[found[2]]}\n{found[3]}", document)
 
 
 def _metrics(catalogue: Catalogue, rules: list[Rule]) -> str:
+    """An entry for each metric: `- `name`: kind, unit; labels`, then its meaning and alerts."""
     uses = alerts_by_series(rules)
-    rows = ["| metric | type, unit | labels | meaning | alerts |", "|---|---|---|---|---|"]
+    entries = []
     for metric in catalogue.metrics:
+        kind = ", ".join(filter(None, (metric.kind, metric.unit)))
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
         alerts = sorted({alert for series in metric.series for alert in uses.get(series, ())})
-        cells = (
-            f"`{metric.name}`",
-            ", ".join(filter(None, (metric.kind, metric.unit))),
-            ", ".join(f"`{label}`" for label in metric.labels),
-            metric.meaning,
-            ", ".join(f"[{_short(alert)}](runbooks/{alert}.md)" for alert in alerts),
-        )
-        rows.append(f"| {' | '.join(cells)} |")
-    return "\n".join(rows) + "\n"
+        links = ", ".join(f"[{_short(alert)}](runbooks/{alert}.md)" for alert in alerts)
+        meaning = metric.meaning[:1].upper() + metric.meaning[1:]
+        entry = f"- `{metric.name}`: {kind}{f'; by {labels}' if labels else ''}<br>\n  {meaning}."
+        entries.append(entry + (f" Alerts: {links}." if links else ""))
+    return "\n".join(entries) + "\n"
 
 
 def _alerts(rules: list[Rule]) -> str:

@@ -9,36 +9,40 @@ _HEAD = """\
 <!-- Generated from operator/penstock/contract/remedy_table.py; run `make generate` to update. -->
 # Reasons
 
-The reason of a condition, of `lastFailure` and of Events. The message says what happened and what
-to do. If the driver reports the reason, "Stalled" holds for a spec that has not committed yet; one
-that has is Restarting for the same reason ([failures.md](failures.md)). What the operator refuses
-(InvalidSpec, CheckpointMissing, ForeignObject, ApplyRefused) makes the condition Stalled True at
-once. What Kubernetes refuses (Unschedulable, ImagePullBackOff, FailedCreate, DriverNodeUnreachable)
-makes it True after ten minutes; the stream goes on by itself when the cause is gone.
-
-`penstock doctor NAME` looks for the cause behind a reason, and prints the action of this table with
+A reason is the short name of what is going on: in a condition, in `lastFailure`, in an Event.
+`penstock doctor NAME` looks for the cause behind a reason, and prints the action of this page with
 the next command to run.
 
-| reason | meaning | what you do |
-|---|---|---|
+When is a stream `Stalled`?
+
+- **A reason of the driver** (a missing topic, a rejected password) stalls a stream that has never
+  committed. A stream that has committed is `Restarting` for the same reason and tries again for
+  ever ([failures](failures.md#stalled-or-restarting)).
+- **A refusal of the operator** (InvalidSpec, CheckpointMissing, ForeignObject, ApplyRefused) sets
+  the condition Stalled at once.
+- **A refusal of Kubernetes** (Unschedulable, ImagePullBackOff, FailedCreate, DriverNodeUnreachable)
+  sets it after ten minutes. The stream continues by itself when the cause is gone.
+
+## By name
 """
 _BY_STATE = """
-Every other reason is an error condition of Spark (such as `UnresolvedColumn`), the class of an
-exception, or a word of Kubernetes:
+## Any other reason
 
-| state | meaning | what you do |
-|---|---|---|
+Every other reason is an error condition of Spark (such as `UnresolvedColumn`), the class of an
+exception, or a word of Kubernetes. The state then says what to do.
 """
 
 
 def reasons() -> str:
-    rows = "".join(f"| {_in_code(row.reasons)} | {row.meaning} | {row.action} |\n" for row in ROWS)
-    by_state = "".join(
-        f"| {state} | {row.meaning} | {row.action} |\n"
-        for state, row in BY_STATE.items()
-        if not row.reasons
-    )
-    return f"{_HEAD}{rows}{_BY_STATE}{by_state}"
+    entries = [_entry(_in_code(row.reasons), row.meaning, row.action) for row in ROWS]
+    by_state = [
+        _entry(state, row.meaning, row.action) for state, row in BY_STATE.items() if not row.reasons
+    ]
+    return "\n".join([_HEAD, *entries]) + _BY_STATE + "\n" + "\n".join(by_state)
+
+
+def _entry(heading: str, meaning: str, action: str) -> str:
+    return f"### {heading}\n\n{meaning}\n\n**Do:** {action}\n"
 
 
 def _in_code(reasons: str) -> str:

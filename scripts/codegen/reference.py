@@ -34,17 +34,22 @@ All fields of the resource. In a cluster, `kubectl explain cstream.spec --recurs
 """
 
 _MODES_HEAD = """\
-# Supported operations by mode
+# Modes: what each accepts
 
 The operator and `penstock validate` check SQL against this table before a driver starts. Each cell
-is the verdict of Spark 4.2; a test compares all of them with Spark (`test_spark_verdicts.py`). If
-the SQL text is not enough to tell, Spark's analyzer in the driver decides, and a refused stream is
-`Stalled` with Spark's message.
+is the verdict of Spark 4.2, and [tested](testing.md#other-claims) against it. If the SQL text is
+not enough to tell, Spark's analyzer in the driver decides, and a refused stream is `Stalled` with
+Spark's message.
+
+**A stream has one source.** So a join of two streams is a join of that source with itself, such as
+two of its topics. **A table** is a file or a list in the query
+([recipe](recipes.md#join-with-a-table)).
 
 - **yes**: supported.
 - **no**: refused. The message names the operation, its place, the reason and the remedy.
-- **event time**: supported in `outputMode` append if `transform.watermark` is set and the keys (of
-  GROUP BY, DISTINCT or the join) contain its column or a time window over it.
+- **event time**: supported in `outputMode` append if there is a watermark (`transform.watermark`,
+  or a [WATERMARK clause](recipes.md#count-in-windows-of-time)) and the keys (of GROUP BY, DISTINCT
+  or the join) contain its column or a time window over it.
 - **append**, **update**, **complete**: supported in that `outputMode`. `complete` requires an
   aggregate in the query.
 

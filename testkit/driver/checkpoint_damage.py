@@ -1,6 +1,6 @@
 """The table of damages to a checkpoint, with the expected result of each.
 
-`test_damage_table.py` compares it with the planned repairs and with docs/checkpoints.md,
+`test_damage_table.py` compares it with the planned repairs and with docs/testing.md,
 `integration/checkpoint/test_damage.py` with Spark and a broker.
 """
 
@@ -323,7 +323,7 @@ TITLES: dict[Engine, str] = {
 
 
 def table() -> str:
-    """The table of docs/checkpoints.md."""
+    """The table of docs/testing.md."""
     rows = [
         "| damage | " + " | ".join(TITLES[engine] for engine in ENGINES) + " |",
         "| --- |" + " --- |" * len(ENGINES),

@@ -19,8 +19,6 @@ _HISTOGRAM_SUFFIXES = ("_bucket", "_count", "_sum")
 
 @dataclass(frozen=True)
 class MetricDescription:
-    """One metric."""
-
     name: str
     """As PromQL spells it: a counter's ends in `_total`, a histogram's has no suffix."""
     kind: Literal["counter", "gauge", "histogram"]
@@ -41,21 +39,17 @@ class MetricDescription:
 
     @property
     def series_labels(self) -> frozenset[str]:
-        """The labels of its series."""
         return frozenset(self.labels) | ({"le"} if self.kind == "histogram" else set())
 
     def counter(self, registry: CollectorRegistry) -> Counter:
-        """The counter itself, registered."""
         assert self.kind == "counter"
         return Counter(self._bare, self._help, self.labels, registry=registry)
 
     def gauge(self, registry: CollectorRegistry) -> Gauge:
-        """The gauge itself, registered."""
         assert self.kind == "gauge"
         return Gauge(self.name, self._help, self.labels, registry=registry)
 
     def histogram(self, registry: CollectorRegistry) -> Histogram:
-        """The histogram itself, registered."""
         assert self.kind == "histogram"
         return Histogram(
             self.name, self._help, self.labels, registry=registry, buckets=self.buckets
@@ -93,7 +87,6 @@ class Catalogue:
         return self._add(MetricDescription(self._prefix + name, "counter", meaning, labels, unit))
 
     def gauge(self, name: str, meaning: str, *labels: str, unit: str = "") -> MetricDescription:
-        """Describes a gauge."""
         return self._add(MetricDescription(self._prefix + name, "gauge", meaning, labels, unit))
 
     def histogram(

@@ -66,8 +66,8 @@ def parse(text: str) -> PodCheck:
     try:
         found: dict[str, Any] = json.loads(text)
         brokers = tuple(
-            BrokerCheck(each["server"], Outcome(each["outcome"]), tuple(each["addresses"]))
-            for each in found["brokers"]
+            BrokerCheck(broker["server"], Outcome(broker["outcome"]), tuple(broker["addresses"]))
+            for broker in found["brokers"]
         )
         return PodCheck(
             str(found["version"]),

@@ -41,12 +41,12 @@ def _merged_lists(theirs: list[Any], ours: list[Any], field: str) -> list[Any]:
     would lead elsewhere, and with two sources or handlers the API server refuses the pod.
     """
     key = _KEYS.get(field, "name")
-    if not all(_has_key(each, key) for each in (*theirs, *ours)):
+    if not all(_has_key(item, key) for item in (*theirs, *ours)):
         return ours
-    rest = {each[key]: each for each in theirs}
-    same = [rest.pop(each[key], {}) for each in ours]
+    rest = {item[key]: item for item in theirs}
+    same = [rest.pop(item[key], {}) for item in ours]
     if field == "containers":
-        ours = [_merged(theirs, each, "") for theirs, each in zip(same, ours, strict=True)]
+        ours = [_merged(theirs, item, "") for theirs, item in zip(same, ours, strict=True)]
     return [*ours, *rest.values()]
 
 

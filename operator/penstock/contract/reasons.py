@@ -48,6 +48,6 @@ def remedy_for(reason: str, state: str | None) -> Remedy:
 
     A later version of the operator may report states that this one does not know.
     """
-    in_state = {str(each): remedy for each, remedy in BY_STATE.items()}
+    in_state = {str(stream_state): remedy for stream_state, remedy in BY_STATE.items()}
     fallback = BY_STATE[StreamState.STARTING]
     return REMEDIES.get(reason) or in_state.get(state or "", fallback)

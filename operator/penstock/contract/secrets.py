@@ -22,11 +22,11 @@ TLS_KEY = "tls.key"
 
 def secret_keys(spec: StreamSpec) -> dict[str, tuple[str, ...]]:
     """The keys that source and sink use, by Secret."""
-    found: dict[str, set[str]] = {}
+    keys_by_secret: dict[str, set[str]] = {}
     for client in (spec.source.kafka, spec.sink.kafka):
         for ref in _refs_of(client) if client is not None else ():
-            found.setdefault(ref.name, set()).add(ref.key)
-    return {name: tuple(sorted(keys)) for name, keys in sorted(found.items())}
+            keys_by_secret.setdefault(ref.name, set()).add(ref.key)
+    return {name: tuple(sorted(keys)) for name, keys in sorted(keys_by_secret.items())}
 
 
 def secret_volumes(spec: StreamSpec) -> list[dict[str, Any]]:

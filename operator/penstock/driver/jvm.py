@@ -28,6 +28,9 @@ from penstock.driver.failures import DriverError, Failure
 
 # Of the driver's and the executors' JVMs: both files are at the same place in the image.
 COMMON_OPTIONS = (
+    # Otherwise a thread may die of it alone: without the one that sends for Kafka's producer, a
+    # task's flush waits for ever.
+    "-XX:+ExitOnOutOfMemoryError",
     f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}",
     f"-Djava.security.properties={Path(__file__).with_name('java.security')}",
 )
@@ -47,7 +50,7 @@ _OPENED = (
     "java.security.jgss/sun.security.krb5",
 )  # fmt: skip
 # The JVM's own exit code under -XX:+ExitOnOutOfMemoryError.
-_EXIT_OUT_OF_MEMORY = 3
+EXIT_OUT_OF_MEMORY = 3
 ENV_JAVA_OPTIONS = "PENSTOCK_DRIVER_JAVA_OPTIONS"
 
 
@@ -81,7 +84,6 @@ def command(
     return [
         f"{java_home}/bin/java" if java_home else "java",
         f"-Xmx{heap_mebibytes}m",
-        "-XX:+ExitOnOutOfMemoryError",
         "-XX:+IgnoreUnrecognizedVMOptions",
         *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
         "-Djdk.reflect.useDirectMethodHandle=false",
@@ -115,7 +117,7 @@ def failure_of_exit(exit_code: int) -> Failure:
             "than the container's limit. If it happens again, raise "
             "spec.driver.resources.limits.memory and spec.driver.memoryOverhead.",
         )
-    if exit_code == _EXIT_OUT_OF_MEMORY:
+    if exit_code == EXIT_OUT_OF_MEMORY:
         return Failure(
             "DriverOutOfMemory",
             "The driver's JVM ran out of heap. Raise spec.driver.resources.limits.memory.",
@@ -176,7 +178,6 @@ class Jvm:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._process.pid
 
     @property
@@ -307,5 +308,8 @@ def jvm_metrics(gateway: Any) -> JvmMetrics:
     beans = java_class(gateway, "java.lang.management.ManagementFactory")
     heap = beans.getMemoryMXBean().getHeapMemoryUsage()
     # Of a collector that does not know its time it is -1.
-    times = (max(0, int(each.getCollectionTime())) for each in beans.getGarbageCollectorMXBeans())
+    times = (
+        max(0, int(collector.getCollectionTime()))
+        for collector in beans.getGarbageCollectorMXBeans()
+    )
     return JvmMetrics(int(heap.getUsed()), int(heap.getMax()), sum(times) / 1000)

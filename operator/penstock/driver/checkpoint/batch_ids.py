@@ -103,15 +103,16 @@ def _with_empty_batch(
 ) -> RepairPlan:
     path = f"offsets/{number}"
     write = {path: reached}
-    delete = [each for each in plan.delete if each != path]
+    delete = [deleted for deleted in plan.delete if deleted != path]
     repairs = [
-        each for each in plan.repairs if each != Repair(RepairKind.UNCOMMITTED_OFFSETS, path)
+        repair for repair in plan.repairs if repair != Repair(RepairKind.UNCOMMITTED_OFFSETS, path)
     ]
     if committed:
         commit = f"commits/{number}"
         write[commit] = files.get(f"commits/{plan.epoch}", COMMIT)
-        delete = [each for each in delete if each != commit]
-        delete += [each for each in [checksum_path(commit)] if each in files and each not in delete]
+        delete = [deleted for deleted in delete if deleted != commit]
+        if checksum_path(commit) in files and checksum_path(commit) not in delete:
+            delete.append(checksum_path(commit))
     if checksum_path(path) in files and checksum_path(path) not in delete:
         delete.append(checksum_path(path))
     return replace(

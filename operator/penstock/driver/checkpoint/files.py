@@ -63,15 +63,44 @@ def is_continuous(offsets: bytes) -> bool:
 def kafka_offsets(entry: bytes) -> Offsets:
     """The offsets in an `offsets/N` of a Kafka source: that of each partition's next record.
 
-    For another source it raises ValueError, whatever the offsets of that source look like.
+    A query that reads the source twice, such as a self-join, has a line for each read. These may
+    differ by what arrived between them: the smaller offset counts. For another source it raises
+    ValueError, whatever the offsets of that source look like.
+
+    >>> kafka_offsets(b'v1\\n{}\\n{"in":{"0":7,"1":4}}\\n{"in":{"0":9,"1":4}}')
+    {'in': {0: 7, 1: 4}}
     """
+    offsets: dict[str, dict[int, int]] = {}
     try:
-        return {
-            topic: {int(partition): int(offset) for partition, offset in of_topic.items()}
-            for topic, of_topic in json.loads(entry.decode().splitlines()[-1]).items()
-        }
-    except (AttributeError, IndexError, TypeError) as error:
+        for line in _source_lines(entry):
+            for topic, of_topic in json.loads(line).items():
+                known = offsets.setdefault(topic, {})
+                for partition, offset in of_topic.items():
+                    known[int(partition)] = min(int(offset), known.get(int(partition), int(offset)))
+    except (AttributeError, TypeError) as error:
         raise ValueError("these are no offsets of a Kafka source") from error
+    return offsets
+
+
+def source_count(entry: bytes) -> int:
+    """How many sources an `offsets/N` has; a source that is read twice counts twice."""
+    return len(_source_lines(entry))
+
+
+def with_offsets(entry: bytes, offsets: Offsets) -> bytes:
+    """An `offsets/N` of a Kafka source with these offsets, for each time that it is read."""
+    line = json.dumps(
+        {topic: {str(p): offset for p, offset in of.items()} for topic, of in offsets.items()}
+    )
+    version, metadata, *sources = entry.decode().splitlines()
+    return "\n".join([version, metadata, *[line] * len(sources)]).encode()
+
+
+def _source_lines(entry: bytes) -> list[str]:
+    _, _, *sources = entry.decode().splitlines() or ["", ""]
+    if not sources:
+        raise ValueError("these are no offsets")
+    return sources
 
 
 def moves_backward(before: bytes, after: bytes) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.checkpoint import durable_files, mode_switch, penstock_files
 from penstock.driver.checkpoint.batch_ids import may_recognise_batches
-from penstock.driver.checkpoint.files import Files, kafka_offsets
+from penstock.driver.checkpoint.files import Files, kafka_offsets, source_count
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan, plan_offsets
 from penstock.driver.failures import DriverError
@@ -28,6 +29,16 @@ _KEEP_IDS = Path("penstock") / "keep-ids.json"
 _WRITE_TEST = Path("penstock") / "probe"
 
 _LOGS = ("commits", "offsets")
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a query must match that continues from a checkpoint."""
+
+    sources: int
+    """How often the previous query read a source: Spark wants as many again."""
+    lacks_state: bool
+    """It has committed without state: Spark then starts no query that keeps state."""
 
 
 class CheckpointFolder:
@@ -50,11 +61,10 @@ class CheckpointFolder:
             durable_files.check_writable(self.path / _WRITE_TEST)
             if keep_ids:
                 self._write_through()
-            state = any(path.is_file() for path in (self.path / "state").rglob("*"))
             plan = mode_switch.plan(
                 self._read(),
                 spec,
-                state=state,
+                state=self._holds_state(),
                 first=self._readable_first_offsets(),
                 keep_ids=keep_ids,
             )
@@ -77,6 +87,19 @@ class CheckpointFolder:
         if may_recognise_batches(spec.sink) and not noted:
             penstock_files.save(self.path, _KEEP_IDS, {})
         return noted or may_recognise_batches(spec.sink)
+
+    def contents(self) -> Contents | None:
+        """What the newest batch or epoch has left; None before the first."""
+        newest = self.progress.planned_epoch()
+        if newest is None:
+            return None
+        with durable_files.volume_errors(self.path):
+            sources = source_count((self.path / "offsets" / str(newest)).read_bytes())
+        holds_state = self._holds_state() or self.progress.committed_epoch() is None
+        return Contents(sources, lacks_state=not holds_state)
+
+    def _holds_state(self) -> bool:
+        return any(path.is_file() for path in (self.path / "state").rglob("*"))
 
     def replace_offsets(self, repair: RepairPlan, offsets: Offsets) -> None:
         """Makes the query read on from these offsets, not from those after the `repair`.

@@ -152,7 +152,7 @@ def _with_offsets(
     """
     paths = {f"offsets/{n}": content for n, content in offsets.items()}
     known = set(repair.delete)
-    sums = [each for each in map(checksum_path, paths) if each in files and each not in known]
+    sums = [path for path in map(checksum_path, paths) if path in files and path not in known]
     return replace(
         repair,
         delete=(*repair.delete, *sums),

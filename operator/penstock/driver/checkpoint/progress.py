@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.driver.checkpoint.files import kafka_offsets
+from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
 
 # More than a loop finds at once. A long catch-up does not need a measurement for each commit.
@@ -43,7 +44,6 @@ class OffsetRange:
     committed_at: float
 
     def records(self) -> int:
-        """The number of records."""
         return sum(end - start for _, _, start, end in self.parts())
 
     def parts(self) -> list[tuple[str, int, int, int]]:
@@ -113,7 +113,7 @@ class ProgressReader:
         if self.newest is not None and epochs and epochs[-1] < self.newest.epoch:
             self.newest = self.offset_range = None  # a repair has removed the last commit
         new = epochs[-1:] if self.newest is None else _after(epochs, self.newest.epoch)
-        return [each for n in new if (each := self._advance(n)) is not None]
+        return [advanced for n in new if (advanced := self._advance(n)) is not None]
 
     def _numbers(self, log: str) -> list[int]:
         """The numbers in a log. The folder is listed only if its time has changed.
@@ -131,6 +131,10 @@ class ProgressReader:
                 found = [int(entry.name) for entry in entries if entry.name.isdecimal()]
         except FileNotFoundError:
             return []
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            message = f"The checkpoint's volume does not answer ({self._path / log}: {why})."
+            raise DriverError(Failure("CheckpointNotAccessible", message)) from error
         first_seen = known.first_seen if known is not None and known.changed == changed else now
         self._listed[log] = _Listing(changed, found, first_seen, now - first_seen > _TICK_SECONDS)
         return found

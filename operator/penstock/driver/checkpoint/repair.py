@@ -24,7 +24,6 @@ what a sink needs that recognises a batch by its id.
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -44,6 +43,7 @@ from penstock.driver.checkpoint.files import (
     is_metadata,
     is_offsets,
     moves_backward,
+    with_offsets,
 )
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
@@ -114,17 +114,20 @@ def plan_repair(
         *(_broken_initial_offsets(files) if kafka else ()),
     ]
     # A file that is written replaces a torn one.
-    found, to_delete = list(to_delete), [each for each in to_delete if each.path not in commit]
+    found, to_delete = (
+        list(to_delete),
+        [repair for repair in to_delete if repair.path not in commit],
+    )
     if lost_commits:
         found.append(Repair(RepairKind.LOST_COMMITS, next(iter(commit), "commits")))
-    deleted = [each.path for each in to_delete]
+    deleted = [repair.path for repair in to_delete]
     metadata = _metadata(files, deleted)
     found += [Repair(RepairKind.BROKEN_METADATA, path) for path in metadata]
     written = (*commit, *metadata)
     checksums = [path for path in map(checksum_path, (*deleted, *written)) if path in files]
     leftover_files = list(_leftover_files(files, {*deleted, *written}))
     return RepairPlan(
-        delete=(*deleted, *checksums, *(each.path for each in leftover_files)),
+        delete=(*deleted, *checksums, *(repair.path for repair in leftover_files)),
         epoch=epoch,
         write=metadata,
         repairs=(*found, *leftover_files),
@@ -246,16 +249,10 @@ def plan_offsets(files: Files, plan: RepairPlan, offsets: Offsets) -> RepairPlan
     so that no batch id gets other records than before. Without any offsets to continue from, the
     initial offsets files are removed: Spark writes them again from startingOffsets.
     """
-    of_source = json.dumps(
-        {topic: {str(p): offset for p, offset in of.items()} for topic, of in offsets.items()}
-    )
     newest = max(entries(files, "offsets"), default=None)
     replaced = [f"offsets/{n}" for n in sorted({n for n in (plan.after, newest) if n is not None})]
     initial = [] if plan.after is not None else sorted(filter(_INITIAL_OFFSETS.fullmatch, files))
-    write = {}
-    for path in replaced:
-        *head, _ = files[path].decode().splitlines()
-        write[path] = "\n".join([*head, of_source]).encode()
+    write = {path: with_offsets(files[path], offsets) for path in replaced}
     # Files before their checksums, and the checksums of the files that are written.
     checksums = [path for path in map(checksum_path, (*initial, *replaced)) if path in files]
     planned = {} if newest is None or newest == plan.epoch else {f"offsets/{newest}": b""}

@@ -94,8 +94,8 @@ def first_starting_offsets(
     return starting_offsets(first, snapshot.newest)
 
 
-# Spark's options that replace startingOffsets.
-_OTHER_START_OPTIONS = ("startingTimestamp", "startingOffsetsByTimestamp")
+# Spark's options that replace startingOffsets, in any case.
+_OTHER_START_OPTIONS = frozenset({"startingtimestamp", "startingoffsetsbytimestamp"})
 
 
 def depends_on_start_time(source: Source) -> bool:
@@ -111,4 +111,4 @@ def depends_on_start_time(source: Source) -> bool:
 
 
 def _starts_by_time(kafka: KafkaSource) -> bool:
-    return any(name in kafka.options for name in _OTHER_START_OPTIONS)
+    return not _OTHER_START_OPTIONS.isdisjoint(name.casefold() for name in kafka.options)

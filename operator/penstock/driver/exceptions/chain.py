@@ -55,8 +55,6 @@ def _throwable(error: BaseException) -> Any | None:
 
 
 def _exception_info(throwable: Any) -> ExceptionInfo:
-    from py4j.java_gateway import JavaClass
-
     classes = []
     a_class = throwable.getClass()
     # SparkThrowable is an interface; every class that implements it has the method.
@@ -68,17 +66,16 @@ def _exception_info(throwable: Any) -> ExceptionInfo:
             for interface in a_class.getInterfaces()
         )
         a_class = a_class.getSuperclass()
-    frames = throwable.getStackTrace()
-    top = frames[0].getClassName() if len(frames) else ""
-    trace = JavaClass("java.util.Arrays", throwable._gateway_client).toString(frames)
+    frames = [frame.getClassName() for frame in throwable.getStackTrace()]
+    top = frames[0] if frames else ""
     return ExceptionInfo(
         classes=tuple(classes),
         message=throwable.getMessage() or "",
         condition=throwable.getCondition() if has_condition else None,
         sql_state=throwable.getSqlState() if has_condition else None,
         thrown_by=top,
-        in_task=any(name in trace for name in _OF_TASKS)
-        or not (top or classes[0].startswith(_KAFKA)),
+        in_task=any(name.startswith(_OF_TASKS) for name in frames)
+        or not (frames or classes[0].startswith(_KAFKA)),
     )
 
 
@@ -95,4 +92,4 @@ def read_python_chain(error: BaseException) -> list[ExceptionInfo]:
 
 
 def python_classes(error: BaseException) -> tuple[str, ...]:
-    return tuple(f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__)
+    return tuple(f"{a_class.__module__}.{a_class.__qualname__}" for a_class in type(error).__mro__)

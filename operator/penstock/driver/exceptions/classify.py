@@ -1,9 +1,10 @@
 """Classifies exceptions: a reason, transient or permanent, and what to do about it.
 
 An exception arrives wrapped (StreamingQueryException around SparkException around the root cause),
-so its causes are read from the root outward, and the first one that a rule matches decides
-(rules.py). An exception without a rule is transient: a needless retry costs little, a
-missing retry stops the stream.
+so its causes are read from the root outward, and the first one that a rule matches decides: first
+the specific rules and the verdicts about the checkpoint, then the services that user code calls,
+the other verdicts on Spark's conditions, and classes (rules.py, conditions.py). An exception
+without a rule is transient: a needless retry costs little, a missing retry stops the stream.
 
 A message is shown only if it cannot quote a record: the exception was not thrown in a task, or its
 class is known to quote none.
@@ -33,6 +34,10 @@ _NO_PARTITION = re.compile(
     r"metadata after [0-9]+ ms\."
 )
 _NO_TOPIC = re.compile(rf"Topic {_TOPIC} not present in metadata after [0-9]+ ms\.")
+_NOT_ALLOWED = re.compile(rf"Not authorized to access topics: \[{_TOPIC}(, {_TOPIC})*\]")
+_NAMES_TOPICS = re.compile(
+    r"Not authorized to access topics: |Topic .* not present in metadata", re.DOTALL
+)
 _PYTHON_CLASS = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -131,11 +136,19 @@ def _failure(rule: Rule, exception: ExceptionInfo, in_task: bool) -> Failure:
 
 
 def _message(rule: Rule, exception: ExceptionInfo, in_task: bool) -> str:
-    if not rule.is_record_error and (rule.shows_message or not in_task):
+    shown = not in_task or (rule.shows_message and not _quotes_a_record(exception.message))
+    if shown and not rule.is_record_error:
         return _headline(exception)
     name = exception.condition or exception.classes[0]
     words = _RECORD_ERROR if rule.is_record_error else _NOT_SHOWN
     return " ".join(part for part in (f"[{name}]", _in_python(exception.message), words) if part)
+
+
+def _quotes_a_record(message: str) -> bool:
+    """Whether Kafka quotes a record's column topic, and it is no name of a topic."""
+    if not _NAMES_TOPICS.match(message):
+        return False
+    return not (_NOT_ALLOWED.fullmatch(message) or _NO_TOPIC.fullmatch(message))
 
 
 def _is_legacy(condition: str | None) -> bool:

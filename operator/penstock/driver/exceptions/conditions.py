@@ -72,8 +72,8 @@ BY_SQLSTATE: Mapping[str, Verdict] = {
     "XX": Verdict.TRANSIENT,  # internal error
 }
 
-# By the longest prefix of the name; they precede the SQLSTATEs.
-BY_NAME: Mapping[str, Verdict] = {
+# By the longest prefix of the name, which precedes the SQLSTATE.
+OF_SPARK: Mapping[str, Verdict] = {
     "BATCH_METADATA_NOT_FOUND": Verdict.DAMAGED,
     "CANNOT_LOAD_STATE_STORE": Verdict.DAMAGED_STATE,
     "CANNOT_LOAD_STATE_STORE.FAILED_TO_GET_CHANGELOG_WRITER": Verdict.TRANSIENT,
@@ -103,7 +103,11 @@ BY_NAME: Mapping[str, Verdict] = {
     "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA": Verdict.OTHER_STATE,
     "STREAM_STREAM_JOIN_INCONSISTENT_STATE": Verdict.DAMAGED_STATE,
     "TRANSFORM_WITH_STATE_SCHEMA_MUST_BE_NULLABLE": Verdict.SPEC,
-    # Of the Kafka connector. "The error could be transient - restart your query", say four.
+}
+
+# The same for Spark's Kafka connector, whose conditions mostly have no SQLSTATE.
+OF_KAFKA: Mapping[str, Verdict] = {
+    # "The error could be transient - restart your query", says Spark of four.
     "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN": Verdict.TRANSIENT,
     "KAFKA_DATA_LOSS": Verdict.DATA_LOSS,
     "KAFKA_MALFORMED_RECORD_TIMESTAMP": Verdict.RECORD,
@@ -121,7 +125,7 @@ BY_NAME: Mapping[str, Verdict] = {
 
 def verdict(condition: str, sql_state: str | None) -> Verdict | None:
     """The verdict on an error condition; None if nobody chose one."""
-    by_name = _longest_prefix(BY_NAME, condition)
+    by_name = _longest_prefix({**OF_SPARK, **OF_KAFKA}, condition)
     if by_name is not None or sql_state is None:
         return by_name
     return _longest_prefix(BY_SQLSTATE, sql_state)

@@ -175,12 +175,13 @@ SPECIFIC: tuple[Rule, ...] = (
 # Looked up, from the root outward, if no specific rule matches any of the causes.
 SERVICES: tuple[Rule, ...] = (
     # A service that a function calls, such as a schema registry, is away or answers with an error.
-    # It may be wrapped in an exception that otherwise means a bad record.
-    Rule("java.net.UnknownHostException", "HostUnknown", shows_message=True),
-    Rule("java.net.SocketException", "ConnectionFailed", shows_message=True),
-    Rule("java.net.SocketTimeoutException", "ConnectionFailed", shows_message=True),
-    Rule("java.net.http.HttpTimeoutException", "ConnectionFailed", shows_message=True),
-    Rule("javax.net.ssl.SSLException", "TlsFailed", shows_message=True),
+    # It may be wrapped in an exception that otherwise means a bad record. The message has the host,
+    # which a function may take from a record.
+    Rule("java.net.UnknownHostException", "HostUnknown"),
+    Rule("java.net.SocketException", "ConnectionFailed"),
+    Rule("java.net.SocketTimeoutException", "ConnectionFailed"),
+    Rule("java.net.http.HttpTimeoutException", "ConnectionFailed"),
+    Rule("javax.net.ssl.SSLException", "TlsFailed"),
     Rule(
         "io.confluent.kafka.schemaregistry.client.rest.exceptions.RestClientException",
         "SchemaRegistryFailed",

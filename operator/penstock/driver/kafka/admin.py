@@ -64,6 +64,11 @@ class Admin:
         options = self._class("java.util.HashMap")()
         for name, value in client_options(client, secrets).items():
             options.put(name, value)
+        # Spark starts `latest`, and ends a batch, where its consumer may read to: with
+        # read_committed before the first transaction that is open.
+        level = options.get("isolation.level") or "read_uncommitted"
+        levels = self._class("org.apache.kafka.common.IsolationLevel")
+        self._isolation = levels.valueOf(str(level).upper())
         self._client = self._class("org.apache.kafka.clients.admin.AdminClient").create(options)
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic]:
@@ -91,7 +96,7 @@ class Admin:
         return matching(self._gateway, pattern, self._result(self._client.listTopics().names()))
 
     def newest(self, partitions: Partitions) -> Offsets:
-        """The offset that each partition's next record will have."""
+        """Where each partition ends for a reader with the source's isolation level."""
         return self._offsets(partitions, LATEST)
 
     def earliest(self, partitions: Partitions) -> Offsets:
@@ -110,19 +115,19 @@ class Admin:
         return entry is None or str(entry.value()).lower() != "false"
 
     def close(self) -> None:
-        """Closes its connections."""
         self._client.close(self._class("java.time.Duration").ofMillis(0))
 
     def _offsets(self, partitions: Partitions, which: int) -> Offsets:
         specs = self._class("org.apache.kafka.clients.admin.OffsetSpec")
         spec = specs.latest() if which == LATEST else specs.earliest()
-        each = [(topic, n) for topic, of in sorted(partitions.numbers.items()) for n in of]
+        places = [(topic, n) for topic, of in sorted(partitions.numbers.items()) for n in of]
         wanted = self._class("java.util.HashMap")()
-        for topic, number in each:
+        for topic, number in places:
             wanted.put(self._topic_partition(topic, number), spec)
-        found = self._result(self._client.listOffsets(wanted).all())
+        asked = self._class("org.apache.kafka.clients.admin.ListOffsetsOptions")(self._isolation)
+        found = self._result(self._client.listOffsets(wanted, asked).all())
         offsets: dict[str, dict[int, int]] = {}
-        for topic, number in each:
+        for topic, number in places:
             offset = found.get(self._topic_partition(topic, number)).offset()
             offsets.setdefault(topic, {})[number] = offset
         return offsets

@@ -56,10 +56,10 @@ def find_losses(
     losses = []
     for topic, offsets in sorted(committed.items()):
         found = [_loss(topic, n, at, known_ids.get(topic), snapshot) for n, at in offsets.items()]
-        losses += [each for each in found if each is not None]
+        losses += [loss for loss in found if loss is not None]
         if whole:
-            losses += [_deleted(topic, *each) for each in _begun_late(offsets, snapshot, topic)]
-    return sorted(losses, key=lambda each: (each.topic, each.partition))
+            losses += [_deleted(topic, *late) for late in _begun_late(offsets, snapshot, topic)]
+    return sorted(losses, key=lambda loss: (loss.topic, loss.partition))
 
 
 def _loss(

@@ -30,7 +30,7 @@ class Partitions:
 
     @property
     def total(self) -> int:
-        """The number of partitions, which is the number of tasks."""
+        """Also the number of tasks."""
         return sum(len(of_topic) for of_topic in self.numbers.values())
 
 

@@ -53,7 +53,7 @@ def _resolve(host: str, port: str) -> list[tuple[str, int]]:
         found = asked.result(_NAME_SECONDS)
     finally:
         pool.shutdown(wait=False)
-    return list(dict.fromkeys((str(each[4][0]), int(each[4][1])) for each in found))
+    return list(dict.fromkeys((str(address[4][0]), int(address[4][1])) for address in found))
 
 
 def _connect(address: tuple[str, int]) -> Outcome:

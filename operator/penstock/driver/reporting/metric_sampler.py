@@ -89,18 +89,18 @@ class Sampler:
         self._failing: set[str] = set()
         self._stopped = threading.Event()
         self._threads = [
-            threading.Thread(target=each, name=name, daemon=True)
-            for name, each in (("spark-sampler", self._ask_spark), ("sampler", self._ask_kafka))
+            threading.Thread(target=ask, name=name, daemon=True)
+            for name, ask in (("spark-sampler", self._ask_spark), ("sampler", self._ask_kafka))
         ]
-        for each in self._threads:
-            each.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         """Ends the calls into the JVM; waits up to 2 s for those that are under way."""
         self._stopped.set()
         deadline = time.monotonic() + 2.0
-        for each in self._threads:
-            each.join(max(0.0, deadline - time.monotonic()))
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _ask_spark(self) -> None:
         due = time.monotonic() + self._interval

@@ -187,21 +187,21 @@ class Metrics:
 
     def _by_executor(self) -> Iterator[Metric]:
         columns: tuple[tuple[MetricDescription, Callable[[ExecutorMetrics], int]], ...] = (
-            (described.EXECUTOR_TASK_SLOTS, lambda each: each.cores),
-            (described.EXECUTOR_ACTIVE_TASKS, lambda each: each.active_tasks),
-            (described.EXECUTOR_FAILED_TASKS, lambda each: each.failed_tasks),
-            (described.EXECUTOR_HEAP, lambda each: each.heap_peak),
-            (described.EXECUTOR_OFF_HEAP, lambda each: each.off_heap_peak),
-            (described.EXECUTOR_STORAGE, lambda each: each.storage_used),
+            (described.EXECUTOR_TASK_SLOTS, lambda executor: executor.cores),
+            (described.EXECUTOR_ACTIVE_TASKS, lambda executor: executor.active_tasks),
+            (described.EXECUTOR_FAILED_TASKS, lambda executor: executor.failed_tasks),
+            (described.EXECUTOR_HEAP, lambda executor: executor.heap_peak),
+            (described.EXECUTOR_OFF_HEAP, lambda executor: executor.off_heap_peak),
+            (described.EXECUTOR_STORAGE, lambda executor: executor.storage_used),
         )
         for metric, value in columns:
             family = metric.gauge_family()
-            for each in self._executors[:MAX_EXECUTORS]:
-                family.add_metric([each.id], value(each))
+            for executor in self._executors[:MAX_EXECUTORS]:
+                family.add_metric([executor.id], value(executor))
             yield family
         gc = described.EXECUTOR_GC.counter_family()
-        for each in self._executors[:MAX_EXECUTORS]:
-            gc.add_metric([each.id], each.gc_seconds)
+        for executor in self._executors[:MAX_EXECUTORS]:
+            gc.add_metric([executor.id], executor.gc_seconds)
         yield gc
 
     def _of_batch(self) -> Iterator[Metric]:

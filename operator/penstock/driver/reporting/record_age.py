@@ -37,6 +37,8 @@ class RecordAges:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], _Known] = {}
+        self._committed: Offsets = {}
+        """At the last measurement."""
 
     @property
     def unread(self) -> frozenset[Position]:
@@ -50,8 +52,8 @@ class RecordAges:
     def measure(self, committed: Offsets, newest: Offsets, read: Read, now: float) -> float:
         """Seconds; 0 if every record is committed.
 
-        Of the partitions that moved since the last measurement, those with the largest lag are
-        read, up to MAX_READS.
+        Up to MAX_READS partitions are read: first those without a commit since the last
+        measurement, since a stuck one may have a small lag; then those with the largest lag.
         """
         behind = {place: lag for place, lag in lags(committed, newest).items() if lag > 0}
         before, self._known = (
@@ -63,13 +65,23 @@ class RecordAges:
                 and known.holds(committed.get(topic, {}).get(number, 0), newest[topic][number])
             },
         )
-        moved = sorted((each for each in behind if each not in self._known), key=behind.__getitem__)
-        for topic, number in moved[::-1][:MAX_READS]:
+        earlier, self._committed = self._committed, committed
+        unread = [place for place in behind if place not in self._known]
+
+        def order(place: tuple[str, int]) -> tuple[bool, int]:
+            topic, number = place
+            offset = committed.get(topic, {}).get(number)
+            has_moved = topic not in earlier or earlier[topic].get(number) != offset
+            return has_moved, -behind[place]
+
+        for topic, number in sorted(unread, key=order)[:MAX_READS]:
             first, end = committed.get(topic, {}).get(number, 0), newest[topic][number]
             record = read(topic, number, first)
             timestamp = record.timestamp if record is not None else None
             again = before.get((topic, number))
             reads = again.reads + 1 if again is not None and again.newest == end else 1
             self._known[topic, number] = _Known(first, end, timestamp, reads)
-        oldest = min((e.timestamp for e in self._known.values() if e.timestamp), default=now)
+        oldest = min(
+            (known.timestamp for known in self._known.values() if known.timestamp), default=now
+        )
         return max(0.0, now - oldest)

@@ -130,7 +130,6 @@ class TimestampReader:
         return java_class(self._gateway, name)
 
     def close(self) -> None:
-        """Closes the connections."""
         self._client.close(self._class("java.time.Duration").ofMillis(0))
 
 

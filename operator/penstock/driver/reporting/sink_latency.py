@@ -107,7 +107,7 @@ class SinkLatency:
         if self._writes_at_once:
             timestamps = [max(timestamps)]
         # Negative if the query has dropped the record and nothing came after it.
-        return [written_by - each for each in timestamps if written_by >= each]
+        return [written_by - timestamp for timestamp in timestamps if written_by >= timestamp]
 
     def _of_records(self, source: Records, read: OffsetRange, rng: random.Random) -> list[float]:
         if self._writes_at_once:

@@ -104,9 +104,9 @@ class BatchReader:
         """The batches since the last call, also of queries that have ended; none if continuous."""
         # `running` first: the query before it has been kept by then, and is read before it.
         queries = [self._ended.popleft() for _ in range(len(self._ended))]
-        found = [self._of(each) for each in (*queries, running) if each is not None]
+        found = [self._of(query) for query in (*queries, running) if query is not None]
         return NewBatches(
-            [batch for each in found for batch in each.batches], sum(each.missed for each in found)
+            [batch for new in found for batch in new.batches], sum(new.missed for new in found)
         )
 
     def _of(self, query: StreamingQuery) -> NewBatches:
@@ -133,7 +133,7 @@ class BatchReader:
     def _take(self, batches: list[BatchMetrics]) -> NewBatches:
         if not batches:
             return NewBatches([])
-        numbers = [each.batch for each in batches]
+        numbers = [batch.batch for batch in batches]
         before = numbers[0] - 1 if self._last is None else self._last
         self._last = numbers[-1]
         return NewBatches(batches, missed=self._last - before - len(numbers))
@@ -141,7 +141,7 @@ class BatchReader:
 
 def executed(entries: Iterable[BatchMetrics]) -> list[BatchMetrics]:
     """Without the entries of an idle query: Spark times `addBatch` only where there was a batch."""
-    return [each for each in entries if "addBatch" in each.durations]
+    return [batch for batch in entries if "addBatch" in batch.durations]
 
 
 def read(progress: str) -> BatchMetrics:
@@ -165,7 +165,7 @@ def read(progress: str) -> BatchMetrics:
 
 def _state(operators: list[dict[str, Any]]) -> StateMetrics:
     def total(name: str) -> int:
-        return sum(each.get(name, 0) for each in operators)
+        return sum(operator.get(name, 0) for operator in operators)
 
     return StateMetrics(
         rows=total("numRowsTotal"),
@@ -174,7 +174,7 @@ def _state(operators: list[dict[str, Any]]) -> StateMetrics:
         removed_rows=total("numRowsRemoved"),
         late_rows=total("numRowsDroppedByWatermark"),
         commit_seconds=total("commitTimeMs") / 1000,
-        rocksdb=_rocksdb([each.get("customMetrics") or {} for each in operators]),
+        rocksdb=_rocksdb([operator.get("customMetrics") or {} for operator in operators]),
     )
 
 

@@ -26,10 +26,10 @@ class ExecutorMetrics:
 def collect(spark_context: Any) -> list[ExecutorMetrics]:
     """The metrics of every active executor (from AppStatusStore, as in Spark's own endpoints)."""
     java = spark_context._jsc.sc()
-    found = java.statusStore().executorList(True)
-    all_of_them = [_read(found.apply(i)) for i in range(found.length())]
-    others = [each for each in all_of_them if each.id != "driver"]
-    return others or all_of_them
+    summaries = java.statusStore().executorList(True)
+    executors = [_read(summaries.apply(i)) for i in range(summaries.length())]
+    others = [executor for executor in executors if executor.id != "driver"]
+    return others or executors
 
 
 def _read(summary: Any) -> ExecutorMetrics:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.driver.failures import StreamWarning
+from penstock.driver.jvm import EXIT_OUT_OF_MEMORY
 
 # These loggers warn about the end of tasks whose query is stopped on purpose.
 _LOGGERS_OF_ENDING_TASKS = (
@@ -30,6 +31,12 @@ _LOGGERS_OF_ENDING_TASKS = (
 # Spark quotes Kubernetes (ExecutorPodsLifecycleManager and containersDescription, Spark 4.2): the
 # reason of a terminated container has no place of its own.
 _OOM_KILLED = re.compile(r"termination reason: OOMKilled\b")
+_OUT_OF_HEAP = re.compile(rf"\bexit code:? {EXIT_OUT_OF_MEMORY}\b")
+_MEMORY_ENDS = {
+    _OOM_KILLED: "used more memory than its container's limit and was killed. Raise "
+    "spec.executor.resources.limits.memory and spec.executor.memoryOverhead.",
+    _OUT_OF_HEAP: "ran out of heap. Raise spec.executor.resources.limits.memory.",
+}
 
 
 def registered(spark_context: Any) -> int:
@@ -67,20 +74,17 @@ class MemoryKills:
         """A warning about those that were not reported before; None if there are none."""
         session = spark_context._jsc.sc().startTime()
         found = spark_context._jsc.sc().statusStore().executorList(False)
-        killed = [
-            str(each.id())
-            for each in (found.apply(i) for i in range(found.length()))
-            if not each.isActive() and _OOM_KILLED.search(_remove_reason(each))
-        ]
-        new = [each for each in killed if (session, each) not in self._reported]
-        if not new:
-            return None
-        self._reported.update((session, each) for each in new)
-        return StreamWarning(
-            "ExecutorOutOfMemory",
-            f"The executor {', '.join(new)} used more memory than its container's limit and was "
-            "killed. Raise spec.executor.resources.limits.memory and spec.executor.memoryOverhead.",
-        )
+        ended = {
+            str(summary.id()): _remove_reason(summary)
+            for summary in (found.apply(i) for i in range(found.length()))
+            if not summary.isActive() and (session, str(summary.id())) not in self._reported
+        }
+        for pattern, what in _MEMORY_ENDS.items():
+            ids = [id for id, reason in ended.items() if pattern.search(reason)]
+            if ids:
+                self._reported.update((session, id) for id in ids)
+                return StreamWarning("ExecutorOutOfMemory", f"The executor {', '.join(ids)} {what}")
+        return None
 
 
 def _remove_reason(summary: Any) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.modes import Mode, execution_of
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import Sink, StreamSpec
+from penstock.contract.reasons import REMEDIES
+from penstock.driver.checkpoint.folder import Contents
 from penstock.driver.environment import Environment
-from penstock.driver.failures import DriverError, Failure
+from penstock.driver.failures import CHECKPOINT_HOLDS_NO_STATE, DriverError, Failure
 from penstock.driver.kafka.security import security_options
 from penstock.driver.spark import user_python
 from penstock.driver.spark.sources import source_options
@@ -43,7 +45,10 @@ def plan(
     reader = spark.readStream.format(_format(spark, named)).options(**options)
     if spec.source.custom is not None and spec.source.custom.schema_ is not None:
         reader = reader.schema(spec.source.custom.schema_)
-    return apply_transform(spark, reader.load(), spec, environment.python)
+    source = reader.load()
+    frame = apply_transform(spark, source, spec, environment.python)
+    _refuse_another_source(frame, source)
+    return frame
 
 
 def check(frame: DataFrame, spec: StreamSpec) -> None:
@@ -79,6 +84,102 @@ def check(frame: DataFrame, spec: StreamSpec) -> None:
     columns = [Column(name, simple_type) for name, simple_type in frame.dtypes]
     if problems := find_column_problems(columns, spec.sink):
         raise SinkColumnsError(Failure("SinkColumns", "; ".join(problems), permanent=True))
+
+
+# Operators of Spark's logical plan that keep state if their input is a stream.
+_STATEFUL = frozenset(
+    {
+        "Aggregate",
+        "Deduplicate",
+        "DeduplicateWithinWatermark",
+        "Distinct",
+        "FlatMapGroupsInPandasWithState",
+        "FlatMapGroupsWithState",
+        "GlobalLimit",
+        "TransformWithState",
+        "TransformWithStateInPySpark",
+    }
+)
+
+
+def check_continues(frame: DataFrame, contents: Contents | None) -> None:
+    """Raises DriverError if Spark could not continue this query from the checkpoint.
+
+    Spark finds out once the query runs: about sources with an AssertionError, about state with the
+    first batch (STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY, 4.2).
+    """
+    if contents is None:
+        return
+    reads = len(_reads(frame))
+    if reads != contents.sources:
+        raise _not_continued(
+            "CheckpointOfOtherReads",
+            f"The previous query read the source {contents.sources} times, and this one reads it "
+            f"{reads} times (each `source` in a union or a join is one), so the offsets in the "
+            "checkpoint are not for it.",
+        )
+    if contents.lacks_state and any(map(_keeps_state, _operators(frame))):
+        raise _not_continued(
+            CHECKPOINT_HOLDS_NO_STATE,
+            "This query keeps state (an aggregate, a join of streams, a deduplication), and the "
+            "checkpoint is of a query without state, from which Spark starts no query with state.",
+        )
+
+
+def _not_continued(reason: str, message: str) -> DriverError:
+    return DriverError(Failure(reason, f"{message} {REMEDIES[reason].action}", permanent=True))
+
+
+def _refuse_another_source(frame: DataFrame, source: DataFrame) -> None:
+    """A transform may read a second stream, whose offsets nothing here would keep."""
+    own = {_origin(read) for read in _reads(source)}
+    others = {_origin(read) for read in _reads(frame)} - own
+    if others:
+        raise DriverError(
+            Failure(
+                "UnsupportedOperation",
+                "The transform reads a second stream besides spec.source: "
+                f"{min(others)[0]}. A stream has one source. To read several topics, name "
+                "them in spec.source.kafka.topics; to join two topics, read both there, and tell "
+                "them apart by the column topic.",
+                permanent=True,
+            )
+        )
+
+
+def _origin(read: Any) -> tuple[str, str]:
+    """The format and the options of a source that a plan reads."""
+    if _name(read) == "StreamingRelationV2":
+        return str(read.sourceName()), str(read.extraOptions().asCaseSensitiveMap().toString())
+    source = read.dataSource()
+    return str(source.className()), str(source.options().toString())
+
+
+def _reads(frame: DataFrame) -> list[Any]:
+    """The streaming sources in a plan; Spark keeps offsets for each time that one is read."""
+    return [read for read in _operators(frame) if _name(read).startswith("StreamingRelation")]
+
+
+def _operators(frame: DataFrame) -> Iterator[Any]:
+    """The operators of the analyzed plan."""
+    java: Any = frame._jdf
+    left = [java.queryExecution().analyzed()]
+    while left:
+        operator = left.pop()
+        yield operator
+        children = operator.children()
+        left += [children.apply(i) for i in range(children.length())]
+
+
+def _keeps_state(operator: Any) -> bool:
+    name = _name(operator)
+    if name == "Join":
+        return bool(operator.left().isStreaming() and operator.right().isStreaming())
+    return name in _STATEFUL and bool(operator.isStreaming())
+
+
+def _name(operator: Any) -> str:
+    return str(operator.getClass().getSimpleName())
 
 
 def start(

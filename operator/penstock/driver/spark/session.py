@@ -48,8 +48,6 @@ _REDUNDANT_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _DEFAULTS = {
     # Otherwise a task waits up to 3 s for the executor that had its partition before.
     "spark.locality.wait": "0s",
-    # Streaming disables it anyway, with a warning at each start.
-    "spark.sql.adaptive.enabled": "false",
     # stop() must return: a query that does not stop is abandoned with its session.
     "spark.sql.streaming.stopTimeout": "20s",
     "spark.ui.showConsoleProgress": "false",
@@ -148,9 +146,13 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     # The shuffle of an aggregate would have 200 tasks per batch otherwise. Later starts use the
     # value that the first start wrote into the checkpoint.
     shuffle = {"spark.sql.shuffle.partitions": str(size.cores)}
+    # Spark uses it for stateless micro-batches (4.2). For all others it turns it off itself, with
+    # a warning at each start.
+    is_adaptive = not spec.trigger.mode.has_long_running_tasks and not may_keep_state(spec)
+    adaptive = {"spark.sql.adaptive.enabled": str(is_adaptive).lower()}
     in_pods = {} if isinstance(environment, LocalEnvironment) else _DEFAULTS_ON_KUBERNETES
     files = _CHECKPOINT_FILES if spec.sink.custom is None else {}
-    conf = {**_DEFAULTS, **files, **in_pods, **shuffle, **spec.spark_conf, **_FORCED}
+    conf = {**_DEFAULTS, **adaptive, **files, **in_pods, **shuffle, **spec.spark_conf, **_FORCED}
     conf |= _observability(spec.observability)
     if spec.trigger.mode is Mode.CONTINUOUS:
         conf |= _FORCED_IN_CONTINUOUS_MODE

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import SqlFunction, StreamSpec
 from penstock.api.v1alpha1.transforms import JavaTransform, PythonTransform, Transform
+from penstock.driver.exceptions.chain import read_chain, read_python_chain
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.spark import user_python
 from penstock.sql.columns import passed_columns
@@ -25,7 +26,9 @@ _NOT_LOADED = ("java.lang.ClassNotFoundException", "java.lang.NoClassDefFoundErr
 
 def create_function(function: SqlFunction) -> str:
     """The statement that registers a function with the session."""
-    parameters = ", ".join(f"{each.name} {each.type}" for each in function.parameters)
+    parameters = ", ".join(
+        f"{parameter.name} {parameter.type}" for parameter in function.parameters
+    )
     return (
         f"CREATE OR REPLACE TEMPORARY FUNCTION {function.name}({parameters}) "
         f"RETURNS {function.returns} RETURN {function.expression}"
@@ -70,6 +73,8 @@ def _by_python(transform: PythonTransform, source: DataFrame, texts: Path) -> Da
     except (CapturedException, Py4JError):
         raise  # Spark's own exception
     except Exception as error:
+        if any(cause.in_task for cause in read_python_chain(error)):
+            raise  # it may quote what a job has read
         raise user_python.python_error(error, transform.function) from error
     if not isinstance(made, DataFrame) or not made.isStreaming:
         raise DriverError(
@@ -87,8 +92,8 @@ def _by_java(transform: JavaTransform, source: DataFrame) -> DataFrame:
     """The DataFrame that the class makes of the source.
 
     Raises DriverError if the class does not fit or throws an exception of its own, and leaves
-    Spark's exceptions as they are. The class runs while the query is planned, before any record is
-    read, so its messages can be shown.
+    Spark's exceptions as they are. The class runs while the query is planned, so its messages can
+    be shown unless a job has failed.
     """
     from py4j.protocol import Py4JJavaError
     from pyspark.sql import DataFrame
@@ -101,6 +106,8 @@ def _by_java(transform: JavaTransform, source: DataFrame) -> DataFrame:
         thrown = error.java_exception
         if thrown.getClass().getName().startswith("org.apache."):
             raise  # of Spark or of Kafka's client: it may be transient
+        if any(cause.in_task for cause in read_chain(thrown)):
+            raise  # it may quote what a job has read
         raise _java_error(transform.class_name, thrown) from error
     if not _is_dataset(spark._jvm, made) or not made.isStreaming():
         raise _java_failure(
@@ -131,7 +138,11 @@ def _java_instance(jvm: Any, gateway: Any, name: str) -> Any:
             f"{name} does not implement {_FUNCTION}: implement Function<Dataset<Row>, Dataset<Row>>"
         )
     modifiers = jvm.java.lang.reflect.Modifier
-    constructors = [each for each in java_class.getConstructors() if each.getParameterCount() == 0]
+    constructors = [
+        constructor
+        for constructor in java_class.getConstructors()
+        if constructor.getParameterCount() == 0
+    ]
     is_open = modifiers.isPublic(java_class.getModifiers())
     if not constructors or not is_open or modifiers.isAbstract(java_class.getModifiers()):
         raise _java_failure(
@@ -155,7 +166,7 @@ def _java_error(name: str, throwable: Any) -> DriverError:
     """The failure for an exception of the class: the same class would throw it again."""
     if throwable.getClass().getName() == "java.lang.reflect.InvocationTargetException":
         throwable = throwable.getCause()
-    frames = [each for each in throwable.getStackTrace() if each.getClassName().startswith(name)]
+    frames = [frame for frame in throwable.getStackTrace() if frame.getClassName().startswith(name)]
     where = f" ({frames[0].getFileName()}, line {frames[0].getLineNumber()})" if frames else ""
     lines = str(throwable.getMessage() or "").splitlines()[:1]
     words = ": ".join([throwable.getClass().getName(), *lines])

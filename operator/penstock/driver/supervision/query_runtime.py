@@ -291,6 +291,7 @@ class QueryRuntime:
         frame = query.plan(self.session, spec, self._environment, self._starting, partitions)
         self._planned, self._planned_count = wanted.by_topic, wanted.size.partitions
         query.check(frame, spec)
+        query.check_continues(frame, self._checkpoint.contents())
         self._frame = frame
 
     def request_executors(self) -> None:

@@ -21,6 +21,7 @@ from testkit.streams.bad_manifests import GOOD, RING_1, Bad
 from testkit.streams.crd_schema import nodes, schema
 from testkit.streams.every_field import WIDE
 from testkit.streams.streams import changed, manifest
+from testkit.wait import wait_for
 
 ROOT = CHECKOUT
 CRD = ROOT / "crds" / "penstock.dev_continuousstreams.yaml"
@@ -100,6 +101,46 @@ def test_every_resource_in_the_documentation_is_accepted(
 ) -> None:
     """In a dry run with strict validation. unit/docs/test_yaml_blocks.py asks the models."""
     kube.run("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=text)
+
+
+def test_the_documented_policy_allows_images_of_one_registry_only(
+    server: ApiServer, kube: Kube
+) -> None:
+    """Those of docs/how-to/restrict-images.md, for streams and for pods."""
+    page = (ROOT / "docs/how-to/restrict-images.md").read_text()
+    policy, binding, for_pods = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    for_pods_too = binding.replace("stream-images", "pod-images")
+    kube.run("apply", "-f", "-", stdin="---\n".join((policy, binding, for_pods, for_pods_too)))
+    kube.run("label", "namespace", "default", "streams=true")
+    try:
+        said = "spec.image must come from registry.example.com"
+        other, ours = (
+            {**GOOD, "image": f"{registry}/spark:1"}
+            for registry in ("elsewhere.example.com", "registry.example.com")
+        )
+        wait_for("the policy", lambda: said in refusal(server, other), 60)
+        assert refusal(server, ours) == refusal(server, GOOD) == ""
+        run = ("run", "pod", "--dry-run=server", "--image")
+        with pytest.raises(KubectlError, match=r"images must come from registry\.example\.com"):
+            kube.run(*run, "elsewhere.example.com/pod:1")
+        kube.run("create", "serviceaccount", "default")
+        kube.run(*run, "registry.example.com/pod:1")
+    finally:
+        for name in ("stream-images", "pod-images"):
+            kube.run("delete", "validatingadmissionpolicybinding", name)
+
+
+def test_the_pod_for_on_call_is_accepted_with_its_shipped_rights(server: ApiServer) -> None:
+    """That of docs/on-call.md; the guides' rehearsal runs it."""
+    kube = server.kube("penstock")
+    kube.run("create", "namespace", "penstock")
+    rights = (ROOT / "examples/on-call/rights.yaml").read_text()
+    kube.run("apply", "--validate=strict", "-f", "-", stdin=rights)
+    (overrides,) = re.findall(r"--overrides='(.*)'", (ROOT / "docs/on-call.md").read_text())
+    kube.run(
+        *("run", "doctor", "--dry-run=server", "--restart=Never", "--image=operator"),
+        *(f"--overrides={overrides}", "--", "doctor", "-A"),
+    )
 
 
 def test_a_stream_with_every_field_is_stored_as_it_was_applied(kube: Kube) -> None:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import functools
 import os
+import struct
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.jvm import Jvm
 from testkit.driver.driver_process import driver
 from testkit.driver.in_process_driver import running
+from testkit.kafka.jars import maven_jars
 from testkit.kafka.topics import Topics
+from testkit.paths import CHECKOUT
 from testkit.streams.examples import compiled, consume, example, lines, produce
 from testkit.streams.streams import kafka_sink, stream
 from testkit.wait import wait_for
@@ -70,6 +74,82 @@ def test_python_transform(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
         wait_for(
             "payments", lambda: {value for _, value in consume(topics.bootstrap, sink)} == LARGE
         )
+
+
+def test_json_fields(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    """A value that is not JSON is dropped, and fails nothing."""
+    stream, source, sink = kafka(topics, "json-fields")
+    large = '{"paymentId": 1, "customer": {"country": "DE"}, "amount": 2000}'
+    produce(topics.bootstrap, source, ["not JSON", '{"paymentId": 2, "amount": 20}', large])
+    with running(stream, jvm, tmp_path):
+        wait_for("payments", lambda: consume(topics.bootstrap, sink))
+    assert consume(topics.bootstrap, sink) == [("1", '{"country":"DE","amount":2000.0}')]
+
+
+def paid(number: int, time: str) -> str:
+    return f'{{"paymentId": {number}, "shop": "Oslo", "paidAt": "2026-11-25T{time}Z"}}'
+
+
+def test_windowed_count(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    """By the time in the JSON; a record that is later than the watermark allows is dropped."""
+    stream, source, sink = kafka(topics, "windowed-count")
+    produce(
+        topics.bootstrap, source, [paid(1, "10:00:01"), paid(2, "10:00:59"), paid(3, "10:05:00")]
+    )
+    with running(stream, jvm, tmp_path):
+        wait_for("a window", lambda: consume(topics.bootstrap, sink))
+        produce(topics.bootstrap, source, [paid(4, "10:00:30"), paid(5, "10:09:00")])
+        wait_for("a second window", lambda: len(consume(topics.bootstrap, sink)) > 1)
+    assert sorted(consume(topics.bootstrap, sink)) == [
+        ("Oslo", f'{{"minute":"2026-11-25T10:0{minute}:00.000Z","payments":{payments}}}')
+        for minute, payments in ((0, 2), (5, 1))
+    ]
+
+
+def test_deduplicate(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    """Also across two batches."""
+    stream, source, sink = kafka(topics, "deduplicate")
+    one, two, three = (paid(number, "10:00:00") for number in (1, 2, 3))
+    produce(topics.bootstrap, source, [one, one, two])
+    with running(stream, jvm, tmp_path):
+        wait_for("two payments", lambda: len(consume(topics.bootstrap, sink)) >= 2)
+        produce(topics.bootstrap, source, [two, three])
+        wait_for(
+            "a third", lambda: three in {value for _, value in consume(topics.bootstrap, sink)}
+        )
+    assert sorted(value for _, value in consume(topics.bootstrap, sink)) == [one, two, three]
+
+
+def test_join_table(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    """With the file of the ConfigMap in another folder."""
+    made, source, sink = kafka(topics, "join-table")
+    document = made.model_dump(mode="json", by_alias=True, exclude_none=True)
+    sql = document["spec"]["transform"]["sql"]
+    document["spec"]["transform"]["sql"] = sql.replace("/etc/shops", str(tmp_path))
+    (tmp_path / "shops.jsonl").write_text('{"id": 7, "name": "Oslo"}\n{"id": 8, "name": "Rome"}\n')
+    payments = [f'{{"paymentId": {number}, "shopId": {number}}}' for number in (7, 9)]
+    produce(topics.bootstrap, source, payments)
+    with running(ContinuousStream.model_validate(document), jvm, tmp_path / "driver"):
+        wait_for("payments", lambda: len(consume(topics.bootstrap, sink)) >= 2)
+    assert {value for _, value in consume(topics.bootstrap, sink)} == {
+        '{"paymentId":7,"shop":"Oslo"}',
+        '{"paymentId":9}',
+    }
+
+
+def test_avro_to_json(topics: Topics, class_path: str, tmp_path: Path) -> None:
+    """With the jar on the class path instead of from Maven Central."""
+    made, source, sink = kafka(topics, "avro-to-json")
+    document = made.model_dump(mode="json", by_alias=True, exclude_none=True)
+    del document["spec"]["dependencies"]
+    (jar,) = maven_jars("spark-avro", CHECKOUT / "testkit/streams/avro/pom.xml").glob("*.jar")
+    producer = Producer({"bootstrap.servers": topics.bootstrap, "acks": "all"})
+    # A long is a variable-length zigzag number, a double eight bytes.
+    producer.produce(source, b"\x0e" + struct.pack("<d", 9.5))
+    assert producer.flush(30) == 0
+    with driver(ContinuousStream.model_validate(document), tmp_path, f"{class_path}:{jar}"):
+        wait_for("a payment", lambda: consume(topics.bootstrap, sink))
+    assert consume(topics.bootstrap, sink) == [(None, '{"paymentId":7,"amount":9.5}')]
 
 
 @pytest.mark.timeout(400)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.driver.environment import LocalEnvironment
-from penstock.driver.exceptions.classify import classify_exception
+from penstock.driver.exceptions.chain import read_chain
+from penstock.driver.exceptions.classify import classify, classify_exception
+from penstock.driver.exceptions.conditions import OF_KAFKA, verdict
 from penstock.driver.failures import Failure
 from penstock.driver.spark import query
+from testkit.kafka.jars import connector_jars
+from testkit.kafka.topics import Topics
 from testkit.streams.streams import stream
+from testkit.wait import wait_for
 
 UNKNOWN = "no-such-broker.example:9092"
 _STRINGS = "org.apache.kafka.common.serialization.String"
@@ -156,3 +163,77 @@ def test_failing_python_is_reported_with_its_line(
     failure = _failure_of(spark, tmp_path, python={"function": "broken:f", "inline": inline})
     assert (failure.reason, failure.permanent) == ("PythonFailed", True)
     assert words in failure.message
+
+
+def test_a_job_that_fails_at_planning_does_not_show_what_it_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    inline = f"""
+def f(source):
+    rows = source.sparkSession.createDataFrame([("{SECRET}",)], "text STRING")
+    try:
+        rows.selectExpr("CAST(text AS INT)").collect()
+    except Exception as error:
+        raise ValueError(str(error)) from error
+"""
+    failure = _failure_of(spark, tmp_path, python={"function": "lookup:f", "inline": inline})
+    assert failure.reason == "CastInvalidInput"
+    assert "4111" not in failure.message
+
+
+def test_a_streams_exception_over_a_record_does_not_show_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As the driver reads it from a query, whose exception has no cause that is of the task."""
+    rows = spark.readStream.format("rate").load()
+    odd = rows.selectExpr(f"to_number(concat('{SECRET} ', value), '$999.99') AS n")
+    running = odd.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    wait_for("the failure", lambda: not running.isActive)
+    chain = read_chain(running._jsq.exception().get())
+    assert SECRET in chain[-1].message
+    failure = classify(chain)
+    assert (failure.reason, failure.maybe_poison) == ("InvalidFormat", True)
+    assert "4111" not in failure.message
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason", "words"),
+    [
+        ("CAST(NULL AS STRING) AS topic", "KafkaNullTopicInData", "spec.sink.kafka.topic"),
+        ("'no-such-topic' AS topic", "RecordNotWritable", "The topic no-such-topic, which"),
+        ("'card 4111' AS topic", "RecordNotWritable", "columns topic, partition"),
+        ("topic, 3 AS partition", "RecordNotWritable", "partition is 3, but the topic"),
+        ("topic, repeat(value, 2000000) AS value", "RecordTooLarge", "kafka.max.request.size"),
+    ],
+)
+def test_a_record_that_can_never_be_written_is_no_outage(
+    spark: SparkSession, topics: Topics, sql: str, reason: str, words: str
+) -> None:
+    topic = topics.make(2)
+    rows = spark.createDataFrame([("v", topic)], "value STRING, topic STRING")
+    rows.createOrReplaceTempView("refused")
+    value = "" if "AS value" in sql else "value, "
+    writer = spark.sql(f"SELECT {value}{sql} FROM refused").write.format("kafka")
+    writer.option("kafka.bootstrap.servers", topics.bootstrap)
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - of Py4J or of pyspark
+        writer.option("kafka.max.block.ms", "5000").save()
+    failure = classify_exception(raised.value)
+    assert failure.reason == reason
+    assert words in failure.message
+    assert failure.maybe_poison or reason == "RecordTooLarge"
+    assert "card 4111" not in failure.message
+
+
+def test_every_condition_of_the_kafka_connector_has_a_verdict() -> None:
+    """A new version of the connector fails here with those that nobody has judged."""
+    known: dict[str, str | None] = {}
+    for path in connector_jars().glob("spark-*.jar"):
+        with zipfile.ZipFile(path) as jar:
+            for name in jar.namelist():
+                if name.startswith("error/") and name.endswith("-conditions.json"):
+                    of_jar = json.loads(jar.read(name))
+                    known |= {name: it.get("sqlState") for name, it in of_jar.items()}
+    assert "KAFKA_NULL_TOPIC_IN_DATA" in known
+    assert {n: state for n, state in known.items() if verdict(n, state) is None} == {}
+    # And no verdict is on a condition that is gone.
+    assert [n for n in OF_KAFKA if not any(name.startswith(n) for name in known)] == []

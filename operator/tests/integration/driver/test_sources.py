@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from penstock.api.v1alpha1.stream import ContinuousStream
@@ -13,7 +14,7 @@ from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics
-from testkit.streams.streams import kafka_sink, stream
+from testkit.streams.streams import EACH_MODE, kafka_sink, stream
 
 
 def reading(topics: Topics, what: dict[str, Any], sink: str, **spec: Any) -> ContinuousStream:
@@ -95,3 +96,40 @@ def test_python_of_a_config_map(topics: Topics, jvm: Jvm, tmp_path: Path) -> Non
     (tmp_path / "code" / "numbers.py").write_text(text)
     with running(flow, jvm, environment):
         topics.wait_received(sink, range(1, 10, 2))
+
+
+@pytest.mark.parametrize("trigger", EACH_MODE)
+def test_latest_before_an_open_transaction(
+    trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """An exactly-once producer nearly always has a transaction open. Its records come once it is
+    committed, and until then they are neither lost nor a lag."""
+    source, sink = topics.make(1), topics.make(1)
+    options = {"kafka.isolation.level": "read_committed"}
+    flow = reading(topics, {"topics": [source], "options": options}, sink, trigger=trigger)
+    producer = Producer(
+        {
+            "bootstrap.servers": topics.bootstrap,
+            "transactional.id": source,
+            "transaction.timeout.ms": 600_000,
+        }
+    )
+    producer.init_transactions(30)
+
+    def send(numbers: range) -> None:
+        producer.begin_transaction()
+        for number in numbers:
+            producer.produce(source, str(number).encode())
+        assert producer.flush(30) == 0
+
+    send(range(10))
+    producer.commit_transaction(30)
+    send(range(10, 20))
+    with running(flow, jvm, tmp_path) as driver:
+        assert driver.wait_ready().last_failure is None
+        producer.commit_transaction(30)
+        send(range(20, 30))
+        producer.commit_transaction(30)
+        topics.wait_received(sink, range(10, 30))
+        assert driver.last.last_failure is None
+    assert set(topics.received(sink)) == set(range(10, 30))

@@ -52,9 +52,11 @@ def test_an_alert_has_cases_in_which_it_fires_and_others_in_which_it_does_not(al
     assert any(not check["exp_samples"] for check in checks)
 
 
-def test_no_case_and_no_runbook_is_left_of_an_alert_that_is_gone() -> None:
-    assert sorted(path.stem for path in RUNBOOKS.glob("*.md")) == NAMES
+def test_each_alert_has_its_runbook_in_the_index_and_no_other_is_left() -> None:
+    assert sorted(path.stem for path in RUNBOOKS.glob("Penstock*.md")) == NAMES
     assert sorted(path.stem for path in CASES.glob("*.yaml")) == NAMES
+    index = (RUNBOOKS / "index.md").read_text()
+    assert sorted(re.findall(r"\]\((\w+)\.md\)", index)) == NAMES
 
 
 @pytest.mark.parametrize("alert", NAMES)

@@ -11,8 +11,6 @@ from testkit.paths import CHECKOUT
 
 PACKAGE = CHECKOUT / "operator" / "penstock"
 DOCUMENTS = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md")])
-# The changelog names what there was.
-CURRENT = [path for path in DOCUMENTS if path.name != "CHANGELOG.md"]
 _PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w.-]+/)`")
 _ROOMS = {path.name for path in [*CHECKOUT.iterdir(), *PACKAGE.iterdir()] if path.is_dir()}
 _ROOMS -= {"build"}  # what a command makes, and not every command makes all of it
@@ -24,7 +22,7 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("document", CURRENT, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_path_in_a_document_exists(document: Path) -> None:
     """Those in backticks whose first folder is one of ours; from the root or from the package."""
     named = [path for path in _PATH.findall(document.read_text()) if path.split("/")[0] in _ROOMS]
@@ -46,14 +44,16 @@ def test_every_link_in_a_document_leads_somewhere(document: Path) -> None:
             assert anchor[1:] in _anchors(page), f"{target}{anchor}"
 
 
-def test_every_row_of_the_map_is_checked() -> None:
-    """The table of CONTRIBUTING.md names a path that exists in each of its rows."""
-    text = (CHECKOUT / "CONTRIBUTING.md").read_text()
-    rows = re.findall(r"^\| .* \|$", text.split("### Where do I change")[1].split("\n## ")[0], re.M)
-    for row in rows[1:]:
-        named = re.findall(r"`([\w./-]+)`", row.split("|")[2])
-        places = [name for name in named if "/" in name or "." in name]
-        assert places, row
-        assert all((CHECKOUT / place).exists() or (PACKAGE / place).exists() for place in places), (
-            row
-        )
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    """A page that nobody finds might as well not be there."""
+    listed = set(re.findall(r"[\w/-]+\.md", (CHECKOUT / "mkdocs.yml").read_text()))
+    docs = CHECKOUT / "docs"
+    assert {str(page.relative_to(docs)) for page in docs.glob("**/*.md")} == listed
+
+
+@pytest.mark.parametrize("picture", sorted(CHECKOUT.glob("docs/**/*.svg")), ids=lambda it: it.stem)
+def test_a_picture_has_a_text_and_asks_no_other_host(picture: Path) -> None:
+    text = picture.read_text()
+    assert not re.search(r"(?:href|src)=\"https?:|url\(https?:|@import", text)
+    named = [document.read_text() for document in DOCUMENTS if picture.name in document.read_text()]
+    assert any(re.search(rf"!\[[^\]]+\]\([^)]*{picture.name}\)", page) for page in named)

@@ -24,7 +24,7 @@ from testkit.streams.streams import (
 )
 
 NEWEST = 7
-DOCUMENT = CHECKOUT / "docs/checkpoints.md"
+DOCUMENT = CHECKOUT / "docs/testing.md"
 
 
 TRIGGERS: dict[Engine, dict[str, Any]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import time
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
+from penstock.driver.failures import DriverError
 from penstock.driver.reporting.record_timestamps import choose_records
 
 
@@ -123,3 +125,17 @@ def test_sampled_records_are_within_the_offset_range() -> None:
         {"in": dict.fromkeys(range(99), 0)}, {"in": dict.fromkeys(range(99), 1)}, 0.0
     )
     assert len(choose_records(wide, random.Random(1))) == 8
+
+
+def test_a_volume_that_does_not_answer_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stale(path: object) -> None:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    (tmp_path / "commits").mkdir()
+    monkeypatch.setattr("penstock.driver.checkpoint.progress.os.scandir", stale)
+    with pytest.raises(DriverError) as raised:
+        ProgressReader(tmp_path).committed_epoch()
+    assert raised.value.failure.reason == "CheckpointNotAccessible"
+    assert "Stale file handle" in raised.value.failure.message

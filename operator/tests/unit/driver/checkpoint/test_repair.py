@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import random
 from itertools import groupby
 
@@ -11,9 +12,16 @@ from hypothesis import strategies as st
 
 from penstock.api.modes import Mode
 from penstock.contract.checkpoint_repairs import RepairKind
-from penstock.driver.checkpoint.files import Files, checksum_path, is_metadata, kafka_offsets
+from penstock.driver.checkpoint import files as formats
+from penstock.driver.checkpoint.files import (
+    Files,
+    checksum_path,
+    is_metadata,
+    kafka_offsets,
+    source_count,
+)
 from penstock.driver.checkpoint.folder import deletion_group
-from penstock.driver.checkpoint.repair import RepairPlan, plan_repair
+from penstock.driver.checkpoint.repair import RepairPlan, plan_offsets, plan_repair
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoints import (
     BATCH_LINE,
@@ -224,6 +232,18 @@ def test_a_whole_temporary_file_is_deleted_with_its_checksum() -> None:
 
 def test_kafka_offsets() -> None:
     assert kafka_offsets(offsets(3)) == {"in": {0: 30, 1: 21}}
+    assert doctest.testmod(formats).failed == 0
+
+
+def test_offsets_are_replaced_for_each_time_that_the_source_is_read() -> None:
+    """A self-join has a line for each side: a side that keeps its offsets skips records."""
+    both = offsets(3) + b"\n" + offsets(3).split(b"\n")[-1]
+    replaced = {"in": {0: 4, 1: 5}}
+    repair = plan_offsets({"offsets/3": both}, RepairPlan((), 3, after=3), replaced)
+    written = repair.write["offsets/3"]
+    assert source_count(written) == 2
+    assert kafka_offsets(written) == replaced
+    assert written.split(b"\n")[:2] == both.split(b"\n")[:2]
 
 
 @st.composite

@@ -267,6 +267,15 @@ def test_a_topic_that_a_record_names_and_that_does_not_exist() -> None:
     # Nothing but a name of a topic is quoted.
     odd = replace(timeout, message="Topic card 4111 not present in metadata after 60000 ms.")
     assert "4111" not in classify([WRAPPER, ABORTED, odd, unknown]).message
+    assert "4111" not in classify([WRAPPER, ABORTED, odd]).message
+
+
+def test_a_topic_that_may_not_be_written_is_named() -> None:
+    refused = ExceptionInfo(
+        ("org.apache.kafka.common.errors.AuthorizationException", *API),
+        "Not authorized to access topics: [letters]",
+    )
+    assert "[letters]" in classify([WRAPPER, ABORTED, refused]).message
 
 
 def test_a_record_that_is_too_large_comes_with_the_option() -> None:
@@ -290,6 +299,16 @@ def test_at_planning_a_condition_is_about_the_query() -> None:
         [WRAPPER, ABORTED],
         [WRAPPER, ABORTED, ExceptionInfo(("com.acme.Checked", *EXCEPTION), "card 4111")],
         [WRAPPER, ABORTED, ExceptionInfo(("java.lang.IllegalStateException", *RUNTIME), "4111")],
+        # A function may take the host from a record.
+        [WRAPPER, ABORTED, ExceptionInfo(("java.net.UnknownHostException", *EXCEPTION), "4111.de")],
+        [
+            WRAPPER,
+            ABORTED,
+            ExceptionInfo(
+                ("org.apache.kafka.common.errors.AuthorizationException", *API),
+                "Not authorized to access topics: [card 4111]",
+            ),
+        ],
     ],
 )
 def test_no_message_of_a_task_is_shown_unless_its_class_is_known(

@@ -1,4 +1,7 @@
-"""Every error condition that Spark ships has a verdict; so have those of the Kafka connector."""
+"""Every error condition that Spark ships has a verdict.
+
+Those of the Kafka connector: integration/driver/test_failures.py.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import pyspark
 import pytest
 
 from penstock.driver.exceptions import conditions
-from penstock.driver.exceptions.conditions import BY_NAME, BY_SQLSTATE, Verdict, verdict
+from penstock.driver.exceptions.conditions import BY_SQLSTATE, OF_SPARK, Verdict, verdict
 
 _SPARK = next(Path(pyspark.__file__).parent.glob("jars/spark-common-utils_*.jar"))
 
@@ -37,12 +40,7 @@ def test_every_condition_has_a_verdict() -> None:
 def test_no_entry_is_of_no_use() -> None:
     """A condition that Spark no longer has, or a SQLSTATE."""
     known = spark_conditions()
-    of_kafka = [*BY_NAME][
-        [*BY_NAME].index("END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN") :
-    ]
-    assert [
-        n for n in BY_NAME if n not in of_kafka and not any(k.startswith(n) for k in known)
-    ] == []
+    assert [n for n in OF_SPARK if not any(name.startswith(n) for name in known)] == []
     states = [state or "" for state in known.values()]
     assert [s for s in BY_SQLSTATE if not any(state.startswith(s) for state in states)] == []
 

@@ -84,6 +84,18 @@ def test_of_many_partitions_those_with_the_largest_lag_are_read() -> None:
     assert len(broker.reads) == 2 * MAX_READS, "the next ones, because these are known"
 
 
+def test_a_quiet_stuck_partition_is_found_among_many_busy_ones() -> None:
+    """Its lag is the smallest, and it is the one that does not commit."""
+    broker, ages, busy = Broker(), RecordAges(), 3 * MAX_READS
+    broker.ages = {busy: 500.0}
+    for turn in range(2):
+        committed = {"in": {**dict.fromkeys(range(busy), 100 * turn), busy: 5}}
+        newest = {"in": {**dict.fromkeys(range(busy), 100 * turn + 90), busy: 6}}
+        age = ages.measure(committed, newest, broker.read, NOW)
+    assert age == 500.0
+    assert ("in", busy, 5) in ages.unread
+
+
 def test_partitions_with_a_record_after_the_committed_offset_are_unread() -> None:
     broker, ages = Broker(), RecordAges()
     broker.empty = {2}

@@ -17,6 +17,15 @@ The API gave the following container statuses:
 \t exit code: 137
 \t termination reason: OOMKilled
 """
+# -XX:+ExitOnOutOfMemoryError.
+OUT_OF_HEAP = """
+The executor with id 2 exited with exit code 3(unexpected).
+
+\t container name: executor
+\t container state: terminated
+\t exit code: 3
+\t termination reason: Error
+"""
 
 
 def _context(start: int, *reasons: str | None) -> Any:
@@ -41,6 +50,15 @@ def test_a_killed_executor_is_reported_once() -> None:
     assert failure is not None
     assert failure.reason == "ExecutorOutOfMemory"
     assert failure.message.startswith("The executor 2 used more memory")
+    assert kills.new(context) is None
+
+
+def test_an_executor_without_heap_is_reported_once() -> None:
+    kills, context = MemoryKills(), _context(1, None, OUT_OF_HEAP)
+    failure = kills.new(context)
+    assert failure is not None
+    assert failure.reason == "ExecutorOutOfMemory"
+    assert failure.message.startswith("The executor 2 ran out of heap. Raise ")
     assert kills.new(context) is None
 
 

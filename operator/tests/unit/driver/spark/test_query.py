@@ -1,14 +1,20 @@
-"""Trigger, output mode and query name, in Spark's terms."""
+"""Trigger, output mode, query name and sink, in Spark's terms."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.driver.spark.query import query_name, trigger_arguments, trigger_options
+from penstock.driver.spark.query import (
+    query_name,
+    sink_options,
+    trigger_arguments,
+    trigger_options,
+)
 from testkit.streams.streams import (
     ASYNC,
     AVAILABLE_NOW,
@@ -90,3 +96,40 @@ def test_output_mode() -> None:
 def test_query_name(more: dict[str, Any], name: str) -> None:
     it = StreamSpec.model_validate({"source": RATE, "sink": CONSOLE, "trigger": CONTINUOUS, **more})
     assert query_name(it, "fraud-flags") == name
+
+
+def test_kafka_does_not_linger_by_default() -> None:
+    name, options = sink_options(stream(sink=kafka_sink()).spec.sink, Path())
+    assert name == "kafka"
+    assert options == {
+        "kafka.linger.ms": "0",
+        "kafka.bootstrap.servers": "kafka:9092",
+        "topic": "out",
+    }
+    slow = kafka_sink(options={"kafka.linger.ms": "5"})
+    _, options = sink_options(stream(sink=slow).spec.sink, Path())
+    assert options["kafka.linger.ms"] == "5"
+
+
+@pytest.mark.parametrize(
+    ("sink", "made"),
+    [
+        (
+            {"console": {"numRows": 5, "truncate": False}},
+            ("console", {"numRows": "5", "truncate": "false"}),
+        ),
+        ({"noop": {}}, ("noop", {})),
+        ({"memory": {}}, ("memory", {})),
+        (
+            {"custom": {"format": "my.module:Sink", "options": {"a": "b"}}},
+            ("my.module:Sink", {"a": "b"}),
+        ),
+    ],
+)
+def test_other_sinks(sink: dict[str, Any], made: tuple[str, dict[str, str]]) -> None:
+    assert sink_options(stream(sink=sink).spec.sink, Path()) == made
+
+
+def test_a_topic_column_needs_no_topic() -> None:
+    sink = {"kafka": {"bootstrapServers": "kafka:9092"}}
+    assert "topic" not in sink_options(stream(sink=sink).spec.sink, Path())[1]

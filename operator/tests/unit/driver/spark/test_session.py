@@ -10,7 +10,7 @@ import pytest
 from penstock.contract.sizing import Size
 from penstock.driver.environment import LocalEnvironment, PodEnvironment, local_ip
 from penstock.driver.spark.session import LogLevel, executor_template, spark_conf
-from testkit.streams.streams import MICRO_BATCH, kafka_sink, kafka_source, stream
+from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,6 +126,7 @@ def test_executors_log_and_resolve_names_as_the_driver_does() -> None:
         stream(executor={"javaOptions": ["-XX:+UseZGC", "-Dwords=one two"]}), POD, SIZE
     )
     options = conf["spark.executor.extraJavaOptions"].split()
+    assert "-XX:+ExitOnOutOfMemoryError" in options
     (log4j2,) = [each for each in options if each.startswith("-Dlog4j2.configurationFile=")]
     configured = Path(log4j2.partition("file://")[2]).read_text()
     # One warning for each record would be logged otherwise.
@@ -303,3 +304,19 @@ def test_executors_that_have_just_registered_get_the_level() -> None:
     for executors in (0, 0, 1, 2, 2):
         level.set(cast("SparkSession", session), "INFO", executors)
     assert session.levels == ["INFO"] * 3
+
+
+@pytest.mark.parametrize(
+    ("trigger", "sql", "adaptive"),
+    [
+        (MICRO_BATCH, "SELECT value FROM source", "true"),
+        (MICRO_BATCH, "SELECT count(*) FROM source", "false"),
+        (CONTINUOUS, "SELECT value FROM source", "false"),
+    ],
+)
+def test_adaptive_execution_where_spark_uses_it(
+    trigger: dict[str, Any], sql: str, adaptive: str
+) -> None:
+    """Elsewhere Spark disables it itself, with a warning at each start."""
+    it = stream(trigger=trigger, transform={"sql": sql})
+    assert spark_conf(it, POD, SIZE)["spark.sql.adaptive.enabled"] == adaptive

@@ -121,6 +121,7 @@ def test_partitions_of_a_source_that_states_them(
         ({"startingOffsets": "earliest"}, False),
         ({"startingOffsetsByPartition": {"in": {"0": -1}}}, True),
         ({"options": {"startingTimestamp": "1"}}, False),
+        ({"options": {"startingtimestamp": "1"}}, False),
     ],
 )
 def test_a_start_that_depends_on_the_time_is_known(more: dict[str, Any], depends: bool) -> None:

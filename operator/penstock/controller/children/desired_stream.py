@@ -16,6 +16,9 @@ from penstock.contract import naming
 from penstock.controller.children.settings import Settings
 
 _FOR_THE_OPERATOR = frozenset({"checkpoint", "suspend"})
+# The format of the document, not the version of the API: that one changes, and the revision of a
+# stream must not change with it.
+_DOCUMENT_FORMAT = "penstock.dev/v1alpha1"
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def document(name: str, namespace: str, spec: Manifest, image: str) -> str:
         if field not in _FOR_THE_OPERATOR
     }
     content = {
-        "apiVersion": group_version.API_VERSION,
+        "apiVersion": _DOCUMENT_FORMAT,
         "kind": group_version.KIND,
         "metadata": {"name": name, "namespace": namespace},
         "spec": {**for_driver, "image": image},

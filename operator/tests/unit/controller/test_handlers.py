@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Sized
 from itertools import islice
+from urllib.parse import parse_qs, urlsplit
 
 import kopf
 import pytest
-from kopf._cogs.structs import credentials
+from kopf._cogs.clients import fetching
+from kopf._cogs.structs import credentials, references
 from kubernetes.aio.client import Configuration
 
 from penstock.cluster import objects
@@ -72,6 +75,24 @@ def test_the_server_sends_only_objects_of_streams_of_the_class(
     assert set(selectors.values()) == {selector}
     assert settings.posting.enabled is False
     assert settings.scanning.disabled is True
+
+
+async def test_kopf_reads_many_objects_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pods of a large cluster in one answer take more memory than the operator may use."""
+    asked: list[str] = []
+
+    async def get(url: str, **_: object) -> dict[str, object]:
+        asked.append(url)
+        return {"items": [], "metadata": {"resourceVersion": "1"}}
+
+    monkeypatch.setattr(fetching.api, "get", get)
+    pods = references.Resource("", "v1", "pods", kind="Pod", namespaced=True)
+    settings = handlers._settings("")
+    chunks = fetching.fetch_objs(
+        settings=settings, resource=pods, namespace=None, logger=logging.getLogger()
+    )
+    assert [chunk async for chunk in chunks]
+    assert [parse_qs(urlsplit(url).query)["limit"] for url in asked] == [["500"]]
 
 
 def test_a_watched_namespace_that_is_gone_ends_no_operator() -> None:

@@ -268,18 +268,29 @@ def test_states_and_condition_types_of_a_newer_operator_can_be_read() -> None:
 
 
 def test_events_are_created_for_transitions_only() -> None:
-    none = StreamStatus()
     running = plan_status(NEW, RUNNING, pod(), samples.T0)
-    broken = plan_status(NEW, BROKEN, pod(), samples.T0).status
-    restarted = plan_status(stored(running), RUNNING, pod(query_restarts=1), LATER).status
-    for before, after, reasons in (
-        (none, running.status, ["Running"]),
+
+    def then(assessment: Assessment, **report: Any) -> StreamStatus:
+        return plan_status(stored(running), assessment, pod(**report), LATER).status
+
+    broken = then(BROKEN)
+    outage = then(Assessment(StreamState.RESTARTING, "BrokerUnreachable", "no answer"))
+    not_ready = then(Assessment(StreamState.STARTING, "DriverNotReady", "no progress"))
+    rollout = then(Assessment(StreamState.STARTING, "RollingOut", "a new spec"))
+    suspended = then(Assessment(StreamState.SUSPENDING, "Suspending", "it ends"))
+    for before, after, events in (
+        (StreamStatus(), running.status, [("Normal", "Running")]),
         (running.status, running.status, []),
-        (running.status, broken, ["Broken"]),
+        (running.status, broken, [("Warning", "Broken")]),
         (broken, broken, []),
-        (running.status, restarted, ["QueryRestarted"]),
+        (running.status, outage, [("Warning", "BrokerUnreachable")]),
+        (outage, running.status, [("Normal", "Running")]),
+        (running.status, not_ready, [("Warning", "DriverNotReady")]),
+        (running.status, rollout, [("Normal", "RollingOut")]),
+        (running.status, suspended, [("Normal", "Suspending")]),
+        (running.status, then(RUNNING, query_restarts=1), [("Warning", "QueryRestarted")]),
     ):
-        assert [each.reason for each in stream_events(before, after)] == reasons
+        assert [(each.type, each.reason) for each in stream_events(before, after)] == events
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from typing import Any
 
 from penstock import __version__
 from penstock.client.facts import ClusterFacts, OperatorFacts, StreamFacts, with_objects
-from penstock.cluster import objects
+from penstock.cluster import kinds
 from penstock.cluster.events import parse_event
-from penstock.cluster.objects import Manifest
+from penstock.cluster.kinds import Manifest
 from testkit.controller.fake_cluster import KEY, FakeCluster
 
 NODE = "node-1"
@@ -20,9 +20,9 @@ def facts_of(cluster: FakeCluster, **changes: Any) -> ClusterFacts:
     events = [*cluster.api.events, *cluster.api.cluster_events]
     streams = with_objects(
         [cluster.stream],
-        cluster.api.of_kind(objects.STATEFUL_SET),
-        cluster.api.of_kind(objects.CLAIM),
-        cluster.api.of_kind(objects.POD),
+        cluster.api.of_kind(kinds.STATEFUL_SET),
+        cluster.api.of_kind(kinds.CLAIM),
+        cluster.api.of_kind(kinds.POD),
         [(KEY.namespace, parse_event(each)) for each in events],
     )
     return replace(

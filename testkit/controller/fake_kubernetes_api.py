@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from penstock.cluster import objects
-from penstock.cluster.objects import Kind, Manifest, Ref, kind_of
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Kind, Manifest, Ref, kind_of
 from penstock.contract import naming
 from penstock.controller.kubernetes.api import ApiError
 
@@ -70,7 +70,7 @@ class FakeKubernetesApi:
         labels: Mapping[str, str],
         fields: Mapping[str, str] | None = None,
     ) -> list[Manifest]:
-        if kind is objects.EVENT:
+        if kind is kinds.EVENT:
             uid = (fields or {})["regarding.uid"]
             return [each for each in self.cluster_events if each["regarding"]["uid"] == uid]
         return [
@@ -78,7 +78,7 @@ class FakeKubernetesApi:
             for (of_kind, space, _), each in self.objects.items()
             if of_kind == kind.kind
             and space == namespace
-            and labels.items() <= objects.labels_of(each).items()
+            and labels.items() <= kinds.labels_of(each).items()
         ]
 
     async def apply(self, manifest: Manifest, *, force: bool) -> Manifest:

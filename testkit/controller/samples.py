@@ -8,8 +8,8 @@ from typing import Any
 
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.cluster import objects
-from penstock.cluster.objects import Manifest
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.controller.children import desired_stream
@@ -121,8 +121,8 @@ def executor_pod(number: int, **status: Any) -> Manifest:
 def stateful_set() -> Manifest:
     """The driver's StatefulSet, as far as DriverPod needs it."""
     return {
-        "apiVersion": objects.STATEFUL_SET.api_version,
-        "kind": objects.STATEFUL_SET.kind,
+        "apiVersion": kinds.STATEFUL_SET.api_version,
+        "kind": kinds.STATEFUL_SET.kind,
         "metadata": {"name": naming.driver_name(NAME), "namespace": "default", "uid": "set-1"},
         "status": {},
     }

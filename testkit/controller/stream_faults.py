@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.client.facts import ClusterFacts, Right
-from penstock.cluster import fields, objects
+from penstock.cluster import fields, kinds
 from penstock.cluster.events import parse_event
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
@@ -168,7 +168,7 @@ def quota_used_up() -> ClusterFacts:
     cluster = FakeCluster()
     cluster.apply()
     cluster.reconcile()
-    owner = cluster.api.one(objects.STATEFUL_SET, naming.driver_name(samples.NAME))
+    owner = cluster.api.one(kinds.STATEFUL_SET, naming.driver_name(samples.NAME))
     note = 'create Pod failed: pods "flags-driver-0" is forbidden: exceeded quota: team'
     cluster.api.cluster_events.append(warning(owner, "FailedCreate", note, cluster.clock.text()))
     cluster.reconcile()
@@ -191,7 +191,7 @@ def claim_unbound() -> ClusterFacts:
     cluster.reconcile()
     cluster.step()
     cluster.put_pod(phase="Pending", conditions=[], containerStatuses=[])
-    claim = cluster.api.one(objects.CLAIM, naming.checkpoint_claim_name(samples.NAME))
+    claim = cluster.api.one(kinds.CLAIM, naming.checkpoint_claim_name(samples.NAME))
     cluster.api.put({**claim, "status": {"phase": "Pending"}})
     note = 'storageclass.storage.k8s.io "fast" not found'
     cluster.api.cluster_events.append(
@@ -266,7 +266,7 @@ def invalid_edit() -> ClusterFacts:
 
 def claim_gone() -> ClusterFacts:
     cluster = running()
-    cluster.api.remove(cluster.api.one(objects.CLAIM, naming.checkpoint_claim_name(samples.NAME)))
+    cluster.api.remove(cluster.api.one(kinds.CLAIM, naming.checkpoint_claim_name(samples.NAME)))
     pod = cluster.pod
     assert pod is not None
     cluster.api.remove(pod)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from penstock.client.reading.kube_api import ApiError, KubeApi
-from penstock.cluster.objects import Kind
+from penstock.cluster.kinds import Kind
 from testkit.errors import KubectlError
 from testkit.kubernetes.kubectl import Kube, Object
 

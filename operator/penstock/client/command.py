@@ -14,7 +14,7 @@ from penstock.client.reading.kube_api import ApiError, KubeApi, NoConfiguration
 from penstock.client.reading.log_lines import Line, for_people
 from penstock.client.text import printable
 from penstock.client.view import findings, status
-from penstock.cluster.objects import Key
+from penstock.cluster.kinds import Key
 
 CANNOT_LOOK = findings.CANNOT_LOOK
 

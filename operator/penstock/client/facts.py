@@ -9,11 +9,11 @@ from datetime import datetime
 from functools import cached_property
 
 from penstock.api.v1alpha1.status import Condition, StreamStatus
-from penstock.cluster import fields, objects
+from penstock.cluster import fields, kinds
 from penstock.cluster.driver_pod import DriverPod
 from penstock.cluster.events import ClusterEvent
 from penstock.cluster.fields import at, timestamp
-from penstock.cluster.objects import Key, Manifest
+from penstock.cluster.kinds import Key, Manifest
 from penstock.cluster.stream_status import find_condition, parse_status
 from penstock.contract import naming
 from penstock.contract.pod_check import PodCheck
@@ -82,7 +82,7 @@ class StreamFacts:
     @property
     def paused(self) -> bool:
         """Whether the operator was told to leave the stream alone."""
-        return objects.annotations_of(self.raw).get(naming.ANNOTATION_PAUSE) == "true"
+        return kinds.annotations_of(self.raw).get(naming.ANNOTATION_PAUSE) == "true"
 
     @property
     def created(self) -> datetime | None:
@@ -113,7 +113,7 @@ class StreamFacts:
     def driver(self) -> DriverPod | None:
         """The driver's pod; None if there is none."""
         name = naming.driver_pod_name(self.key.name)
-        found = (DriverPod(pod) for pod in self.pods if objects.name_of(pod) == name)
+        found = (DriverPod(pod) for pod in self.pods if kinds.name_of(pod) == name)
         return next(found, None)
 
     @property
@@ -122,7 +122,7 @@ class StreamFacts:
         return tuple(
             pod
             for pod in self.pods
-            if objects.labels_of(pod).get(naming.LABEL_COMPONENT) == naming.COMPONENT_EXECUTOR
+            if kinds.labels_of(pod).get(naming.LABEL_COMPONENT) == naming.COMPONENT_EXECUTOR
         )
 
     @property
@@ -161,7 +161,7 @@ class OperatorFacts:
     @property
     def version(self) -> str:
         """The version in its chart's labels; empty if they have none."""
-        return objects.labels_of(self.deployment).get("app.kubernetes.io/version", "")
+        return kinds.labels_of(self.deployment).get("app.kubernetes.io/version", "")
 
     @property
     def ready(self) -> bool:
@@ -262,7 +262,7 @@ def with_objects(
     claims_by_key = {_key_of(each): each for each in claims}
     pods_by_stream: dict[Key, list[Manifest]] = defaultdict(list)
     for pod in pods:
-        stream = objects.labels_of(pod).get(naming.LABEL_STREAM, "")
+        stream = kinds.labels_of(pod).get(naming.LABEL_STREAM, "")
         pods_by_stream[Key(namespace_of(pod), stream)].append(pod)
     events_by_key: dict[Key, list[ClusterEvent]] = defaultdict(list)
     for namespace, event in events:
@@ -274,7 +274,7 @@ def with_objects(
         driver = Key(key.namespace, naming.driver_name(key.name))
         claim = Key(key.namespace, naming.checkpoint_claim_name(key.name))
         # A driver's pod that is gone still has its events.
-        names = {naming.driver_pod_name(key.name), *map(objects.name_of, own)}
+        names = {naming.driver_pod_name(key.name), *map(kinds.name_of, own)}
         about = [key, driver, claim, *(Key(key.namespace, name) for name in names)]
         said = [event for each in about for event in events_by_key.get(each, [])]
         return StreamFacts(
@@ -294,10 +294,10 @@ def namespace_of(manifest: Manifest) -> str:
 
 
 def _key_of(manifest: Manifest) -> Key:
-    return Key(namespace_of(manifest), objects.name_of(manifest))
+    return Key(namespace_of(manifest), kinds.name_of(manifest))
 
 
 def _driver_first(pod: Manifest) -> tuple[bool, int, str]:
-    component = objects.labels_of(pod).get(naming.LABEL_COMPONENT)
-    name = objects.name_of(pod)
+    component = kinds.labels_of(pod).get(naming.LABEL_COMPONENT)
+    name = kinds.name_of(pod)
     return component != naming.COMPONENT_DRIVER, len(name), name

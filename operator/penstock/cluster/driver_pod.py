@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from penstock.api.v1alpha1.status import LastFailure
-from penstock.cluster import fields, objects
+from penstock.cluster import fields, kinds
 from penstock.cluster.fields import at, mapping, mappings, timestamp
-from penstock.cluster.objects import Manifest
+from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport
 
@@ -43,22 +43,22 @@ class DriverPod:
     @property
     def name(self) -> str:
         """The name of the pod."""
-        return objects.name_of(self.manifest)
+        return kinds.name_of(self.manifest)
 
     @property
     def uid(self) -> str:
         """The UID of the pod."""
-        return objects.uid_of(self.manifest)
+        return kinds.uid_of(self.manifest)
 
     @property
     def spec_hash(self) -> str:
         """The hash of the resolved spec that it was created for."""
-        return objects.annotations_of(self.manifest).get(naming.ANNOTATION_SPEC_HASH, "")
+        return kinds.annotations_of(self.manifest).get(naming.ANNOTATION_SPEC_HASH, "")
 
     @property
     def revision(self) -> str:
         """The StatefulSet's revision that it was created from."""
-        return objects.labels_of(self.manifest).get("controller-revision-hash", "")
+        return kinds.labels_of(self.manifest).get("controller-revision-hash", "")
 
     @property
     def node(self) -> str:
@@ -68,7 +68,7 @@ class DriverPod:
     @property
     def terminating(self) -> bool:
         """Whether Kubernetes is deleting the pod."""
-        return objects.is_terminating(self.manifest)
+        return kinds.is_terminating(self.manifest)
 
     @property
     def termination_due(self) -> datetime | None:
@@ -114,7 +114,7 @@ class DriverPod:
     @cached_property
     def report(self) -> DriverReport | None:
         """The driver's report; None if there is none that can be read."""
-        text = objects.annotations_of(self.manifest).get(naming.ANNOTATION_REPORT)
+        text = kinds.annotations_of(self.manifest).get(naming.ANNOTATION_REPORT)
         if text is None:
             return None
         try:

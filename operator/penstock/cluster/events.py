@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from penstock.cluster import fields
 from penstock.cluster.fields import at, timestamp
-from penstock.cluster.objects import Manifest
+from penstock.cluster.kinds import Manifest
 
 _MAX_MESSAGE_CHARACTERS = 2048
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)

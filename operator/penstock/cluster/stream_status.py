@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from penstock.api.v1alpha1.status import Condition, StreamStatus
 from penstock.cluster import fields
-from penstock.cluster.objects import Manifest
+from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 
 

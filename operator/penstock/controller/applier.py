@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from penstock.cluster import objects
+from penstock.cluster import kinds
 from penstock.cluster.fields import at, mapping, mappings, text
-from penstock.cluster.objects import Key, Manifest, Ref
+from penstock.cluster.kinds import Key, Manifest, Ref
 from penstock.contract import naming
 from penstock.controller.children.diff import applied_hash
 from penstock.controller.contest import Contest
@@ -77,7 +77,7 @@ class Applier:
 
     def with_memory(self, key: Key, children: ObservedChildren) -> ObservedChildren:
         """The children, with those marked that are as the server left them."""
-        found = {objects.uid_of(each): each for each in children.applied()}
+        found = {kinds.uid_of(each): each for each in children.applied()}
         known = {uid: e for uid, e in self._objects.get(key, {}).items() if uid in found}
         self._objects[key] = known
         settled = {
@@ -99,7 +99,7 @@ class Applier:
         self._failures[key] = failures
         held = None
         for manifest in to_apply:
-            what = f"{manifest['kind']} {objects.name_of(manifest)}"
+            what = f"{manifest['kind']} {kinds.name_of(manifest)}"
             found = children.find(manifest)
             contested = self._contested(key, manifest, found)
             if contested is not None:
@@ -149,14 +149,14 @@ class Applier:
     async def _apply(self, key: Key, manifest: Manifest, found: Manifest | None) -> None:
         """Applies a manifest to the object that was observed, or else to none that others wrote."""
         if found is not None:
-            meta = {**manifest["metadata"], "uid": objects.uid_of(found)}
+            meta = {**manifest["metadata"], "uid": kinds.uid_of(found)}
             sent = {**manifest, "metadata": meta}
         else:
             sent = manifest
             await self._refuse_others(manifest)
         left = await self._api.apply(sent, force=found is not None)
         known = self._objects.setdefault(key, {})
-        uid, applied = objects.uid_of(left), applied_hash(manifest)
+        uid, applied = kinds.uid_of(left), applied_hash(manifest)
         entry = known.get(uid)
         if entry is None or entry.applied != applied:
             known[uid] = _Object(applied, _content(left), Contest(self._now))
@@ -172,19 +172,19 @@ class Applier:
         An apply without force would fail too, but only if both set the same field.
         """
         namespace = manifest["metadata"]["namespace"]
-        kind, name = objects.kind_of(manifest), objects.name_of(manifest)
+        kind, name = kinds.kind_of(manifest), kinds.name_of(manifest)
         if await self._api.get(kind, namespace, name) is not None:
             raise ApiError(409, "AlreadyExists", "another client created it")
 
     def _contested(self, key: Key, manifest: Manifest, found: Manifest | None) -> Held | None:
         """Why an object is not restored yet, if another client keeps changing it."""
-        entry = self._objects.get(key, {}).get(objects.uid_of(found or {}))
+        entry = self._objects.get(key, {}).get(kinds.uid_of(found or {}))
         if found is None or entry is None or entry.applied != applied_hash(manifest):
             return None
         wait = entry.contest.wait
         if wait is None:
             return None
-        what = f"{manifest['kind']} {objects.name_of(manifest)}"
+        what = f"{manifest['kind']} {kinds.name_of(manifest)}"
         cause = not_applied.contested_object(what, _other_managers(found), entry.contest.since)
         return Held(cause, wait)
 
@@ -211,7 +211,7 @@ def _content(manifest: Manifest) -> str:
         for name in ("labels", "annotations", "ownerReferences")
     }
     rest = {name: manifest[name] for name in manifest if name not in ("metadata", "status")}
-    return objects.content_hash([meta, rest])
+    return kinds.content_hash([meta, rest])
 
 
 def _other_managers(manifest: Manifest) -> list[str]:

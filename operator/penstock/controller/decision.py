@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import StreamStatus
-from penstock.cluster import fields, objects
+from penstock.cluster import fields, kinds
 from penstock.cluster.fields import at
-from penstock.cluster.objects import Manifest, Ref
+from penstock.cluster.kinds import Manifest, Ref
 from penstock.contract import naming
 from penstock.controller.children import checkpoint_claim, config_map, network_policy, rbac
 from penstock.controller.children.desired_stream import DesiredStream
@@ -93,7 +93,7 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     foreign = _foreign_objects(desired, wanted, children)
     if foreign:
         cause = not_applied.foreign_objects(stream.name, foreign)
-        if f"{objects.STATEFUL_SET.kind} {naming.driver_name(stream.name)}" in foreign:
+        if f"{kinds.STATEFUL_SET.kind} {naming.driver_name(stream.name)}" in foreign:
             children = replace(children, stateful_set=None, pods=())
         return _unapplied(stream, children, cause, now, retained)
     if children.claim is None and _had_checkpoint(stream, children):
@@ -107,7 +107,7 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     to_delete = _to_delete(desired, children, applied=applied)
     decision = _decide(stream, children, assessment, now, apply=to_apply, delete=to_delete)
     if children.claim is not None and not stream.has_status:
-        found = checkpoint_found(objects.name_of(children.claim))
+        found = checkpoint_found(kinds.name_of(children.claim))
         return replace(decision, events=(found, *decision.events))
     return decision
 
@@ -149,9 +149,9 @@ def _unapplied(
     """A stream whose spec is not applied. What was applied before still runs, and is assessed."""
     owner = children.stateful_set
     driver = None
-    if owner is not None and objects.is_owned_by(owner, stream.uid):
+    if owner is not None and kinds.is_owned_by(owner, stream.uid):
         template = fields.mapping(at(owner, "spec", "template"))
-        spec_hash = objects.annotations_of(template).get(naming.ANNOTATION_SPEC_HASH, "")
+        spec_hash = kinds.annotations_of(template).get(naming.ANNOTATION_SPEC_HASH, "")
         if is_scaled_to_zero(owner):
             driver = assess_suspended(children.driver_pod, now)
         else:
@@ -200,12 +200,12 @@ def _decide(
 def _warnings(stream: ObservedStream, children: ObservedChildren) -> tuple[Problem, ...]:
     """What will go wrong with the objects that a running stream needs."""
     claim = children.claim
-    if claim is None or children.stateful_set is None or not objects.is_terminating(claim):
+    if claim is None or children.stateful_set is None or not kinds.is_terminating(claim):
         return ()
     return (
         Problem(
             "CheckpointTerminating",
-            f"The PersistentVolumeClaim {objects.name_of(claim)} is being deleted: Kubernetes "
+            f"The PersistentVolumeClaim {kinds.name_of(claim)} is being deleted: Kubernetes "
             f"removes it, and with it the checkpoint, as soon as the driver's pod ends. This "
             f"cannot be undone. Keep the volume (persistentVolumeReclaimPolicy: Retain) or copy "
             f"the checkpoint now",
@@ -233,11 +233,11 @@ def _foreign_objects(
         each
         for each in wanted
         if (there := children.find(each)) is not None
-        and not objects.is_owned_by(there, desired.uid)
-        and objects.labels_of(there).get(naming.LABEL_STREAM) != desired.name
-        and not (adopt and each["kind"] == objects.CLAIM.kind)
+        and not kinds.is_owned_by(there, desired.uid)
+        and kinds.labels_of(there).get(naming.LABEL_STREAM) != desired.name
+        and not (adopt and each["kind"] == kinds.CLAIM.kind)
     ]
-    return sorted(f"{each['kind']} {objects.name_of(each)}" for each in found)
+    return sorted(f"{each['kind']} {kinds.name_of(each)}" for each in found)
 
 
 def _retained_claim(stream: ObservedStream, children: ObservedChildren) -> tuple[Manifest, ...]:
@@ -248,7 +248,7 @@ def _retained_claim(stream: ObservedStream, children: ObservedChildren) -> tuple
     claim = children.claim
     if claim is None or stream.reclaim_policy != "Retain":
         return ()
-    if not objects.is_owned_by(claim, stream.uid) or objects.is_terminating(claim):
+    if not kinds.is_owned_by(claim, stream.uid) or kinds.is_terminating(claim):
         return ()
     return (with_applied_hash(checkpoint_claim.without_owner(claim)),)
 
@@ -261,7 +261,7 @@ def _stopped_driver(stream: ObservedStream, children: ObservedChildren) -> tuple
     found = children.stateful_set
     if not stream.suspended or found is None or is_scaled_to_zero(found):
         return ()
-    if not objects.is_owned_by(found, stream.uid) or objects.is_terminating(found):
+    if not kinds.is_owned_by(found, stream.uid) or kinds.is_terminating(found):
         return ()
     return (with_applied_hash(scaled_to_zero(found)),)
 
@@ -291,8 +291,8 @@ def _is_due(manifest: Manifest, children: ObservedChildren) -> bool:
     found = children.find(manifest)
     if found is None:
         return True
-    settled = children.settled.get(objects.uid_of(found))
-    return not up_to_date(manifest, found, settled) and not objects.is_terminating(found)
+    settled = children.settled.get(kinds.uid_of(found))
+    return not up_to_date(manifest, found, settled) and not kinds.is_terminating(found)
 
 
 def _to_delete(
@@ -313,20 +313,20 @@ def _unused_config_maps(desired: DesiredStream, children: ObservedChildren) -> t
         hashes.add(children.driver_pod.spec_hash)
     used = {naming.config_name(desired.name, each) for each in hashes}
     return tuple(
-        objects.ref_to(each)
+        kinds.ref_to(each)
         for each in children.config_maps
-        if objects.name_of(each) not in used
-        and not objects.is_terminating(each)
-        and objects.is_owned_by(each, desired.uid)
+        if kinds.name_of(each) not in used
+        and not kinds.is_terminating(each)
+        and kinds.is_owned_by(each, desired.uid)
     )
 
 
 def _unwanted_policy(desired: DesiredStream, children: ObservedChildren) -> Ref | None:
     """The NetworkPolicy of a stream whose administrator wants none any more."""
     found = children.network_policy
-    if desired.settings.network_policies or found is None or objects.is_terminating(found):
+    if desired.settings.network_policies or found is None or kinds.is_terminating(found):
         return None
-    return objects.ref_to(found) if objects.is_owned_by(found, desired.uid) else None
+    return kinds.ref_to(found) if kinds.is_owned_by(found, desired.uid) else None
 
 
 def _stuck_pod(desired: DesiredStream, children: ObservedChildren) -> Ref | None:
@@ -348,7 +348,7 @@ def _stuck_pod(desired: DesiredStream, children: ObservedChildren) -> Ref | None
         return None
     if pod.spec_hash == desired.spec_hash or pod.revision == update:
         return None
-    return objects.ref_to(pod.manifest)
+    return kinds.ref_to(pod.manifest)
 
 
 def _previous_objects(children: ObservedChildren, uid: str) -> list[str]:
@@ -363,9 +363,9 @@ def _previous_objects(children: ObservedChildren, uid: str) -> list[str]:
         for each in children.applied()
         if any(
             owner.get("kind") == group_version.KIND and owner.get("uid") != uid
-            for owner in objects.owners_of(each)
+            for owner in kinds.owners_of(each)
         )
     ]
-    if children.stateful_set is None and claim is not None and objects.is_terminating(claim):
+    if children.stateful_set is None and claim is not None and kinds.is_terminating(claim):
         previous.append(claim)
-    return sorted({f"{each['kind']} {objects.name_of(each)}" for each in previous})
+    return sorted({f"{each['kind']} {kinds.name_of(each)}" for each in previous})

@@ -18,8 +18,8 @@ import kopf
 from kubernetes.aio.client import Configuration
 
 from penstock.api import group_version
-from penstock.cluster import fields, objects
-from penstock.cluster.objects import Key
+from penstock.cluster import fields, kinds
+from penstock.cluster.kinds import Key
 from penstock.contract import naming
 from penstock.controller.observed.stream import class_of
 
@@ -90,9 +90,7 @@ def _registry(changes: Changes, configuration: Configuration, class_name: str) -
             await asyncio.sleep(_LOGIN_AGAIN_SECONDS)
         return await _connection(configuration, number)
 
-    @kopf.on.event(
-        objects.STREAM.group, objects.STREAM.version, objects.STREAM.plural, registry=registry
-    )
+    @kopf.on.event(kinds.STREAM.group, kinds.STREAM.version, kinds.STREAM.plural, registry=registry)
     async def stream_event(
         type: str | None, namespace: str | None, name: str, body: Any, **_: Any
     ) -> None:
@@ -107,7 +105,7 @@ def _registry(changes: Changes, configuration: Configuration, class_name: str) -
     async def child_event(namespace: str | None, labels: Any, **_: Any) -> None:
         changes.child_changed(Key(namespace or "", labels[naming.LABEL_STREAM]))
 
-    for kind in objects.CHILDREN:
+    for kind in kinds.CHILDREN:
         kopf.on.event(
             kind.group,
             kind.version,
@@ -145,7 +143,7 @@ def _settings(class_name: str) -> kopf.OperatorSettings:
     settings.scanning.disabled = True  # so kopf needs no right to watch CustomResourceDefinitions
     settings.persistence.finalizer = f"{group_version.GROUP}/unused"
     of_class = f"{naming.LABEL_CLASS}={class_name}" if class_name else f"!{naming.LABEL_CLASS}"
-    for kind in objects.CHILDREN:
+    for kind in kinds.CHILDREN:
         # Without this the API server would send the events of all pods in the cluster.
         settings.watching.label_selectors[kind.group, kind.version, kind.plural] = (
             f"{naming.LABEL_STREAM},{of_class}"

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from penstock.cluster import fields, objects
-from penstock.cluster.objects import Key, Manifest
+from penstock.cluster import fields, kinds
+from penstock.cluster.kinds import Key, Manifest
 from penstock.controller.applier import Applier
 from penstock.controller.children.settings import Settings
 from penstock.controller.contest import Contest
@@ -86,7 +86,7 @@ class Reconciler:
         An error that prevents it is in the stream's status before it is raised.
         """
         with self._metrics.reconciling() as result:
-            raw = await self._api.get(objects.STREAM, key.namespace, key.name)
+            raw = await self._api.get(kinds.STREAM, key.namespace, key.name)
             if raw is None or class_of(raw) != self._settings.class_name:
                 self._metrics.forget(key)
                 self._applier.forget(key)
@@ -152,11 +152,11 @@ class Reconciler:
             left = await self._write_status(key, stream, decision)
             if written is None:
                 written = _Written("", "", Contest(self._now))
-            elif written.content != objects.content_hash(raw.get("status")):
+            elif written.content != kinds.content_hash(raw.get("status")):
                 written.contest.undone()
             self._statuses[key] = replace(
                 written,
-                content=objects.content_hash(left.get("status")),
+                content=kinds.content_hash(left.get("status")),
                 version=fields.text(fields.at(left, "metadata", "resourceVersion")),
             )
         if decision.status is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from penstock.cluster.objects import Key
+from penstock.cluster.kinds import Key
 from penstock.controller.reconciler import Reconciler
 
 

@@ -10,7 +10,7 @@ from penstock.api.v1alpha1.status import StreamStatus
 from penstock.client.checks.finding import Finding, Severity
 from penstock.client.facts import ClusterFacts, OperatorFacts
 from penstock.client.text import age
-from penstock.cluster import objects
+from penstock.cluster import kinds
 from penstock.cluster.driver_pod import waiting_reason
 from penstock.cluster.fields import at, text, timestamp
 
@@ -118,7 +118,7 @@ def _not_ready(operator: OperatorFacts) -> Finding:
     elif not operator.pods:
         why = "it has no pod (is it scaled to 0?)"
     else:
-        names = ", ".join(objects.name_of(pod) for pod in operator.pods)
+        names = ", ".join(kinds.name_of(pod) for pod in operator.pods)
         why = f"no container of {names} is ready"
     return Finding(
         Severity.PROBLEM,

@@ -10,11 +10,11 @@ from decimal import Decimal
 from penstock.api.quantities import amount
 from penstock.client.checks.finding import Finding, Severity
 from penstock.client.facts import ClusterFacts, StreamFacts, namespace_of
-from penstock.cluster import fields, objects
+from penstock.cluster import fields, kinds
 from penstock.cluster.driver_pod import waiting_reason
 from penstock.cluster.events import ClusterEvent, newest
 from penstock.cluster.fields import at, mapping, mappings, timestamp
-from penstock.cluster.objects import Manifest
+from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 from penstock.contract.reasons import remedy_for
 
@@ -44,7 +44,7 @@ def node_away(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
         why = _why_not_ready(node)
         if not why and not (is_drivers and overdue):
             continue
-        pods = [objects.name_of(pod) for pod in stream.pods if _node(pod) == name]
+        pods = [kinds.name_of(pod) for pod in stream.pods if _node(pod) == name]
         stuck = (
             ". Kubernetes starts no other driver before the node confirms the end of this one"
             if is_drivers and due is not None
@@ -78,7 +78,7 @@ def volume(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     if claim is None:
         return  # CheckpointMissing is in the status, if there was one
     phase = at(claim, "status", "phase")
-    event = newest(stream.events, objects.uid_of(claim)) if phase != "Bound" else None
+    event = newest(stream.events, kinds.uid_of(claim)) if phase != "Bound" else None
     said = f": {event.reason}: {event.message}" if event else ""
     if phase == "Lost":
         yield _finding(stream, "ClaimLost", f"The volume of {name} is gone", _WITHOUT_PODS)
@@ -94,7 +94,7 @@ def volume(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
         storage = fields.text(at(claim, "spec", "storageClassName")) or "the default"
         message = f"The PersistentVolumeClaim {name} is not bound (class {storage}){said}"
         yield _finding(stream, "ProvisioningFailed", message, {"Unschedulable", *_WITHOUT_PODS})
-    if objects.is_terminating(claim):
+    if kinds.is_terminating(claim):
         message = f"The PersistentVolumeClaim {name} is being deleted, and with it the checkpoint"
         yield _finding(stream, "CheckpointTerminating", message, {"CheckpointTerminating"})
 
@@ -126,7 +126,7 @@ def _used_up(stream: StreamFacts, quota: Manifest) -> Iterator[Finding]:
         if name in hard and name in used and _left(hard[name], used[name]) < needed
     ]
     if short:
-        message = f"The ResourceQuota {objects.name_of(quota)} is used up: {', '.join(short)}"
+        message = f"The ResourceQuota {kinds.name_of(quota)} is used up: {', '.join(short)}"
         yield _finding(stream, "FailedCreate", message, _WITHOUT_PODS)
 
 
@@ -155,9 +155,9 @@ def waiting_pods(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     """Why pods do not run: scheduling, images, what the kubelet says."""
     said: set[tuple[str, str]] = set()
     for pod in stream.pods:
-        if objects.is_terminating(pod):
+        if kinds.is_terminating(pod):
             continue
-        waiting, name = waiting_reason(pod), objects.name_of(pod)
+        waiting, name = waiting_reason(pod), kinds.name_of(pod)
         reason, words = (waiting.reason, waiting.message) if waiting else ("", "")
         if not waiting:
             event = _mount_failure(stream, facts, pod)
@@ -177,7 +177,7 @@ def _mount_failure(stream: StreamFacts, facts: ClusterFacts, pod: Manifest) -> C
     """What keeps a pod from its volumes: Kubernetes says so in an event only."""
     if at(pod, "status", "phase") != "Pending":
         return None
-    found = newest(stream.events, objects.uid_of(pod), facts.now - _RECENT)
+    found = newest(stream.events, kinds.uid_of(pod), facts.now - _RECENT)
     return found if found is not None and found.is_warning else None
 
 
@@ -194,13 +194,13 @@ def killed_for_memory(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Find
 
 
 def _killed(stream: StreamFacts, pod: Manifest) -> Finding:
-    is_driver = objects.labels_of(pod).get(naming.LABEL_COMPONENT) == naming.COMPONENT_DRIVER
+    is_driver = kinds.labels_of(pod).get(naming.LABEL_COMPONENT) == naming.COMPONENT_DRIVER
     part = "driver" if is_driver else "executor"
     return Finding(
         Severity.WARNING if stream.holds("Ready") else Severity.PROBLEM,
         str(stream.key),
         "OOMKilled",
-        f"The {part} {objects.name_of(pod)} used more memory than its limit and was killed",
+        f"The {part} {kinds.name_of(pod)} used more memory than its limit and was killed",
         f"Raise {part}.resources.limits.memory and {part}.memoryOverhead.",
         f"kubectl edit cstream {stream.key.name} -n {stream.key.namespace}",
         explains=_KILLED | _WITHOUT_EXECUTOR,

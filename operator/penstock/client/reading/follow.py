@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 from penstock.client.reading.kube_api import ApiError, KubeApi
 from penstock.client.reading.log_lines import Line, merge, parse_line, source_of
-from penstock.cluster import fields, objects
+from penstock.cluster import fields, kinds
 from penstock.cluster.fields import at, mappings
-from penstock.cluster.objects import Key, Manifest
+from penstock.cluster.kinds import Key, Manifest
 from penstock.contract import naming
 
 # The name in the driver's template of executors (driver/spark/session.py).
@@ -61,7 +61,7 @@ def read_logs(
             for raw in api.log_lines(_path(pod), _with_container(pod, options)):
                 yield parse_line(source_of(pod), raw)
         except ApiError as error:
-            note(f"{objects.name_of(pod)}: {error}")
+            note(f"{kinds.name_of(pod)}: {error}")
 
     return merge([lines(pod) for pod in pods])
 
@@ -118,7 +118,7 @@ class Followed:
                         self._lines.put(line)
             except ApiError as error:
                 if error.code == 403:
-                    self._note(f"{objects.name_of(pod)}: {error}")
+                    self._note(f"{kinds.name_of(pod)}: {error}")
                     return
                 if error.code == 404:
                     self._read_paths.discard(path)  # a pod of this name may come
@@ -147,4 +147,4 @@ def _with_container(pod: Manifest, options: LogOptions) -> dict[str, str]:
 
 def _path(pod: Manifest) -> str:
     namespace = fields.text(at(pod, "metadata", "namespace"))
-    return f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(objects.name_of(pod))}/log"
+    return f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(kinds.name_of(pod))}/log"

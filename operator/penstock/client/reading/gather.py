@@ -30,7 +30,7 @@ from penstock.client.reading.metrics_page import parse_metrics
 from penstock.cluster import fields
 from penstock.cluster.events import parse_event
 from penstock.cluster.fields import at
-from penstock.cluster.objects import Manifest
+from penstock.cluster.kinds import Manifest
 from penstock.contract import naming, pod_check
 from penstock.contract.pod_check import PodCheck
 

@@ -21,7 +21,7 @@ from kubernetes.stream.ws_client import ERROR_CHANNEL, STDOUT_CHANNEL, WSClient,
 
 from penstock.client.facts import Right
 from penstock.cluster.fields import mapping, mappings, text
-from penstock.cluster.objects import Manifest
+from penstock.cluster.kinds import Manifest
 
 _SECONDS = 10.0
 # A followed log may be silent for long; the API server closes an idle one after hours.

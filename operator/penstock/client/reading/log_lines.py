@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.client.text import printable
-from penstock.cluster import fields, objects
-from penstock.cluster.objects import Manifest
+from penstock.cluster import fields, kinds
+from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 
 # Spark's own label of an executor's pod.
@@ -34,11 +34,11 @@ class Line:
 
 def source_of(pod: Manifest) -> str:
     """Short for a pod of a stream."""
-    labels = objects.labels_of(pod)
+    labels = kinds.labels_of(pod)
     if labels.get(naming.LABEL_COMPONENT) == naming.COMPONENT_DRIVER:
         return "driver"
     number = labels.get(_EXECUTOR_ID)
-    return f"exec-{number}" if number else objects.name_of(pod)
+    return f"exec-{number}" if number else kinds.name_of(pod)
 
 
 def parse_line(source: str, raw: str) -> Line:

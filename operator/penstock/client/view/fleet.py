@@ -9,7 +9,7 @@ from penstock.api.v1alpha1.status import StreamState
 from penstock.client.facts import ClusterFacts, StreamFacts
 from penstock.client.text import NONE, number
 from penstock.client.view.status import HEAD, rows
-from penstock.cluster.objects import Key
+from penstock.cluster.kinds import Key
 
 # What needs a person comes first, then what heals itself, then what runs.
 _ORDER = (

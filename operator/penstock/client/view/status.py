@@ -10,7 +10,7 @@ from typing import Any
 from penstock.client.facts import ClusterFacts, StreamFacts
 from penstock.client.text import NONE, age, clock, number, printable, size, span, table
 from penstock.client.view.story import Moment, moments_of
-from penstock.cluster import fields, objects
+from penstock.cluster import fields, kinds
 from penstock.cluster.driver_pod import waiting_reason
 from penstock.cluster.fields import at, mappings, text, timestamp
 from penstock.contract import naming
@@ -75,7 +75,7 @@ def _as_json(stream: StreamFacts) -> dict[str, Any]:
         "action": remedy.action,
         "command": remedy.command_for(stream.key.namespace, stream.key.name),
         "pods": [
-            {"name": objects.name_of(pod), "status": _pod_status(pod), "node": _node(pod)}
+            {"name": kinds.name_of(pod), "status": _pod_status(pod), "node": _node(pod)}
             for pod in stream.pods
         ],
         "story": [
@@ -219,7 +219,7 @@ def _pods(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Sequence[str]]:
         containers = mappings(at(pod, "status", "containerStatuses"))
         ready = sum(each.get("ready") is True for each in containers)
         yield (
-            objects.name_of(pod),
+            kinds.name_of(pod),
             _pod_status(pod),
             f"{ready}/{len(containers)}",
             str(sum(fields.count(each.get("restartCount")) for each in containers)),
@@ -228,14 +228,14 @@ def _pods(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Sequence[str]]:
         )
 
 
-def _pod_status(pod: objects.Manifest) -> str:
-    if objects.is_terminating(pod):
+def _pod_status(pod: kinds.Manifest) -> str:
+    if kinds.is_terminating(pod):
         return "Terminating"
     waiting = waiting_reason(pod)
     return waiting.reason if waiting else text(at(pod, "status", "phase")) or "Unknown"
 
 
-def _node(pod: objects.Manifest) -> str:
+def _node(pod: kinds.Manifest) -> str:
     return text(at(pod, "spec", "nodeName"))
 
 

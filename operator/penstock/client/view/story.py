@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from penstock.client.facts import StreamFacts
 from penstock.client.text import printable
-from penstock.cluster import objects
+from penstock.cluster import kinds
 from penstock.cluster.fields import at, mapping, mappings, text, timestamp
-from penstock.cluster.objects import Manifest
+from penstock.cluster.kinds import Manifest
 
 _MOMENT = timedelta(seconds=2)
 
@@ -69,7 +69,7 @@ def _failures(stream: StreamFacts) -> Iterator[Moment]:
 
 def _pods(stream: StreamFacts) -> Iterator[Moment]:
     for pod in stream.pods:
-        name = f"Pod {objects.name_of(pod)}"
+        name = f"Pod {kinds.name_of(pod)}"
         created = timestamp(at(pod, "metadata", "creationTimestamp"))
         if created:
             node = text(at(pod, "spec", "nodeName"))

@@ -6,9 +6,9 @@ from decimal import Decimal
 from typing import Any
 
 from penstock.api import quantities
-from penstock.cluster import objects
+from penstock.cluster import kinds
 from penstock.cluster.fields import at, mapping
-from penstock.cluster.objects import Manifest
+from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.metadata import build_object
@@ -17,7 +17,7 @@ from penstock.controller.children.metadata import build_object
 def claim(desired: DesiredStream) -> Manifest:
     """The claim of the checkpoint's volume. The stream owns it under Delete, not under Retain."""
     volume = desired.stream.spec.checkpoint.volume
-    manifest = build_object(objects.CLAIM, desired, naming.checkpoint_claim_name(desired.name))
+    manifest = build_object(kinds.CLAIM, desired, naming.checkpoint_claim_name(desired.name))
     if volume.reclaim_policy == "Retain":
         del manifest["metadata"]["ownerReferences"]
     manifest["spec"] = {
@@ -47,12 +47,12 @@ def claim_as_allowed(asked: Manifest, found: Manifest | None) -> Manifest:
 
 def without_owner(found: Manifest) -> Manifest:
     """The claim as it is, but so that it outlives its stream."""
-    labels = objects.labels_of(found)
+    labels = kinds.labels_of(found)
     bare = {
-        "apiVersion": objects.CLAIM.api_version,
-        "kind": objects.CLAIM.kind,
+        "apiVersion": kinds.CLAIM.api_version,
+        "kind": kinds.CLAIM.kind,
         "metadata": {
-            "name": objects.name_of(found),
+            "name": kinds.name_of(found),
             "namespace": at(found, "metadata", "namespace"),
             "labels": {name: labels[name] for name in naming.OWN_LABELS if name in labels},
         },

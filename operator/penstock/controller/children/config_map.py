@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.cluster import objects
-from penstock.cluster.objects import Manifest
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.metadata import build_object
@@ -17,7 +17,7 @@ def config_map(desired: DesiredStream) -> Manifest:
     """
     return {
         **build_object(
-            objects.CONFIG_MAP, desired, naming.config_name(desired.name, desired.spec_hash)
+            kinds.CONFIG_MAP, desired, naming.config_name(desired.name, desired.spec_hash)
         ),
         "immutable": True,
         "data": {naming.SPEC_FILE: desired.document},

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.api import group_version, quantities
 from penstock.cluster.fields import at, text
-from penstock.cluster.objects import Manifest, annotations_of, content_hash
+from penstock.cluster.kinds import Manifest, annotations_of, content_hash
 
 # The hash of the manifest that was applied last. An object contains a manifest that has lost a
 # field; only the hash shows that it differs.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.api import group_version
-from penstock.cluster import objects
-from penstock.cluster.objects import Manifest
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 from penstock.controller.children.desired_stream import DesiredStream
 
@@ -40,7 +40,7 @@ def metadata(desired: DesiredStream, name: str) -> Manifest:
     }
 
 
-def build_object(kind: objects.Kind, desired: DesiredStream, name: str) -> Manifest:
+def build_object(kind: kinds.Kind, desired: DesiredStream, name: str) -> Manifest:
     """An object of the stream with its metadata and no content."""
     return {
         "apiVersion": kind.api_version,

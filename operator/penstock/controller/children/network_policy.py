@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.cluster import objects
-from penstock.cluster.objects import Manifest
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.metadata import build_object
@@ -22,7 +22,7 @@ def network_policy(desired: DesiredStream) -> Manifest | None:
     own_pods = {"matchLabels": {naming.LABEL_STREAM: desired.name}}
     peers = [dict(each) for each in desired.settings.metrics_from]
     return {
-        **build_object(objects.NETWORK_POLICY, desired, naming.driver_name(desired.name)),
+        **build_object(kinds.NETWORK_POLICY, desired, naming.driver_name(desired.name)),
         "spec": {
             "podSelector": own_pods,
             "policyTypes": ["Ingress"],

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.api import group_version
-from penstock.cluster import objects
-from penstock.cluster.objects import Manifest
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.metadata import build_object
@@ -18,7 +18,7 @@ def service_account(desired: DesiredStream) -> Manifest | None:
     """
     if desired.stream.spec.service_account_name is not None:
         return None
-    return build_object(objects.SERVICE_ACCOUNT, desired, desired.service_account)
+    return build_object(kinds.SERVICE_ACCOUNT, desired, desired.service_account)
 
 
 def role(desired: DesiredStream) -> Manifest:
@@ -29,7 +29,7 @@ def role(desired: DesiredStream) -> Manifest:
     """
     own_pod = naming.driver_pod_name(desired.name)
     return {
-        **build_object(objects.ROLE, desired, naming.driver_name(desired.name)),
+        **build_object(kinds.ROLE, desired, naming.driver_name(desired.name)),
         "rules": [
             {
                 "apiGroups": [""],
@@ -57,8 +57,8 @@ def role_binding(desired: DesiredStream) -> Manifest:
     """Gives the stream's role to its driver's account."""
     name = naming.driver_name(desired.name)
     return {
-        **build_object(objects.ROLE_BINDING, desired, name),
-        "roleRef": {"apiGroup": objects.ROLE.group, "kind": objects.ROLE.kind, "name": name},
+        **build_object(kinds.ROLE_BINDING, desired, name),
+        "roleRef": {"apiGroup": kinds.ROLE.group, "kind": kinds.ROLE.kind, "name": name},
         "subjects": [
             {
                 "kind": "ServiceAccount",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.api import group_version
-from penstock.cluster import objects
+from penstock.cluster import kinds
 from penstock.cluster.fields import at
-from penstock.cluster.objects import Manifest, annotations_of, content_hash
+from penstock.cluster.kinds import Manifest, annotations_of, content_hash
 from penstock.contract import naming, sizing
 from penstock.contract.pod_merge import merge_pod_template
 from penstock.contract.secrets import secret_mounts, secret_volumes
@@ -29,8 +29,8 @@ def driver_stateful_set(desired: DesiredStream) -> Manifest:
     template = merge_pod_template(spec.driver.pod_template, _pod(desired))
     annotations = {_ANNOTATION_TEMPLATE: content_hash(template)[:16]}
     return {
-        "apiVersion": objects.STATEFUL_SET.api_version,
-        "kind": objects.STATEFUL_SET.kind,
+        "apiVersion": kinds.STATEFUL_SET.api_version,
+        "kind": kinds.STATEFUL_SET.kind,
         "metadata": {**metadata(desired, name), "annotations": annotations},
         "spec": {
             "replicas": 0 if spec.suspend else 1,
@@ -80,8 +80,8 @@ def scaled_to_zero(found: Manifest) -> Manifest:
     meta = found["metadata"]
     kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
     return {
-        "apiVersion": objects.STATEFUL_SET.api_version,
-        "kind": objects.STATEFUL_SET.kind,
+        "apiVersion": kinds.STATEFUL_SET.api_version,
+        "kind": kinds.STATEFUL_SET.kind,
         "metadata": {name: meta[name] for name in kept if name in meta},
         "spec": {**found["spec"], "replicas": 0},
     }

@@ -14,7 +14,7 @@ from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.client.exceptions import ApiException
 
 from penstock.cluster.fields import mapping, mappings, text
-from penstock.cluster.objects import STREAM, Kind, Manifest, Ref, kind_of
+from penstock.cluster.kinds import STREAM, Kind, Manifest, Ref, kind_of
 from penstock.contract import naming
 
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "patch": "PATCH", "delete": "DELETE"}

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from penstock import __version__
 from penstock.api.v1alpha1.status import StreamStatus
-from penstock.cluster.objects import Key
+from penstock.cluster.kinds import Key
 from penstock.controller.kubernetes.api import ApiCall
 from penstock.controller.metrics import metric_descriptions as described
 from penstock.controller.metrics.stream_metrics import Shown, StreamMetrics

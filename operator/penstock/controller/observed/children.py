@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from penstock.cluster import objects
+from penstock.cluster import kinds
 from penstock.cluster.driver_pod import DriverPod
 from penstock.cluster.events import ClusterEvent, parse_event
 from penstock.cluster.fields import at
-from penstock.cluster.objects import Key, Manifest
+from penstock.cluster.kinds import Key, Manifest
 from penstock.contract import naming
 from penstock.controller.kubernetes.api import ApiError, KubernetesApi
 
@@ -50,7 +50,7 @@ class ObservedChildren:
         """The object with the kind and name of a manifest."""
         for each in self.applied():
             same_kind = each["kind"] == desired["kind"]
-            if same_kind and objects.name_of(each) == objects.name_of(desired):
+            if same_kind and kinds.name_of(each) == kinds.name_of(desired):
                 return each
         return None
 
@@ -59,16 +59,16 @@ class ObservedChildren:
 
         The API server refuses an expansion that the storage class does not allow.
         """
-        return self.claim is not None and desired["kind"] == objects.CLAIM.kind
+        return self.claim is not None and desired["kind"] == kinds.CLAIM.kind
 
     @cached_property
     def driver_pod(self) -> DriverPod | None:
         """The pod of the current StatefulSet, not of an earlier one of the same name."""
         if self.stateful_set is None:
             return None
-        uid = objects.uid_of(self.stateful_set)
+        uid = kinds.uid_of(self.stateful_set)
         for pod in self.pods:
-            if objects.is_owned_by(pod, uid):
+            if kinds.is_owned_by(pod, uid):
                 return DriverPod(pod)
         return None
 
@@ -83,16 +83,16 @@ async def observe_children(api: KubernetesApi, key: Key) -> ObservedChildren:
     driver = naming.driver_name(key.name)
     selector = {naming.LABEL_STREAM: key.name}
     singles = await asyncio.gather(
-        api.get(objects.SERVICE_ACCOUNT, key.namespace, driver),
-        api.get(objects.ROLE, key.namespace, driver),
-        api.get(objects.ROLE_BINDING, key.namespace, driver),
-        api.get(objects.NETWORK_POLICY, key.namespace, driver),
-        api.get(objects.CLAIM, key.namespace, naming.checkpoint_claim_name(key.name)),
-        api.get(objects.STATEFUL_SET, key.namespace, driver),
+        api.get(kinds.SERVICE_ACCOUNT, key.namespace, driver),
+        api.get(kinds.ROLE, key.namespace, driver),
+        api.get(kinds.ROLE_BINDING, key.namespace, driver),
+        api.get(kinds.NETWORK_POLICY, key.namespace, driver),
+        api.get(kinds.CLAIM, key.namespace, naming.checkpoint_claim_name(key.name)),
+        api.get(kinds.STATEFUL_SET, key.namespace, driver),
     )
     config_maps, pods = await asyncio.gather(
-        api.list(objects.CONFIG_MAP, key.namespace, selector),
-        api.list(objects.POD, key.namespace, selector),
+        api.list(kinds.CONFIG_MAP, key.namespace, selector),
+        api.list(kinds.POD, key.namespace, selector),
     )
     children = ObservedChildren(*singles, tuple(config_maps), tuple(pods))
     warnings = [await _warnings(api, key, uid) for uid in _waited_for(children)]
@@ -104,9 +104,9 @@ def _waited_for(children: ObservedChildren) -> list[str]:
     owner, pod, claim = children.stateful_set, children.driver_pod, children.claim
     if owner is None or (pod is not None and pod.started):
         return []
-    found = [objects.uid_of(owner) if pod is None else pod.uid]
+    found = [kinds.uid_of(owner) if pod is None else pod.uid]
     if claim is not None and at(claim, "status", "phase") == "Pending":
-        found.append(objects.uid_of(claim))
+        found.append(kinds.uid_of(claim))
     return [uid for uid in found if uid]
 
 
@@ -114,11 +114,11 @@ async def _warnings(api: KubernetesApi, key: Key, uid: str) -> list[ClusterEvent
     """The warnings about an object; none if they cannot be read, for they only explain."""
     about = {"regarding.uid": uid, "type": "Warning"}
     try:
-        events = await api.list(objects.EVENT, key.namespace, {}, about)
+        events = await api.list(kinds.EVENT, key.namespace, {}, about)
     except ApiError:
         return []
     return [parse_event(each) for each in events]
 
 
 def _component(pod: Manifest) -> str:
-    return objects.labels_of(pod).get(naming.LABEL_COMPONENT, "")
+    return kinds.labels_of(pod).get(naming.LABEL_COMPONENT, "")

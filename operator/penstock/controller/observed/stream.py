@@ -13,8 +13,8 @@ from penstock.api.v1alpha1 import CheckpointVolume
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.api.v1alpha1.triggers import Trigger
-from penstock.cluster import fields, objects
-from penstock.cluster.objects import Manifest
+from penstock.cluster import fields, kinds
+from penstock.cluster.kinds import Manifest
 from penstock.cluster.stream_status import parse_status, status_written
 from penstock.contract import naming
 from penstock.controller.children import desired_stream
@@ -69,13 +69,13 @@ def parse_metadata(raw: Manifest) -> ObservedStream:
     """Parses all but the spec, which takes judgement."""
     meta = fields.mapping(raw.get("metadata"))
     return ObservedStream(
-        name=objects.name_of(raw),
+        name=kinds.name_of(raw),
         namespace=fields.text(meta.get("namespace")),
-        uid=objects.uid_of(raw),
+        uid=kinds.uid_of(raw),
         resource_version=fields.text(meta.get("resourceVersion")),
         generation=fields.count(meta.get("generation")),
-        terminating=objects.is_terminating(raw),
-        paused=objects.annotations_of(raw).get(naming.ANNOTATION_PAUSE) == "true",
+        terminating=kinds.is_terminating(raw),
+        paused=kinds.annotations_of(raw).get(naming.ANNOTATION_PAUSE) == "true",
         suspended=fields.at(raw, "spec", "suspend") is True,
         status=parse_status(raw),
         has_status=raw.get("status") is not None,

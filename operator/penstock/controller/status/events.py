@@ -9,7 +9,7 @@ from typing import Literal
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import Cause, StreamState, StreamStatus
-from penstock.cluster.objects import EVENT, Manifest
+from penstock.cluster.kinds import EVENT, Manifest
 from penstock.cluster.stream_status import find_condition
 from penstock.contract import naming
 from penstock.controller.observed.stream import ObservedStream

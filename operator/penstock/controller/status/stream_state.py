@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from penstock.api.v1alpha1.status import LastFailure, StreamState
-from penstock.cluster import objects
+from penstock.cluster import kinds
 from penstock.cluster.driver_pod import DriverPod, WaitingReason, waiting_reason
 from penstock.cluster.events import newest
 from penstock.cluster.fields import at
@@ -126,7 +126,7 @@ def _no_pod(
 ) -> Assessment:
     owner = naming.driver_name(name)
     since = (before.not_ready_since or now) - _CLOCK_SLACK
-    refusal = newest(children.warnings, objects.uid_of(children.stateful_set or {}), since)
+    refusal = newest(children.warnings, kinds.uid_of(children.stateful_set or {}), since)
     restarting = before.spec_hash == spec_hash
     state = StreamState.RESTARTING if restarting else StreamState.PENDING
     if refusal is not None:
@@ -188,14 +188,14 @@ def _why_waiting(pod: DriverPod, children: ObservedChildren) -> WaitingReason | 
     claim = children.claim
     if claim is None or at(claim, "status", "phase") not in ("Pending", "Lost"):
         return waiting
-    about_claim = newest(children.warnings, objects.uid_of(claim))
+    about_claim = newest(children.warnings, kinds.uid_of(claim))
     if at(claim, "status", "phase") == "Lost":
         words = "its volume is gone"
     elif about_claim is not None:
         words = f"{about_claim.reason}: {about_claim.message}"
     else:
         return waiting
-    words = f"PersistentVolumeClaim {objects.name_of(claim)}: {words}"
+    words = f"PersistentVolumeClaim {kinds.name_of(claim)}: {words}"
     if waiting is None:
         return WaitingReason(about_claim.reason if about_claim else "ClaimLost", words)
     return WaitingReason(waiting.reason, f"{waiting.message}; {words}")
@@ -271,7 +271,7 @@ def _waiting_for_cores(report: DriverReport, children: ObservedChildren) -> Asse
     for pod in children.executor_pods:
         waiting = waiting_reason(pod)
         if waiting is not None:
-            name, blocked = objects.name_of(pod), True
+            name, blocked = kinds.name_of(pod), True
             message += f"; pod {name}: {waiting.reason}: {waiting.message}"
             break  # the other pods say the same
     return Assessment(StreamState.WAITING_FOR_CORES, "WaitingForCores", message, blocked=blocked)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import CommittedOffset, Cores, StreamState, StreamStatus
 from penstock.cluster.driver_pod import DriverPod
-from penstock.cluster.objects import Manifest
+from penstock.cluster.kinds import Manifest
 from penstock.contract.driver_report import DriverReport
 from penstock.controller.observed.stream import ObservedStream
 from penstock.controller.status import effective, restarts

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.client.reading import follow
 from penstock.client.reading.kube_api import ApiError, KubeApi
-from penstock.cluster.objects import Key, Manifest
+from penstock.cluster.kinds import Key, Manifest
 
 KEY = Key("payments", "flags")
 

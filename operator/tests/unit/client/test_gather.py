@@ -13,7 +13,7 @@ from penstock.client.checks.diagnosis import diagnose
 from penstock.client.facts import ClusterFacts, Right
 from penstock.client.reading.gather import NoStream, Scope, gather
 from penstock.client.reading.kube_api import ApiError, KubeApi, Ran
-from penstock.cluster.objects import Manifest
+from penstock.cluster.kinds import Manifest
 from penstock.contract.pod_check import BrokerCheck, Outcome, PodCheck
 from testkit.controller.fake_cluster import FakeCluster
 

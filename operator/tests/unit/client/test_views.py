@@ -13,7 +13,7 @@ from penstock.client.facts import ClusterFacts, DriverMetrics, StreamFacts
 from penstock.client.text import printable, size, span
 from penstock.client.view import fleet, status
 from penstock.client.view.story import moments_of
-from penstock.cluster.objects import Key
+from penstock.cluster.kinds import Key
 from penstock.contract.driver_report import QueryState
 from penstock.contract.reasons import remedy_for
 from testkit.controller import samples

@@ -10,11 +10,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import kopf
 import pytest
-from kopf._cogs.clients import fetching
+from kopf._cogs.clients import api, fetching
 from kopf._cogs.structs import credentials, references
 from kubernetes.aio.client import Configuration
 
-from penstock.cluster import objects
+from penstock.cluster import kinds
 from penstock.controller import handlers
 
 
@@ -71,7 +71,7 @@ def test_the_server_sends_only_objects_of_streams_of_the_class(
     """Without a selector this process would hold every pod of the cluster in memory."""
     settings = handlers._settings(class_name)
     selectors = {str(key): value for key, value in settings.watching.label_selectors.items()}
-    assert len(selectors) == len(objects.CHILDREN)
+    assert len(selectors) == len(kinds.CHILDREN)
     assert set(selectors.values()) == {selector}
     assert settings.posting.enabled is False
     assert settings.scanning.disabled is True
@@ -85,7 +85,7 @@ async def test_kopf_reads_many_objects_in_chunks(monkeypatch: pytest.MonkeyPatch
         asked.append(url)
         return {"items": [], "metadata": {"resourceVersion": "1"}}
 
-    monkeypatch.setattr(fetching.api, "get", get)
+    monkeypatch.setattr(api, "get", get)
     pods = references.Resource("", "v1", "pods", kind="Pod", namespaced=True)
     settings = handlers._settings("")
     chunks = fetching.fetch_objs(

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.api.v1alpha1.status import StreamStatus
-from penstock.cluster import objects
+from penstock.cluster import kinds
 from penstock.cluster.driver_pod import DriverPod
 from penstock.contract import naming
 from penstock.controller.decision import reconcile
@@ -92,11 +92,11 @@ def cluster() -> dict[str, Any]:
     api = cluster.api
     return {
         "stream": cluster.stream,
-        "service_account": api.one(objects.SERVICE_ACCOUNT, "flags-driver"),
-        "role_binding": api.one(objects.ROLE_BINDING, "flags-driver"),
-        "claim": api.one(objects.CLAIM, "flags-checkpoint"),
-        "stateful_set": api.one(objects.STATEFUL_SET, "flags-driver"),
-        "config_maps": api.of_kind(objects.CONFIG_MAP),
+        "service_account": api.one(kinds.SERVICE_ACCOUNT, "flags-driver"),
+        "role_binding": api.one(kinds.ROLE_BINDING, "flags-driver"),
+        "claim": api.one(kinds.CLAIM, "flags-checkpoint"),
+        "stateful_set": api.one(kinds.STATEFUL_SET, "flags-driver"),
+        "config_maps": api.of_kind(kinds.CONFIG_MAP),
         "pods": [cluster.pod, samples.executor_pod(1, **POD_STATUS)],
     }
 

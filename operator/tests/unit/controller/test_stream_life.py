@@ -8,7 +8,7 @@ import pytest
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import Cores, LastFailure, StreamState
-from penstock.cluster import objects
+from penstock.cluster import kinds
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.kubernetes.api import ApiError
@@ -80,12 +80,12 @@ def test_deletion_works_while_the_operator_is_away(cluster: FakeCluster) -> None
 
 
 def test_a_stream_of_the_same_name_continues_from_a_retained_claim(cluster: FakeCluster) -> None:
-    before = cluster.api.one(objects.CLAIM, "flags-checkpoint")["metadata"]["uid"]
+    before = cluster.api.one(kinds.CLAIM, "flags-checkpoint")["metadata"]["uid"]
     cluster.delete()
     cluster.settle()
     cluster.apply()
     cluster.settle()
-    assert cluster.api.one(objects.CLAIM, "flags-checkpoint")["metadata"]["uid"] == before
+    assert cluster.api.one(kinds.CLAIM, "flags-checkpoint")["metadata"]["uid"] == before
     assert cluster.state == StreamState.RUNNING
     assert "CheckpointFound" in [each["reason"] for each in cluster.api.events]
 
@@ -99,10 +99,10 @@ def test_a_stream_applied_again_waits_until_the_deleted_one_is_removed() -> None
     cluster.apply(**volume(reclaimPolicy="Delete"))
     assert "apply StatefulSet" not in cluster.reconcile()
     assert cluster.condition("Ready").reason == "WaitingForDeletion"
-    old_claim = cluster.api.one(objects.CLAIM, "flags-checkpoint")["metadata"]["uid"]
+    old_claim = cluster.api.one(kinds.CLAIM, "flags-checkpoint")["metadata"]["uid"]
     cluster.settle()
     assert cluster.state == StreamState.RUNNING
-    assert cluster.api.one(objects.CLAIM, "flags-checkpoint")["metadata"]["uid"] != old_claim
+    assert cluster.api.one(kinds.CLAIM, "flags-checkpoint")["metadata"]["uid"] != old_claim
 
 
 def test_an_edit_replaces_the_driver_and_removes_the_old_config_map(cluster: FakeCluster) -> None:
@@ -119,7 +119,7 @@ def test_an_edit_replaces_the_driver_and_removes_the_old_config_map(cluster: Fak
     cluster.settle()
     assert cluster.running_hash != before
     assert cluster.state == StreamState.RUNNING
-    assert len(cluster.api.of_kind(objects.CONFIG_MAP)) == 1
+    assert len(cluster.api.of_kind(kinds.CONFIG_MAP)) == 1
     assert cluster.status.restarts is not None
     assert cluster.status.restarts.total == 0
 
@@ -129,7 +129,7 @@ def test_the_old_config_map_stays_as_long_as_the_old_pod(cluster: FakeCluster) -
     cluster.apply(executor={"cores": 2})
     cluster.reconcile()
     cluster.reconcile()
-    assert len(cluster.api.of_kind(objects.CONFIG_MAP)) == 2
+    assert len(cluster.api.of_kind(kinds.CONFIG_MAP)) == 2
 
 
 def test_an_edit_while_the_operator_is_away_is_rolled_out_when_it_returns(
@@ -148,15 +148,15 @@ def test_an_edit_while_the_operator_is_away_is_rolled_out_when_it_returns(
 def test_a_change_of_the_volume_does_not_restart_the_query(cluster: FakeCluster) -> None:
     cluster.apply(**volume(size="2Gi", reclaimPolicy="Delete"))
     cluster.settle()
-    claim = cluster.api.one(objects.CLAIM, "flags-checkpoint")
+    claim = cluster.api.one(kinds.CLAIM, "flags-checkpoint")
     assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
-    assert objects.owners_of(claim)
+    assert kinds.owners_of(claim)
     assert len(cluster.drivers_started) == 1
     cluster.apply(**volume(size="1Gi"))
     cluster.settle()
-    claim = cluster.api.one(objects.CLAIM, "flags-checkpoint")
+    claim = cluster.api.one(kinds.CLAIM, "flags-checkpoint")
     assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
-    assert not objects.owners_of(claim)
+    assert not kinds.owners_of(claim)
     assert len(cluster.drivers_started) == 1
 
 
@@ -280,19 +280,19 @@ def test_a_missing_driver_is_reported_at_once(cluster: FakeCluster) -> None:
 
 
 def test_a_lost_checkpoint_stalls_the_stream_instead_of_a_fresh_start(cluster: FakeCluster) -> None:
-    cluster.api.remove(cluster.api.one(objects.CLAIM, "flags-checkpoint"))
+    cluster.api.remove(cluster.api.one(kinds.CLAIM, "flags-checkpoint"))
     cluster.settle()
-    assert not cluster.api.has(objects.CLAIM, "flags-checkpoint")
+    assert not cluster.api.has(kinds.CLAIM, "flags-checkpoint")
     assert cluster.condition("Stalled").reason == "CheckpointMissing"
 
 
 def test_a_changed_or_deleted_child_is_restored(cluster: FakeCluster) -> None:
-    driver = cluster.api.one(objects.STATEFUL_SET, "flags-driver")
+    driver = cluster.api.one(kinds.STATEFUL_SET, "flags-driver")
     driver["spec"]["replicas"] = 2
     cluster.api.put(driver)
-    cluster.api.remove(cluster.api.one(objects.SERVICE_ACCOUNT, "flags-driver"))
+    cluster.api.remove(cluster.api.one(kinds.SERVICE_ACCOUNT, "flags-driver"))
     assert cluster.reconcile() == ["apply ServiceAccount", "apply StatefulSet"]
-    assert cluster.api.one(objects.STATEFUL_SET, "flags-driver")["spec"]["replicas"] == 1
+    assert cluster.api.one(kinds.STATEFUL_SET, "flags-driver")["spec"]["replicas"] == 1
 
 
 def test_a_refused_object_is_reported_and_retried() -> None:
@@ -337,7 +337,7 @@ def test_a_volume_that_cannot_grow_keeps_no_broken_pod(cluster: FakeCluster) -> 
     cluster.settle()
     assert cluster.api.writes.count("delete Pod") == 1
     assert len(cluster.drivers_started) == 2
-    assert len(cluster.api.of_kind(objects.CONFIG_MAP)) == 1
+    assert len(cluster.api.of_kind(kinds.CONFIG_MAP)) == 1
     assert "no expansion" in cluster.condition("Stalled").message
 
 

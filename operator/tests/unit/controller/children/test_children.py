@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.api import group_version
 from penstock.api.quantities import amount
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.cluster.objects import Manifest, annotations_of
+from penstock.cluster.kinds import Manifest, annotations_of
 from penstock.contract import naming
 from penstock.controller.children import checkpoint_claim, config_map, network_policy, rbac
 from penstock.controller.children.stateful_set import driver_stateful_set

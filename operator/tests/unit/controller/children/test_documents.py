@@ -18,8 +18,8 @@ from pydantic import ValidationError
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.cluster import objects
-from penstock.cluster.objects import Manifest
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 from penstock.controller.children.desired_stream import document, resolve
 from penstock.controller.children.settings import Settings
@@ -104,7 +104,7 @@ def upgraded(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> FakeClust
 
 
 def template(cluster: FakeCluster) -> Manifest:
-    found: Manifest = cluster.api.one(objects.STATEFUL_SET, "flags-driver")["spec"]["template"]
+    found: Manifest = cluster.api.one(kinds.STATEFUL_SET, "flags-driver")["spec"]["template"]
     return copy.deepcopy(found)
 
 
@@ -119,11 +119,11 @@ def test_an_upgrade_of_the_operator_restarts_no_driver(upgraded: FakeCluster) ->
 
 
 def test_all_but_the_template_is_still_looked_after(upgraded: FakeCluster) -> None:
-    driver = upgraded.api.one(objects.STATEFUL_SET, "flags-driver")
+    driver = upgraded.api.one(kinds.STATEFUL_SET, "flags-driver")
     driver["spec"]["replicas"] = 0
     upgraded.api.put(driver)
     upgraded.settle()
-    assert upgraded.api.one(objects.STATEFUL_SET, "flags-driver")["spec"]["replicas"] == 1
+    assert upgraded.api.one(kinds.STATEFUL_SET, "flags-driver")["spec"]["replicas"] == 1
     assert len(upgraded.drivers_started) == 1
     assert upgraded.reconcile() == []
 
@@ -141,7 +141,7 @@ def test_a_stateful_set_that_is_deleted_comes_back_with_the_new_template(
     upgraded: FakeCluster,
 ) -> None:
     """So a fix in the template reaches the drivers when the administrator says so."""
-    upgraded.api.remove(upgraded.api.one(objects.STATEFUL_SET, "flags-driver"))
+    upgraded.api.remove(upgraded.api.one(kinds.STATEFUL_SET, "flags-driver"))
     upgraded.settle()
     assert grace(upgraded) == 61
     assert upgraded.state == "Running"
@@ -157,7 +157,7 @@ def test_another_default_image_is_another_revision(cluster: FakeCluster) -> None
 
 def test_a_template_that_others_have_edited_is_restored(cluster: FakeCluster) -> None:
     """Under the same version of the operator."""
-    found = cluster.api.one(objects.STATEFUL_SET, "flags-driver")
+    found = cluster.api.one(kinds.STATEFUL_SET, "flags-driver")
     found["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 1
     cluster.api.put(found)
     cluster.settle()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cluster.objects import Manifest
+from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 from penstock.contract.pod_merge import merge_pod_template
 from penstock.controller.children import rbac

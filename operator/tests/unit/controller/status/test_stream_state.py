@@ -10,7 +10,7 @@ import pytest
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.cluster.driver_pod import DriverPod
 from penstock.cluster.events import ClusterEvent, parse_event
-from penstock.cluster.objects import Manifest
+from penstock.cluster.kinds import Manifest
 from penstock.contract.driver_report import QueryState
 from penstock.controller.observed.children import ObservedChildren
 from penstock.controller.status.stream_state import (

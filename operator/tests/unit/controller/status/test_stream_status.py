@@ -21,7 +21,7 @@ from penstock.api.v1alpha1.status import (
     StreamStatus,
 )
 from penstock.cluster.driver_pod import DriverPod
-from penstock.cluster.objects import Manifest
+from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.observed.stream import ObservedStream, parse_stream

@@ -13,9 +13,9 @@ from penstock.api.v1alpha1.status import Condition, StreamStatus
 from penstock.cluster import kinds
 from penstock.cluster.driver_pod import DriverPod
 from penstock.cluster.kinds import Key, Manifest
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport
-from penstock.controller.kubernetes.api import ApiError
 from penstock.controller.metrics import Metrics
 from penstock.controller.reconciler import Reconciler, StreamChanged
 from testkit.controller import samples

@@ -10,8 +10,8 @@ from typing import Any
 
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Kind, Manifest, Ref, kind_of
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
-from penstock.controller.kubernetes.api import ApiError
 
 Id = tuple[str, str, str]
 

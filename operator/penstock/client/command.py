@@ -10,11 +10,12 @@ from penstock.client.checks.diagnosis import diagnose
 from penstock.client.facts import ClusterFacts
 from penstock.client.reading.follow import Followed, LogOptions, pods_of, read_logs
 from penstock.client.reading.gather import Gatherer, NoStream, Scope, gather
-from penstock.client.reading.kube_api import ApiError, KubeApi, NoConfiguration
+from penstock.client.reading.kube_api import KubeApi, NoConfiguration
 from penstock.client.reading.log_lines import Line, for_people
 from penstock.client.text import printable
 from penstock.client.view import findings, status
 from penstock.cluster.kinds import Key
+from penstock.cluster.rest import ApiError
 
 CANNOT_LOOK = findings.CANNOT_LOOK
 
@@ -111,12 +112,12 @@ def _where(scope: Scope) -> str:
 
 def _why(server: str, error: ApiError) -> str:
     if error.code == 0:
-        return f"the API server {server} cannot be reached: {error}"
+        return f"the API server {server} cannot be reached: {error.message}"
     if error.code == 401:
-        return f"the API server {server} does not accept your credentials: {error}"
+        return f"the API server {server} does not accept your credentials: {error.message}"
     if error.code == 404:
         return f"the API server {server} does not know ContinuousStream: install the chart"
-    return f"the API server {server} refused: {error}"
+    return f"the API server {server} refused: {error.message}"
 
 
 def _note_unread(facts: ClusterFacts) -> None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from penstock.api import group_version
 from penstock.cluster.fields import at, mapping, mappings, text
@@ -17,7 +18,7 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of namespaced object, and where the API serves it."""
+    """A kind of object, and where the API serves it."""
 
     api_version: str
     kind: str
@@ -38,6 +39,17 @@ class Kind:
         """The path below which the API serves the group and version."""
         return f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
 
+    def path(self, namespace: str = "", name: str = "", *subresource: str) -> str:
+        """Where the API serves the objects of a namespace (of all if empty), or the named one.
+
+        >>> POD.path("payments", "flags-driver-0", "log")
+        '/api/v1/namespaces/payments/pods/flags-driver-0/log'
+        """
+        scope = ("namespaces", quote(namespace, "")) if namespace else ()
+        return "/".join(
+            (self.root, *scope, self.plural, *([quote(name, "")] if name else ()), *subresource)
+        )
+
 
 STREAM = Kind(group_version.API_VERSION, group_version.KIND, group_version.PLURAL)
 POD = Kind("v1", "Pod", "pods")
@@ -49,6 +61,13 @@ ROLE = Kind("rbac.authorization.k8s.io/v1", "Role", "roles")
 ROLE_BINDING = Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
 NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
 EVENT = Kind("events.k8s.io/v1", "Event", "events")
+SECRET = Kind("v1", "Secret", "secrets")
+DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
+LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
+NODE = Kind("v1", "Node", "nodes")
+RESOURCE_QUOTA = Kind("v1", "ResourceQuota", "resourcequotas")
+ENDPOINT_SLICE = Kind("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
+CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
 
 # The kinds that belong to a stream; the operator watches them.
 CHILDREN = (

@@ -15,10 +15,11 @@ from functools import partial
 from penstock.cluster import kinds
 from penstock.cluster.fields import at, mapping, mappings, text
 from penstock.cluster.kinds import Key, Manifest, Ref
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.controller.children.diff import applied_hash
 from penstock.controller.contest import Contest
-from penstock.controller.kubernetes.api import ApiError, KubernetesApi
+from penstock.controller.kubernetes.api import KubernetesApi
 from penstock.controller.observed.children import ObservedChildren
 from penstock.controller.status import not_applied
 from penstock.controller.status.not_applied import NotApplied

@@ -11,6 +11,7 @@ from penstock.api.v1alpha1.status import StreamStatus
 from penstock.cluster import fields, kinds
 from penstock.cluster.fields import at
 from penstock.cluster.kinds import Manifest, Ref
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.controller.children import checkpoint_claim, config_map, network_policy, rbac
 from penstock.controller.children.desired_stream import DesiredStream
@@ -22,7 +23,6 @@ from penstock.controller.children.stateful_set import (
     scaled_to_zero,
     with_template_of,
 )
-from penstock.controller.kubernetes.api import ApiError
 from penstock.controller.observed.children import ObservedChildren
 from penstock.controller.observed.stream import ObservedStream
 from penstock.controller.status import not_applied

@@ -12,11 +12,12 @@ from datetime import UTC, datetime, timedelta
 
 from penstock.cluster import fields, kinds
 from penstock.cluster.kinds import Key, Manifest
+from penstock.cluster.rest import ApiError
 from penstock.controller.applier import Applier
 from penstock.controller.children.settings import Settings
 from penstock.controller.contest import Contest
 from penstock.controller.decision import Decision, failed, held, reconcile
-from penstock.controller.kubernetes.api import ApiError, KubernetesApi
+from penstock.controller.kubernetes.api import KubernetesApi
 from penstock.controller.metrics import Metrics
 from penstock.controller.observed.children import observe_children
 from penstock.controller.observed.stream import (

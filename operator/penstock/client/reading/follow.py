@@ -7,13 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from urllib.parse import quote
 
-from penstock.client.reading.kube_api import ApiError, KubeApi
+from penstock.client.reading.kube_api import KubeApi
 from penstock.client.reading.log_lines import Line, merge, parse_line, source_of
 from penstock.cluster import fields, kinds
 from penstock.cluster.fields import at, mappings
 from penstock.cluster.kinds import Key, Manifest
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 
 # The name in the driver's template of executors (driver/spark/session.py).
@@ -48,7 +48,7 @@ def pods_of(api: KubeApi, stream: Key, *, executors: bool) -> list[Manifest]:
     labels = {naming.LABEL_STREAM: stream.name, naming.LABEL_MANAGED_BY: naming.MANAGED_BY}
     if not executors:
         labels[naming.LABEL_COMPONENT] = naming.COMPONENT_DRIVER
-    return sorted(api.list("api/v1/pods", stream.namespace, labels), key=source_of)
+    return sorted(api.list(kinds.POD, stream.namespace, labels), key=source_of)
 
 
 def read_logs(
@@ -61,7 +61,7 @@ def read_logs(
             for raw in api.log_lines(_path(pod), _with_container(pod, options)):
                 yield parse_line(source_of(pod), raw)
         except ApiError as error:
-            note(f"{kinds.name_of(pod)}: {error}")
+            note(f"{kinds.name_of(pod)}: {error.message}")
 
     return merge([lines(pod) for pod in pods])
 
@@ -97,7 +97,7 @@ class Followed:
         try:
             pods = pods_of(self._api, self._stream, executors=self._options.executors)
         except ApiError as error:
-            self._note(str(error))
+            self._note(error.message)
             return
         for pod in pods:
             if _path(pod) not in self._read_paths and _has_log(pod):
@@ -118,7 +118,7 @@ class Followed:
                         self._lines.put(line)
             except ApiError as error:
                 if error.code == 403:
-                    self._note(f"{kinds.name_of(pod)}: {error}")
+                    self._note(f"{kinds.name_of(pod)}: {error.message}")
                     return
                 if error.code == 404:
                     self._read_paths.discard(path)  # a pod of this name may come
@@ -147,4 +147,4 @@ def _with_container(pod: Manifest, options: LogOptions) -> dict[str, str]:
 
 def _path(pod: Manifest) -> str:
     namespace = fields.text(at(pod, "metadata", "namespace"))
-    return f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(kinds.name_of(pod))}/log"
+    return kinds.POD.path(namespace, kinds.name_of(pod), "log")

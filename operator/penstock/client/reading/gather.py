@@ -11,7 +11,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from urllib.parse import quote
 
 from penstock.api import group_version
 from penstock.client.facts import (
@@ -25,20 +24,16 @@ from penstock.client.facts import (
     with_objects,
 )
 from penstock.client.reading import rights
-from penstock.client.reading.kube_api import MAX_PARALLEL, ApiError, KubeApi
+from penstock.client.reading.kube_api import MAX_PARALLEL, KubeApi
 from penstock.client.reading.metrics_page import parse_metrics
-from penstock.cluster import fields
+from penstock.cluster import fields, kinds
 from penstock.cluster.events import parse_event
 from penstock.cluster.fields import at
-from penstock.cluster.kinds import Manifest
+from penstock.cluster.kinds import Kind, Manifest
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming, pod_check
 from penstock.contract.pod_check import PodCheck
 
-_STREAMS = f"apis/{group_version.API_VERSION}/{group_version.PLURAL}"
-_CRD = (
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
-    f"{group_version.PLURAL}.{group_version.GROUP}"
-)
 _OPERATOR = {
     "app.kubernetes.io/name": "penstock",
     "app.kubernetes.io/component": "operator",
@@ -73,7 +68,7 @@ class Gatherer:
     def fleet(self, scope: Scope) -> ClusterFacts:
         """The streams with their pods and metrics: what `status` and `top` show."""
         found = self._streams(scope)
-        pods = self._list("the pods", "api/v1/pods", scope.namespace, _OURS)
+        pods = self._list("the pods", kinds.POD, scope.namespace, _OURS)
         streams = with_objects(found, pods=pods.result())
         measured = tuple(self._pool.map(self._with_metrics, streams))
         return ClusterFacts(self._now(), measured, unread=tuple(self._unread))
@@ -81,12 +76,10 @@ class Gatherer:
     def details(self, scope: Scope) -> ClusterFacts:
         """The same, with volumes and events: what `status NAME` shows."""
         found = self._streams(scope)
-        sets = self._list("the StatefulSets", "apis/apps/v1/statefulsets", scope.namespace, _OURS)
-        claims = self._list(
-            "the volume claims", "api/v1/persistentvolumeclaims", scope.namespace, _OURS
-        )
-        pods = self._list("the pods", "api/v1/pods", scope.namespace, _OURS)
-        events = self._list("the events", "apis/events.k8s.io/v1/events", scope.namespace)
+        sets = self._list("the StatefulSets", kinds.STATEFUL_SET, scope.namespace, _OURS)
+        claims = self._list("the volume claims", kinds.CLAIM, scope.namespace, _OURS)
+        pods = self._list("the pods", kinds.POD, scope.namespace, _OURS)
+        events = self._list("the events", kinds.EVENT, scope.namespace)
         parsed = [(namespace_of(each), parse_event(each)) for each in events.result()]
         streams = with_objects(found, sets.result(), claims.result(), pods.result(), parsed)
         measured = tuple(self._pool.map(self._with_metrics, streams))
@@ -98,12 +91,11 @@ class Gatherer:
 
     def diagnosis(self, scope: Scope) -> ClusterFacts:
         """Everything that `doctor` judges."""
-        serves = self._serves_streams()
-        if not serves:
+        if not self._api.serves(kinds.STREAM):
             return ClusterFacts(self._now(), serves_streams=False, operators=self._operators())
         facts = self.details(scope)
         own = self._pool.submit(self._own_rights, scope.namespace)
-        quotas = self._list("the quotas", "api/v1/resourcequotas", scope.namespace)
+        quotas = self._list("the quotas", kinds.RESOURCE_QUOTA, scope.namespace)
         dns = self._pool.submit(self._dns_endpoints)
         crd = self._pool.submit(self._crd_properties)
         nodes = {name: self._pool.submit(self._node, name) for name in _node_names(facts)}
@@ -128,27 +120,20 @@ class Gatherer:
     def _streams(self, scope: Scope) -> list[Manifest]:
         """The streams of the scope. An error here ends the command: without them is nothing."""
         if not scope.name:
-            return self._api.list(_STREAMS, scope.namespace)
-        prefix, _, plural = _STREAMS.rpartition("/")
-        path = f"/{prefix}/namespaces/{quote(scope.namespace)}/{plural}/{quote(scope.name)}"
-        found = self._api.get(path)
+            return self._api.list(kinds.STREAM, scope.namespace)
+        found = self._api.get(kinds.STREAM, scope.namespace, scope.name)
         if found is None:
             raise NoStream(f"there is no stream {scope.name} in the namespace {scope.namespace}")
         return [found]
 
-    def _serves_streams(self) -> bool:
-        found = self._api.get(f"/apis/{group_version.API_VERSION}")
-        resources = fields.mappings((found or {}).get("resources"))
-        return any(each.get("name") == group_version.PLURAL for each in resources)
-
     def _list(
-        self, what: str, resource: str, namespace: str, labels: dict[str, str] | None = None
+        self, what: str, kind: Kind, namespace: str, labels: dict[str, str] | None = None
     ) -> Future[list[Manifest]]:
         """Reads a list meanwhile; empty and noted if it may not be read."""
 
         def read() -> list[Manifest]:
             with self._noting(what):
-                return self._api.list(resource, namespace, labels)
+                return self._api.list(kind, namespace, labels)
             return []
 
         return self._pool.submit(read)
@@ -159,12 +144,12 @@ class Gatherer:
         try:
             yield
         except ApiError as error:
-            self._unread.append(Unread(what, str(error)))
+            self._unread.append(Unread(what, error.message))
 
     def _operators(self) -> tuple[OperatorFacts, ...] | None:
         with self._noting("the operator's deployment"):
-            deployments = self._api.list("apis/apps/v1/deployments", labels=_OPERATOR)
-            pods = self._api.list("api/v1/pods", labels=_OPERATOR)
+            deployments = self._api.list(kinds.DEPLOYMENT, labels=_OPERATOR)
+            pods = self._api.list(kinds.POD, labels=_OPERATOR)
             found = [
                 OperatorFacts(
                     each,
@@ -179,10 +164,7 @@ class Gatherer:
         if not operator.lease_name:
             return None
         with self._noting("the operator's Lease"):
-            namespace, name = quote(operator.key.namespace), quote(operator.lease_name)
-            return self._api.get(
-                f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
-            )
+            return self._api.get(kinds.LEASE, operator.key.namespace, operator.lease_name)
         return None
 
     def _own_rights(self, namespace: str) -> tuple[Right, ...]:
@@ -212,16 +194,14 @@ class Gatherer:
     def _node(self, name: str) -> tuple[bool, Manifest | None]:
         """Whether it could be read, and the node; None if there is none of that name."""
         with self._noting("the nodes"):
-            return True, self._api.get(f"/api/v1/nodes/{quote(name)}")
+            return True, self._api.get(kinds.NODE, "", name)
         return False, None
 
     def _dns_endpoints(self) -> int | None:
         """Ready addresses of the cluster's name servers; None where they have another name."""
         with self._noting("the cluster's name servers"):
             slices = self._api.list(
-                "apis/discovery.k8s.io/v1/endpointslices",
-                "kube-system",
-                {"kubernetes.io/service-name": "kube-dns"},
+                kinds.ENDPOINT_SLICE, "kube-system", {"kubernetes.io/service-name": "kube-dns"}
             )
             endpoints = [each for found in slices for each in fields.mappings(found["endpoints"])]
             ready = [each for each in endpoints if at(each, "conditions", "ready") is not False]
@@ -230,7 +210,9 @@ class Gatherer:
 
     def _crd_properties(self) -> frozenset[str] | None:
         with self._noting("the CustomResourceDefinition"):
-            crd = self._api.get(_CRD) or {}
+            crd = (
+                self._api.get(kinds.CRD, "", f"{group_version.PLURAL}.{group_version.GROUP}") or {}
+            )
             for version in fields.mappings(at(crd, "spec", "versions")):
                 if version.get("name") == group_version.VERSION:
                     schema = at(version, "schema", "openAPIV3Schema", "properties", "status")
@@ -243,10 +225,10 @@ class Gatherer:
         if driver is None or not driver.started:
             return stream
         try:
-            path = f"{_pod_path(stream, driver.name)}:{naming.METRICS_PORT}/proxy/metrics"
-            page = self._api.page(path, _METRICS_SECONDS)
+            path = kinds.POD.path(stream.key.namespace, driver.name)
+            page = self._api.page(f"{path}:{naming.METRICS_PORT}/proxy/metrics", _METRICS_SECONDS)
         except ApiError as error:
-            unread = Unread("the driver's metrics", str(error))
+            unread = Unread("the driver's metrics", error.message)
             return replace(stream, unread=(*stream.unread, unread))
         found: DriverMetrics | None = parse_metrics(page)
         return replace(stream, metrics=found)
@@ -262,13 +244,14 @@ class Gatherer:
         try:
             return replace(stream, inside=self._check_inside(stream, driver.name))
         except (ApiError, ValueError) as error:
-            unread = Unread("the network inside the driver's container", str(error))
+            why = error.message if isinstance(error, ApiError) else str(error)
+            unread = Unread("the network inside the driver's container", why)
             return replace(stream, unread=(*stream.unread, unread))
 
     def _check_inside(self, stream: StreamFacts, pod: str) -> PodCheck:
         servers = dict.fromkeys(each for some in stream.brokers.values() for each in some)
         ran = self._api.run(
-            f"{_pod_path(stream, pod)}/exec",
+            kinds.POD.path(stream.key.namespace, pod, "exec"),
             naming.DRIVER_CONTAINER,
             pod_check.command(list(servers)),
             _INSIDE_SECONDS,
@@ -293,7 +276,3 @@ def _node_names(facts: ClusterFacts) -> set[str]:
         fields.text(at(pod, "spec", "nodeName")) for stream in facts.streams for pod in stream.pods
     )
     return {name for name in names if name}
-
-
-def _pod_path(stream: StreamFacts, pod: str) -> str:
-    return f"/api/v1/namespaces/{quote(stream.key.namespace)}/pods/{quote(pod)}"

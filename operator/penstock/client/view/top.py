@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.client.facts import ClusterFacts
-from penstock.client.reading.kube_api import ApiError
 from penstock.client.text import table
 from penstock.client.view import fleet
+from penstock.cluster.rest import ApiError
 
 _STYLES = {
     "Running": "green",
@@ -51,7 +51,7 @@ def show(read: Callable[[], ClusterFacts], interval: float, iterations: int | No
             except ApiError as error:
                 if number == 1:
                     raise
-                said = f"the API server does not answer, this is old: {error}"
+                said = f"the API server does not answer, this is old: {error.message}"
             draw(said, rows)
             if iterations is not None and number >= iterations:
                 return

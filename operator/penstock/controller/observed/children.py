@@ -13,8 +13,9 @@ from penstock.cluster.driver_pod import DriverPod
 from penstock.cluster.events import ClusterEvent, parse_event
 from penstock.cluster.fields import at
 from penstock.cluster.kinds import Key, Manifest
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
-from penstock.controller.kubernetes.api import ApiError, KubernetesApi
+from penstock.controller.kubernetes.api import KubernetesApi
 
 
 @dataclass(frozen=True)

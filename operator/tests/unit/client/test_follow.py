@@ -9,8 +9,9 @@ from typing import Any, cast
 import pytest
 
 from penstock.client.reading import follow
-from penstock.client.reading.kube_api import ApiError, KubeApi
-from penstock.cluster.kinds import Key, Manifest
+from penstock.client.reading.kube_api import KubeApi
+from penstock.cluster.kinds import Key, Kind, Manifest
+from penstock.cluster.rest import ApiError
 
 KEY = Key("payments", "flags")
 
@@ -23,7 +24,7 @@ class Pods:
         self.lines = ["2026-01-01T00:00:01Z one"]
         self.opened = 0
 
-    def list(self, path: str, namespace: str, labels: Mapping[str, str]) -> list[Manifest]:
+    def list(self, kind: Kind, namespace: str, labels: Mapping[str, str]) -> list[Manifest]:
         state = {"name": "driver", "state": {"running": {}}}
         meta = {"name": "flags-driver-0", "namespace": namespace, "uid": self.uid}
         return [{"metadata": meta, "status": {"containerStatuses": [state]}}]

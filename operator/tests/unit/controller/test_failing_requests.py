@@ -11,10 +11,10 @@ import pytest
 from penstock.api.v1alpha1.status import LastFailure, StreamState
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Manifest
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.controller import reconciler
 from penstock.controller.children.settings import Settings
-from penstock.controller.kubernetes.api import ApiError
 from penstock.controller.metrics import Metrics
 from penstock.controller.observed.stream import ObservedStream, parse_stream
 from penstock.controller.reconciler import Reconciler

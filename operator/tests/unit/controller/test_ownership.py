@@ -10,8 +10,8 @@ import pytest
 from penstock.api.v1alpha1.status import StreamState
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
-from penstock.controller.kubernetes.api import ApiError
 from testkit.controller import samples
 from testkit.controller.fake_cluster import KEY, FakeCluster
 

@@ -9,9 +9,9 @@ import pytest
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import Cores, LastFailure, StreamState
 from penstock.cluster import kinds
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
-from penstock.controller.kubernetes.api import ApiError
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 

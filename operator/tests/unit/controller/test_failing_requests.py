@@ -209,7 +209,7 @@ def test_an_event_that_the_server_never_takes_holds_up_no_other(cluster: FakeClu
     cluster.report(state="Restarting", query_restarts=1)
     cluster.reconcile()
     assert len(refused) == 1
-    assert cluster.api.events[-1]["type"] == "Normal"
+    assert cluster.api.events[-1]["reason"] == "QueryRestarting"
 
 
 def test_an_event_of_many_bytes_is_cut_to_what_the_server_takes(cluster: FakeCluster) -> None:

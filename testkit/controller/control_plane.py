@@ -15,9 +15,10 @@ from kubernetes.aio import config
 from kubernetes.aio.client import Configuration
 
 from penstock.cluster import kinds
-from penstock.cluster.driver_pod import DriverPod
-from penstock.cluster.fields import at
 from penstock.cluster.kinds import Kind, Manifest
+from penstock.cluster.lenient_fields import at
+from penstock.cluster.objects import Object
+from penstock.cluster.pods import DriverPod
 from penstock.contract import naming
 from penstock.controller.children.settings import Settings
 from penstock.controller.kubernetes.api import KubernetesApiClient
@@ -143,7 +144,7 @@ class Namespace:
         """Plays kubelet and driver: starts the current pod and publishes its report."""
         pod = await wait_for_async("a pod of the driver", self.pod)
         assert pod is not None
-        spec_hash = kinds.annotations_of(pod)[naming.ANNOTATION_SPEC_HASH]
+        spec_hash = Object(pod).annotations[naming.ANNOTATION_SPEC_HASH]
         text = samples.report(spec_hash, **report).model_dump_json(by_alias=True)
         name = pod["metadata"]["name"]
         await self.kubectl(

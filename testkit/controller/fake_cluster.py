@@ -11,8 +11,9 @@ from typing import Any
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import Condition, StreamStatus
 from penstock.cluster import kinds
-from penstock.cluster.driver_pod import DriverPod
 from penstock.cluster.kinds import Key, Manifest
+from penstock.cluster.objects import Object
+from penstock.cluster.pods import DriverPod
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport
@@ -54,7 +55,7 @@ class FakeCluster:
         """kubectl annotate --overwrite."""
         stream = self.stream
         meta = stream["metadata"]
-        annotations = {**kinds.annotations_of(stream), annotation: value}
+        annotations = {**Object(stream).annotations, annotation: value}
         self.api.put({**stream, "metadata": {**meta, "annotations": annotations}})
 
     def delete(self) -> None:
@@ -104,7 +105,7 @@ class FakeCluster:
     def collect_garbage(self) -> None:
         uids = {each["metadata"]["uid"] for each in self.api.objects.values()}
         for each in list(self.api.objects.values()):
-            owners = kinds.owners_of(each)
+            owners = Object(each).owners
             if owners and all(owner["uid"] not in uids for owner in owners):
                 self.api.remove(each)
 
@@ -124,7 +125,7 @@ class FakeCluster:
                 self.api.remove(pod)
         elif pod is None:
             self._create_pod(owner, template, revision)
-        elif kinds.labels_of(pod)["controller-revision-hash"] != revision and not (
+        elif DriverPod(pod).revision != revision and not (
             self.keeps_unready_pods and not DriverPod(pod).ready
         ):
             self.api.remove(pod)
@@ -145,7 +146,7 @@ class FakeCluster:
         """Starts a new pod if everything that it mounts exists. The driver then runs its query."""
         if "status" in pod or not self._mounts_exist(pod):
             return
-        spec_hash = kinds.annotations_of(pod)[naming.ANNOTATION_SPEC_HASH]
+        spec_hash = Object(pod).annotations[naming.ANNOTATION_SPEC_HASH]
         self.put_pod(samples.report(spec_hash))
 
     def _mounts_exist(self, pod: Manifest) -> bool:
@@ -162,9 +163,9 @@ class FakeCluster:
         pod = self.pod
         assert pod is not None
         like = samples.driver_pod("", report, **status)
-        annotations = {**kinds.annotations_of(pod)}
+        annotations = {**Object(pod).annotations}
         if report is not None:
-            annotations |= kinds.annotations_of(like)
+            annotations |= Object(like).annotations
             annotations[naming.ANNOTATION_SPEC_HASH] = report.spec_hash
         meta = {**pod["metadata"], "annotations": annotations}
         self.api.put({**pod, "metadata": meta, "status": like["status"]})
@@ -200,7 +201,7 @@ class FakeCluster:
     @property
     def running_hash(self) -> str:
         pod = self.pod
-        return kinds.annotations_of(pod)[naming.ANNOTATION_SPEC_HASH] if pod else ""
+        return Object(pod).annotations[naming.ANNOTATION_SPEC_HASH] if pod else ""
 
     def children(self) -> set[str]:
         """All objects except the stream."""

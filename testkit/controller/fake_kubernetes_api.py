@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Kind, Manifest, Ref, kind_of
+from penstock.cluster.objects import Object
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 
@@ -78,7 +79,7 @@ class FakeKubernetesApi:
             for (of_kind, space, _), each in self.objects.items()
             if of_kind == kind.kind
             and space == namespace
-            and labels.items() <= kinds.labels_of(each).items()
+            and labels.items() <= Object(each).labels.items()
         ]
 
     async def apply(self, manifest: Manifest, *, force: bool) -> Manifest:

@@ -15,7 +15,7 @@ from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.controller.children import desired_stream
 from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.settings import Settings
-from penstock.controller.observed.stream import ObservedStream, parse_stream
+from penstock.controller.observation import ObservedStream, parse_stream
 from testkit.streams.streams import KAFKA_TO_KAFKA, manifest
 
 NAME = "flags"

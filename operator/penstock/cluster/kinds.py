@@ -1,16 +1,12 @@
-"""The kinds of objects that the operator uses, and references to them."""
+"""The kinds of objects that Penstock reads and writes, and references to them."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from penstock.api import group_version
-from penstock.cluster.fields import at, mapping, mappings, text
 
 # A Kubernetes object in the form that the API reads and writes.
 Manifest = dict[str, Any]
@@ -81,7 +77,8 @@ CHILDREN = (
     POD,
 )
 
-_BY_NAME = {(kind.api_version, kind.kind): kind for kind in (STREAM, *CHILDREN, EVENT)}
+_OTHERS = (EVENT, SECRET, DEPLOYMENT, LEASE, NODE, RESOURCE_QUOTA, ENDPOINT_SLICE, CRD)
+_BY_NAME = {(kind.api_version, kind.kind): kind for kind in (STREAM, *CHILDREN, *_OTHERS)}
 
 
 @dataclass(frozen=True, order=True)
@@ -106,56 +103,4 @@ class Ref:
 
 
 def kind_of(manifest: Manifest) -> Kind:
-    """The kind of a manifest."""
     return _BY_NAME[(manifest["apiVersion"], manifest["kind"])]
-
-
-def ref_to(manifest: Manifest) -> Ref:
-    """A reference to an object that was read from the API."""
-    namespace = text(at(manifest, "metadata", "namespace"))
-    return Ref(kind_of(manifest), namespace, name_of(manifest), uid_of(manifest))
-
-
-def name_of(manifest: Mapping[str, Any]) -> str:
-    """An object's name."""
-    return text(at(manifest, "metadata", "name"))
-
-
-def uid_of(manifest: Mapping[str, Any]) -> str:
-    """An object's UID."""
-    return text(at(manifest, "metadata", "uid"))
-
-
-def labels_of(manifest: Mapping[str, Any]) -> Mapping[str, str]:
-    """An object's labels; empty if it has none."""
-    return _texts(at(manifest, "metadata", "labels"))
-
-
-def annotations_of(manifest: Mapping[str, Any]) -> Mapping[str, str]:
-    """An object's annotations; empty if it has none."""
-    return _texts(at(manifest, "metadata", "annotations"))
-
-
-def owners_of(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """An object's owner references."""
-    return mappings(at(manifest, "metadata", "ownerReferences"))
-
-
-def is_owned_by(manifest: Mapping[str, Any], uid: str) -> bool:
-    """Whether one of an object's owners has this UID."""
-    return any(owner.get("uid") == uid for owner in owners_of(manifest))
-
-
-def is_terminating(manifest: Mapping[str, Any]) -> bool:
-    """Whether Kubernetes is deleting the object."""
-    return at(manifest, "metadata", "deletionTimestamp") is not None
-
-
-def _texts(value: Any) -> Mapping[str, str]:
-    return {key: each for key, each in mapping(value).items() if isinstance(each, str)}
-
-
-def content_hash(value: Any) -> str:
-    """A hash of a value as JSON."""
-    content = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(content.encode()).hexdigest()

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from penstock.cluster.fields import mapping, mappings, text
 from penstock.cluster.kinds import Kind, Manifest
+from penstock.cluster.lenient_fields import mapping, mappings, text
 
 _MAX_RETRY_AFTER = 300.0
 _MAX_PAGE_CHARACTERS = 500

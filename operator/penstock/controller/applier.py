@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from penstock.cluster import kinds
-from penstock.cluster.fields import at, mapping, mappings, text
 from penstock.cluster.kinds import Key, Manifest, Ref
+from penstock.cluster.lenient_fields import at, text
+from penstock.cluster.objects import Object
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
-from penstock.controller.children.diff import applied_hash
+from penstock.controller.children.diff import applied_hash, content_hash
 from penstock.controller.contest import Contest
 from penstock.controller.kubernetes.api import KubernetesApi
-from penstock.controller.observed.children import ObservedChildren
+from penstock.controller.observation import ObservedChildren
 from penstock.controller.status import not_applied
 from penstock.controller.status.not_applied import NotApplied
 
@@ -28,14 +28,6 @@ log = logging.getLogger(__name__)
 
 _FIRST_RETRY = timedelta(seconds=1)
 _LAST_RETRY = timedelta(minutes=1)
-
-
-@dataclass(frozen=True)
-class Held:
-    """Why applying waits, and until when."""
-
-    cause: NotApplied
-    wait: timedelta
 
 
 @dataclass(frozen=True)
@@ -78,13 +70,13 @@ class Applier:
 
     def with_memory(self, key: Key, children: ObservedChildren) -> ObservedChildren:
         """The children, with those marked that are as the server left them."""
-        found = {kinds.uid_of(each): each for each in children.applied()}
+        found = {each.uid: each for each in children.applied()}
         known = {uid: e for uid, e in self._objects.get(key, {}).items() if uid in found}
         self._objects[key] = known
         settled = {
             uid: entry.applied
             for uid, entry in known.items()
-            if entry.content == _content(found[uid])
+            if entry.content == _content(found[uid].manifest)
         }
         return replace(children, settled=settled)
 
@@ -94,13 +86,13 @@ class Applier:
         children: ObservedChildren,
         to_apply: tuple[Manifest, ...],
         to_delete: tuple[Ref, ...],
-    ) -> Held | None:
+    ) -> NotApplied | None:
         """Writes in this order. Returns what failed, now or before, and holds the writes back."""
         known, failures = self._failures.get(key, {}), dict[str, _Failure]()
         self._failures[key] = failures
         held = None
         for manifest in to_apply:
-            what = f"{manifest['kind']} {kinds.name_of(manifest)}"
+            what = _name(manifest)
             found = children.find(manifest)
             contested = self._contested(key, manifest, found)
             if contested is not None:
@@ -113,7 +105,7 @@ class Applier:
             )
             if failure is not None:
                 failures[action] = failure
-                held = Held(failure.cause, failure.due - self._now())
+                held = self._until(failure.due, failure.cause)
                 if not children.is_existing_claim(manifest):
                     return held
         for ref in to_delete:
@@ -123,8 +115,11 @@ class Applier:
             failure = await self._attempt(key, action, what, request, known.get(action))
             if failure is not None:
                 failures[action] = failure
-                return Held(failure.cause, failure.due - self._now())
+                return self._until(failure.due, failure.cause)
         return held
+
+    def _until(self, due: datetime, cause: NotApplied) -> NotApplied:
+        return replace(cause, retry_in=due - self._now())
 
     async def _attempt(
         self,
@@ -147,23 +142,23 @@ class Applier:
             return self._failure(what, error, before, created=created)
         return None
 
-    async def _apply(self, key: Key, manifest: Manifest, found: Manifest | None) -> None:
+    async def _apply(self, key: Key, manifest: Manifest, found: Object | None) -> None:
         """Applies a manifest to the object that was observed, or else to none that others wrote."""
         if found is not None:
-            meta = {**manifest["metadata"], "uid": kinds.uid_of(found)}
+            meta = {**manifest["metadata"], "uid": found.uid}
             sent = {**manifest, "metadata": meta}
         else:
             sent = manifest
             await self._refuse_others(manifest)
         left = await self._api.apply(sent, force=found is not None)
         known = self._objects.setdefault(key, {})
-        uid, applied = kinds.uid_of(left), applied_hash(manifest)
+        uid, applied = Object(left).uid, applied_hash(manifest)
         entry = known.get(uid)
         if entry is None or entry.applied != applied:
             known[uid] = _Object(applied, _content(left), Contest(self._now))
             return
         entry.content = _content(left)
-        if found is not None and _content(found) != entry.content:
+        if found is not None and _content(found.manifest) != entry.content:
             # It had been changed by another client, and was restored.
             entry.contest.undone()
 
@@ -172,22 +167,21 @@ class Applier:
 
         An apply without force would fail too, but only if both set the same field.
         """
-        namespace = manifest["metadata"]["namespace"]
-        kind, name = kinds.kind_of(manifest), kinds.name_of(manifest)
-        if await self._api.get(kind, namespace, name) is not None:
+        new = Object(manifest)
+        if await self._api.get(new.kind, new.namespace, new.name) is not None:
             raise ApiError(409, "AlreadyExists", "another client created it")
 
-    def _contested(self, key: Key, manifest: Manifest, found: Manifest | None) -> Held | None:
+    def _contested(self, key: Key, manifest: Manifest, found: Object | None) -> NotApplied | None:
         """Why an object is not restored yet, if another client keeps changing it."""
-        entry = self._objects.get(key, {}).get(kinds.uid_of(found or {}))
+        entry = self._objects.get(key, {}).get(found.uid) if found else None
         if found is None or entry is None or entry.applied != applied_hash(manifest):
             return None
         wait = entry.contest.wait
         if wait is None:
             return None
-        what = f"{manifest['kind']} {kinds.name_of(manifest)}"
-        cause = not_applied.contested_object(what, _other_managers(found), entry.contest.since)
-        return Held(cause, wait)
+        since = entry.contest.since
+        cause = not_applied.contested_object(_name(manifest), _other_managers(found), since)
+        return replace(cause, retry_in=wait)
 
     def _failure(
         self, what: str, error: ApiError, before: _Failure | None, *, created: bool
@@ -212,14 +206,14 @@ def _content(manifest: Manifest) -> str:
         for name in ("labels", "annotations", "ownerReferences")
     }
     rest = {name: manifest[name] for name in manifest if name not in ("metadata", "status")}
-    return kinds.content_hash([meta, rest])
+    return content_hash([meta, rest])
 
 
-def _other_managers(manifest: Manifest) -> list[str]:
+def _name(manifest: Manifest) -> str:
+    return f"{manifest['kind']} {manifest['metadata']['name']}"
+
+
+def _other_managers(found: Object) -> list[str]:
     """The clients other than the operator that wrote more than a status of an object."""
-    managers = {
-        text(mapping(each).get("manager"))
-        for each in mappings(at(manifest, "metadata", "managedFields"))
-        if not each.get("subresource")
-    }
+    managers = {text(each.get("manager")) for each in found.managed if not each.get("subresource")}
     return sorted(managers - {"", naming.FIELD_MANAGER})

@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import StreamStatus
-from penstock.cluster import fields, kinds
-from penstock.cluster.fields import at
+from penstock.cluster import kinds
+from penstock.cluster.assessment import assess_driver, assess_suspended, why_deleted
 from penstock.cluster.kinds import Manifest, Ref
 from penstock.cluster.rest import ApiError
+from penstock.cluster.stream import not_ready_since
 from penstock.contract import naming
 from penstock.controller.children import checkpoint_claim, config_map, network_policy, rbac
 from penstock.controller.children.desired_stream import DesiredStream
@@ -19,31 +20,19 @@ from penstock.controller.children.diff import up_to_date, with_applied_hash
 from penstock.controller.children.stateful_set import (
     driver_stateful_set,
     is_of_another_operator,
-    is_scaled_to_zero,
     scaled_to_zero,
     with_template_of,
 )
-from penstock.controller.observed.children import ObservedChildren
-from penstock.controller.observed.stream import ObservedStream
+from penstock.controller.observation import ObservedChildren, ObservedStream
 from penstock.controller.status import not_applied
-from penstock.controller.status.conditions import not_ready_since
 from penstock.controller.status.events import StreamEvent, checkpoint_found, stream_events
-from penstock.controller.status.not_applied import NotApplied
-from penstock.controller.status.stream_state import (
-    Assessment,
-    Before,
-    assess_driver,
-    assess_suspended,
-    without_apply,
-)
+from penstock.controller.status.not_applied import NotApplied, Outcome
 from penstock.controller.status.stream_status import failed_status, plan_status, status_manifest
 from penstock.validation.problem import Problem
 
 # Watches report every change. These requeues only guard against a missed one.
 _REQUEUE_SETTLED = timedelta(minutes=5)
 _REQUEUE_CHANGING = timedelta(seconds=30)
-# The objects of a deleted stream may be of another class, and so not be watched.
-_REQUEUE_DELETION = timedelta(seconds=5)
 # Kubernetes says only in an event, which is not watched, why it cannot create a pod. At first it is
 # asked this soon, and then more and more rarely.
 _REQUEUE_WITHOUT_POD = timedelta(seconds=2)
@@ -62,6 +51,10 @@ class Decision:
     status: StreamStatus | None = None
     """The status that holds after this decision, changed or not."""
 
+    def within(self, wait: timedelta) -> Decision:
+        """The same, reconciled again after this time at most."""
+        return replace(self, requeue_after=min(self.requeue_after or wait, wait))
+
     @property
     def changes_nothing(self) -> bool:
         """Whether carrying it out writes nothing."""
@@ -74,7 +67,7 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
         # Kubernetes deletes the children through their owner references.
         return Decision(apply=_retained_claim(stream, children))
     if stream.paused:
-        return _unapplied(stream, children, not_applied.paused(), now)
+        return unapplied(stream, children, not_applied.paused(), now)
     previous = _previous_objects(children, stream.uid)
     if previous:
         # A driver that still runs belongs to the previous stream, and so does its progress.
@@ -85,43 +78,51 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     if desired is None:
         cause = not_applied.invalid_spec(stream.problems, runs=children.stateful_set is not None)
         stopped = () if previous else _stopped_driver(stream, children)
-        return _unapplied(stream, children, cause, now, (*retained, *stopped))
+        return unapplied(stream, children, cause, now, (*retained, *stopped))
     if previous:
-        waits = _unapplied(stream, children, not_applied.previous_objects(previous), now)
-        return replace(waits, requeue_after=_REQUEUE_DELETION)
+        return unapplied(stream, children, not_applied.previous_objects(previous), now)
     wanted = _desired_objects(desired, children)
     foreign = _foreign_objects(desired, wanted, children)
     if foreign:
         cause = not_applied.foreign_objects(stream.name, foreign)
         if f"{kinds.STATEFUL_SET.kind} {naming.driver_name(stream.name)}" in foreign:
             children = replace(children, stateful_set=None, pods=())
-        return _unapplied(stream, children, cause, now, retained)
+        return unapplied(stream, children, cause, now, retained)
     if children.claim is None and _had_checkpoint(stream, children):
-        return _unapplied(stream, children, not_applied.missing_checkpoint(stream.name), now)
+        return unapplied(stream, children, not_applied.missing_checkpoint(stream.name), now)
     if desired.stream.spec.suspend:
-        assessment = assess_suspended(children.driver_pod, now)
+        driver = assess_suspended(children.driver_pod, now)
     else:
-        assessment = _assess_driver(stream, desired.spec_hash, children, now)
+        driver = assess_driver(stream.name, desired.spec_hash, children, stream.status, now)
     to_apply = (*retained, *(each for each in wanted if _is_due(each, children)))
     applied = all(map(children.is_existing_claim, to_apply))
     to_delete = _to_delete(desired, children, applied=applied)
-    decision = _decide(stream, children, assessment, now, apply=to_apply, delete=to_delete)
+    decision = _decide(stream, children, Outcome.of(driver), now, to_apply, to_delete)
     if children.claim is not None and not stream.has_status:
-        found = checkpoint_found(kinds.name_of(children.claim))
+        found = checkpoint_found(children.claim.name)
         return replace(decision, events=(found, *decision.events))
     return decision
 
 
-def held(
+def unapplied(
     stream: ObservedStream,
     children: ObservedChildren,
     cause: NotApplied,
     now: datetime,
-    wait: timedelta,
+    apply: tuple[Manifest, ...] = (),
 ) -> Decision:
-    """The decision after a write failed: to report that, and what runs nevertheless."""
-    decision = _unapplied(stream, children, cause, now)
-    return replace(decision, requeue_after=min(decision.requeue_after or wait, wait))
+    """A stream whose spec is not applied. What was applied before still runs, and is assessed."""
+    owner = children.stateful_set
+    driver = None
+    if owner is not None and owner.is_owned_by(stream.uid):
+        if owner.scaled_to_zero:
+            driver = assess_suspended(children.driver_pod, now)
+        else:
+            driver = assess_driver(stream.name, owner.spec_hash, children, stream.status, now)
+        if children.claim is None and not driver.ready:
+            driver = None  # it cannot start without the claim, which the cause is about
+    decision = _decide(stream, children, Outcome.of(driver, cause), now, apply)
+    return decision if cause.retry_in is None else decision.within(cause.retry_in)
 
 
 def failed(stream: ObservedStream, error: Exception, now: datetime, since: datetime) -> Decision:
@@ -139,52 +140,21 @@ def failed(stream: ObservedStream, error: Exception, now: datetime, since: datet
     return Decision(status_manifest=status_manifest(stream, status), status=status)
 
 
-def _unapplied(
-    stream: ObservedStream,
-    children: ObservedChildren,
-    cause: NotApplied,
-    now: datetime,
-    apply: tuple[Manifest, ...] = (),
-) -> Decision:
-    """A stream whose spec is not applied. What was applied before still runs, and is assessed."""
-    owner = children.stateful_set
-    driver = None
-    if owner is not None and kinds.is_owned_by(owner, stream.uid):
-        template = fields.mapping(at(owner, "spec", "template"))
-        spec_hash = kinds.annotations_of(template).get(naming.ANNOTATION_SPEC_HASH, "")
-        if is_scaled_to_zero(owner):
-            driver = assess_suspended(children.driver_pod, now)
-        else:
-            driver = _assess_driver(stream, spec_hash, children, now)
-        if children.claim is None and not driver.ready:
-            driver = None  # it cannot start without the claim, which the cause is about
-    return _decide(stream, children, without_apply(driver, cause), now, apply=apply)
-
-
-def _assess_driver(
-    stream: ObservedStream, spec_hash: str, children: ObservedChildren, now: datetime
-) -> Assessment:
-    counted = stream.status.internal
-    before = Before(counted.spec_hash if counted else None, not_ready_since(stream.status))
-    return assess_driver(stream.name, spec_hash, children, before, now)
-
-
 def _decide(
     stream: ObservedStream,
     children: ObservedChildren,
-    assessment: Assessment,
+    outcome: Outcome,
     now: datetime,
-    *,
     apply: tuple[Manifest, ...] = (),
     delete: tuple[Ref, ...] = (),
 ) -> Decision:
-    warnings = _warnings(stream, children)
     pod, owner = children.driver_pod, children.stateful_set
-    stopped = pod is None and is_scaled_to_zero(owner)
-    update = plan_status(stream, assessment, pod, now, warnings, stopped=stopped)
+    stopped = pod is None and owner is not None and owner.scaled_to_zero
+    warnings = _warnings(children)
+    update = plan_status(stream, outcome, pod, now, warnings, stopped=stopped)
     changed = update.status != stream.status
-    requeue = _REQUEUE_SETTLED if assessment.settled or assessment.stalled else _REQUEUE_CHANGING
-    if owner is not None and pod is None and not (assessment.blocked or assessment.settled):
+    requeue = _REQUEUE_SETTLED if outcome.settled or outcome.stalled else _REQUEUE_CHANGING
+    if owner is not None and pod is None and not (outcome.obstacles or outcome.settled):
         waited = now - (not_ready_since(stream.status) or now)
         requeue = min(requeue, max(_REQUEUE_WITHOUT_POD, waited / 2))
     return Decision(
@@ -197,20 +167,11 @@ def _decide(
     )
 
 
-def _warnings(stream: ObservedStream, children: ObservedChildren) -> tuple[Problem, ...]:
+def _warnings(children: ObservedChildren) -> tuple[Problem, ...]:
     """What will go wrong with the objects that a running stream needs."""
     claim = children.claim
-    if claim is None or children.stateful_set is None or not kinds.is_terminating(claim):
-        return ()
-    return (
-        Problem(
-            "CheckpointTerminating",
-            f"The PersistentVolumeClaim {kinds.name_of(claim)} is being deleted: Kubernetes "
-            f"removes it, and with it the checkpoint, as soon as the driver's pod ends. This "
-            f"cannot be undone. Keep the volume (persistentVolumeReclaimPolicy: Retain) or copy "
-            f"the checkpoint now",
-        ),
-    )
+    deleted = why_deleted(claim) if claim and children.stateful_set else None
+    return (Problem(deleted.reason, deleted.message),) if deleted else ()
 
 
 def _had_checkpoint(stream: ObservedStream, children: ObservedChildren) -> bool:
@@ -233,11 +194,11 @@ def _foreign_objects(
         each
         for each in wanted
         if (there := children.find(each)) is not None
-        and not kinds.is_owned_by(there, desired.uid)
-        and kinds.labels_of(there).get(naming.LABEL_STREAM) != desired.name
+        and not there.is_owned_by(desired.uid)
+        and there.labels.get(naming.LABEL_STREAM) != desired.name
         and not (adopt and each["kind"] == kinds.CLAIM.kind)
     ]
-    return sorted(f"{each['kind']} {kinds.name_of(each)}" for each in found)
+    return sorted(f"{each['kind']} {each['metadata']['name']}" for each in found)
 
 
 def _retained_claim(stream: ObservedStream, children: ObservedChildren) -> tuple[Manifest, ...]:
@@ -246,9 +207,9 @@ def _retained_claim(stream: ObservedStream, children: ObservedChildren) -> tuple
     This needs no valid spec: whoever corrects it later may delete the stream before.
     """
     claim = children.claim
-    if claim is None or stream.reclaim_policy != "Retain":
+    if claim is None or not stream.retains_checkpoint:
         return ()
-    if not kinds.is_owned_by(claim, stream.uid) or kinds.is_terminating(claim):
+    if not claim.is_owned_by(stream.uid) or claim.terminating:
         return ()
     return (with_applied_hash(checkpoint_claim.without_owner(claim)),)
 
@@ -259,9 +220,9 @@ def _stopped_driver(stream: ObservedStream, children: ObservedChildren) -> tuple
     This needs no valid spec: who wants to stop a stream need not correct it first.
     """
     found = children.stateful_set
-    if not stream.suspended or found is None or is_scaled_to_zero(found):
+    if not stream.suspended or found is None or found.scaled_to_zero:
         return ()
-    if not kinds.is_owned_by(found, stream.uid) or kinds.is_terminating(found):
+    if not found.is_owned_by(stream.uid) or found.terminating:
         return ()
     return (with_applied_hash(scaled_to_zero(found)),)
 
@@ -291,8 +252,8 @@ def _is_due(manifest: Manifest, children: ObservedChildren) -> bool:
     found = children.find(manifest)
     if found is None:
         return True
-    settled = children.settled.get(kinds.uid_of(found))
-    return not up_to_date(manifest, found, settled) and not kinds.is_terminating(found)
+    settled = children.settled.get(found.uid)
+    return not up_to_date(manifest, found, settled) and not found.terminating
 
 
 def _to_delete(
@@ -313,20 +274,18 @@ def _unused_config_maps(desired: DesiredStream, children: ObservedChildren) -> t
         hashes.add(children.driver_pod.spec_hash)
     used = {naming.config_name(desired.name, each) for each in hashes}
     return tuple(
-        kinds.ref_to(each)
+        each.ref
         for each in children.config_maps
-        if kinds.name_of(each) not in used
-        and not kinds.is_terminating(each)
-        and kinds.is_owned_by(each, desired.uid)
+        if each.name not in used and not each.terminating and each.is_owned_by(desired.uid)
     )
 
 
 def _unwanted_policy(desired: DesiredStream, children: ObservedChildren) -> Ref | None:
     """The NetworkPolicy of a stream whose administrator wants none any more."""
     found = children.network_policy
-    if desired.settings.network_policies or found is None or kinds.is_terminating(found):
+    if desired.settings.network_policies or found is None or found.terminating:
         return None
-    return kinds.ref_to(found) if kinds.is_owned_by(found, desired.uid) else None
+    return found.ref if found.is_owned_by(desired.uid) else None
 
 
 def _stuck_pod(desired: DesiredStream, children: ObservedChildren) -> Ref | None:
@@ -339,16 +298,8 @@ def _stuck_pod(desired: DesiredStream, children: ObservedChildren) -> Ref | None
     pod, owner = children.driver_pod, children.stateful_set
     if pod is None or owner is None or pod.terminating or pod.ready:
         return None
-    observed, generation = (
-        at(owner, "status", "observedGeneration"),
-        at(owner, "metadata", "generation"),
-    )
-    update = at(owner, "status", "updateRevision")
-    if observed is None or observed != generation or not update:
-        return None
-    if pod.spec_hash == desired.spec_hash or pod.revision == update:
-        return None
-    return kinds.ref_to(pod.manifest)
+    is_newest = owner.update_revision in ("", pod.revision)
+    return None if is_newest or pod.spec_hash == desired.spec_hash else pod.ref
 
 
 def _previous_objects(children: ObservedChildren, uid: str) -> list[str]:
@@ -363,9 +314,9 @@ def _previous_objects(children: ObservedChildren, uid: str) -> list[str]:
         for each in children.applied()
         if any(
             owner.get("kind") == group_version.KIND and owner.get("uid") != uid
-            for owner in kinds.owners_of(each)
+            for owner in each.owners
         )
     ]
-    if children.stateful_set is None and claim is not None and kinds.is_terminating(claim):
+    if children.stateful_set is None and claim is not None and claim.terminating:
         previous.append(claim)
-    return sorted({f"{each['kind']} {kinds.name_of(each)}" for each in previous})
+    return sorted(set(map(str, previous)))

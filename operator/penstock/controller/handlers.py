@@ -18,10 +18,10 @@ import kopf
 from kubernetes.aio.client import Configuration
 
 from penstock.api import group_version
-from penstock.cluster import fields, kinds
+from penstock.cluster import kinds
 from penstock.cluster.kinds import Key
+from penstock.cluster.stream import Stream
 from penstock.contract import naming
-from penstock.controller.observed.stream import class_of
 
 # The API server may refuse a valid token while it starts, and one that is not valid for ever.
 _LOGIN_AGAIN_SECONDS = 1.0
@@ -94,13 +94,14 @@ def _registry(changes: Changes, configuration: Configuration, class_name: str) -
     async def stream_event(
         type: str | None, namespace: str | None, name: str, body: Any, **_: Any
     ) -> None:
-        if class_of(body) != class_name:
+        stream = Stream(body)
+        if stream.class_name != class_name:
             return
         key = Key(namespace or "", name)
         if type == "DELETED":
             changes.stream_deleted(key)
         else:
-            changes.stream_changed(key, fields.text(fields.at(body, "metadata", "resourceVersion")))
+            changes.stream_changed(key, stream.version)
 
     async def child_event(namespace: str | None, labels: Any, **_: Any) -> None:
         changes.child_changed(Key(namespace or "", labels[naming.LABEL_STREAM]))

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from penstock.client.reading.kube_api import KubeApi
 from penstock.client.reading.log_lines import Line, merge, parse_line, source_of
-from penstock.cluster import fields, kinds
-from penstock.cluster.fields import at, mappings
-from penstock.cluster.kinds import Key, Manifest
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Key
+from penstock.cluster.pods import Pod
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 
@@ -43,25 +43,25 @@ class LogOptions:
         }
 
 
-def pods_of(api: KubeApi, stream: Key, *, executors: bool) -> list[Manifest]:
+def pods_of(api: KubeApi, stream: Key, *, executors: bool) -> list[Pod]:
     """The stream's pods whose logs are wanted, the driver's first."""
     labels = {naming.LABEL_STREAM: stream.name, naming.LABEL_MANAGED_BY: naming.MANAGED_BY}
     if not executors:
         labels[naming.LABEL_COMPONENT] = naming.COMPONENT_DRIVER
-    return sorted(api.list(kinds.POD, stream.namespace, labels), key=source_of)
+    return sorted(map(Pod, api.list(kinds.POD, stream.namespace, labels)), key=source_of)
 
 
 def read_logs(
-    api: KubeApi, pods: Sequence[Manifest], options: LogOptions, note: Callable[[str], None]
+    api: KubeApi, pods: Sequence[Pod], options: LogOptions, note: Callable[[str], None]
 ) -> Iterator[Line]:
     """The lines that are there, in order of time. What cannot be read is noted."""
 
-    def lines(pod: Manifest) -> Iterator[Line]:
+    def lines(pod: Pod) -> Iterator[Line]:
         try:
             for raw in api.log_lines(_path(pod), _with_container(pod, options)):
                 yield parse_line(source_of(pod), raw)
         except ApiError as error:
-            note(f"{kinds.name_of(pod)}: {error.message}")
+            note(f"{pod.name}: {error.message}")
 
     return merge([lines(pod) for pod in pods])
 
@@ -104,7 +104,7 @@ class Followed:
                 self._read_paths.add(_path(pod))
                 threading.Thread(target=self._read, args=(pod,), daemon=True).start()
 
-    def _read(self, pod: Manifest) -> None:
+    def _read(self, pod: Pod) -> None:
         """Reads the log of one pod until the pod is gone: also of restarted containers."""
         path, source, last = _path(pod), source_of(pod), ""
         query = _with_container(pod, self._options)
@@ -118,7 +118,7 @@ class Followed:
                         self._lines.put(line)
             except ApiError as error:
                 if error.code == 403:
-                    self._note(f"{kinds.name_of(pod)}: {error.message}")
+                    self._note(f"{pod.name}: {error.message}")
                     return
                 if error.code == 404:
                     self._read_paths.discard(path)  # a pod of this name may come
@@ -128,23 +128,17 @@ class Followed:
             time.sleep(_POLL_SECONDS)
 
 
-def _has_log(pod: Manifest) -> bool:
+def _has_log(pod: Pod) -> bool:
     """Whether a container of it has started."""
-    return any(
-        at(each, "state", when) is not None
-        for each in mappings(at(pod, "status", "containerStatuses"))
-        for when in ("running", "terminated")
-    )
+    return any(each.running or each.ends for each in pod.containers)
 
 
-def _with_container(pod: Manifest, options: LogOptions) -> dict[str, str]:
+def _with_container(pod: Pod, options: LogOptions) -> dict[str, str]:
     """The parameters, with the container: a pod template may have added others."""
-    containers = mappings(at(pod, "spec", "containers"))
-    names = [fields.text(each.get("name")) for each in containers]
+    names = pod.container_names
     ours = [name for name in names if name in (naming.DRIVER_CONTAINER, _EXECUTOR_CONTAINER)]
     return {**options.query(), "container": next(iter([*ours, *names]), "")}
 
 
-def _path(pod: Manifest) -> str:
-    namespace = fields.text(at(pod, "metadata", "namespace"))
-    return kinds.POD.path(namespace, kinds.name_of(pod), "log")
+def _path(pod: Pod) -> str:
+    return kinds.POD.path(pod.namespace, pod.name, "log")

@@ -20,8 +20,8 @@ from kubernetes.stream.ws_client import ERROR_CHANNEL, STDOUT_CHANNEL, WSClient,
 
 from penstock.client.facts import Right
 from penstock.cluster import rest
-from penstock.cluster.fields import mapping, mappings, text
 from penstock.cluster.kinds import Kind, Manifest
+from penstock.cluster.lenient_fields import mapping, mappings, text
 from penstock.cluster.rest import ApiError
 
 _SECONDS = 10.0

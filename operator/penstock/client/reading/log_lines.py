@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.client.text import printable
-from penstock.cluster import fields, kinds
-from penstock.cluster.kinds import Manifest
-from penstock.contract import naming
+from penstock.cluster.lenient_fields import text as as_text
+from penstock.cluster.pods import Pod
 
 # Spark's own label of an executor's pod.
 _EXECUTOR_ID = "spark-exec-id"
@@ -32,13 +31,12 @@ class Line:
     text: str
 
 
-def source_of(pod: Manifest) -> str:
+def source_of(pod: Pod) -> str:
     """Short for a pod of a stream."""
-    labels = kinds.labels_of(pod)
-    if labels.get(naming.LABEL_COMPONENT) == naming.COMPONENT_DRIVER:
+    if pod.is_driver:
         return "driver"
-    number = labels.get(_EXECUTOR_ID)
-    return f"exec-{number}" if number else kinds.name_of(pod)
+    number = pod.labels.get(_EXECUTOR_ID)
+    return f"exec-{number}" if number else pod.name
 
 
 def parse_line(source: str, raw: str) -> Line:
@@ -57,20 +55,20 @@ def for_people(line: Line) -> str:
     entry = _entry(line.text)
     if entry is None:
         return _format(line.time, "", line.source, printable(line.text))
-    package, _, logger = fields.text(entry.get("logger")).rpartition(".")
+    package, _, logger = as_text(entry.get("logger")).rpartition(".")
     is_ours = not package or package.split(".")[0] == "penstock"
     source = "jvm" if line.source == "driver" and not is_ours else line.source
     message = " ".join(
         part
         for part in (
             "" if is_ours else f"{logger}:",
-            fields.text(entry.get("message")),
+            as_text(entry.get("message")),
             *(f"{name}={_value(value)}" for name, value in entry.items() if name not in _SHOWN),
         )
         if part
     )
-    level = fields.text(entry.get("level"))
-    time = fields.text(entry.get("time")) or line.time
+    level = as_text(entry.get("level"))
+    time = as_text(entry.get("time")) or line.time
     return _format(time, _LEVELS.get(level, level), source, printable(message))
 
 

@@ -10,8 +10,8 @@ import yaml
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
+from penstock.cluster.objects import Object
 from penstock.contract import naming
 from penstock.controller.children.settings import Settings
 
@@ -57,7 +57,7 @@ def resolve(stream: ContinuousStream, raw: Manifest, settings: Settings) -> Desi
     image = stream.spec.image or settings.default_image
     text = document(stream.metadata.name, stream.metadata.namespace, raw["spec"], image)
     digest = hashlib.sha256(text.encode()).hexdigest()[:10]
-    return DesiredStream(stream, kinds.uid_of(raw), text, digest, settings)
+    return DesiredStream(stream, Object(raw).uid, text, digest, settings)
 
 
 def document(name: str, namespace: str, spec: Manifest, image: str) -> str:

@@ -6,12 +6,13 @@ from typing import Any
 
 from penstock.api import group_version
 from penstock.cluster import kinds
-from penstock.cluster.fields import at
-from penstock.cluster.kinds import Manifest, annotations_of, content_hash
+from penstock.cluster.kinds import Manifest
+from penstock.cluster.objects import StatefulSet
 from penstock.contract import naming, sizing
 from penstock.contract.pod_merge import merge_pod_template
 from penstock.contract.secrets import secret_mounts, secret_volumes
 from penstock.controller.children.desired_stream import DesiredStream
+from penstock.controller.children.diff import content_hash
 from penstock.controller.children.metadata import labels, metadata
 
 # The hash of the pod template as an operator has built it. The server adds defaults to it.
@@ -44,46 +45,37 @@ def driver_stateful_set(desired: DesiredStream) -> Manifest:
     }
 
 
-def is_scaled_to_zero(found: Manifest | None) -> bool:
-    """Whether the StatefulSet runs no driver because somebody wants none."""
-    return found is not None and at(found, "spec", "replicas") == 0
-
-
-def is_of_another_operator(wanted: Manifest, found: Manifest | None) -> bool:
+def is_of_another_operator(wanted: Manifest, found: StatefulSet) -> bool:
     """Whether another version of the operator has applied the same revision of the stream.
 
     Then its pod template stays: an upgrade of the operator restarts no driver. A new revision or a
     new StatefulSet gets this version's template.
     """
-    if found is None:
-        return False
-    revisions = [
-        at(each, "spec", "template", "metadata", "annotations", naming.ANNOTATION_SPEC_HASH)
-        for each in (wanted, found)
-    ]
-    hashes = [annotations_of(each).get(_ANNOTATION_TEMPLATE) for each in (wanted, found)]
-    return revisions[0] == revisions[1] and hashes[1] not in (None, hashes[0])
+    ours = StatefulSet(wanted)
+    theirs = found.annotations.get(_ANNOTATION_TEMPLATE)
+    is_another = theirs not in (None, ours.annotations[_ANNOTATION_TEMPLATE])
+    return ours.spec_hash == found.spec_hash and is_another
 
 
-def with_template_of(wanted: Manifest, found: Manifest) -> Manifest:
+def with_template_of(wanted: Manifest, found: StatefulSet) -> Manifest:
     """The StatefulSet with the pod template that runs; the rest of it is still looked after."""
-    annotations = {_ANNOTATION_TEMPLATE: annotations_of(found)[_ANNOTATION_TEMPLATE]}
+    annotations = {_ANNOTATION_TEMPLATE: found.annotations[_ANNOTATION_TEMPLATE]}
     return {
         **wanted,
         "metadata": {**wanted["metadata"], "annotations": annotations},
-        "spec": {**wanted["spec"], "template": at(found, "spec", "template")},
+        "spec": {**wanted["spec"], "template": found.template},
     }
 
 
-def scaled_to_zero(found: Manifest) -> Manifest:
+def scaled_to_zero(found: StatefulSet) -> Manifest:
     """The StatefulSet as it is, but without a driver: for a stream whose spec cannot be applied."""
-    meta = found["metadata"]
+    meta = found.manifest["metadata"]
     kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
     return {
         "apiVersion": kinds.STATEFUL_SET.api_version,
         "kind": kinds.STATEFUL_SET.kind,
         "metadata": {name: meta[name] for name in kept if name in meta},
-        "spec": {**found["spec"], "replicas": 0},
+        "spec": {**found.manifest["spec"], "replicas": 0},
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.api.modes import Mode, execution_of, mode_of
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.status import Effective, EffectiveDriver, EffectiveExecutor, StreamStatus
-from penstock.cluster.driver_pod import DriverPod
+from penstock.cluster.pods import DriverPod
 from penstock.contract import sizing
 from penstock.controller.children.desired_stream import DesiredStream
 

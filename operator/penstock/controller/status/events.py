@@ -10,9 +10,9 @@ from typing import Literal
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import Cause, StreamState, StreamStatus
 from penstock.cluster.kinds import EVENT, Manifest
-from penstock.cluster.stream_status import find_condition
+from penstock.cluster.stream import find_condition, holds
 from penstock.contract import naming
-from penstock.controller.observed.stream import ObservedStream
+from penstock.controller.observation import ObservedStream
 
 # The API accepts 1024 bytes of a note, and 128 of a reason.
 _MAX_NOTE_BYTES = 1000
@@ -37,7 +37,7 @@ def stream_events(before: StreamStatus, after: StreamStatus) -> tuple[StreamEven
     found = _restarts(before, after)
     if _is_new(before, after, "Stalled"):
         found.append(_from_condition("Warning", after, "Stalled"))
-    elif _holds(after, "Ready") != _holds(before, "Ready") and not found:
+    elif holds(after, "Ready") != holds(before, "Ready") and not found:
         found.append(_from_condition("Warning" if _fails(after) else "Normal", after, "Ready"))
     if _is_new(before, after, "Warning"):
         found.append(_from_condition("Warning", after, "Warning"))
@@ -146,8 +146,3 @@ def _is_new(before: StreamStatus, after: StreamStatus, kind: str) -> bool:
     if now is None or now.status != "True":
         return False
     return then is None or (then.status, then.reason) != (now.status, now.reason)
-
-
-def _holds(status: StreamStatus, kind: str) -> bool:
-    condition = find_condition(status, kind)
-    return condition is not None and condition.status == "True"

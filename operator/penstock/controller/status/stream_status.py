@@ -1,4 +1,4 @@
-"""A stream's status from its assessment, its history and the driver's numbers. Pure."""
+"""A stream's status from its outcome, its history and the driver's numbers. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from datetime import datetime, timedelta
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import CommittedOffset, Cores, StreamState, StreamStatus
-from penstock.cluster.driver_pod import DriverPod
 from penstock.cluster.kinds import Manifest
+from penstock.cluster.lenient_fields import MAX_MESSAGE_CHARACTERS
+from penstock.cluster.pods import DriverPod
 from penstock.contract.driver_report import DriverReport
-from penstock.controller.observed.stream import ObservedStream
+from penstock.controller.observation import ObservedStream
 from penstock.controller.status import effective, restarts
 from penstock.controller.status.conditions import build_conditions, failed_conditions
-from penstock.controller.status.stream_state import Assessment
+from penstock.controller.status.not_applied import Outcome
 from penstock.validation.problem import Problem
 
 _NUMBERS = (
@@ -24,7 +25,6 @@ _NUMBERS = (
     "committed_offsets_omitted",
 )
 # A change of numbers alone is written at most this often. Prometheus has them sooner.
-_MAX_MESSAGE_CHARACTERS = 4096
 NUMBERS_INTERVAL = timedelta(seconds=10)
 
 
@@ -39,19 +39,19 @@ class StatusUpdate:
 
 def plan_status(
     stream: ObservedStream,
-    assessment: Assessment,
+    outcome: Outcome,
     pod: DriverPod | None,
     now: datetime,
     warnings: tuple[Problem, ...] = (),
     *,
     stopped: bool = False,
 ) -> StatusUpdate:
-    """The status that follows from the assessment; unchanged where only numbers moved just now.
+    """The status that follows from an outcome; unchanged where only numbers moved just now.
 
     `stopped` says that there is no pod because somebody wants none.
     """
     before = stream.status
-    status = _status(stream, assessment, pod, now, warnings, stopped=stopped)
+    status = _status(stream, outcome, pod, now, warnings, stopped=stopped)
     same_numbers = status.model_copy(update={name: getattr(before, name) for name in _NUMBERS})
     wait = _until_numbers(stream, now)
     if same_numbers == before and status != before and wait > timedelta(0):
@@ -68,7 +68,7 @@ def status_manifest(stream: ObservedStream, status: StreamStatus) -> Manifest:
             "name": stream.name,
             "namespace": stream.namespace,
             "uid": stream.uid,
-            "resourceVersion": stream.resource_version,
+            "resourceVersion": stream.version,
         },
         "status": status.model_dump(mode="json", by_alias=True, exclude_none=True),
     }
@@ -84,7 +84,7 @@ def failed_status(
 
 def least_status(stream: ObservedStream, status: StreamStatus, refusal: str) -> Manifest:
     """The manifest of the previous status with the new conditions, for one that was refused."""
-    warning = f"The API server refused a part of the status: {refusal}"[:_MAX_MESSAGE_CHARACTERS]
+    warning = f"The API server refused a part of the status: {refusal}"[:MAX_MESSAGE_CHARACTERS]
     conditions = [
         each.model_copy(update={"status": "True", "reason": "StatusRefused", "message": warning})
         if each.type == "Warning"
@@ -103,7 +103,7 @@ def least_status(stream: ObservedStream, status: StreamStatus, refusal: str) -> 
 
 def _status(
     stream: ObservedStream,
-    assessment: Assessment,
+    outcome: Outcome,
     pod: DriverPod | None,
     now: datetime,
     warnings: tuple[Problem, ...],
@@ -114,12 +114,12 @@ def _status(
     history = restarts.update_history(before, pod, stopped=stopped)
     report = restarts.report_of(pod) if pod is not None and pod.started else None
     committed, omitted = _committed_offsets(stream, report)
-    restarting = assessment.state is StreamState.RESTARTING
-    blocked_since = _blocked_since(before, assessment, now)
+    restarting = outcome.state is StreamState.RESTARTING
+    blocked_since = _blocked_since(before, outcome, now)
     return StreamStatus(
         observed_generation=stream.generation,
-        state=assessment.state,
-        conditions=build_conditions(stream, assessment, warnings, now, blocked_since),
+        state=outcome.state,
+        conditions=build_conditions(stream, outcome, warnings, now, blocked_since),
         blocked_since=blocked_since,
         mode=effective.mode(before, stream.desired, pod),
         partitions=_latest(report.partitions if report else None, before.partitions),
@@ -139,14 +139,14 @@ def _status(
     )
 
 
-def _blocked_since(before: StreamStatus, assessment: Assessment, now: datetime) -> datetime | None:
+def _blocked_since(before: StreamStatus, outcome: Outcome, now: datetime) -> datetime | None:
     """Since when Kubernetes has said why the stream cannot run.
 
     An executor that waits may be replaced, and nobody explains yet why the next one waits.
     """
-    if assessment.blocked:
+    if outcome.obstacles:
         return before.blocked_since or now
-    still_waits = before.state == assessment.state == StreamState.WAITING_FOR_CORES
+    still_waits = before.state == outcome.state == StreamState.WAITING_FOR_CORES
     return before.blocked_since if still_waits else None
 
 

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from penstock.cluster import kinds, rest
-from penstock.cluster.fields import at
 from penstock.cluster.kinds import Kind, Manifest
+from penstock.cluster.lenient_fields import at
+from penstock.cluster.objects import Object
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 
@@ -78,7 +79,7 @@ class Api:
 
     def uid(self, pod: str) -> str:
         """The pod's UID, which differs from that of an earlier pod of the same name."""
-        return kinds.uid_of(self._call("GET", kinds.POD, pod))
+        return Object(self._call("GET", kinds.POD, pod)).uid
 
     def executors(self, stream: str) -> list[str]:
         """The names of the stream's executor pods."""
@@ -87,7 +88,7 @@ class Api:
             naming.LABEL_COMPONENT: naming.COMPONENT_EXECUTOR,
         }
         answer = self._call("GET", kinds.POD, query={"labelSelector": rest.selector(labels)})
-        return [kinds.name_of(pod) for pod in rest.items(kinds.POD, answer)]
+        return [Object(pod).name for pod in rest.items(kinds.POD, answer)]
 
     def delete(self, pod: str, grace_seconds: int) -> None:
         """Deletes a pod if it exists."""

@@ -18,7 +18,7 @@ from penstock.contract import naming
 from penstock.controller.children import rbac
 from penstock.controller.children.settings import Settings
 from penstock.controller.children.stateful_set import driver_stateful_set
-from penstock.controller.observed.stream import parse_stream
+from penstock.controller.observation import parse_stream
 from testkit.commands import run
 from testkit.controller import samples
 from testkit.errors import KubectlError

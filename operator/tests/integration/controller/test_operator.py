@@ -11,6 +11,7 @@ import yaml
 
 from penstock.api.v1alpha1.status import CommittedOffset, LastFailure
 from penstock.cluster import kinds
+from penstock.cluster.objects import Object
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.metrics import Metrics
@@ -123,8 +124,8 @@ async def test_a_new_stream_of_the_same_name_uses_the_retained_claim(space: Name
                 stream is not None
                 and owner is not None
                 and pod is not None
-                and kinds.owners_of(owner)[0]["uid"] == stream["metadata"]["uid"]
-                and kinds.owners_of(pod)[0]["uid"] == owner["metadata"]["uid"]
+                and Object(owner).owners[0]["uid"] == stream["metadata"]["uid"]
+                and Object(pod).owners[0]["uid"] == owner["metadata"]["uid"]
             )
 
         await wait_for_async("new pod", new_pod)
@@ -284,7 +285,7 @@ async def test_events_report_the_start_and_a_restart_of_the_query(space: Namespa
             return {"Running", "QueryRestarted"} <= set(events.split())
 
         await wait_for_async("reported", reported)
-        assert naming.LABEL_STREAM in kinds.labels_of(pod)
+        assert naming.LABEL_STREAM in Object(pod).labels
 
 
 async def test_kubectl_shows_the_status(space: Namespace) -> None:

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from penstock.cluster import kinds
+from penstock.cluster.objects import Object
 from testkit.controller.control_plane import Namespace, control_plane
 from testkit.controller.operator_process import OperatorProcess
 from testkit.kafka.broker import free_ports
@@ -53,7 +54,7 @@ async def test_it_recovers_from_sigkill_and_ends_cleanly_at_sigterm(
                 owner is not None
                 and pod is not None
                 and (await space.status()).get("observedGeneration") == 2
-                and kinds.labels_of(pod)["controller-revision-hash"]
+                and Object(pod).labels["controller-revision-hash"]
                 == (owner.get("status") or {}).get("updateRevision")
             )
 

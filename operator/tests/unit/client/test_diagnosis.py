@@ -12,6 +12,8 @@ from penstock.client.checks.diagnosis import diagnose
 from penstock.client.checks.finding import Finding, Severity
 from penstock.client.facts import Right, Unread
 from penstock.client.view.findings import as_json, as_text, exit_code
+from penstock.cluster.objects import Lease
+from penstock.cluster.stream import Stream
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.contract.pod_check import BrokerCheck, Outcome, PodCheck
@@ -49,14 +51,14 @@ def test_brokers_that_can_be_reached_point_to_what_else_it_may_be() -> None:
 def test_a_warning_hides_no_problem() -> None:
     """One of two brokers answers, so the other one is not why the stream does not run."""
     facts = broker_down()
-    raw = facts.streams[0].raw
+    raw = facts.streams[0].stream.manifest
     two = {"kafka": {"bootstrapServers": "kafka-0:9092, kafka-1:9092"}}
     raw = {**raw, "spec": {**raw["spec"], "source": two, "sink": two}}
     brokers = (
         BrokerCheck("kafka-0:9092", Outcome.CONNECTED),
         BrokerCheck("kafka-1:9092", Outcome.REFUSED),
     )
-    findings = diagnose(with_stream(facts, raw=raw, inside=PodCheck("0.1.0", brokers)))
+    findings = diagnose(with_stream(facts, stream=Stream(raw), inside=PodCheck("0.1.0", brokers)))
     assert [each.severity for each in findings] == [Severity.PROBLEM, Severity.WARNING]
 
 
@@ -172,7 +174,7 @@ def test_operators_side_by_side_differ_in_class_or_namespaces(
 def test_a_lease_that_is_renewed_is_no_problem() -> None:
     cluster = running()
     lease = {"spec": {"holderIdentity": "penstock-0", "renewTime": cluster.clock.text()}}
-    found = operator("--lease=penstock", lease=lease)
+    found = operator("--lease=penstock", lease=Lease(lease))
     assert diagnose(facts_of(cluster, operators=(found,))) == ()
 
 

@@ -14,6 +14,7 @@ from penstock.client.text import printable, size, span
 from penstock.client.view import fleet, status
 from penstock.client.view.story import moments_of
 from penstock.cluster.kinds import Key
+from penstock.cluster.stream import Stream
 from penstock.contract.driver_report import QueryState
 from penstock.contract.reasons import remedy_for
 from testkit.controller import samples
@@ -105,7 +106,7 @@ def test_the_json_has_the_status_and_what_was_read_besides() -> None:
 
 def test_a_stream_without_a_status_is_shown() -> None:
     """Before the operator has looked at it, or while there is none."""
-    facts = ClusterFacts(samples.T0, (StreamFacts(samples.stored()),))
+    facts = ClusterFacts(samples.T0, (StreamFacts(Stream(samples.stored())),))
     assert status.as_table(facts).split()[-10:-6] == ["default", "flags", "Unknown", "NoStatus"]
     text = status.as_text(facts.streams[0], facts)
     assert text.startswith("default/flags: Unknown: the operator has not looked at it yet")
@@ -115,11 +116,15 @@ def named(facts: ClusterFacts, name: str, state: str = "", lag: int = 0) -> Stre
     """The stream of the facts with another name, state and lag."""
     (stream,) = facts.streams
     raw = {
-        **stream.raw,
-        "metadata": {**stream.raw["metadata"], "name": name},
-        "status": {**stream.raw["status"], **({"state": state} if state else {}), "lag": lag},
+        **stream.stream.manifest,
+        "metadata": {**stream.stream.manifest["metadata"], "name": name},
+        "status": {
+            **stream.stream.manifest["status"],
+            **({"state": state} if state else {}),
+            "lag": lag,
+        },
     }
-    return replace(stream, raw=raw, metrics=None)
+    return replace(stream, stream=Stream(raw), metrics=None)
 
 
 def running() -> ClusterFacts:

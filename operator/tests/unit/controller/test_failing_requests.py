@@ -16,7 +16,7 @@ from penstock.contract import naming
 from penstock.controller import reconciler
 from penstock.controller.children.settings import Settings
 from penstock.controller.metrics import Metrics
-from penstock.controller.observed.stream import ObservedStream, parse_stream
+from penstock.controller.observation import ObservedStream, parse_stream
 from penstock.controller.reconciler import Reconciler
 from penstock.controller.work_queue import WorkQueue
 from testkit.controller import samples

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from penstock.api.v1alpha1.status import LastFailure, Restarts, StreamState
 from penstock.cluster import kinds
+from penstock.cluster.objects import Object
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.status.conditions import PROGRESS_DEADLINE
@@ -157,7 +158,7 @@ def test_another_version_of_the_operator_suspends_without_another_template(
 ) -> None:
     """An upgraded operator keeps the template of the revision that runs, and scales it."""
     driver = cluster.api.one(kinds.STATEFUL_SET, "flags-driver")
-    (name,) = [each for each in kinds.annotations_of(driver) if each.endswith("/template")]
+    (name,) = [each for each in Object(driver).annotations if each.endswith("/template")]
     driver["metadata"]["annotations"][name] = "of-an-older-operator"
     driver["spec"]["template"]["metadata"]["labels"]["older"] = "yes"
     cluster.api.put(driver)

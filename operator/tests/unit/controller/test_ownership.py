@@ -10,6 +10,7 @@ import pytest
 from penstock.api.v1alpha1.status import StreamState
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
+from penstock.cluster.objects import Object
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from testkit.controller import samples
@@ -135,7 +136,7 @@ def test_retain_is_honoured_although_everything_else_is_refused(cluster: FakeClu
     )
     cluster.apply(**volume(reclaimPolicy="Retain"), executor={"cores": 2})
     cluster.reconcile()
-    assert not kinds.owners_of(cluster.api.one(kinds.CLAIM, "flags-checkpoint"))
+    assert not Object(cluster.api.one(kinds.CLAIM, "flags-checkpoint")).owners
 
 
 def test_retain_is_honoured_in_the_foreground_deletion_of_a_stream(cluster: FakeCluster) -> None:
@@ -213,7 +214,7 @@ def test_every_object_has_the_class_of_its_stream(class_name: str | None) -> Non
     cluster.apply(**({"className": class_name} if class_name else {}))
     cluster.settle()
     classes = {
-        each["kind"]: kinds.labels_of(each).get(naming.LABEL_CLASS)
+        each["kind"]: Object(each).labels.get(naming.LABEL_CLASS)
         for kind in kinds.CHILDREN
         for each in cluster.api.of_kind(kind)
     }
@@ -243,6 +244,6 @@ def test_a_retained_checkpoint_gets_the_class_of_its_new_stream() -> None:
     cluster.apply()
     cluster.settle()
     after = cluster.api.one(kinds.CLAIM, naming.checkpoint_claim_name(samples.NAME))
-    assert kinds.uid_of(after) == kinds.uid_of(before)
-    assert kinds.labels_of(before)[naming.LABEL_CLASS] == "blue"
-    assert naming.LABEL_CLASS not in kinds.labels_of(after)
+    assert Object(after).uid == Object(before).uid
+    assert Object(before).labels[naming.LABEL_CLASS] == "blue"
+    assert naming.LABEL_CLASS not in Object(after).labels

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from penstock.api.v1alpha1.status import LastFailure, Restarts, StreamState
 from penstock.cluster import kinds
+from penstock.cluster.objects import Object
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
@@ -52,7 +53,7 @@ class Histories(RuleBasedStateMachine):
 
     @property
     def paused(self) -> bool:
-        annotations = kinds.annotations_of(self.cluster.stream)
+        annotations = Object(self.cluster.stream).annotations
         return annotations.get(naming.ANNOTATION_PAUSE) == "true"
 
     @initialize(spec=GOOD)
@@ -97,7 +98,7 @@ class Histories(RuleBasedStateMachine):
         assert (conditions["Stalled"], conditions["Reconciling"]) != ("True", "True")
         if conditions["Ready"] == "True":
             driver = self.cluster.api.one(kinds.STATEFUL_SET, "flags-driver")
-            desired = kinds.annotations_of(driver["spec"]["template"])
+            desired = Object(driver["spec"]["template"]).annotations
             assert self.cluster.running_hash == desired[naming.ANNOTATION_SPEC_HASH]
         if not self.good:
             assert conditions["Stalled"] == "True" or conditions["Reconciling"] == "True"
@@ -236,7 +237,7 @@ class Histories(RuleBasedStateMachine):
         """Unless its StatefulSet is deleted, and the ConfigMap with it."""
         pod, sets = self.cluster.pod, self.cluster.api.of_kind(kinds.STATEFUL_SET)
         owners = {each["metadata"]["uid"] for each in sets}
-        if pod is None or kinds.owners_of(pod)[0]["uid"] not in owners:
+        if pod is None or Object(pod).owners[0]["uid"] not in owners:
             return
         names = {each["metadata"]["name"] for each in self.cluster.api.of_kind(kinds.CONFIG_MAP)}
         (config,) = [each["configMap"] for each in pod["spec"]["volumes"] if "configMap" in each]

@@ -9,6 +9,7 @@ import pytest
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import Cores, LastFailure, StreamState
 from penstock.cluster import kinds
+from penstock.cluster.objects import Object
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
@@ -150,13 +151,13 @@ def test_a_change_of_the_volume_does_not_restart_the_query(cluster: FakeCluster)
     cluster.settle()
     claim = cluster.api.one(kinds.CLAIM, "flags-checkpoint")
     assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
-    assert kinds.owners_of(claim)
+    assert Object(claim).owners
     assert len(cluster.drivers_started) == 1
     cluster.apply(**volume(size="1Gi"))
     cluster.settle()
     claim = cluster.api.one(kinds.CLAIM, "flags-checkpoint")
     assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
-    assert not kinds.owners_of(claim)
+    assert not Object(claim).owners
     assert len(cluster.drivers_started) == 1
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from penstock.api import group_version
 from penstock.api.quantities import amount
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.cluster.kinds import Manifest, annotations_of
+from penstock.cluster.kinds import Manifest
+from penstock.cluster.objects import Claim, Object
 from penstock.contract import naming
 from penstock.controller.children import checkpoint_claim, config_map, network_policy, rbac
 from penstock.controller.children.stateful_set import driver_stateful_set
@@ -67,7 +68,7 @@ def test_annotation_variable_and_config_map_have_the_same_hash() -> None:
     desired = samples.desired()
     template = driver_stateful_set(desired)["spec"]["template"]
     env = {each["name"]: each.get("value") for each in container()["env"]}
-    assert annotations_of(template)[naming.ANNOTATION_SPEC_HASH] == desired.spec_hash
+    assert Object(template).annotations[naming.ANNOTATION_SPEC_HASH] == desired.spec_hash
     assert env[naming.ENV_SPEC_HASH] == desired.spec_hash
     volumes = template["spec"]["volumes"]
     (config,) = [each["configMap"]["name"] for each in volumes if "configMap" in each]
@@ -145,7 +146,7 @@ def test_an_existing_claim_can_only_grow(asked: int, there: int, storage: str | 
         }
     }
     claim = checkpoint_claim.claim(samples.desired(checkpoint={"volume": volume}))
-    allowed = checkpoint_claim.claim_as_allowed(claim, found)["spec"]
+    allowed = checkpoint_claim.claim_as_allowed(claim, Claim(found))["spec"]
     assert allowed["accessModes"] == ["ReadWriteOncePod"]
     assert allowed.get("storageClassName") == storage
     assert amount(allowed["resources"]["requests"]["storage"]) == max(asked, there) * 2**30

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.api.v1alpha1.status import Internal, LastFailure, Restarts, StreamStatus
-from penstock.cluster.driver_pod import DriverPod
+from penstock.cluster.pods import DriverPod
 from penstock.controller.status import restarts
 from testkit.controller import samples
 

@@ -66,7 +66,7 @@ def operator(
     return OperatorFacts(Object(deployment), pods, lease)
 
 
-def node(name: str = NODE, *, ready: bool = True) -> Manifest:
+def node(name: str = NODE, *, ready: bool = True) -> Node:
     message = "kubelet is posting ready status" if ready else "Kubelet stopped posting node status."
     condition = {"type": "Ready", "status": "True" if ready else "Unknown", "message": message}
     return Node({"metadata": {"name": name}, "status": {"conditions": [condition]}})

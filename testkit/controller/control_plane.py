@@ -20,10 +20,10 @@ from penstock.cluster.lenient_fields import at
 from penstock.cluster.objects import Object
 from penstock.cluster.pods import DriverPod
 from penstock.contract import naming
-from penstock.controller.children.settings import Settings
-from penstock.controller.kubernetes.api import KubernetesApiClient
+from penstock.controller.kubernetes.api_client import KubernetesApiClient
 from penstock.controller.main import operate
 from penstock.controller.metrics import Metrics
+from penstock.controller.operator_settings import Settings
 from penstock.local.tools.child_process import ChildProcess
 from testkit.controller import samples
 from testkit.errors import WaitTimeout

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock import __version__
-from penstock.client.facts import ClusterFacts, OperatorFacts, StreamFacts, with_objects
+from penstock.client.cluster_facts import ClusterFacts, OperatorFacts, StreamFacts, with_objects
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.objects import Claim, Event, Lease, Node, Object, StatefulSet

@@ -12,10 +12,9 @@ from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.controller.children import desired_stream
-from penstock.controller.children.desired_stream import DesiredStream
-from penstock.controller.children.settings import Settings
+from penstock.controller.children.revision import Revision, resolve
 from penstock.controller.observation import ObservedStream, parse_stream
+from penstock.controller.operator_settings import Settings
 from testkit.streams.streams import KAFKA_TO_KAFKA, manifest
 
 NAME = "flags"
@@ -42,10 +41,10 @@ def observed(**spec: Any) -> ObservedStream:
     return parse_stream(stored(**spec), SETTINGS)
 
 
-def desired(**spec: Any) -> DesiredStream:
+def desired(**spec: Any) -> Revision:
     """A stream with a valid spec."""
     raw = stored(**spec)
-    return desired_stream.resolve(ContinuousStream.model_validate(raw), raw, SETTINGS)
+    return resolve(ContinuousStream.model_validate(raw), raw, SETTINGS)
 
 
 AGGREGATE: dict[str, Any] = {

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.api.v1alpha1.status import LastFailure
-from penstock.client.facts import ClusterFacts, Right
+from penstock.client.cluster_facts import ClusterFacts, Right
 from penstock.cluster import kinds
 from penstock.cluster.objects import Claim, Event, Lease, Quota
 from penstock.contract import naming

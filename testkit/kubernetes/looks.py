@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from penstock.client.reading.kube_api import KubeApi
+from penstock.client.reading.api_client import KubeApi
 from penstock.cluster.kinds import Kind
 from penstock.cluster.rest import ApiError
 from testkit.errors import KubectlError

@@ -7,12 +7,12 @@ import os
 import sys
 
 from penstock.client.checks.diagnosis import diagnose
-from penstock.client.facts import ClusterFacts
+from penstock.client.cluster_facts import ClusterFacts
+from penstock.client.formatting import printable
+from penstock.client.reading.api_client import KubeApi, NoConfiguration
 from penstock.client.reading.follow import Followed, LogOptions, pods_of, read_logs
 from penstock.client.reading.gather import Gatherer, NoStream, Scope, gather
-from penstock.client.reading.kube_api import KubeApi, NoConfiguration
 from penstock.client.reading.log_lines import Line, for_people
-from penstock.client.text import printable
 from penstock.client.view import findings, status
 from penstock.cluster.kinds import Key
 from penstock.cluster.rest import ApiError
@@ -21,7 +21,6 @@ CANNOT_LOOK = findings.CANNOT_LOOK
 
 
 def run(name: str, options: argparse.Namespace) -> int:
-    """Runs one command and returns its exit code."""
     commands = {"status": _status, "logs": _logs, "doctor": _doctor, "top": _top}
     try:
         api = KubeApi(options.kubeconfig, options.context)

@@ -54,7 +54,6 @@ class RunningParts:
 
     @property
     def executor_pods(self) -> tuple[Pod, ...]:
-        """The pods that the driver created."""
         return tuple(pod for pod in self.pods if pod.is_executor)
 
 

@@ -14,8 +14,6 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of object, and where the API serves it."""
-
     api_version: str
     kind: str
     plural: str
@@ -27,7 +25,6 @@ class Kind:
 
     @property
     def version(self) -> str:
-        """The version within the group."""
         return self.api_version.rpartition("/")[2]
 
     @property

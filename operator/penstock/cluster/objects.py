@@ -78,11 +78,9 @@ class Object:
 
     @property
     def owners(self) -> list[Mapping[str, Any]]:
-        """The owner references."""
         return mappings(at(self.manifest, "metadata", "ownerReferences"))
 
     def is_owned_by(self, uid: str) -> bool:
-        """Whether one of the owners has this UID."""
         return any(owner.get("uid") == uid for owner in self.owners)
 
     @property
@@ -91,7 +89,6 @@ class Object:
 
     @property
     def terminating(self) -> bool:
-        """Whether Kubernetes is deleting the object."""
         return at(self.manifest, "metadata", "deletionTimestamp") is not None
 
     @property
@@ -110,8 +107,6 @@ class Object:
 
 @dataclass(frozen=True)
 class Claim(Object):
-    """A PersistentVolumeClaim."""
-
     @property
     def phase(self) -> str:
         """Pending, Bound or Lost."""
@@ -133,8 +128,6 @@ class Claim(Object):
 
 @dataclass(frozen=True)
 class StatefulSet(Object):
-    """A StatefulSet of a driver."""
-
     @property
     def scaled_to_zero(self) -> bool:
         """Whether it runs no driver because somebody wants none."""
@@ -142,7 +135,6 @@ class StatefulSet(Object):
 
     @property
     def template(self) -> Any:
-        """Its pod template as the API server holds it."""
         return at(self.manifest, "spec", "template")
 
     @property
@@ -161,8 +153,6 @@ class StatefulSet(Object):
 
 @dataclass(frozen=True)
 class Node(Object):
-    """A node."""
-
     @property
     def not_ready(self) -> str:
         """Why it is not Ready, in the words of Kubernetes; empty if it is."""
@@ -172,8 +162,6 @@ class Node(Object):
 
 @dataclass(frozen=True)
 class Quota(Object):
-    """A ResourceQuota."""
-
     @property
     def hard(self) -> Mapping[str, Any]:
         """What may be used of each resource."""
@@ -186,8 +174,6 @@ class Quota(Object):
 
 @dataclass(frozen=True)
 class Lease(Object):
-    """A Lease."""
-
     @property
     def renewed(self) -> datetime | None:
         return timestamp(at(self.manifest, "spec", "renewTime"))

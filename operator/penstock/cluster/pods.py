@@ -43,8 +43,6 @@ class WaitingReason:
 
 @dataclass(frozen=True)
 class ContainerEnd:
-    """How a container ended."""
-
     code: int
     """0 also if it is not known."""
     reason: str
@@ -121,14 +119,12 @@ class Pod(Object):
 
     @property
     def container_names(self) -> list[str]:
-        """The names of its containers in its spec."""
         return [
             text(each.get("name")) for each in mappings(at(self.manifest, "spec", "containers"))
         ]
 
     @property
     def started(self) -> bool:
-        """Whether a container of it runs."""
         return any(each.running for each in self.containers)
 
     @property
@@ -189,12 +185,10 @@ class DriverPod(Pod):
 
     @property
     def started(self) -> bool:
-        """Whether the driver's container runs."""
         return self._container is not None and self._container.running
 
     @property
     def container_restarts(self) -> int:
-        """How often the kubelet restarted the driver's container."""
         return self._container.restarts if self._container else 0
 
     @cached_property

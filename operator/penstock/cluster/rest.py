@@ -7,7 +7,8 @@ The operator (asynchronous), the commands (threads) and the driver (urllib, beca
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from penstock.cluster.kinds import Kind, Manifest
 from penstock.cluster.lenient_fields import mapping, mappings, text
@@ -36,6 +37,16 @@ class ApiError(Exception):
     def refused(self) -> bool:
         """Whether the request itself is at fault, so a retry alone does not help."""
         return self.code in (400, 403, 404, 405, 413, 415, 422)
+
+
+@contextmanager
+def ignoring(*codes: int) -> Iterator[None]:
+    """Passes over errors with these HTTP codes."""
+    try:
+        yield
+    except ApiError as error:
+        if error.code not in codes:
+            raise
 
 
 def unreachable(error: BaseException) -> ApiError:
@@ -67,7 +78,6 @@ def refusal(
 
 
 def parse(body: bytes | str) -> Manifest:
-    """The object in an answer."""
     try:
         return dict(json.loads(body))
     except (ValueError, TypeError) as error:

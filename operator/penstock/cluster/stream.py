@@ -21,7 +21,6 @@ class Stream(Object):
 
     @cached_property
     def status(self) -> StreamStatus:
-        """Its status, as far as it can be read."""
         return _parse_status(self.manifest)
 
     @property
@@ -76,12 +75,10 @@ class Stream(Object):
 
 
 def find_condition(status: StreamStatus, kind: str) -> Condition | None:
-    """The condition of this type."""
     return next((each for each in status.conditions if each.type == kind), None)
 
 
 def holds(status: StreamStatus, kind: str) -> bool:
-    """Whether a condition is True."""
     condition = find_condition(status, kind)
     return condition is not None and condition.status == "True"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -18,11 +18,47 @@ from penstock.cluster.objects import Object
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.controller.children.diff import applied_hash, content_hash
-from penstock.controller.contest import Contest
-from penstock.controller.kubernetes.api import KubernetesApi
+from penstock.controller.kubernetes.api_client import KubernetesApi
 from penstock.controller.observation import ObservedChildren
-from penstock.controller.status import not_applied
-from penstock.controller.status.not_applied import NotApplied
+from penstock.controller.status import outcome as not_applied
+from penstock.controller.status.outcome import NotApplied
+
+# Others may undo a write this often before the operator takes its time.
+_UNDONE = 5
+_FIRST_DELAY = timedelta(seconds=4)
+_LAST_DELAY = timedelta(minutes=5)
+_FORGET_AFTER = timedelta(minutes=10)
+
+
+@dataclass
+class Contest:
+    """One thing that the operator writes, and how often others undid that."""
+
+    now: Callable[[], datetime]
+    _undone: list[datetime] = field(default_factory=list)
+    _due: datetime | None = None
+
+    def undone(self) -> None:
+        """Notes that the operator wrote again what another client had changed."""
+        recent = self.now() - _FORGET_AFTER
+        self._undone = [*(each for each in self._undone if each > recent), self.now()]
+        excess = len(self._undone) - _UNDONE
+        if excess >= 0:
+            delay = min(_LAST_DELAY, _FIRST_DELAY * 2.0 ** min(excess, 20))
+            self._due = self.now() + delay
+
+    @property
+    def since(self) -> datetime:
+        """When it was first undone, of late."""
+        return self._undone[0] if self._undone else self.now()
+
+    @property
+    def wait(self) -> timedelta | None:
+        """How long the operator should wait before it writes again; None if not at all."""
+        if self._due is None or self._due <= self.now():
+            return None
+        return self._due - self.now()
+
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +100,6 @@ class Applier:
         self._objects: dict[Key, dict[str, _Object]] = {}
 
     def forget(self, key: Key) -> None:
-        """Forgets a deleted stream."""
         self._failures.pop(key, None)
         self._objects.pop(key, None)
 

@@ -31,8 +31,6 @@ _CHUNK_SIZE = 500
 
 
 class Changes(Protocol):
-    """What is told of each change."""
-
     def stream_changed(self, key: Key, version: str) -> None:
         """A stream was found, created or changed; `version` is its resourceVersion."""
 

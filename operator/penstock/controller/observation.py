@@ -21,10 +21,9 @@ from penstock.cluster.pods import Pod
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import Stream
 from penstock.contract import naming
-from penstock.controller.children import desired_stream
-from penstock.controller.children.desired_stream import DesiredStream
-from penstock.controller.children.settings import Settings
-from penstock.controller.kubernetes.api import KubernetesApi
+from penstock.controller.children.revision import Revision, resolve
+from penstock.controller.kubernetes.api_client import KubernetesApi
+from penstock.controller.operator_settings import Settings
 from penstock.validation import spec_problems
 from penstock.validation.problem import Problem
 
@@ -35,7 +34,7 @@ T = TypeVar("T", bound=Object)
 class ObservedStream(Stream):
     """A stream, and its spec or what is wrong with it."""
 
-    desired: DesiredStream | None = None
+    desired: Revision | None = None
     """None if the spec is invalid, or was not judged; `problems` then says why."""
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] | None = None
@@ -72,7 +71,7 @@ def parse_stream(raw: Manifest, settings: Settings) -> ObservedStream:
     warnings = tuple(each for each in judged if each.severity == "warning")
     if stream.metadata.namespace == settings.namespace:
         errors = (_in_the_operators_namespace(stream.metadata.namespace), *errors)
-    desired = None if errors else desired_stream.resolve(stream, raw, settings)
+    desired = None if errors else resolve(stream, raw, settings)
     return ObservedStream(raw, desired, errors, warnings)
 
 
@@ -109,7 +108,6 @@ class ObservedChildren(RunningParts):
         return (*filter(None, singles), *self.config_maps)
 
     def find(self, desired: Manifest) -> Object | None:
-        """The object with the kind and name of a manifest."""
         names = (desired["kind"], desired["metadata"]["name"])
         same = (each for each in self.applied() if (each.kind.kind, each.name) == names)
         return next(same, None)

@@ -14,17 +14,16 @@ from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Manifest
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import Stream
-from penstock.controller.applier import Applier
+from penstock.controller.applier import Applier, Contest
 from penstock.controller.children.diff import content_hash
-from penstock.controller.children.settings import Settings
-from penstock.controller.contest import Contest
-from penstock.controller.decision import Decision, failed, reconcile, unapplied
-from penstock.controller.kubernetes.api import KubernetesApi
+from penstock.controller.kubernetes.api_client import KubernetesApi
 from penstock.controller.metrics import Metrics
 from penstock.controller.observation import ObservedStream, observe_children, parse_stream
+from penstock.controller.operator_settings import Settings
+from penstock.controller.planned_changes import Decision, failed, reconcile, unapplied
 from penstock.controller.status.conditions import reports_contest
-from penstock.controller.status.events import event_manifest
-from penstock.controller.status.stream_status import least_status
+from penstock.controller.status.planned_status import least_status
+from penstock.controller.status.stream_events import event_manifest
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from datetime import timedelta
 from penstock import __version__
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.client.checks.finding import Finding, Severity
-from penstock.client.facts import ClusterFacts, OperatorFacts
-from penstock.client.text import age
+from penstock.client.cluster_facts import ClusterFacts, OperatorFacts
+from penstock.client.formatting import age
 
 _APPLY_CRD = "penstock crd | kubectl apply --server-side -f -"
 # Reasons of a status that waits for the network.
@@ -222,7 +222,6 @@ def own_rights(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def unread(facts: ClusterFacts) -> Iterator[Finding]:
-    """What could not be read."""
     for each in facts.unread:
         yield Finding(
             Severity.NOT_JUDGED, "cluster", "NotJudged", f"{each.what} cannot be read: {each.why}"

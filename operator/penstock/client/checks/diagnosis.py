@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from penstock.client.checks import cluster_checks, pod_checks, stream_checks
 from penstock.client.checks.finding import Finding, Severity
-from penstock.client.facts import ClusterFacts, StreamFacts
+from penstock.client.cluster_facts import ClusterFacts, StreamFacts
 
 ClusterCheck = Callable[[ClusterFacts], Iterator[Finding]]
 StreamCheck = Callable[[StreamFacts, ClusterFacts], Iterator[Finding]]

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from penstock.api.quantities import amount
 from penstock.client.checks.finding import Finding, Severity
-from penstock.client.facts import ClusterFacts, StreamFacts
+from penstock.client.cluster_facts import ClusterFacts, StreamFacts
 from penstock.cluster.assessment import (
     Obstacle,
     driver_obstacles,

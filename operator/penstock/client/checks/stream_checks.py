@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from penstock.api.v1alpha1.status import Cause, Condition
 from penstock.client.checks.finding import Finding, Severity
-from penstock.client.facts import ClusterFacts, StreamFacts
-from penstock.client.text import age, size
+from penstock.client.cluster_facts import ClusterFacts, StreamFacts
+from penstock.client.formatting import age, size
 from penstock.contract import naming
 from penstock.contract.pod_check import BrokerCheck, Outcome
 from penstock.contract.reasons import remedy_for
@@ -206,7 +206,6 @@ def asked_for(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def warnings(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
-    """The condition Warning."""
     warning = stream.condition("Warning")
     if warning is not None and warning.status == "True":
         yield _from_reason(stream, Severity.WARNING, warning.reason, warning.message)

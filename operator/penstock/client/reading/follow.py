@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from penstock.client.reading.kube_api import KubeApi
+from penstock.client.reading.api_client import KubeApi
 from penstock.client.reading.log_lines import Line, merge, parse_line, source_of
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key
@@ -33,7 +33,6 @@ class LogOptions:
     since_seconds: int | None = None
 
     def query(self) -> dict[str, str]:
-        """The parameters of the API request."""
         return {
             "timestamps": "true",
             "follow": "true" if self.follow else "",

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from penstock.api import group_version
-from penstock.client.facts import (
+from penstock.client.cluster_facts import (
     ClusterFacts,
     DriverMetrics,
     OperatorFacts,
@@ -24,7 +24,7 @@ from penstock.client.facts import (
     with_objects,
 )
 from penstock.client.reading import rights
-from penstock.client.reading.kube_api import MAX_PARALLEL, KubeApi
+from penstock.client.reading.api_client import MAX_PARALLEL, KubeApi
 from penstock.client.reading.metrics_page import parse_metrics
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Kind
@@ -63,8 +63,6 @@ class Scope:
 
 
 class Gatherer:
-    """Reads facts for one command."""
-
     def __init__(self, api: KubeApi, pool: ThreadPoolExecutor) -> None:
         self._api = api
         self._pool = pool
@@ -94,7 +92,6 @@ class Gatherer:
         return ClusterFacts(self._now(), measured, unread=tuple(self._unread))
 
     def only(self, scope: Scope) -> ClusterFacts:
-        """The streams alone."""
         return ClusterFacts(self._now(), tuple(map(StreamFacts, self._streams(scope))))
 
     def diagnosis(self, scope: Scope) -> ClusterFacts:
@@ -192,7 +189,6 @@ class Gatherer:
         return found
 
     def _missing(self, wanted: Sequence[Right], user: str, what: str) -> tuple[Right, ...]:
-        """The rights that a user lacks."""
         with self._noting(what), ThreadPoolExecutor(MAX_PARALLEL) as pool:
             allowed = pool.map(lambda right: self._api.allows(right, user), wanted)
             return tuple(right for right, yes in zip(wanted, list(allowed), strict=True) if not yes)
@@ -274,6 +270,5 @@ class Gatherer:
 
 
 def gather(api: KubeApi, read: Callable[[Gatherer], ClusterFacts]) -> ClusterFacts:
-    """Reads facts with threads of their own."""
     with ThreadPoolExecutor(MAX_PARALLEL) as pool:
         return read(Gatherer(api, pool))

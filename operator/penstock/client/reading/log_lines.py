@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.client.text import printable
+from penstock.client.formatting import printable
 from penstock.cluster.lenient_fields import text as as_text
 from penstock.cluster.pods import Pod
 
@@ -22,8 +22,6 @@ _LEVELS = {"WARNING": "WARN", "CRITICAL": "FATAL"}
 
 @dataclass(frozen=True, order=True)
 class Line:
-    """One line of a container's log."""
-
     time: str
     """When the kubelet received it, in RFC 3339 and UTC; so texts sort as times do."""
     source: str

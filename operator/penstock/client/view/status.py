@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
-from penstock.client.facts import ClusterFacts, StreamFacts
-from penstock.client.text import NONE, age, clock, number, printable, size, span, table
-from penstock.client.view.story import Moment, moments_of
+from penstock.client.cluster_facts import ClusterFacts, StreamFacts
+from penstock.client.formatting import NONE, age, clock, number, printable, size, span, table
+from penstock.client.view.timeline import Moment, moments_of
 from penstock.cluster.pods import Pod
 from penstock.contract import naming
 from penstock.contract.reasons import remedy_for

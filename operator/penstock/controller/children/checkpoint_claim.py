@@ -11,11 +11,10 @@ from penstock.cluster.kinds import Manifest
 from penstock.cluster.lenient_fields import mapping
 from penstock.cluster.objects import Claim
 from penstock.contract import naming
-from penstock.controller.children.desired_stream import DesiredStream
-from penstock.controller.children.metadata import build_object
+from penstock.controller.children.revision import Revision, build_object
 
 
-def claim(desired: DesiredStream) -> Manifest:
+def claim(desired: Revision) -> Manifest:
     """The claim of the checkpoint's volume. The stream owns it under Delete, not under Retain."""
     volume = desired.stream.spec.checkpoint.volume
     manifest = build_object(kinds.CLAIM, desired, naming.checkpoint_claim_name(desired.name))

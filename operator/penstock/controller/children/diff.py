@@ -34,7 +34,6 @@ def applied_hash(manifest: Manifest) -> str:
 
 
 def content_hash(value: Any) -> str:
-    """A hash of a value as JSON."""
     content = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(content.encode()).hexdigest()
 

@@ -11,15 +11,14 @@ from penstock.cluster.objects import StatefulSet
 from penstock.contract import naming, sizing
 from penstock.contract.pod_merge import merge_pod_template
 from penstock.contract.secrets import secret_mounts, secret_volumes
-from penstock.controller.children.desired_stream import DesiredStream
 from penstock.controller.children.diff import content_hash
-from penstock.controller.children.metadata import labels, metadata
+from penstock.controller.children.revision import Revision, labels, metadata
 
 # The hash of the pod template as an operator has built it. The server adds defaults to it.
 _ANNOTATION_TEMPLATE = f"{group_version.GROUP}/template"
 
 
-def driver_stateful_set(desired: DesiredStream) -> Manifest:
+def driver_stateful_set(desired: Revision) -> Manifest:
     """The StatefulSet that runs at most one driver, even if a node is lost; none if suspended.
 
     Under the policy OrderedReady the StatefulSet controller would wait for a broken pod to become
@@ -79,7 +78,7 @@ def scaled_to_zero(found: StatefulSet) -> Manifest:
     }
 
 
-def _pod(desired: DesiredStream) -> Manifest:
+def _pod(desired: Revision) -> Manifest:
     return {
         "metadata": {
             "labels": labels(desired),
@@ -89,7 +88,7 @@ def _pod(desired: DesiredStream) -> Manifest:
     }
 
 
-def _pod_spec(desired: DesiredStream) -> Manifest:
+def _pod_spec(desired: Revision) -> Manifest:
     spec = desired.stream.spec
     pull_secrets = [{"name": each.name} for each in spec.image_pull_secrets]
     return {
@@ -127,7 +126,7 @@ def _pod_spec(desired: DesiredStream) -> Manifest:
     }
 
 
-def _python_volumes(desired: DesiredStream) -> list[Manifest]:
+def _python_volumes(desired: Revision) -> list[Manifest]:
     """The code of a Python transform; optional, so the driver can report a missing one."""
     python = desired.stream.spec.transform.python
     if python is None or python.config_map is None:
@@ -138,7 +137,7 @@ def _python_volumes(desired: DesiredStream) -> list[Manifest]:
     return [{"name": "python", "configMap": config_map}]
 
 
-def _python_mounts(desired: DesiredStream) -> list[Manifest]:
+def _python_mounts(desired: Revision) -> list[Manifest]:
     python = desired.stream.spec.transform.python
     if python is None or python.config_map is None:
         return []
@@ -146,7 +145,7 @@ def _python_mounts(desired: DesiredStream) -> list[Manifest]:
     return [{"name": "python", "mountPath": path, "readOnly": True}]
 
 
-def _container(desired: DesiredStream) -> Manifest:
+def _container(desired: Revision) -> Manifest:
     return {
         "name": naming.DRIVER_CONTAINER,
         "image": desired.image,
@@ -184,7 +183,7 @@ def _container(desired: DesiredStream) -> Manifest:
     }
 
 
-def _resources(desired: DesiredStream) -> Manifest:
+def _resources(desired: Revision) -> Manifest:
     spec = desired.stream.spec
     cpu, memory = sizing.driver_cpu(spec), sizing.driver_memory(spec)
     limits = {"memory": f"{memory.limit}Mi"}

@@ -16,8 +16,6 @@ from penstock.controller.metrics import metric_descriptions as described
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown of one stream."""
-
     status: StreamStatus
     commit_interval: float | None
     """Seconds between commits by the spec's trigger; None if it cannot be read."""

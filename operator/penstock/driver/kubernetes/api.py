@@ -20,7 +20,6 @@ from penstock.cluster import kinds, rest
 from penstock.cluster.kinds import Kind, Manifest
 from penstock.cluster.lenient_fields import at
 from penstock.cluster.objects import Object
-from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -67,7 +66,6 @@ class Api:
         return None if level is None else str(level)
 
     def annotate(self, pod: str, annotation: str, value: str) -> None:
-        """Sets one annotation of a pod."""
         self._call(
             "PATCH",
             kinds.POD,
@@ -82,7 +80,6 @@ class Api:
         return Object(self._call("GET", kinds.POD, pod)).uid
 
     def executors(self, stream: str) -> list[str]:
-        """The names of the stream's executor pods."""
         labels = {
             naming.LABEL_STREAM: stream,
             naming.LABEL_COMPONENT: naming.COMPONENT_EXECUTOR,
@@ -97,19 +94,13 @@ class Api:
             "kind": "DeleteOptions",
             "gracePeriodSeconds": grace_seconds,
         }
-        try:
+        with rest.ignoring(404):
             self._call("DELETE", kinds.POD, pod, body=options)
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
     def create_secret(self, secret: dict[str, Any]) -> None:
         """Creates a Secret. It is no error if one of that name exists."""
-        try:
+        with rest.ignoring(409):
             self._call("POST", kinds.SECRET, body=secret)
-        except ApiError as error:
-            if error.code != 409:
-                raise
 
     def _call(
         self,

@@ -14,22 +14,13 @@ from penstock.api.v1alpha1.status import (
     LastRepair,
 )
 from penstock.contract.checkpoint_repairs import most_severe, summarize
-from penstock.contract.driver_report import DriverReport
+from penstock.contract.driver_report import NUMBERS, NUMBERS_INTERVAL_SECONDS, DriverReport
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.logs import log_event
 
 # The kubelet keeps 4096 bytes of a termination message.
 _MAX_TERMINATION_MESSAGE_CHARACTERS = 3000
-# Seconds between reports that differ in numbers only.
-NUMBERS_INTERVAL_SECONDS = 10.0
-_NUMBERS = (
-    "epoch",
-    "last_commit_time",
-    "lag",
-    "committed_offsets",
-    "committed_offsets_omitted",
-)
 
 
 def as_annotation(report: DriverReport) -> str:
@@ -49,7 +40,7 @@ def is_due(report: DriverReport, last: DriverReport | None, seconds_since_last: 
 
 
 def _transition(report: DriverReport) -> DriverReport:
-    return report.model_copy(update=dict.fromkeys(_NUMBERS))
+    return report.model_copy(update=dict.fromkeys(NUMBERS))
 
 
 def committed_offsets(committed: Offsets) -> tuple[list[CommittedOffset], int | None]:

@@ -10,7 +10,7 @@ import pytest
 from penstock.api.v1alpha1.status import LastFailure, StreamStatus
 from penstock.client.checks.diagnosis import diagnose
 from penstock.client.checks.finding import Finding, Severity
-from penstock.client.facts import Right, Unread
+from penstock.client.cluster_facts import Right, Unread
 from penstock.client.view.findings import as_json, as_text, exit_code
 from penstock.cluster.objects import Lease
 from penstock.cluster.stream import Stream

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.client.reading import follow
-from penstock.client.reading.kube_api import KubeApi
+from penstock.client.reading.api_client import KubeApi
 from penstock.cluster.kinds import Key, Kind, Manifest
 from penstock.cluster.rest import ApiError
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from penstock.client.checks.diagnosis import diagnose
-from penstock.client.facts import ClusterFacts, Right
+from penstock.client.cluster_facts import ClusterFacts, Right
+from penstock.client.reading.api_client import KubeApi, Ran
 from penstock.client.reading.gather import NoStream, Scope, gather
-from penstock.client.reading.kube_api import KubeApi, Ran
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Kind, Manifest
 from penstock.cluster.rest import ApiError

@@ -9,10 +9,10 @@ from datetime import timedelta
 import pytest
 
 from penstock.api.v1alpha1.status import Cause, LastFailure, LastRepair
-from penstock.client.facts import ClusterFacts, DriverMetrics, StreamFacts
-from penstock.client.text import printable, size, span
-from penstock.client.view import fleet, status
-from penstock.client.view.story import moments_of
+from penstock.client.cluster_facts import ClusterFacts, DriverMetrics, StreamFacts
+from penstock.client.formatting import printable, size, span
+from penstock.client.view import status, top
+from penstock.client.view.timeline import moments_of
 from penstock.cluster.kinds import Key
 from penstock.cluster.stream import Stream
 from penstock.contract.driver_report import QueryState
@@ -145,17 +145,17 @@ def test_what_needs_a_person_comes_first() -> None:
         named(ill, "stalled", state="Stalled"),
     )
     facts = replace(well, streams=streams)
-    order = [each.key.name for each in fleet.sorted_streams(facts)]
+    order = [each.key.name for each in top.sorted_streams(facts)]
     assert order == ["stalled", "restarts", "later", "slow", "quick"]
 
 
 def test_a_rate_needs_two_counts_of_the_same_process() -> None:
     facts = failed()
-    rate = fleet.COLUMNS.index("RECORDS/S")
-    assert fleet.frame(facts, {})[0][rate] == "-"
+    rate = top.COLUMNS.index("RECORDS/S")
+    assert top.frame(facts, {})[0][rate] == "-"
     key, before = Key("default", "flags"), facts.now - timedelta(seconds=2)
-    assert fleet.frame(facts, {key: (before, 40.0)})[0][rate] == "30"
-    assert fleet.frame(facts, {key: (before, 500.0)})[0][rate] == "-"
+    assert top.frame(facts, {key: (before, 40.0)})[0][rate] == "30"
+    assert top.frame(facts, {key: (before, 500.0)})[0][rate] == "-"
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from penstock.cluster.kinds import Key, Manifest
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.controller import reconciler
-from penstock.controller.children.settings import Settings
 from penstock.controller.metrics import Metrics
 from penstock.controller.observation import ObservedStream, parse_stream
+from penstock.controller.operator_settings import Settings
 from penstock.controller.reconciler import Reconciler
 from penstock.controller.work_queue import WorkQueue
 from testkit.controller import samples

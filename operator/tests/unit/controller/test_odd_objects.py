@@ -17,8 +17,8 @@ from penstock.cluster import kinds
 from penstock.cluster.objects import Claim, Object, StatefulSet
 from penstock.cluster.pods import DriverPod, Pod
 from penstock.contract import naming
-from penstock.controller.decision import reconcile
 from penstock.controller.observation import ObservedChildren, ObservedStream, parse_stream
+from penstock.controller.planned_changes import reconcile
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 

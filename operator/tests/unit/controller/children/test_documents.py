@@ -21,8 +21,8 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
-from penstock.controller.children.desired_stream import document, resolve
-from penstock.controller.children.settings import Settings
+from penstock.controller.children.revision import document, resolve
+from penstock.controller.operator_settings import Settings
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 

@@ -5,11 +5,10 @@ from pathlib import Path
 
 from penstock.api.v1alpha1.status import MAX_COMMITTED_OFFSETS, Cause, LastFailure, LastRepair
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
-from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.contract.driver_report import NUMBERS_INTERVAL_SECONDS, DriverReport, QueryState
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import Failure
 from penstock.driver.reporting.report import (
-    NUMBERS_INTERVAL_SECONDS,
     as_annotation,
     committed_offsets,
     is_due,

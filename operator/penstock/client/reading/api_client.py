@@ -18,7 +18,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
 from kubernetes.stream.ws_client import ERROR_CHANNEL, STDOUT_CHANNEL, WSClient, get_websocket_url
 
-from penstock.client.facts import Right
+from penstock.client.cluster_facts import Right
 from penstock.cluster import rest
 from penstock.cluster.kinds import Kind, Manifest
 from penstock.cluster.lenient_fields import mapping, mappings, text
@@ -39,8 +39,6 @@ class NoConfiguration(Exception):
 
 @dataclass(frozen=True)
 class Ran:
-    """How a command in a container ended."""
-
     code: int
     output: str
 
@@ -63,16 +61,12 @@ class KubeApi:
         return self._found(kind.path(namespace, name))
 
     def serves(self, kind: Kind) -> bool:
-        """Whether the API server knows a kind."""
         return rest.serves(kind, self._found(kind.root))
 
     def _found(self, path: str) -> Manifest | None:
-        try:
+        with rest.ignoring(404):
             return self._json("GET", path)
-        except ApiError as error:
-            if error.code == 404:
-                return None
-            raise
+        return None
 
     def list(
         self, kind: Kind, namespace: str = "", labels: Mapping[str, str] | None = None
@@ -89,7 +83,6 @@ class KubeApi:
             query["continue"] = more
 
     def page(self, path: str, seconds: float) -> str:
-        """The text of a page that a pod serves."""
         return self._read(self._open("GET", path, seconds=seconds)).decode(errors="replace")
 
     def allows(self, right: Right, user: str = "") -> bool:
@@ -113,7 +106,6 @@ class KubeApi:
         return bool(mapping(answer.get("status")).get("allowed"))
 
     def log_lines(self, path: str, query: Mapping[str, str]) -> Iterator[str]:
-        """The lines of a container's log, as they arrive."""
         is_followed = query.get("follow") == "true"
         response = self._open("GET", path, query, _FOLLOW_SECONDS if is_followed else _SECONDS)
         rest = b""

@@ -1,4 +1,4 @@
-"""A stream's status from its outcome, its history and the driver's numbers. Pure."""
+"""A stream's status: from its outcome, its history and the driver's numbers. Pure."""
 
 from __future__ import annotations
 
@@ -6,32 +6,33 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from penstock.api import group_version
-from penstock.api.v1alpha1.status import CommittedOffset, Cores, StreamState, StreamStatus
+from penstock.api.modes import Mode, execution_of, mode_of
+from penstock.api.v1alpha1.status import (
+    CommittedOffset,
+    Cores,
+    Effective,
+    EffectiveDriver,
+    EffectiveExecutor,
+    StreamState,
+    StreamStatus,
+)
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.lenient_fields import MAX_MESSAGE_CHARACTERS
 from penstock.cluster.pods import DriverPod
-from penstock.contract.driver_report import DriverReport
+from penstock.contract import sizing
+from penstock.contract.driver_report import NUMBERS, NUMBERS_INTERVAL_SECONDS, DriverReport
+from penstock.controller.children.revision import Revision
 from penstock.controller.observation import ObservedStream
-from penstock.controller.status import effective, restarts
 from penstock.controller.status.conditions import build_conditions, failed_conditions
-from penstock.controller.status.not_applied import Outcome
+from penstock.controller.status.outcome import Outcome
+from penstock.controller.status.restart_history import report_of, update_history
 from penstock.validation.problem import Problem
 
-_NUMBERS = (
-    "epoch",
-    "last_commit_time",
-    "lag",
-    "committed_offsets",
-    "committed_offsets_omitted",
-)
-# A change of numbers alone is written at most this often. Prometheus has them sooner.
-NUMBERS_INTERVAL = timedelta(seconds=10)
+_NUMBERS_INTERVAL = timedelta(seconds=NUMBERS_INTERVAL_SECONDS)
 
 
 @dataclass(frozen=True)
 class StatusUpdate:
-    """The status that a stream should have."""
-
     status: StreamStatus
     numbers_due_in: timedelta | None = None
     """How long newer numbers are held back; None if the status has them."""
@@ -52,7 +53,7 @@ def plan_status(
     """
     before = stream.status
     status = _status(stream, outcome, pod, now, warnings, stopped=stopped)
-    same_numbers = status.model_copy(update={name: getattr(before, name) for name in _NUMBERS})
+    same_numbers = status.model_copy(update={name: getattr(before, name) for name in NUMBERS})
     wait = _until_numbers(stream, now)
     if same_numbers == before and status != before and wait > timedelta(0):
         return StatusUpdate(before, numbers_due_in=wait)
@@ -111,8 +112,8 @@ def _status(
     stopped: bool,
 ) -> StreamStatus:
     before = stream.status
-    history = restarts.update_history(before, pod, stopped=stopped)
-    report = restarts.report_of(pod) if pod is not None and pod.started else None
+    history = update_history(before, pod, stopped=stopped)
+    report = report_of(pod) if pod is not None and pod.started else None
     committed, omitted = _committed_offsets(stream, report)
     restarting = outcome.state is StreamState.RESTARTING
     blocked_since = _blocked_since(before, outcome, now)
@@ -121,7 +122,7 @@ def _status(
         state=outcome.state,
         conditions=build_conditions(stream, outcome, warnings, now, blocked_since),
         blocked_since=blocked_since,
-        mode=effective.mode(before, stream.desired, pod),
+        mode=_mode(before, stream.desired, pod),
         partitions=_latest(report.partitions if report else None, before.partitions),
         executors=report.registered_executors if report else None,
         cores=_cores(report),
@@ -134,7 +135,7 @@ def _status(
         last_failure=history.last_failure,
         last_repair=(report.last_repair if report else None) or before.last_repair,
         next_retry_time=report.next_retry_time if report and restarting else None,
-        effective=effective.effective(before, stream.desired, pod),
+        effective=_effective(before, stream.desired, pod),
         internal=history.internal,
     )
 
@@ -175,6 +176,48 @@ def _until_numbers(stream: ObservedStream, now: datetime) -> timedelta:
     """How long until numbers may be written again, counted from the last write of the status."""
     if stream.status_written is None:
         return timedelta(0)
-    wait = stream.status_written + NUMBERS_INTERVAL - now
+    wait = stream.status_written + _NUMBERS_INTERVAL - now
     # Only clocks that disagree make it longer than the interval.
-    return wait if wait <= NUMBERS_INTERVAL else timedelta(0)
+    return wait if wait <= _NUMBERS_INTERVAL else timedelta(0)
+
+
+_MODE_NAMES = {
+    Mode.CONTINUOUS: "Continuous",
+    Mode.MICRO_BATCH: "MicroBatch",
+    Mode.ASYNC: "AsyncMicroBatch",
+    Mode.REAL_TIME: "RealTime",
+    Mode.AVAILABLE_NOW: "AvailableNow",
+}
+
+
+def _mode(before: StreamStatus, desired: Revision | None, pod: DriverPod | None) -> str | None:
+    """The name of the query's mode; the one before while the driver pod has another spec."""
+    if desired is None or (pod is not None and pod.spec_hash != desired.spec_hash):
+        return before.mode
+    return _MODE_NAMES[mode_of(desired.stream.spec)]
+
+
+def _effective(
+    before: StreamStatus, desired: Revision | None, pod: DriverPod | None
+) -> Effective | None:
+    """The settings of the driver pod: until it has the desired spec, those reported before."""
+    if desired is None or pod is None or pod.spec_hash != desired.spec_hash:
+        return before.effective
+    spec = desired.stream.spec
+    driver, executor = sizing.driver_memory(spec), sizing.executor_memory(spec)
+    return Effective(
+        image=desired.image,
+        revision=desired.spec_hash,
+        output_mode=execution_of(spec).output_mode,
+        driver=EffectiveDriver(
+            cpu=sizing.driver_cpu(spec).request,
+            memory=f"{driver.limit}Mi",
+            heap=f"{driver.heap}Mi",
+        ),
+        executor=EffectiveExecutor(
+            cores=spec.executor.cores,
+            cpu=sizing.executor_cpu(spec).request,
+            memory=f"{executor.limit}Mi",
+            heap=f"{executor.heap}Mi",
+        ),
+    )

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from penstock.client.facts import StreamFacts
-from penstock.client.text import printable
+from penstock.client.cluster_facts import StreamFacts
+from penstock.client.formatting import printable
 from penstock.cluster.pods import Container
 
 _MOMENT = timedelta(seconds=2)
@@ -15,8 +15,6 @@ _MOMENT = timedelta(seconds=2)
 
 @dataclass(frozen=True, order=True)
 class Moment:
-    """One thing that happened."""
-
     time: datetime
     what: str
     """What it happened to: the stream, a pod, a volume claim."""

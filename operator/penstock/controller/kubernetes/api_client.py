@@ -107,13 +107,9 @@ class KubernetesApiClient:
         await self._client.close()
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
-        """Returns an object, or None if there is none."""
-        try:
+        with rest.ignoring(404):
             return await self._send("get", kind.plural, kind.path(namespace, name))
-        except ApiError as error:
-            if error.code == 404:
-                return None
-            raise
+        return None
 
     async def list(
         self,
@@ -122,7 +118,6 @@ class KubernetesApiClient:
         labels: Mapping[str, str],
         fields: Mapping[str, str] | None = None,
     ) -> list[Manifest]:
-        """Returns the objects in a namespace that have all of these labels and fields."""
         query = {
             "labelSelector": rest.selector(labels),
             "fieldSelector": rest.selector(fields or {}),
@@ -131,41 +126,26 @@ class KubernetesApiClient:
         return rest.items(kind, answer)
 
     async def apply(self, manifest: Manifest, *, force: bool) -> Manifest:
-        """Server-side apply, which with `force` takes over fields that others have set."""
         return await self._apply(manifest, force=force)
 
     async def apply_status(self, manifest: Manifest) -> Manifest:
-        """Server-side apply on the status subresource."""
         return await self._apply(manifest, "status", force=True)
 
     async def delete(self, ref: Ref) -> None:
-        """Deletes an object by its UID. It is no error if the object is gone."""
         options = {"preconditions": {"uid": ref.uid}, "propagationPolicy": "Background"}
-        try:
-            path = ref.kind.path(ref.namespace, ref.name)
+        path = ref.kind.path(ref.namespace, ref.name)
+        with rest.ignoring(404, 409):  # gone, or another object of that name
             await self._send("delete", ref.kind.plural, path, body=options)
-        except ApiError as error:
-            if error.code not in (404, 409):  # gone, or another object of that name
-                raise
 
     async def create_event(self, event: Manifest) -> None:
-        """Creates an event. It is no error if one of that name exists: it is the same event."""
         kind, namespace = kind_of(event), event["metadata"]["namespace"]
-        try:
+        with rest.ignoring(409):
             await self._send("create", kind.plural, kind.path(namespace), body=event)
-        except ApiError as error:
-            if error.code != 409:
-                raise
 
     async def serves_streams(self) -> bool:
-        """Whether the CustomResourceDefinition is installed."""
-        try:
-            answer = await self._send("get", "apiresources", STREAM.root)
-        except ApiError as error:
-            if error.code == 404:
-                return False
-            raise
-        return rest.serves(STREAM, answer)
+        with rest.ignoring(404):
+            return rest.serves(STREAM, await self._send("get", "apiresources", STREAM.root))
+        return False
 
     async def _apply(self, manifest: Manifest, *subresource: str, force: bool) -> Manifest:
         meta, kind = manifest["metadata"], kind_of(manifest)
@@ -188,7 +168,6 @@ class KubernetesApiClient:
         body: Mapping[str, Any] | None = None,
         content: str = "application/json",
     ) -> Manifest:
-        """Sends one request, and says how it ended."""
         if verb not in _READS and not self._may_write():
             raise ApiError(0, "NotLeader", "another operator may have taken over")
         started, code = time.perf_counter(), 0

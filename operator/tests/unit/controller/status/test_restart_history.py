@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.api.v1alpha1.status import Internal, LastFailure, Restarts, StreamStatus
 from penstock.cluster.pods import DriverPod
-from penstock.controller.status import restarts
+from penstock.controller.status.restart_history import update_history
 from testkit.controller import samples
 
 HASH = "0123456789"
@@ -30,7 +30,7 @@ def after(*pods: DriverPod | None) -> StreamStatus:
     """The status after the operator observed these pods in this order."""
     status = StreamStatus()
     for each in pods:
-        history = restarts.update_history(status, each)
+        history = update_history(status, each)
         status = StreamStatus(
             restarts=history.restarts,
             internal=history.internal,

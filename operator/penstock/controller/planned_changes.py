@@ -14,9 +14,9 @@ from penstock.cluster.kinds import Manifest, Ref
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import not_ready_since
 from penstock.contract import naming
-from penstock.controller.children import checkpoint_claim, config_map, network_policy, rbac
-from penstock.controller.children.desired_stream import DesiredStream
+from penstock.controller.children import access, checkpoint_claim
 from penstock.controller.children.diff import up_to_date, with_applied_hash
+from penstock.controller.children.revision import Revision, config_map
 from penstock.controller.children.stateful_set import (
     driver_stateful_set,
     is_of_another_operator,
@@ -24,10 +24,10 @@ from penstock.controller.children.stateful_set import (
     with_template_of,
 )
 from penstock.controller.observation import ObservedChildren, ObservedStream
-from penstock.controller.status import not_applied
-from penstock.controller.status.events import StreamEvent, checkpoint_found, stream_events
-from penstock.controller.status.not_applied import NotApplied, Outcome
-from penstock.controller.status.stream_status import failed_status, plan_status, status_manifest
+from penstock.controller.status import outcome as not_applied
+from penstock.controller.status.outcome import NotApplied, Outcome
+from penstock.controller.status.planned_status import failed_status, plan_status, status_manifest
+from penstock.controller.status.stream_events import StreamEvent, checkpoint_found, stream_events
 from penstock.validation.problem import Problem
 
 # Watches report every change. These requeues only guard against a missed one.
@@ -57,7 +57,6 @@ class Decision:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether carrying it out writes nothing."""
         return not (self.apply or self.delete or self.status_manifest or self.events)
 
 
@@ -183,7 +182,7 @@ def _had_checkpoint(stream: ObservedStream, children: ObservedChildren) -> bool:
 
 
 def _foreign_objects(
-    desired: DesiredStream, wanted: Iterable[Manifest], children: ObservedChildren
+    desired: Revision, wanted: Iterable[Manifest], children: ObservedChildren
 ) -> list[str]:
     """The objects of the stream's names that do not belong to it.
 
@@ -227,14 +226,14 @@ def _stopped_driver(stream: ObservedStream, children: ObservedChildren) -> tuple
     return (with_applied_hash(scaled_to_zero(found)),)
 
 
-def _desired_objects(desired: DesiredStream, children: ObservedChildren) -> tuple[Manifest, ...]:
+def _desired_objects(desired: Revision, children: ObservedChildren) -> tuple[Manifest, ...]:
     """All objects of a stream, each after those that it refers to."""
-    optional = (rbac.service_account(desired), network_policy.network_policy(desired))
+    optional = (access.service_account(desired), access.network_policy(desired))
     before_driver = (
         *(each for each in optional if each is not None),
-        rbac.role(desired),
-        rbac.role_binding(desired),
-        config_map.config_map(desired),
+        access.role(desired),
+        access.role_binding(desired),
+        config_map(desired),
     )
     asked = with_applied_hash(checkpoint_claim.claim(desired))
     claim = checkpoint_claim.claim_as_allowed(asked, children.claim)
@@ -248,7 +247,6 @@ def _desired_objects(desired: DesiredStream, children: ObservedChildren) -> tupl
 
 
 def _is_due(manifest: Manifest, children: ObservedChildren) -> bool:
-    """Whether a manifest must be applied."""
     found = children.find(manifest)
     if found is None:
         return True
@@ -256,9 +254,7 @@ def _is_due(manifest: Manifest, children: ObservedChildren) -> bool:
     return not up_to_date(manifest, found, settled) and not found.terminating
 
 
-def _to_delete(
-    desired: DesiredStream, children: ObservedChildren, *, applied: bool
-) -> tuple[Ref, ...]:
+def _to_delete(desired: Revision, children: ObservedChildren, *, applied: bool) -> tuple[Ref, ...]:
     """The objects that a rollout no longer needs; none before the rollout itself is applied."""
     if not applied:
         return ()
@@ -267,7 +263,7 @@ def _to_delete(
     return (*_unused_config_maps(desired, children), *(each for each in optional if each))
 
 
-def _unused_config_maps(desired: DesiredStream, children: ObservedChildren) -> tuple[Ref, ...]:
+def _unused_config_maps(desired: Revision, children: ObservedChildren) -> tuple[Ref, ...]:
     """The ConfigMaps that no pod reads any more."""
     hashes = {desired.spec_hash}
     if children.driver_pod is not None:
@@ -280,7 +276,7 @@ def _unused_config_maps(desired: DesiredStream, children: ObservedChildren) -> t
     )
 
 
-def _unwanted_policy(desired: DesiredStream, children: ObservedChildren) -> Ref | None:
+def _unwanted_policy(desired: Revision, children: ObservedChildren) -> Ref | None:
     """The NetworkPolicy of a stream whose administrator wants none any more."""
     found = children.network_policy
     if desired.settings.network_policies or found is None or found.terminating:
@@ -288,7 +284,7 @@ def _unwanted_policy(desired: DesiredStream, children: ObservedChildren) -> Ref 
     return found.ref if found.is_owned_by(desired.uid) else None
 
 
-def _stuck_pod(desired: DesiredStream, children: ObservedChildren) -> Ref | None:
+def _stuck_pod(desired: Revision, children: ObservedChildren) -> Ref | None:
     """A pod of an older revision that is not ready and that nothing replaces.
 
     The StatefulSet controller replaces it itself, except in some releases, which count a pod that

@@ -27,9 +27,9 @@ from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.observation import ObservedStream, parse_stream
 from penstock.controller.status.conditions import PROGRESS_DEADLINE
-from penstock.controller.status.events import event_manifest, stream_events
-from penstock.controller.status.not_applied import Outcome
-from penstock.controller.status.stream_status import StatusUpdate, plan_status, status_manifest
+from penstock.controller.status.outcome import Outcome
+from penstock.controller.status.planned_status import StatusUpdate, plan_status, status_manifest
+from penstock.controller.status.stream_events import event_manifest, stream_events
 from testkit.controller import samples
 
 LATER = samples.T0 + timedelta(hours=1)

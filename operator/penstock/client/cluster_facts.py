@@ -59,11 +59,9 @@ class StreamFacts(RunningParts):
         return self.stream.status
 
     def condition(self, kind: str) -> Condition | None:
-        """The condition of this type."""
         return find_condition(self.status, kind)
 
     def holds(self, kind: str) -> bool:
-        """Whether a condition is True."""
         return holds(self.status, kind)
 
     @property
@@ -92,8 +90,6 @@ class StreamFacts(RunningParts):
 
 @dataclass(frozen=True)
 class OperatorFacts:
-    """One deployment of the operator."""
-
     deployment: Object
     pods: tuple[Pod, ...] = ()
     lease: Lease | None = None
@@ -110,7 +106,6 @@ class OperatorFacts:
 
     @property
     def ready(self) -> bool:
-        """Whether one of its pods is ready."""
         return count(at(self.deployment.manifest, "status", "readyReplicas")) > 0
 
     @property
@@ -119,7 +114,6 @@ class OperatorFacts:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The arguments of its container."""
         containers = mappings(self._pod_spec.get("containers"))
         words = containers[0].get("args") if containers else None
         return tuple(map(str, words)) if isinstance(words, list) else ()

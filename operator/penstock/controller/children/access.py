@@ -1,16 +1,17 @@
-"""The driver's service account and its rights. Pure."""
+"""What a driver may do, and who may connect to a stream's pods. Pure."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from penstock.api import group_version
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
-from penstock.controller.children.desired_stream import DesiredStream
-from penstock.controller.children.metadata import build_object
+from penstock.controller.children.revision import Revision, build_object
 
 
-def service_account(desired: DesiredStream) -> Manifest | None:
+def service_account(desired: Revision) -> Manifest | None:
     """The account of the driver, with whose rights the stream's SQL runs.
 
     None if the spec names an account of the user. One that was created before is deleted with the
@@ -21,7 +22,7 @@ def service_account(desired: DesiredStream) -> Manifest | None:
     return build_object(kinds.SERVICE_ACCOUNT, desired, desired.service_account)
 
 
-def role(desired: DesiredStream) -> Manifest:
+def role(desired: Revision) -> Manifest:
     """What a driver may do; docs/rbac.md gives the reasons.
 
     RBAC can limit a request to a name only if the request has one: `create`, `list`, `watch` and
@@ -53,8 +54,7 @@ def role(desired: DesiredStream) -> Manifest:
     }
 
 
-def role_binding(desired: DesiredStream) -> Manifest:
-    """Gives the stream's role to its driver's account."""
+def role_binding(desired: Revision) -> Manifest:
     name = naming.driver_name(desired.name)
     return {
         **build_object(kinds.ROLE_BINDING, desired, name),
@@ -67,3 +67,35 @@ def role_binding(desired: DesiredStream) -> Manifest:
             }
         ],
     }
+
+
+def network_policy(desired: Revision) -> Manifest | None:
+    """Who may connect to the stream's pods; None if the administrator wants no such policies.
+
+    Only its own pods reach the ports of Spark: executors connect to the driver, and, to exchange
+    the blocks of a shuffle, to each other. Policies add up: another one may allow more.
+    """
+    if not desired.settings.network_policies:
+        return None
+    own_pods = {"matchLabels": {naming.LABEL_STREAM: desired.name}}
+    peers = [dict(each) for each in desired.settings.metrics_from]
+    return {
+        **build_object(kinds.NETWORK_POLICY, desired, naming.driver_name(desired.name)),
+        "spec": {
+            "podSelector": own_pods,
+            "policyTypes": ["Ingress"],
+            "ingress": [
+                {
+                    "from": [{"podSelector": own_pods}],
+                    "ports": _ports(naming.DRIVER_PORT, naming.BLOCK_MANAGER_PORT),
+                },
+                # The kubelet, whose addresses are not known here.
+                {"ports": _ports(naming.PROBES_PORT)},
+                {**({"from": peers} if peers else {}), "ports": _ports(naming.METRICS_PORT)},
+            ],
+        },
+    }
+
+
+def _ports(*numbers: int) -> list[dict[str, Any]]:
+    return [{"protocol": "TCP", "port": number} for number in numbers]

@@ -25,8 +25,6 @@ _DATA_LOSS = "DataLoss"
 
 @dataclass(frozen=True)
 class StreamEvent:
-    """The content of an event about a stream."""
-
     type: Literal["Normal", "Warning"]
     reason: str
     note: str

@@ -10,9 +10,8 @@ from penstock.client.checks.diagnosis import diagnose
 from penstock.client.cluster_facts import ClusterFacts
 from penstock.client.formatting import printable
 from penstock.client.reading.api_client import KubeApi, NoConfiguration
-from penstock.client.reading.follow import Followed, LogOptions, pods_of, read_logs
 from penstock.client.reading.gather import Gatherer, NoStream, Scope, gather
-from penstock.client.reading.log_lines import Line, for_people
+from penstock.client.reading.logs import Followed, Line, LogOptions, for_people, pods_of, read_logs
 from penstock.client.view import findings, status
 from penstock.cluster.kinds import Key
 from penstock.cluster.rest import ApiError

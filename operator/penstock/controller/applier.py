@@ -23,6 +23,10 @@ from penstock.controller.observation import ObservedChildren
 from penstock.controller.status import outcome as not_applied
 from penstock.controller.status.outcome import NotApplied
 
+log = logging.getLogger(__name__)
+
+_FIRST_RETRY = timedelta(seconds=1)
+_LAST_RETRY = timedelta(minutes=1)
 # Others may undo a write this often before the operator takes its time.
 _UNDONE = 5
 _FIRST_DELAY = timedelta(seconds=4)
@@ -32,7 +36,10 @@ _FORGET_AFTER = timedelta(minutes=10)
 
 @dataclass
 class Contest:
-    """One thing that the operator writes, and how often others undid that."""
+    """One thing that the operator writes, and how often other clients undid that.
+
+    Two operators that are configured differently would otherwise answer each other at full speed.
+    """
 
     now: Callable[[], datetime]
     _undone: list[datetime] = field(default_factory=list)
@@ -58,12 +65,6 @@ class Contest:
         if self._due is None or self._due <= self.now():
             return None
         return self._due - self.now()
-
-
-log = logging.getLogger(__name__)
-
-_FIRST_RETRY = timedelta(seconds=1)
-_LAST_RETRY = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Applier:
         self._failures[key] = failures
         held = None
         for manifest in to_apply:
-            what = _name(manifest)
+            what = str(Object(manifest))
             found = children.find(manifest)
             contested = self._contested(key, manifest, found)
             if contested is not None:
@@ -215,7 +216,7 @@ class Applier:
         if wait is None:
             return None
         since = entry.contest.since
-        cause = not_applied.contested_object(_name(manifest), _other_managers(found), since)
+        cause = not_applied.contested_object(str(Object(manifest)), _other_managers(found), since)
         return replace(cause, retry_in=wait)
 
     def _failure(
@@ -242,10 +243,6 @@ def _content(manifest: Manifest) -> str:
     }
     rest = {name: manifest[name] for name in manifest if name not in ("metadata", "status")}
     return content_hash([meta, rest])
-
-
-def _name(manifest: Manifest) -> str:
-    return f"{manifest['kind']} {manifest['metadata']['name']}"
 
 
 def _other_managers(found: Object) -> list[str]:

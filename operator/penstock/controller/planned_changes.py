@@ -190,14 +190,13 @@ def _foreign_objects(
     """
     adopt = desired.stream.spec.checkpoint.volume.adopt
     found = [
-        each
-        for each in wanted
-        if (there := children.find(each)) is not None
-        and not there.is_owned_by(desired.uid)
+        there
+        for there in filter(None, map(children.find, wanted))
+        if not there.is_owned_by(desired.uid)
         and there.labels.get(naming.LABEL_STREAM) != desired.name
-        and not (adopt and each["kind"] == kinds.CLAIM.kind)
+        and not (adopt and there.kind is kinds.CLAIM)
     ]
-    return sorted(f"{each['kind']} {each['metadata']['name']}" for each in found)
+    return sorted(map(str, found))
 
 
 def _retained_claim(stream: ObservedStream, children: ObservedChildren) -> tuple[Manifest, ...]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.client.reading import follow
+from penstock.client.reading import logs
 from penstock.client.reading.api_client import KubeApi
 from penstock.cluster.kinds import Key, Kind, Manifest
 from penstock.cluster.rest import ApiError
@@ -42,8 +42,8 @@ class Pods:
 
 def test_a_driver_that_is_replaced_is_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its next pod has its name, and so its log the same path."""
-    monkeypatch.setattr(follow, "_POLL_SECONDS", 0.01)
-    followed = follow.Followed(
-        cast(KubeApi, Pods()), KEY, follow.LogOptions(follow=True), lambda _: None
+    monkeypatch.setattr(logs, "_POLL_SECONDS", 0.01)
+    followed = logs.Followed(
+        cast(KubeApi, Pods()), KEY, logs.LogOptions(follow=True), lambda _: None
     )
     assert [each.text for each in islice(followed.lines(), 3)] == ["one", "two", "three"]

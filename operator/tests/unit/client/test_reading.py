@@ -8,7 +8,7 @@ import yaml
 from prometheus_client import generate_latest
 
 from penstock.client.reading import rights
-from penstock.client.reading.log_lines import Line, for_people, merge, parse_line, source_of
+from penstock.client.reading.logs import Line, for_people, merge, parse_line, source_of
 from penstock.client.reading.metrics_page import parse_metrics
 from penstock.cluster.pods import Pod
 from penstock.driver.checkpoint.progress import Commit

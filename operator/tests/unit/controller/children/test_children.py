@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.api import group_version
@@ -133,7 +133,6 @@ def test_only_a_claim_under_delete_is_deleted_with_its_stream(policy: str, owned
     assert ("ownerReferences" in claim["metadata"]) == owned
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(st.integers(1, 20), st.integers(1, 20), st.sampled_from([None, "fast", "slow"]))
 def test_an_existing_claim_can_only_grow(asked: int, there: int, storage: str | None) -> None:
     """The rest of a claim is immutable. The API server would refuse any other value."""

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.api.v1alpha1.status import (
@@ -102,7 +102,6 @@ def test_warning_is_unknown_if_the_spec_cannot_be_read() -> None:
     assert conditions(status)["Warning"] == ("Unknown", "InvalidSpec")
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(st.sampled_from(ASSESSMENTS), st.sampled_from(ASSESSMENTS))
 def test_a_transition_time_changes_only_with_its_status(one: Outcome, other: Outcome) -> None:
     before = plan_status(NEW, one, None, samples.T0)

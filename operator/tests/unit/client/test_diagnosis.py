@@ -12,7 +12,7 @@ from penstock.client.checks.diagnosis import diagnose
 from penstock.client.checks.finding import Finding, Severity
 from penstock.client.cluster_facts import Right, Unread
 from penstock.client.view.findings import as_json, as_text, exit_code
-from penstock.cluster.objects import Lease
+from penstock.cluster.objects import Claim, Lease
 from penstock.cluster.stream import Stream
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
@@ -23,6 +23,7 @@ from testkit.controller.stream_faults import (
     broker_down,
     broker_refuses,
     checked_inside,
+    pod_waits,
     running,
     topic_missing,
 )
@@ -212,6 +213,18 @@ def test_versions_that_differ_are_a_warning() -> None:
     findings = diagnose(facts)
     assert [each.reason for each in findings] == ["VersionsApart", "VersionsApart"]
     assert exit_code(findings) == 0
+
+
+def test_a_claim_that_waits_without_a_reason_names_its_storage_class() -> None:
+    """Nothing provisions for that class, so nothing says why."""
+    facts = pod_waits(phase="Pending", conditions=[], containerStatuses=[])
+    stream = facts.streams[0]
+    assert stream.claim is not None
+    spec = {**stream.claim.manifest["spec"], "storageClassName": "fast"}
+    claim = Claim({**stream.claim.manifest, "spec": spec, "status": {"phase": "Pending"}})
+    finding = diagnose(with_stream(facts, claim=claim))[0]
+    assert (finding.severity, finding.reason) == (Severity.PROBLEM, "ProvisioningFailed")
+    assert "flags-checkpoint is not bound (class fast)" in finding.message
 
 
 def test_a_nearly_full_volume_is_a_warning() -> None:

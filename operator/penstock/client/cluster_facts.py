@@ -43,7 +43,7 @@ class DriverMetrics:
 class StreamFacts(RunningParts):
     """One stream, and the objects around it. Its events are the oldest first."""
 
-    stream: Stream
+    resource: Stream
     metrics: DriverMetrics | None = None
     inside: PodCheck | None = None
     """What a check inside the driver's container found; None if none was made."""
@@ -51,12 +51,12 @@ class StreamFacts(RunningParts):
 
     @property
     def key(self) -> Key:
-        return self.stream.key
+        return self.resource.key
 
     @property
     def status(self) -> StreamStatus:
         """Its status, as far as it can be read."""
-        return self.stream.status
+        return self.resource.status
 
     def condition(self, kind: str) -> Condition | None:
         return find_condition(self.status, kind)

@@ -20,8 +20,13 @@ from penstock.contract import naming
 from penstock.controller.children.diff import applied_hash, content_hash
 from penstock.controller.kubernetes.api_client import KubernetesApi
 from penstock.controller.observation import ObservedChildren
-from penstock.controller.status import outcome as not_applied
-from penstock.controller.status.outcome import NotApplied
+from penstock.controller.status.outcome import (
+    NotApplied,
+    contested_object,
+    failed_request,
+    foreign_object,
+    refused_object,
+)
 
 log = logging.getLogger(__name__)
 
@@ -216,7 +221,7 @@ class Applier:
         if wait is None:
             return None
         since = entry.contest.since
-        cause = not_applied.contested_object(str(Object(manifest)), _other_managers(found), since)
+        cause = contested_object(str(Object(manifest)), _other_managers(found), since)
         return replace(cause, retry_in=wait)
 
     def _failure(
@@ -225,11 +230,11 @@ class Applier:
         now = self._now()
         since, count = (before.since, before.count + 1) if before else (now, 1)
         if created and error.code == 409:
-            cause = not_applied.foreign_object(what, error.message)
+            cause = foreign_object(what, error.message)
         elif error.refused:
-            cause = not_applied.refused_object(what, error.message, since)
+            cause = refused_object(what, error.message, since)
         else:
-            cause = not_applied.failed_request(what, str(error), since)
+            cause = failed_request(what, str(error), since)
         delay = min(_LAST_RETRY, _FIRST_RETRY * 2.0 ** min(count - 1, 20))
         delay = max(delay, timedelta(seconds=error.retry_after or 0))
         return _Failure(since, cause, now + delay, count)

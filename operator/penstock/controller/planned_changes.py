@@ -24,8 +24,15 @@ from penstock.controller.children.stateful_set import (
     with_template_of,
 )
 from penstock.controller.observation import ObservedChildren, ObservedStream
-from penstock.controller.status import outcome as not_applied
-from penstock.controller.status.outcome import NotApplied, Outcome
+from penstock.controller.status.outcome import (
+    NotApplied,
+    Outcome,
+    foreign_objects,
+    invalid_spec,
+    missing_checkpoint,
+    paused,
+    previous_objects,
+)
 from penstock.controller.status.planned_status import failed_status, plan_status, status_manifest
 from penstock.controller.status.stream_events import StreamEvent, checkpoint_found, stream_events
 from penstock.validation.problem import Problem
@@ -66,7 +73,7 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
         # Kubernetes deletes the children through their owner references.
         return Decision(apply=_retained_claim(stream, children))
     if stream.paused:
-        return unapplied(stream, children, not_applied.paused(), now)
+        return unapplied(stream, children, paused(), now)
     previous = _previous_objects(children, stream.uid)
     if previous:
         # A driver that still runs belongs to the previous stream, and so does its progress.
@@ -75,20 +82,20 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     retained = () if previous else _retained_claim(stream, children)
     desired = stream.desired
     if desired is None:
-        cause = not_applied.invalid_spec(stream.problems, runs=children.stateful_set is not None)
+        cause = invalid_spec(stream.problems, runs=children.stateful_set is not None)
         stopped = () if previous else _stopped_driver(stream, children)
         return unapplied(stream, children, cause, now, (*retained, *stopped))
     if previous:
-        return unapplied(stream, children, not_applied.previous_objects(previous), now)
+        return unapplied(stream, children, previous_objects(previous), now)
     wanted = _desired_objects(desired, children)
     foreign = _foreign_objects(desired, wanted, children)
     if foreign:
-        cause = not_applied.foreign_objects(stream.name, foreign)
+        cause = foreign_objects(stream.name, foreign)
         if f"{kinds.STATEFUL_SET.kind} {naming.driver_name(stream.name)}" in foreign:
             children = replace(children, stateful_set=None, pods=())
         return unapplied(stream, children, cause, now, retained)
     if children.claim is None and _had_checkpoint(stream, children):
-        return unapplied(stream, children, not_applied.missing_checkpoint(stream.name), now)
+        return unapplied(stream, children, missing_checkpoint(stream.name), now)
     if desired.stream.spec.suspend:
         driver = assess_suspended(children.driver_pod, now)
     else:

@@ -64,7 +64,7 @@ def operator_runs(facts: ClusterFacts) -> Iterator[Finding]:
     for each in facts.operators:
         if not each.ready:
             yield _not_ready(each)
-    wanted = {(stream.key.namespace, stream.stream.class_name) for stream in facts.streams}
+    wanted = {(stream.key.namespace, stream.resource.class_name) for stream in facts.streams}
     for namespace, class_name in sorted(wanted) if facts.operators else ():
         looking_after = facts.operators_of(namespace, class_name)
         if not any(each.class_name == class_name for each in facts.operators):
@@ -193,7 +193,7 @@ def versions(facts: ClusterFacts) -> Iterator[Finding]:
     for stream in facts.streams:
         found = {
             each.version
-            for each in facts.operators_of(stream.key.namespace, stream.stream.class_name)
+            for each in facts.operators_of(stream.key.namespace, stream.resource.class_name)
         } - {""}
         if stream.inside is not None and found and stream.inside.version not in found:
             yield Finding(

@@ -84,7 +84,7 @@ def _of_driver(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Obstacle]:
     if pod is None:
         since = not_ready_since(stream.status) or facts.now
         refusal = why_no_pod(owner, stream.events, since) if owner else None
-        if refusal is not None and not stream.stream.suspended:
+        if refusal is not None and not stream.resource.suspended:
             yield refusal
     elif not pod.started and not pod.terminating:
         yield from filter(None, (_unexplained_claim(stream),))
@@ -109,7 +109,7 @@ def quota(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
 
     Only the driver's log says that the API server refuses an executor: Spark creates it.
     """
-    without_driver = stream.driver_pod is None and not stream.stream.suspended
+    without_driver = stream.driver_pod is None and not stream.resource.suspended
     if without_driver or stream.reason == "WaitingForCores":
         for each in facts.quotas:
             if each.namespace == stream.key.namespace:

@@ -78,8 +78,8 @@ def stale_status(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def _unseen_spec(stream: StreamFacts, facts: ClusterFacts) -> str:
-    observed, edited = stream.status.observed_generation, stream.stream.spec_edited
-    generation = stream.stream.generation
+    observed, edited = stream.status.observed_generation, stream.resource.spec_edited
+    generation = stream.resource.generation
     if observed == generation or facts.now - edited <= _STALE_AFTER:
         return ""
     what = (
@@ -91,7 +91,7 @@ def _unseen_spec(stream: StreamFacts, facts: ClusterFacts) -> str:
 
 
 def _unseen_report(stream: StreamFacts, facts: ClusterFacts) -> str:
-    written, epoch = stream.stream.status_written, stream.status.epoch
+    written, epoch = stream.resource.status_written, stream.status.epoch
     report = stream.driver_pod.report if stream.driver_pod else None
     if written is None or report is None or report.epoch in (None, epoch):
         return ""
@@ -111,8 +111,10 @@ def network_inside(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding
     for each in stream.inside.brokers:
         if each.server not in reached:
             # A client needs one broker to find the others.
-            ends = [end for end, servers in stream.stream.brokers.items() if each.server in servers]
-            cut_off = [end for end in ends if not reached & set(stream.stream.brokers[end])]
+            ends = [
+                end for end, servers in stream.resource.brokers.items() if each.server in servers
+            ]
+            cut_off = [end for end in ends if not reached & set(stream.resource.brokers[end])]
             yield _unreachable(stream, each, cut_off)
 
 
@@ -200,7 +202,7 @@ def asked_for(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
         since = age(ready.last_transition_time, facts.now)
         message = f"It is suspended for {since}: {ready.message}"
         yield _from_reason(stream, Severity.WARNING, ready.reason, message)
-    if stream.stream.paused:
+    if stream.resource.paused:
         message = f"The annotation {naming.ANNOTATION_PAUSE} is true: the operator changes nothing"
         yield _from_reason(stream, Severity.WARNING, "ReconciliationPaused", message)
 

@@ -253,7 +253,7 @@ class Gatherer:
             return replace(stream, unread=(*stream.unread, unread))
 
     def _check_inside(self, stream: StreamFacts, pod: str) -> PodCheck:
-        servers = dict.fromkeys(each for some in stream.stream.brokers.values() for each in some)
+        servers = dict.fromkeys(each for some in stream.resource.brokers.values() for each in some)
         ran = self._api.run(
             kinds.POD.path(stream.key.namespace, pod, "exec"),
             naming.DRIVER_CONTAINER,

@@ -47,7 +47,7 @@ def _is_well(facts: ClusterFacts, findings: Sequence[Finding]) -> bool:
     if exit_code(findings) or len(facts.streams) != 1 or not findings:
         return not exit_code(findings)
     (stream,) = facts.streams
-    return stream.holds("Ready") or stream.stream.suspended
+    return stream.holds("Ready") or stream.resource.suspended
 
 
 def _well(facts: ClusterFacts) -> str:

@@ -66,8 +66,8 @@ def _as_json(stream: StreamFacts) -> dict[str, Any]:
     return {
         "namespace": stream.key.namespace,
         "name": stream.key.name,
-        "generation": stream.stream.generation,
-        "status": stream.stream.manifest.get("status") or {},
+        "generation": stream.resource.generation,
+        "status": stream.resource.manifest.get("status") or {},
         "lastCommitTime": metrics.last_commit if metrics else None,
         "recordCommitLatencySeconds": metrics.latency if metrics else None,
         "action": remedy.action,
@@ -142,10 +142,10 @@ def _message(stream: StreamFacts) -> str:
 
 def _generation(stream: StreamFacts) -> str:
     observed = stream.status.observed_generation
-    if observed == stream.stream.generation:
-        return f"generation {stream.stream.generation}"
+    if observed == stream.resource.generation:
+        return f"generation {stream.resource.generation}"
     seen = NONE if observed is None else observed
-    return f"generation {stream.stream.generation}, of which the operator has seen {seen}"
+    return f"generation {stream.resource.generation}, of which the operator has seen {seen}"
 
 
 def _progress(stream: StreamFacts, facts: ClusterFacts) -> str:

@@ -46,7 +46,7 @@ def _events(stream: StreamFacts) -> Iterator[Moment]:
 
 
 def _conditions(stream: StreamFacts) -> Iterator[Moment]:
-    yield Moment(stream.stream.created, "stream", "Created")
+    yield Moment(stream.resource.created, "stream", "Created")
     for each in stream.status.conditions:
         # A False one says that something does not hold: Ready is the one where that is news.
         if each.status == "True" or each.type == "Ready":

@@ -52,14 +52,14 @@ def test_brokers_that_can_be_reached_point_to_what_else_it_may_be() -> None:
 def test_a_warning_hides_no_problem() -> None:
     """One of two brokers answers, so the other one is not why the stream does not run."""
     facts = broker_down()
-    raw = facts.streams[0].stream.manifest
+    raw = facts.streams[0].resource.manifest
     two = {"kafka": {"bootstrapServers": "kafka-0:9092, kafka-1:9092"}}
     raw = {**raw, "spec": {**raw["spec"], "source": two, "sink": two}}
     brokers = (
         BrokerCheck("kafka-0:9092", Outcome.CONNECTED),
         BrokerCheck("kafka-1:9092", Outcome.REFUSED),
     )
-    findings = diagnose(with_stream(facts, stream=Stream(raw), inside=PodCheck("0.1.0", brokers)))
+    findings = diagnose(with_stream(facts, resource=Stream(raw), inside=PodCheck("0.1.0", brokers)))
     assert [each.severity for each in findings] == [Severity.PROBLEM, Severity.WARNING]
 
 

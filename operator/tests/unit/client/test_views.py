@@ -116,15 +116,15 @@ def named(facts: ClusterFacts, name: str, state: str = "", lag: int = 0) -> Stre
     """The stream of the facts with another name, state and lag."""
     (stream,) = facts.streams
     raw = {
-        **stream.stream.manifest,
-        "metadata": {**stream.stream.manifest["metadata"], "name": name},
+        **stream.resource.manifest,
+        "metadata": {**stream.resource.manifest["metadata"], "name": name},
         "status": {
-            **stream.stream.manifest["status"],
+            **stream.resource.manifest["status"],
             **({"state": state} if state else {}),
             "lag": lag,
         },
     }
-    return replace(stream, stream=Stream(raw), metrics=None)
+    return replace(stream, resource=Stream(raw), metrics=None)
 
 
 def running() -> ClusterFacts:

@@ -22,10 +22,9 @@ from penstock.cluster.assessment import (
 )
 from penstock.cluster.objects import Node, Quota
 from penstock.cluster.pods import OOM_KILLED, Pod
-from penstock.cluster.stream import not_ready_since
 from penstock.contract.reasons import remedy_for
 
-# A container that ended longer ago is no cause of what is wrong now.
+# What was said, or ended, longer ago is no cause of what is wrong now.
 _RECENT = timedelta(minutes=30)
 # The volume waits for the pod, and not the pod for the volume (volumeBindingMode).
 _BOUND_LATER = frozenset({"WaitForFirstConsumer", "WaitForPodScheduled"})
@@ -82,8 +81,8 @@ def obstacles(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
 def _of_driver(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Obstacle]:
     pod, owner = stream.driver_pod, stream.stateful_set
     if pod is None:
-        since = not_ready_since(stream.status) or facts.now
-        refusal = why_no_pod(owner, stream.events, since) if owner else None
+        # Not since the status says so: no operator may have looked at it.
+        refusal = why_no_pod(owner, stream.events, facts.now - _RECENT) if owner else None
         if refusal is not None and not stream.resource.suspended:
             yield refusal
     elif not pod.started and not pod.terminating:

@@ -12,13 +12,15 @@ from penstock.client.checks.diagnosis import diagnose
 from penstock.client.checks.finding import Finding, Severity
 from penstock.client.cluster_facts import Right, Unread
 from penstock.client.view.findings import as_json, as_text, exit_code
+from penstock.cluster import kinds
 from penstock.cluster.objects import Claim, Lease
 from penstock.cluster.stream import Stream
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.contract.pod_check import BrokerCheck, Outcome, PodCheck
 from scripts.codegen import crd
-from testkit.controller.facts import facts_of, operator, with_stream
+from testkit.controller import samples
+from testkit.controller.facts import facts_of, operator, warning, with_stream
 from testkit.controller.stream_faults import (
     broker_down,
     broker_refuses,
@@ -225,6 +227,20 @@ def test_a_claim_that_waits_without_a_reason_names_its_storage_class() -> None:
     finding = diagnose(with_stream(facts, claim=claim))[0]
     assert (finding.severity, finding.reason) == (Severity.PROBLEM, "ProvisioningFailed")
     assert "flags-checkpoint is not bound (class fast)" in finding.message
+
+
+def test_a_refused_pod_is_named_while_no_operator_runs() -> None:
+    """The status still says that the stream is Ready."""
+    cluster = running()
+    owner = cluster.api.one(kinds.STATEFUL_SET, naming.driver_name(samples.NAME))
+    assert cluster.pod is not None
+    cluster.api.remove(cluster.pod)
+    said = warning(owner, "FailedCreate", "exceeded quota: team", cluster.clock.text())
+    cluster.api.cluster_events.append(said)
+    cluster.clock.advance(120)
+    findings = diagnose(facts_of(cluster))
+    assert findings[0].reason == "FailedCreate"
+    assert "exceeded quota: team" in findings[0].message
 
 
 def test_a_nearly_full_volume_is_a_warning() -> None:

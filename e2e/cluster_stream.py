@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from penstock.cluster import objects
+from penstock.cluster import kinds
 from penstock.contract import naming
 from penstock.driver.environment import FIRST_GENERATION
 from testkit.errors import KubectlError
@@ -53,14 +53,14 @@ class Stream:
         return f"{self.name}-driver-0"
 
     def resource(self) -> Object:
-        return look_at(self.kube, objects.STREAM, self.name) or {}
+        return look_at(self.kube, kinds.STREAM, self.name) or {}
 
     def edit(self, **fields: Any) -> None:
         patch = json.dumps({"spec": fields})
         self.kube.run("patch", KIND, self.name, "--type=merge", "-p", patch)
 
     def pods(self) -> list[Object]:
-        return look_for(self.kube, objects.POD, {naming.LABEL_STREAM: self.name})
+        return look_for(self.kube, kinds.POD, {naming.LABEL_STREAM: self.name})
 
     def status(self) -> Object:
         """Its status; empty before the operator has written one."""
@@ -96,7 +96,7 @@ class Stream:
 
     def executors(self) -> list[Object]:
         labels = naming.stream_labels(self.name, naming.COMPONENT_EXECUTOR)
-        pods = look_for(self.kube, objects.POD, labels)
+        pods = look_for(self.kube, kinds.POD, labels)
         return [pod for pod in pods if pod["status"].get("phase") in ("Pending", "Running")]
 
     def objects_left(self) -> list[str]:

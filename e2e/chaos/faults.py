@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from e2e.cluster_stream import Stream, small_stream
 from e2e.install import NAMESPACE, OPERATOR, Installation
-from penstock.cluster import objects
+from penstock.cluster import kinds
 from testkit.cluster.access import Cluster
 from testkit.kafka.traffic import Receiver
 from testkit.kubernetes.kubectl import Object
@@ -210,7 +210,7 @@ def edit_while_leader_dies(target: Target) -> None:
 
 def wait_for_another_driver(target: Target, uid: str) -> None:
     def replaced() -> bool:
-        pod = look_at(target.stream.kube, objects.POD, target.stream.driver_pod)
+        pod = look_at(target.stream.kube, kinds.POD, target.stream.driver_pod)
         return pod is not None and pod["metadata"]["uid"] != uid
 
     target.stream.wait_for("another pod of the driver", replaced, 120)

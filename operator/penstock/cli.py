@@ -241,9 +241,9 @@ def _operator(options: argparse.Namespace) -> int:
     # without a handler, and the pod would last until the end of its grace period.
     signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))
 
-    from penstock.controller.children.settings import Settings
     from penstock.controller.kubernetes.leader_election import LeaseName
     from penstock.controller.main import run  # imports kopf
+    from penstock.controller.operator_settings import Settings
 
     run(
         Settings(

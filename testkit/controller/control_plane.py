@@ -14,15 +14,16 @@ from typing import Any
 from kubernetes.aio import config
 from kubernetes.aio.client import Configuration
 
-from penstock.cluster import objects
-from penstock.cluster.driver_pod import DriverPod
-from penstock.cluster.fields import at
-from penstock.cluster.objects import Kind, Manifest
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Kind, Manifest
+from penstock.cluster.lenient_fields import at
+from penstock.cluster.objects import Object
+from penstock.cluster.pods import DriverPod
 from penstock.contract import naming
-from penstock.controller.children.settings import Settings
-from penstock.controller.kubernetes.api import KubernetesApiClient
+from penstock.controller.kubernetes.api_client import KubernetesApiClient
 from penstock.controller.main import operate
 from penstock.controller.metrics import Metrics
+from penstock.controller.operator_settings import Settings
 from penstock.local.tools.child_process import ChildProcess
 from testkit.controller import samples
 from testkit.errors import WaitTimeout
@@ -109,7 +110,7 @@ class Namespace:
         return await self.api.get(kind, self.name, name)
 
     async def pod(self) -> Manifest | None:
-        return await self.get(objects.POD, naming.driver_pod_name(samples.NAME))
+        return await self.get(kinds.POD, naming.driver_pod_name(samples.NAME))
 
     async def replaced(self, old: Manifest) -> Manifest:
         """Waits for another driver pod, of the newest revision, and returns it.
@@ -122,7 +123,7 @@ class Namespace:
             pod = await self.pod()
             if pod is None or pod["metadata"]["uid"] == old["metadata"]["uid"]:
                 return None
-            owner = await self.get(objects.STATEFUL_SET, naming.driver_name(samples.NAME))
+            owner = await self.get(kinds.STATEFUL_SET, naming.driver_name(samples.NAME))
             newest = at(owner, "status", "updateRevision")
             return pod if DriverPod(pod).revision == newest else None
 
@@ -131,7 +132,7 @@ class Namespace:
         return pod
 
     async def status(self) -> dict[str, Any]:
-        stream = await self.get(objects.STREAM, samples.NAME)
+        stream = await self.get(kinds.STREAM, samples.NAME)
         assert stream is not None
         return dict(stream.get("status") or {})
 
@@ -143,7 +144,7 @@ class Namespace:
         """Plays kubelet and driver: starts the current pod and publishes its report."""
         pod = await wait_for_async("a pod of the driver", self.pod)
         assert pod is not None
-        spec_hash = objects.annotations_of(pod)[naming.ANNOTATION_SPEC_HASH]
+        spec_hash = Object(pod).annotations[naming.ANNOTATION_SPEC_HASH]
         text = samples.report(spec_hash, **report).model_dump_json(by_alias=True)
         name = pod["metadata"]["name"]
         await self.kubectl(
@@ -159,7 +160,7 @@ class Namespace:
         return pod
 
     async def ready(self) -> bool:
-        stream = await self.get(objects.STREAM, samples.NAME)
+        stream = await self.get(kinds.STREAM, samples.NAME)
         if stream is None or not stream.get("status"):
             return False
         status = stream["status"]
@@ -177,7 +178,7 @@ class Namespace:
 
     async def children(self) -> list[Manifest]:
         labels = {naming.LABEL_STREAM: samples.NAME}
-        lists = [await self.api.list(kind, self.name, labels) for kind in objects.CHILDREN]
+        lists = [await self.api.list(kind, self.name, labels) for kind in kinds.CHILDREN]
         return [child for some in lists for child in some]
 
     async def names(self) -> set[str]:

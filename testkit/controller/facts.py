@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from penstock import __version__
-from penstock.client.facts import ClusterFacts, OperatorFacts, StreamFacts, with_objects
-from penstock.cluster import objects
-from penstock.cluster.events import parse_event
-from penstock.cluster.objects import Manifest
+from penstock.client.cluster_facts import ClusterFacts, OperatorFacts, StreamFacts, with_objects
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Manifest
+from penstock.cluster.objects import Claim, Event, Lease, Node, Object, StatefulSet
+from penstock.cluster.pods import Pod
+from penstock.cluster.stream import Stream
 from testkit.controller.fake_cluster import KEY, FakeCluster
 
 NODE = "node-1"
@@ -19,11 +21,11 @@ def facts_of(cluster: FakeCluster, **changes: Any) -> ClusterFacts:
     """The facts, with an operator that runs. Keywords replace facts of the cluster."""
     events = [*cluster.api.events, *cluster.api.cluster_events]
     streams = with_objects(
-        [cluster.stream],
-        cluster.api.of_kind(objects.STATEFUL_SET),
-        cluster.api.of_kind(objects.CLAIM),
-        cluster.api.of_kind(objects.POD),
-        [(KEY.namespace, parse_event(each)) for each in events],
+        [Stream(cluster.stream)],
+        map(StatefulSet, cluster.api.of_kind(kinds.STATEFUL_SET)),
+        map(Claim, cluster.api.of_kind(kinds.CLAIM)),
+        map(Pod, cluster.api.of_kind(kinds.POD)),
+        [(KEY.namespace, Event.parse(each)) for each in events],
     )
     return replace(
         ClusterFacts(cluster.clock(), tuple(streams), operators=(operator(),)), **changes
@@ -41,8 +43,8 @@ def operator(
     *arguments: str,
     ready: bool = True,
     version: str = __version__,
-    pods: tuple[Manifest, ...] = (),
-    lease: Manifest | None = None,
+    pods: tuple[Pod, ...] = (),
+    lease: Lease | None = None,
 ) -> OperatorFacts:
     """The operator's deployment as the chart installs it."""
     deployment = {
@@ -61,13 +63,13 @@ def operator(
         },
         "status": {"readyReplicas": int(ready)},
     }
-    return OperatorFacts(deployment, pods, lease)
+    return OperatorFacts(Object(deployment), pods, lease)
 
 
-def node(name: str = NODE, *, ready: bool = True) -> Manifest:
+def node(name: str = NODE, *, ready: bool = True) -> Node:
     message = "kubelet is posting ready status" if ready else "Kubelet stopped posting node status."
     condition = {"type": "Ready", "status": "True" if ready else "Unknown", "message": message}
-    return {"metadata": {"name": name}, "status": {"conditions": [condition]}}
+    return Node({"metadata": {"name": name}, "status": {"conditions": [condition]}})
 
 
 def warning(about: Manifest, reason: str, note: str, time: str) -> Manifest:

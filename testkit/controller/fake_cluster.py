@@ -10,12 +10,13 @@ from typing import Any
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import Condition, StreamStatus
-from penstock.cluster import objects
-from penstock.cluster.driver_pod import DriverPod
-from penstock.cluster.objects import Key, Manifest
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Key, Manifest
+from penstock.cluster.objects import Object
+from penstock.cluster.pods import DriverPod
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport
-from penstock.controller.kubernetes.api import ApiError
 from penstock.controller.metrics import Metrics
 from penstock.controller.reconciler import Reconciler, StreamChanged
 from testkit.controller import samples
@@ -54,7 +55,7 @@ class FakeCluster:
         """kubectl annotate --overwrite."""
         stream = self.stream
         meta = stream["metadata"]
-        annotations = {**objects.annotations_of(stream), annotation: value}
+        annotations = {**Object(stream).annotations, annotation: value}
         self.api.put({**stream, "metadata": {**meta, "annotations": annotations}})
 
     def delete(self) -> None:
@@ -94,17 +95,17 @@ class FakeCluster:
         """Runs all controllers and the kubelet once. Returns whether anything changed."""
         before = copy.deepcopy(self.api.objects)
         self.collect_garbage()
-        for each in self.api.of_kind(objects.STATEFUL_SET):
+        for each in self.api.of_kind(kinds.STATEFUL_SET):
             if "template" in each["spec"]:
                 self._stateful_set(each)
-        for pod in self.api.of_kind(objects.POD):
+        for pod in self.api.of_kind(kinds.POD):
             self._kubelet_and_driver(pod)
         return self.api.objects != before
 
     def collect_garbage(self) -> None:
         uids = {each["metadata"]["uid"] for each in self.api.objects.values()}
         for each in list(self.api.objects.values()):
-            owners = objects.owners_of(each)
+            owners = Object(each).owners
             if owners and all(owner["uid"] not in uids for owner in owners):
                 self.api.remove(each)
 
@@ -124,7 +125,7 @@ class FakeCluster:
                 self.api.remove(pod)
         elif pod is None:
             self._create_pod(owner, template, revision)
-        elif objects.labels_of(pod)["controller-revision-hash"] != revision and not (
+        elif DriverPod(pod).revision != revision and not (
             self.keeps_unready_pods and not DriverPod(pod).ready
         ):
             self.api.remove(pod)
@@ -145,15 +146,15 @@ class FakeCluster:
         """Starts a new pod if everything that it mounts exists. The driver then runs its query."""
         if "status" in pod or not self._mounts_exist(pod):
             return
-        spec_hash = objects.annotations_of(pod)[naming.ANNOTATION_SPEC_HASH]
+        spec_hash = Object(pod).annotations[naming.ANNOTATION_SPEC_HASH]
         self.put_pod(samples.report(spec_hash))
 
     def _mounts_exist(self, pod: Manifest) -> bool:
         for volume in pod["spec"]["volumes"]:
             config, claim = volume.get("configMap"), volume.get("persistentVolumeClaim")
-            if config and not self.api.has(objects.CONFIG_MAP, config["name"]):
+            if config and not self.api.has(kinds.CONFIG_MAP, config["name"]):
                 return False
-            if claim and not self.api.has(objects.CLAIM, claim["claimName"]):
+            if claim and not self.api.has(kinds.CLAIM, claim["claimName"]):
                 return False
         return True
 
@@ -162,9 +163,9 @@ class FakeCluster:
         pod = self.pod
         assert pod is not None
         like = samples.driver_pod("", report, **status)
-        annotations = {**objects.annotations_of(pod)}
+        annotations = {**Object(pod).annotations}
         if report is not None:
-            annotations |= objects.annotations_of(like)
+            annotations |= Object(like).annotations
             annotations[naming.ANNOTATION_SPEC_HASH] = report.spec_hash
         meta = {**pod["metadata"], "annotations": annotations}
         self.api.put({**pod, "metadata": meta, "status": like["status"]})
@@ -179,7 +180,7 @@ class FakeCluster:
 
     @property
     def stream(self) -> Manifest:
-        return self.api.one(objects.STREAM, KEY.name)
+        return self.api.one(kinds.STREAM, KEY.name)
 
     @property
     def status(self) -> StreamStatus:
@@ -195,12 +196,12 @@ class FakeCluster:
     @property
     def pod(self) -> Manifest | None:
         name = naming.driver_pod_name(KEY.name)
-        return self.api.one(objects.POD, name) if self.api.has(objects.POD, name) else None
+        return self.api.one(kinds.POD, name) if self.api.has(kinds.POD, name) else None
 
     @property
     def running_hash(self) -> str:
         pod = self.pod
-        return objects.annotations_of(pod)[naming.ANNOTATION_SPEC_HASH] if pod else ""
+        return Object(pod).annotations[naming.ANNOTATION_SPEC_HASH] if pod else ""
 
     def children(self) -> set[str]:
         """All objects except the stream."""

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from penstock.cluster import objects
-from penstock.cluster.objects import Kind, Manifest, Ref, kind_of
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Kind, Manifest, Ref, kind_of
+from penstock.cluster.objects import Object
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
-from penstock.controller.kubernetes.api import ApiError
 
 Id = tuple[str, str, str]
 
@@ -70,7 +71,7 @@ class FakeKubernetesApi:
         labels: Mapping[str, str],
         fields: Mapping[str, str] | None = None,
     ) -> list[Manifest]:
-        if kind is objects.EVENT:
+        if kind is kinds.EVENT:
             uid = (fields or {})["regarding.uid"]
             return [each for each in self.cluster_events if each["regarding"]["uid"] == uid]
         return [
@@ -78,7 +79,7 @@ class FakeKubernetesApi:
             for (of_kind, space, _), each in self.objects.items()
             if of_kind == kind.kind
             and space == namespace
-            and labels.items() <= objects.labels_of(each).items()
+            and labels.items() <= Object(each).labels.items()
         ]
 
     async def apply(self, manifest: Manifest, *, force: bool) -> Manifest:

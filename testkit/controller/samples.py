@@ -8,14 +8,13 @@ from typing import Any
 
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.cluster import objects
-from penstock.cluster.objects import Manifest
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.controller.children import desired_stream
-from penstock.controller.children.desired_stream import DesiredStream
-from penstock.controller.children.settings import Settings
-from penstock.controller.observed.stream import ObservedStream, parse_stream
+from penstock.controller.children.revision import Revision, resolve
+from penstock.controller.observation import ObservedStream, parse_stream
+from penstock.controller.operator_settings import Settings
 from testkit.streams.streams import KAFKA_TO_KAFKA, manifest
 
 NAME = "flags"
@@ -42,10 +41,10 @@ def observed(**spec: Any) -> ObservedStream:
     return parse_stream(stored(**spec), SETTINGS)
 
 
-def desired(**spec: Any) -> DesiredStream:
+def desired(**spec: Any) -> Revision:
     """A stream with a valid spec."""
     raw = stored(**spec)
-    return desired_stream.resolve(ContinuousStream.model_validate(raw), raw, SETTINGS)
+    return resolve(ContinuousStream.model_validate(raw), raw, SETTINGS)
 
 
 AGGREGATE: dict[str, Any] = {
@@ -121,8 +120,8 @@ def executor_pod(number: int, **status: Any) -> Manifest:
 def stateful_set() -> Manifest:
     """The driver's StatefulSet, as far as DriverPod needs it."""
     return {
-        "apiVersion": objects.STATEFUL_SET.api_version,
-        "kind": objects.STATEFUL_SET.kind,
+        "apiVersion": kinds.STATEFUL_SET.api_version,
+        "kind": kinds.STATEFUL_SET.kind,
         "metadata": {"name": naming.driver_name(NAME), "namespace": "default", "uid": "set-1"},
         "status": {},
     }

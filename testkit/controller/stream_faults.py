@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.api.v1alpha1.status import LastFailure
-from penstock.client.facts import ClusterFacts, Right
-from penstock.cluster import fields, objects
-from penstock.cluster.events import parse_event
+from penstock.client.cluster_facts import ClusterFacts, Right
+from penstock.cluster import kinds
+from penstock.cluster.objects import Claim, Event, Lease, Quota
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.contract.pod_check import BrokerCheck, Outcome, PodCheck
@@ -137,12 +137,13 @@ def unschedulable_with_late_binding() -> ClusterFacts:
     """The volume is bound when the pod is scheduled (volumeBindingMode WaitForFirstConsumer)."""
     facts = unschedulable()
     (stream,) = facts.streams
-    claim = {**fields.mapping(stream.claim), "status": {"phase": "Pending"}}
+    assert stream.claim is not None
+    claim = {**stream.claim.manifest, "status": {"phase": "Pending"}}
     note = "waiting for pod flags-driver-0 to be scheduled"
     time = facts.now.isoformat()
     said = {**warning(claim, "WaitForPodScheduled", note, time), "type": "Normal"}
-    events = (*stream.events, parse_event(said))
-    return with_stream(facts, claim=claim, events=events)
+    events = (*stream.events, Event.parse(said))
+    return with_stream(facts, claim=Claim(claim), events=events)
 
 
 def executors_unschedulable() -> ClusterFacts:
@@ -168,7 +169,7 @@ def quota_used_up() -> ClusterFacts:
     cluster = FakeCluster()
     cluster.apply()
     cluster.reconcile()
-    owner = cluster.api.one(objects.STATEFUL_SET, naming.driver_name(samples.NAME))
+    owner = cluster.api.one(kinds.STATEFUL_SET, naming.driver_name(samples.NAME))
     note = 'create Pod failed: pods "flags-driver-0" is forbidden: exceeded quota: team'
     cluster.api.cluster_events.append(warning(owner, "FailedCreate", note, cluster.clock.text()))
     cluster.reconcile()
@@ -181,8 +182,13 @@ def executors_beyond_the_quota() -> ClusterFacts:
     cluster.report(state=QueryState.WAITING_FOR_CORES, registered_cores=2, committed=False)
     cluster.reconcile()
     status = {"hard": {"requests.cpu": "4"}, "used": {"requests.cpu": "3500m"}}
-    quota = {"metadata": {"name": "team", "namespace": "default"}, "status": status}
-    return facts_of(cluster, quotas=(quota,))
+    quota = {
+        "apiVersion": kinds.RESOURCE_QUOTA.api_version,
+        "kind": kinds.RESOURCE_QUOTA.kind,
+        "metadata": {"name": "team", "namespace": "default"},
+        "status": status,
+    }
+    return facts_of(cluster, quotas=(Quota(quota),))
 
 
 def claim_unbound() -> ClusterFacts:
@@ -191,7 +197,7 @@ def claim_unbound() -> ClusterFacts:
     cluster.reconcile()
     cluster.step()
     cluster.put_pod(phase="Pending", conditions=[], containerStatuses=[])
-    claim = cluster.api.one(objects.CLAIM, naming.checkpoint_claim_name(samples.NAME))
+    claim = cluster.api.one(kinds.CLAIM, naming.checkpoint_claim_name(samples.NAME))
     cluster.api.put({**claim, "status": {"phase": "Pending"}})
     note = 'storageclass.storage.k8s.io "fast" not found'
     cluster.api.cluster_events.append(
@@ -242,7 +248,7 @@ def operator_without_leader() -> ClusterFacts:
     cluster = running()
     lease = {"spec": {"holderIdentity": "penstock-0", "renewTime": cluster.clock.text()}}
     cluster.clock.advance(120)
-    return facts_of(cluster, operators=(operator("--lease=penstock", lease=lease),))
+    return facts_of(cluster, operators=(operator("--lease=penstock", lease=Lease(lease)),))
 
 
 def operator_without_rights() -> ClusterFacts:
@@ -266,7 +272,7 @@ def invalid_edit() -> ClusterFacts:
 
 def claim_gone() -> ClusterFacts:
     cluster = running()
-    cluster.api.remove(cluster.api.one(objects.CLAIM, naming.checkpoint_claim_name(samples.NAME)))
+    cluster.api.remove(cluster.api.one(kinds.CLAIM, naming.checkpoint_claim_name(samples.NAME)))
     pod = cluster.pod
     assert pod is not None
     cluster.api.remove(pod)

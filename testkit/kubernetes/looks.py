@@ -10,28 +10,27 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from penstock.client.reading.kube_api import ApiError, KubeApi
-from penstock.cluster.objects import Kind
+from penstock.client.reading.api_client import KubeApi
+from penstock.cluster.kinds import Kind
+from penstock.cluster.rest import ApiError
 from testkit.errors import KubectlError
 from testkit.kubernetes.kubectl import Kube, Object
 
 
 def look_at(kube: Kube, kind: Kind, name: str) -> Object | None:
     """One object in the namespace, or None if none has the name; KubectlError if that fails."""
-    path = f"{kind.root}/namespaces/{kube.namespace}/{kind.plural}/{name}"
     try:
-        return _client(kube).get(path)
+        return _client(kube).get(kind, kube.namespace, name)
     except ApiError as error:
-        raise KubectlError(f"{path}: {error}") from error
+        raise KubectlError(f"{kind.plural} {name}: {error}") from error
 
 
 def look_for(kube: Kube, kind: Kind, labels: Mapping[str, str]) -> list[Object]:
     """The objects in the namespace with these labels; KubectlError if that fails."""
-    resource = f"{kind.root.lstrip('/')}/{kind.plural}"
     try:
-        return _client(kube).list(resource, kube.namespace, labels)
+        return _client(kube).list(kind, kube.namespace, labels)
     except ApiError as error:
-        raise KubectlError(f"{resource}: {error}") from error
+        raise KubectlError(f"{kind.plural}: {error}") from error
 
 
 def _client(kube: Kube) -> KubeApi:

@@ -14,8 +14,6 @@ exit codes:
 
 @dataclass(frozen=True)
 class Help:
-    """The help of one command."""
-
     name: str
     summary: str
     description: str
@@ -109,7 +107,6 @@ COMMANDS = (STATUS, LOGS, DOCTOR, TOP)
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: Help) -> None:
-    """Adds the options of one command."""
     if command is LOGS:
         parser.add_argument("name", metavar="NAME", help="the stream")
     elif command is not TOP:

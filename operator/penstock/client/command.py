@@ -7,20 +7,19 @@ import os
 import sys
 
 from penstock.client.checks.diagnosis import diagnose
-from penstock.client.facts import ClusterFacts
-from penstock.client.reading.follow import Followed, LogOptions, pods_of, read_logs
+from penstock.client.cluster_facts import ClusterFacts
+from penstock.client.formatting import printable
+from penstock.client.reading.api_client import KubeApi, NoConfiguration
 from penstock.client.reading.gather import Gatherer, NoStream, Scope, gather
-from penstock.client.reading.kube_api import ApiError, KubeApi, NoConfiguration
-from penstock.client.reading.log_lines import Line, for_people
-from penstock.client.text import printable
+from penstock.client.reading.logs import Followed, Line, LogOptions, for_people, pods_of, read_logs
 from penstock.client.view import findings, status
-from penstock.cluster.objects import Key
+from penstock.cluster.kinds import Key
+from penstock.cluster.rest import ApiError
 
 CANNOT_LOOK = findings.CANNOT_LOOK
 
 
 def run(name: str, options: argparse.Namespace) -> int:
-    """Runs one command and returns its exit code."""
     commands = {"status": _status, "logs": _logs, "doctor": _doctor, "top": _top}
     try:
         api = KubeApi(options.kubeconfig, options.context)
@@ -111,12 +110,12 @@ def _where(scope: Scope) -> str:
 
 def _why(server: str, error: ApiError) -> str:
     if error.code == 0:
-        return f"the API server {server} cannot be reached: {error}"
+        return f"the API server {server} cannot be reached: {error.message}"
     if error.code == 401:
-        return f"the API server {server} does not accept your credentials: {error}"
+        return f"the API server {server} does not accept your credentials: {error.message}"
     if error.code == 404:
         return f"the API server {server} does not know ContinuousStream: install the chart"
-    return f"the API server {server} refused: {error}"
+    return f"the API server {server} refused: {error.message}"
 
 
 def _note_unread(facts: ClusterFacts) -> None:

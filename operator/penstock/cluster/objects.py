@@ -1,142 +1,232 @@
-"""The kinds of objects that the operator uses, and references to them."""
+"""Objects that the API server returned, each parsed in one place: any field may be odd or absent.
+
+What is asked of an object is an attribute here, so that nobody else digs in manifests.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
-from penstock.api import group_version
-from penstock.cluster.fields import at, mapping, mappings, text
+from penstock.cluster.kinds import Key, Kind, Manifest, Ref, kind_of
+from penstock.cluster.lenient_fields import (
+    MAX_MESSAGE_CHARACTERS,
+    at,
+    count,
+    mapping,
+    mappings,
+    reason,
+    text,
+    texts,
+    timestamp,
+)
+from penstock.contract import naming
 
-# A Kubernetes object in the form that the API reads and writes.
-Manifest = dict[str, Any]
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A kind of namespaced object, and where the API serves it."""
+class Object:
+    """An object of any kind."""
 
-    api_version: str
-    kind: str
-    plural: str
+    manifest: Manifest
 
     @property
-    def group(self) -> str:
-        """The API group; empty for the core group."""
-        return self.api_version.rpartition("/")[0]
+    def kind(self) -> Kind:
+        return kind_of(self.manifest)
+
+    @property
+    def name(self) -> str:
+        return text(at(self.manifest, "metadata", "name"))
+
+    @property
+    def namespace(self) -> str:
+        """Empty if it is in none."""
+        return text(at(self.manifest, "metadata", "namespace"))
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
+
+    @property
+    def uid(self) -> str:
+        return text(at(self.manifest, "metadata", "uid"))
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(self.kind, self.namespace, self.name, self.uid)
 
     @property
     def version(self) -> str:
-        """The version within the group."""
-        return self.api_version.rpartition("/")[2]
+        """The resourceVersion."""
+        return text(at(self.manifest, "metadata", "resourceVersion"))
 
     @property
-    def root(self) -> str:
-        """The path below which the API serves the group and version."""
-        return f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
+    def generation(self) -> int:
+        return count(at(self.manifest, "metadata", "generation"))
 
+    @cached_property
+    def labels(self) -> Mapping[str, str]:
+        return texts(at(self.manifest, "metadata", "labels"))
 
-STREAM = Kind(group_version.API_VERSION, group_version.KIND, group_version.PLURAL)
-POD = Kind("v1", "Pod", "pods")
-CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
-CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
-SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
-STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
-ROLE = Kind("rbac.authorization.k8s.io/v1", "Role", "roles")
-ROLE_BINDING = Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
-NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
-EVENT = Kind("events.k8s.io/v1", "Event", "events")
+    @cached_property
+    def annotations(self) -> Mapping[str, str]:
+        return texts(at(self.manifest, "metadata", "annotations"))
 
-# The kinds that belong to a stream; the operator watches them.
-CHILDREN = (
-    SERVICE_ACCOUNT,
-    ROLE,
-    ROLE_BINDING,
-    NETWORK_POLICY,
-    CONFIG_MAP,
-    CLAIM,
-    STATEFUL_SET,
-    POD,
-)
+    @property
+    def owners(self) -> list[Mapping[str, Any]]:
+        return mappings(at(self.manifest, "metadata", "ownerReferences"))
 
-_BY_NAME = {(kind.api_version, kind.kind): kind for kind in (STREAM, *CHILDREN, EVENT)}
+    def is_owned_by(self, uid: str) -> bool:
+        return any(owner.get("uid") == uid for owner in self.owners)
 
+    @property
+    def created(self) -> datetime:
+        return timestamp(at(self.manifest, "metadata", "creationTimestamp")) or LONG_AGO
 
-@dataclass(frozen=True, order=True)
-class Key:
-    """The namespace and name of a stream: the key in the work queue."""
+    @property
+    def terminating(self) -> bool:
+        return at(self.manifest, "metadata", "deletionTimestamp") is not None
 
-    namespace: str
-    name: str
+    @property
+    def managed(self) -> list[Mapping[str, Any]]:
+        """Which client wrote what of it, and when."""
+        return mappings(at(self.manifest, "metadata", "managedFields"))
+
+    def condition(self, kind: str) -> Mapping[str, Any]:
+        """The condition of this type in the status; empty without one."""
+        conditions = mappings(at(self.manifest, "status", "conditions"))
+        return next((each for each in conditions if each.get("type") == kind), {})
 
     def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
+        return f"{self.kind.kind} {self.name}"
 
 
 @dataclass(frozen=True)
-class Ref:
-    """One object by its UID, so not a later one of the same name."""
+class Claim(Object):
+    @property
+    def phase(self) -> str:
+        """Pending, Bound or Lost."""
+        return text(at(self.manifest, "status", "phase"))
 
-    kind: Kind
-    namespace: str
-    name: str
+    @property
+    def capacity(self) -> str:
+        return text(at(self.manifest, "status", "capacity", "storage"))
+
+    @property
+    def requested(self) -> Any:
+        """The quantity that it asks for."""
+        return at(self.manifest, "spec", "resources", "requests", "storage")
+
+    @property
+    def storage_class(self) -> str:
+        return text(at(self.manifest, "spec", "storageClassName"))
+
+
+@dataclass(frozen=True)
+class StatefulSet(Object):
+    @property
+    def scaled_to_zero(self) -> bool:
+        """Whether it runs no driver because somebody wants none."""
+        return bool(at(self.manifest, "spec", "replicas") == 0)
+
+    @property
+    def template(self) -> Any:
+        return at(self.manifest, "spec", "template")
+
+    @property
+    def spec_hash(self) -> str:
+        """The hash of the resolved spec that its pods get."""
+        annotations = texts(at(self.template, "metadata", "annotations"))
+        return annotations.get(naming.ANNOTATION_SPEC_HASH, "")
+
+    @property
+    def update_revision(self) -> str:
+        """The newest revision; empty until its controller has seen the newest template."""
+        seen = at(self.manifest, "status", "observedGeneration")
+        is_current = seen is not None and seen == at(self.manifest, "metadata", "generation")
+        return text(at(self.manifest, "status", "updateRevision")) if is_current else ""
+
+
+@dataclass(frozen=True)
+class Node(Object):
+    @property
+    def not_ready(self) -> str:
+        """Why it is not Ready, in the words of Kubernetes; empty if it is."""
+        ready = self.condition("Ready")
+        return "" if ready.get("status") == "True" else text(ready.get("message")) or "no condition"
+
+
+@dataclass(frozen=True)
+class Quota(Object):
+    @property
+    def hard(self) -> Mapping[str, Any]:
+        """What may be used of each resource."""
+        return mapping(at(self.manifest, "status", "hard"))
+
+    @property
+    def used(self) -> Mapping[str, Any]:
+        return mapping(at(self.manifest, "status", "used"))
+
+
+@dataclass(frozen=True)
+class Lease(Object):
+    @property
+    def renewed(self) -> datetime | None:
+        return timestamp(at(self.manifest, "spec", "renewTime"))
+
+    @property
+    def holder(self) -> str:
+        return text(at(self.manifest, "spec", "holderIdentity"))
+
+
+@dataclass(frozen=True)
+class Event:
+    """What Kubernetes, the operator or the driver says about an object.
+
+    A refused pod (a quota, Pod Security), a volume that cannot be provisioned and one that cannot
+    be mounted are in no object's status, only in events.
+    """
+
     uid: str
+    """The UID of the object that it is about."""
+    reason: str
+    message: str
+    time: datetime
+    """When it was last observed."""
+    kind: str = ""
+    """The kind of that object."""
+    name: str = ""
+    is_warning: bool = True
+    count: int = 1
+    """How often it was observed."""
+
+    @classmethod
+    def parse(cls, raw: Manifest) -> Event:
+        """Parses an Event of events.k8s.io, by whichever of its fields its author filled in."""
+        times = (
+            at(raw, "series", "lastObservedTime"),
+            raw.get("deprecatedLastTimestamp"),
+            raw.get("eventTime"),
+            at(raw, "metadata", "creationTimestamp"),
+        )
+        counts = (at(raw, "series", "count"), raw.get("deprecatedCount"))
+        return cls(
+            uid=text(at(raw, "regarding", "uid")),
+            reason=reason(raw.get("reason"), "Warning"),
+            message=text(raw.get("note"))[:MAX_MESSAGE_CHARACTERS],
+            time=next(filter(None, map(timestamp, times)), LONG_AGO),
+            kind=text(at(raw, "regarding", "kind")),
+            name=text(at(raw, "regarding", "name")),
+            is_warning=raw.get("type") == "Warning",
+            count=max(1, *map(count, counts)),
+        )
 
 
-def kind_of(manifest: Manifest) -> Kind:
-    """The kind of a manifest."""
-    return _BY_NAME[(manifest["apiVersion"], manifest["kind"])]
-
-
-def ref_to(manifest: Manifest) -> Ref:
-    """A reference to an object that was read from the API."""
-    namespace = text(at(manifest, "metadata", "namespace"))
-    return Ref(kind_of(manifest), namespace, name_of(manifest), uid_of(manifest))
-
-
-def name_of(manifest: Mapping[str, Any]) -> str:
-    """An object's name."""
-    return text(at(manifest, "metadata", "name"))
-
-
-def uid_of(manifest: Mapping[str, Any]) -> str:
-    """An object's UID."""
-    return text(at(manifest, "metadata", "uid"))
-
-
-def labels_of(manifest: Mapping[str, Any]) -> Mapping[str, str]:
-    """An object's labels; empty if it has none."""
-    return _texts(at(manifest, "metadata", "labels"))
-
-
-def annotations_of(manifest: Mapping[str, Any]) -> Mapping[str, str]:
-    """An object's annotations; empty if it has none."""
-    return _texts(at(manifest, "metadata", "annotations"))
-
-
-def owners_of(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """An object's owner references."""
-    return mappings(at(manifest, "metadata", "ownerReferences"))
-
-
-def is_owned_by(manifest: Mapping[str, Any], uid: str) -> bool:
-    """Whether one of an object's owners has this UID."""
-    return any(owner.get("uid") == uid for owner in owners_of(manifest))
-
-
-def is_terminating(manifest: Mapping[str, Any]) -> bool:
-    """Whether Kubernetes is deleting the object."""
-    return at(manifest, "metadata", "deletionTimestamp") is not None
-
-
-def _texts(value: Any) -> Mapping[str, str]:
-    return {key: each for key, each in mapping(value).items() if isinstance(each, str)}
-
-
-def content_hash(value: Any) -> str:
-    """A hash of a value as JSON."""
-    content = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(content.encode()).hexdigest()
+def newest_warning(events: Iterable[Event], uid: str, since: datetime = LONG_AGO) -> Event | None:
+    """The newest warning about the object with this UID, if there is one since then."""
+    about = [each for each in events if each.is_warning and each.uid == uid and each.time >= since]
+    return max(about, key=lambda each: each.time, default=None)

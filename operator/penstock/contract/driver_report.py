@@ -15,6 +15,11 @@ from penstock.api.v1alpha1.status import (
     Report,
 )
 
+# A change of these numbers alone is reported, and written into the status, at most this often.
+# Prometheus has them sooner. (Fields of DriverReport and of StreamStatus.)
+NUMBERS = ("epoch", "last_commit_time", "lag", "committed_offsets", "committed_offsets_omitted")
+NUMBERS_INTERVAL_SECONDS = 10.0
+
 
 class QueryState(StrEnum):
     """What the driver is doing with its query."""

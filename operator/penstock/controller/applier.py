@@ -8,33 +8,68 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from penstock.cluster import objects
-from penstock.cluster.fields import at, mapping, mappings, text
-from penstock.cluster.objects import Key, Manifest, Ref
+from penstock.cluster.kinds import Key, Manifest, Ref
+from penstock.cluster.lenient_fields import at, text
+from penstock.cluster.objects import Object
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
-from penstock.controller.children.diff import applied_hash
-from penstock.controller.contest import Contest
-from penstock.controller.kubernetes.api import ApiError, KubernetesApi
-from penstock.controller.observed.children import ObservedChildren
-from penstock.controller.status import not_applied
-from penstock.controller.status.not_applied import NotApplied
+from penstock.controller.children.diff import applied_hash, content_hash
+from penstock.controller.kubernetes.api_client import KubernetesApi
+from penstock.controller.observation import ObservedChildren
+from penstock.controller.status.outcome import (
+    NotApplied,
+    contested_object,
+    failed_request,
+    foreign_object,
+    refused_object,
+)
 
 log = logging.getLogger(__name__)
 
 _FIRST_RETRY = timedelta(seconds=1)
 _LAST_RETRY = timedelta(minutes=1)
+# Others may undo a write this often before the operator takes its time.
+_UNDONE = 5
+_FIRST_DELAY = timedelta(seconds=4)
+_LAST_DELAY = timedelta(minutes=5)
+_FORGET_AFTER = timedelta(minutes=10)
 
 
-@dataclass(frozen=True)
-class Held:
-    """Why applying waits, and until when."""
+@dataclass
+class Contest:
+    """One thing that the operator writes, and how often other clients undid that.
 
-    cause: NotApplied
-    wait: timedelta
+    Two operators that are configured differently would otherwise answer each other at full speed.
+    """
+
+    now: Callable[[], datetime]
+    _undone: list[datetime] = field(default_factory=list)
+    _due: datetime | None = None
+
+    def undone(self) -> None:
+        """Notes that the operator wrote again what another client had changed."""
+        recent = self.now() - _FORGET_AFTER
+        self._undone = [*(each for each in self._undone if each > recent), self.now()]
+        excess = len(self._undone) - _UNDONE
+        if excess >= 0:
+            delay = min(_LAST_DELAY, _FIRST_DELAY * 2.0 ** min(excess, 20))
+            self._due = self.now() + delay
+
+    @property
+    def since(self) -> datetime:
+        """When it was first undone, of late."""
+        return self._undone[0] if self._undone else self.now()
+
+    @property
+    def wait(self) -> timedelta | None:
+        """How long the operator should wait before it writes again; None if not at all."""
+        if self._due is None or self._due <= self.now():
+            return None
+        return self._due - self.now()
 
 
 @dataclass(frozen=True)
@@ -71,19 +106,18 @@ class Applier:
         self._objects: dict[Key, dict[str, _Object]] = {}
 
     def forget(self, key: Key) -> None:
-        """Forgets a deleted stream."""
         self._failures.pop(key, None)
         self._objects.pop(key, None)
 
     def with_memory(self, key: Key, children: ObservedChildren) -> ObservedChildren:
         """The children, with those marked that are as the server left them."""
-        found = {objects.uid_of(each): each for each in children.applied()}
+        found = {each.uid: each for each in children.applied()}
         known = {uid: e for uid, e in self._objects.get(key, {}).items() if uid in found}
         self._objects[key] = known
         settled = {
             uid: entry.applied
             for uid, entry in known.items()
-            if entry.content == _content(found[uid])
+            if entry.content == _content(found[uid].manifest)
         }
         return replace(children, settled=settled)
 
@@ -93,13 +127,13 @@ class Applier:
         children: ObservedChildren,
         to_apply: tuple[Manifest, ...],
         to_delete: tuple[Ref, ...],
-    ) -> Held | None:
+    ) -> NotApplied | None:
         """Writes in this order. Returns what failed, now or before, and holds the writes back."""
         known, failures = self._failures.get(key, {}), dict[str, _Failure]()
         self._failures[key] = failures
         held = None
         for manifest in to_apply:
-            what = f"{manifest['kind']} {objects.name_of(manifest)}"
+            what = str(Object(manifest))
             found = children.find(manifest)
             contested = self._contested(key, manifest, found)
             if contested is not None:
@@ -112,7 +146,7 @@ class Applier:
             )
             if failure is not None:
                 failures[action] = failure
-                held = Held(failure.cause, failure.due - self._now())
+                held = self._until(failure.due, failure.cause)
                 if not children.is_existing_claim(manifest):
                     return held
         for ref in to_delete:
@@ -122,8 +156,11 @@ class Applier:
             failure = await self._attempt(key, action, what, request, known.get(action))
             if failure is not None:
                 failures[action] = failure
-                return Held(failure.cause, failure.due - self._now())
+                return self._until(failure.due, failure.cause)
         return held
+
+    def _until(self, due: datetime, cause: NotApplied) -> NotApplied:
+        return replace(cause, retry_in=due - self._now())
 
     async def _attempt(
         self,
@@ -146,23 +183,23 @@ class Applier:
             return self._failure(what, error, before, created=created)
         return None
 
-    async def _apply(self, key: Key, manifest: Manifest, found: Manifest | None) -> None:
+    async def _apply(self, key: Key, manifest: Manifest, found: Object | None) -> None:
         """Applies a manifest to the object that was observed, or else to none that others wrote."""
         if found is not None:
-            meta = {**manifest["metadata"], "uid": objects.uid_of(found)}
+            meta = {**manifest["metadata"], "uid": found.uid}
             sent = {**manifest, "metadata": meta}
         else:
             sent = manifest
             await self._refuse_others(manifest)
         left = await self._api.apply(sent, force=found is not None)
         known = self._objects.setdefault(key, {})
-        uid, applied = objects.uid_of(left), applied_hash(manifest)
+        uid, applied = Object(left).uid, applied_hash(manifest)
         entry = known.get(uid)
         if entry is None or entry.applied != applied:
             known[uid] = _Object(applied, _content(left), Contest(self._now))
             return
         entry.content = _content(left)
-        if found is not None and _content(found) != entry.content:
+        if found is not None and _content(found.manifest) != entry.content:
             # It had been changed by another client, and was restored.
             entry.contest.undone()
 
@@ -171,22 +208,21 @@ class Applier:
 
         An apply without force would fail too, but only if both set the same field.
         """
-        namespace = manifest["metadata"]["namespace"]
-        kind, name = objects.kind_of(manifest), objects.name_of(manifest)
-        if await self._api.get(kind, namespace, name) is not None:
+        new = Object(manifest)
+        if await self._api.get(new.kind, new.namespace, new.name) is not None:
             raise ApiError(409, "AlreadyExists", "another client created it")
 
-    def _contested(self, key: Key, manifest: Manifest, found: Manifest | None) -> Held | None:
+    def _contested(self, key: Key, manifest: Manifest, found: Object | None) -> NotApplied | None:
         """Why an object is not restored yet, if another client keeps changing it."""
-        entry = self._objects.get(key, {}).get(objects.uid_of(found or {}))
+        entry = self._objects.get(key, {}).get(found.uid) if found else None
         if found is None or entry is None or entry.applied != applied_hash(manifest):
             return None
         wait = entry.contest.wait
         if wait is None:
             return None
-        what = f"{manifest['kind']} {objects.name_of(manifest)}"
-        cause = not_applied.contested_object(what, _other_managers(found), entry.contest.since)
-        return Held(cause, wait)
+        since = entry.contest.since
+        cause = contested_object(str(Object(manifest)), _other_managers(found), since)
+        return replace(cause, retry_in=wait)
 
     def _failure(
         self, what: str, error: ApiError, before: _Failure | None, *, created: bool
@@ -194,11 +230,11 @@ class Applier:
         now = self._now()
         since, count = (before.since, before.count + 1) if before else (now, 1)
         if created and error.code == 409:
-            cause = not_applied.foreign_object(what, error.message)
+            cause = foreign_object(what, error.message)
         elif error.refused:
-            cause = not_applied.refused_object(what, error.message, since)
+            cause = refused_object(what, error.message, since)
         else:
-            cause = not_applied.failed_request(what, str(error), since)
+            cause = failed_request(what, str(error), since)
         delay = min(_LAST_RETRY, _FIRST_RETRY * 2.0 ** min(count - 1, 20))
         delay = max(delay, timedelta(seconds=error.retry_after or 0))
         return _Failure(since, cause, now + delay, count)
@@ -211,14 +247,10 @@ def _content(manifest: Manifest) -> str:
         for name in ("labels", "annotations", "ownerReferences")
     }
     rest = {name: manifest[name] for name in manifest if name not in ("metadata", "status")}
-    return objects.content_hash([meta, rest])
+    return content_hash([meta, rest])
 
 
-def _other_managers(manifest: Manifest) -> list[str]:
+def _other_managers(found: Object) -> list[str]:
     """The clients other than the operator that wrote more than a status of an object."""
-    managers = {
-        text(mapping(each).get("manager"))
-        for each in mappings(at(manifest, "metadata", "managedFields"))
-        if not each.get("subresource")
-    }
+    managers = {text(each.get("manager")) for each in found.managed if not each.get("subresource")}
     return sorted(managers - {"", naming.FIELD_MANAGER})

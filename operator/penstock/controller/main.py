@@ -13,13 +13,14 @@ from contextlib import AbstractAsyncContextManager
 from kubernetes.aio.client import Configuration
 from prometheus_client import start_http_server
 
+from penstock.cluster.rest import ApiError
 from penstock.contract.log_lines import JsonFormatter
 from penstock.controller import handlers
-from penstock.controller.children.settings import Settings
-from penstock.controller.health import any_address, health_page
-from penstock.controller.kubernetes.api import ApiError, KubernetesApiClient, load_configuration
+from penstock.controller.health_page import any_address, health_page
+from penstock.controller.kubernetes.api_client import KubernetesApiClient, load_configuration
 from penstock.controller.kubernetes.leader_election import LeaderElection, LeaseName
 from penstock.controller.metrics import Metrics
+from penstock.controller.operator_settings import Settings
 from penstock.controller.reconciler import Reconciler
 from penstock.controller.standby import Standby
 from penstock.controller.work_queue import WorkQueue

@@ -10,24 +10,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from penstock.cluster import fields, objects
-from penstock.cluster.objects import Key, Manifest
-from penstock.controller.applier import Applier
-from penstock.controller.children.settings import Settings
-from penstock.controller.contest import Contest
-from penstock.controller.decision import Decision, failed, held, reconcile
-from penstock.controller.kubernetes.api import ApiError, KubernetesApi
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Key, Manifest
+from penstock.cluster.rest import ApiError
+from penstock.cluster.stream import Stream
+from penstock.controller.applier import Applier, Contest
+from penstock.controller.children.diff import content_hash
+from penstock.controller.kubernetes.api_client import KubernetesApi
 from penstock.controller.metrics import Metrics
-from penstock.controller.observed.children import observe_children
-from penstock.controller.observed.stream import (
-    ObservedStream,
-    class_of,
-    parse_metadata,
-    parse_stream,
-)
+from penstock.controller.observation import ObservedStream, observe_children, parse_stream
+from penstock.controller.operator_settings import Settings
+from penstock.controller.planned_changes import Decision, failed, reconcile, unapplied
 from penstock.controller.status.conditions import reports_contest
-from penstock.controller.status.events import event_manifest
-from penstock.controller.status.stream_status import least_status
+from penstock.controller.status.planned_status import least_status
+from penstock.controller.status.stream_events import event_manifest
 
 log = logging.getLogger(__name__)
 
@@ -86,8 +82,8 @@ class Reconciler:
         An error that prevents it is in the stream's status before it is raised.
         """
         with self._metrics.reconciling() as result:
-            raw = await self._api.get(objects.STREAM, key.namespace, key.name)
-            if raw is None or class_of(raw) != self._settings.class_name:
+            raw = await self._api.get(kinds.STREAM, key.namespace, key.name)
+            if raw is None or Stream(raw).class_name != self._settings.class_name:
                 self._metrics.forget(key)
                 self._applier.forget(key)
                 self._unsent_events.pop(key, None)
@@ -116,10 +112,10 @@ class Reconciler:
         stream = await self._parse(key, raw)
         children = self._applier.with_memory(key, await observe_children(self._api, key))
         decision = reconcile(stream, children, self._now())
-        waits = await self._applier.carry_out(key, children, decision.apply, decision.delete)
-        if waits is None or stream.terminating:
+        cause = await self._applier.carry_out(key, children, decision.apply, decision.delete)
+        if cause is None or stream.terminating:
             return decision
-        return held(stream, children, waits.cause, self._now(), waits.wait)
+        return unapplied(stream, children, cause, self._now())
 
     async def _parse(self, key: Key, raw: Manifest) -> ObservedStream:
         """Parses a stream in a thread, which waits for the process that judges the stream's texts.
@@ -137,7 +133,7 @@ class Reconciler:
         An event's name depends on the status that it follows. So one that is created again,
         because the operator died before it wrote the status, is the same event.
         """
-        stream = parse_metadata(raw)
+        stream = ObservedStream(raw)
         written = self._statuses.get(key)
         wait = written.contest.wait if written is not None else None
         if (
@@ -152,12 +148,12 @@ class Reconciler:
             left = await self._write_status(key, stream, decision)
             if written is None:
                 written = _Written("", "", Contest(self._now))
-            elif written.content != objects.content_hash(raw.get("status")):
+            elif written.content != content_hash(raw.get("status")):
                 written.contest.undone()
             self._statuses[key] = replace(
                 written,
-                content=objects.content_hash(left.get("status")),
-                version=fields.text(fields.at(left, "metadata", "resourceVersion")),
+                content=content_hash(left.get("status")),
+                version=Stream(left).version,
             )
         if decision.status is not None:
             self._metrics.show(key, decision.status, stream.commit_interval)
@@ -199,6 +195,6 @@ class Reconciler:
         try:
             now = self._now()
             since = self._failing_since.setdefault(key, now)
-            await self._publish(key, raw, failed(parse_metadata(raw), error, now, since))
+            await self._publish(key, raw, failed(ObservedStream(raw), error, now, since))
         except Exception as second:
             log.warning("%s: the status could not be written: %s", key, second)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from penstock.cluster.objects import Key
+from penstock.cluster.kinds import Key
 from penstock.controller.reconciler import Reconciler
 
 
@@ -37,7 +37,6 @@ class Standby:
             self._enqueue(key)
 
     def stream_deleted(self, key: Key) -> None:
-        """Queues a stream for the last time."""
         self._known.discard(key)
         self._enqueue(key)
 
@@ -46,7 +45,6 @@ class Standby:
         self._enqueue(key)
 
     async def reconcile(self, key: Key) -> timedelta | None:
-        """Reconciles a stream once, if this operator leads."""
         if not self._leads():
             return None
         again = await self._reconciler.reconcile(key)

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-from penstock.cluster.objects import Key
+from penstock.cluster.kinds import Key
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,8 @@ from datetime import timedelta
 from penstock import __version__
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.client.checks.finding import Finding, Severity
-from penstock.client.facts import ClusterFacts, OperatorFacts
-from penstock.client.text import age
-from penstock.cluster import objects
-from penstock.cluster.driver_pod import waiting_reason
-from penstock.cluster.fields import at, text, timestamp
+from penstock.client.cluster_facts import ClusterFacts, OperatorFacts
+from penstock.client.formatting import age
 
 _APPLY_CRD = "penstock crd | kubectl apply --server-side -f -"
 # Reasons of a status that waits for the network.
@@ -67,7 +64,7 @@ def operator_runs(facts: ClusterFacts) -> Iterator[Finding]:
     for each in facts.operators:
         if not each.ready:
             yield _not_ready(each)
-    wanted = {(stream.key.namespace, stream.class_name) for stream in facts.streams}
+    wanted = {(stream.key.namespace, stream.resource.class_name) for stream in facts.streams}
     for namespace, class_name in sorted(wanted) if facts.operators else ():
         looking_after = facts.operators_of(namespace, class_name)
         if not any(each.class_name == class_name for each in facts.operators):
@@ -112,13 +109,13 @@ def _class_missing(
 
 def _not_ready(operator: OperatorFacts) -> Finding:
     key = operator.key
-    waiting = next(filter(None, map(waiting_reason, operator.pods)), None)
+    waiting = next(filter(None, (pod.waiting_reason for pod in operator.pods)), None)
     if waiting is not None:
         why = f"{waiting.reason}: {waiting.message}"
     elif not operator.pods:
         why = "it has no pod (is it scaled to 0?)"
     else:
-        names = ", ".join(objects.name_of(pod) for pod in operator.pods)
+        names = ", ".join(pod.name for pod in operator.pods)
         why = f"no container of {names} is ready"
     return Finding(
         Severity.PROBLEM,
@@ -134,10 +131,10 @@ def _not_ready(operator: OperatorFacts) -> Finding:
 def operator_leads(facts: ClusterFacts) -> Iterator[Finding]:
     """Whether one of the operator's pods leads: the others only wait."""
     for operator in facts.operators or ():
-        renewed = timestamp(at(operator.lease, "spec", "renewTime"))
+        renewed = operator.lease.renewed if operator.lease else None
         if renewed is None or not operator.ready or facts.now - renewed < _LEASE_OVERDUE:
             continue
-        holder = text(at(operator.lease, "spec", "holderIdentity")) or "nobody"
+        holder = (operator.lease.holder if operator.lease else "") or "nobody"
         key = operator.key
         yield Finding(
             Severity.PROBLEM,
@@ -195,7 +192,8 @@ def versions(facts: ClusterFacts) -> Iterator[Finding]:
             )
     for stream in facts.streams:
         found = {
-            each.version for each in facts.operators_of(stream.key.namespace, stream.class_name)
+            each.version
+            for each in facts.operators_of(stream.key.namespace, stream.resource.class_name)
         } - {""}
         if stream.inside is not None and found and stream.inside.version not in found:
             yield Finding(
@@ -224,7 +222,6 @@ def own_rights(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def unread(facts: ClusterFacts) -> Iterator[Finding]:
-    """What could not be read."""
     for each in facts.unread:
         yield Finding(
             Severity.NOT_JUDGED, "cluster", "NotJudged", f"{each.what} cannot be read: {each.why}"

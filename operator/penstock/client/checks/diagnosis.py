@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from penstock.client.checks import cluster_checks, pod_checks, stream_checks
 from penstock.client.checks.finding import Finding, Severity
-from penstock.client.facts import ClusterFacts, StreamFacts
+from penstock.client.cluster_facts import ClusterFacts, StreamFacts
 
 ClusterCheck = Callable[[ClusterFacts], Iterator[Finding]]
 StreamCheck = Callable[[StreamFacts, ClusterFacts], Iterator[Finding]]
@@ -25,9 +25,8 @@ OF_CLUSTER: tuple[ClusterCheck, ...] = (
 OF_STREAM: tuple[StreamCheck, ...] = (
     stream_checks.stale_status,
     pod_checks.node_away,
-    pod_checks.volume,
-    pod_checks.refused_pods,
-    pod_checks.waiting_pods,
+    pod_checks.obstacles,
+    pod_checks.quota,
     pod_checks.killed_for_memory,
     stream_checks.network_inside,
     stream_checks.not_applied,

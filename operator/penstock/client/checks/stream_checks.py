@@ -7,11 +7,8 @@ from datetime import datetime, timedelta
 
 from penstock.api.v1alpha1.status import Cause, Condition
 from penstock.client.checks.finding import Finding, Severity
-from penstock.client.facts import ClusterFacts, StreamFacts
-from penstock.client.text import age, size
-from penstock.cluster import fields
-from penstock.cluster.fields import at, timestamp
-from penstock.cluster.stream_status import status_written
+from penstock.client.cluster_facts import ClusterFacts, StreamFacts
+from penstock.client.formatting import age, size
 from penstock.contract import naming
 from penstock.contract.pod_check import BrokerCheck, Outcome
 from penstock.contract.reasons import remedy_for
@@ -81,22 +78,21 @@ def stale_status(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def _unseen_spec(stream: StreamFacts, facts: ClusterFacts) -> str:
-    observed, edited = stream.status.observed_generation, _edited(stream)
-    waits = edited is None or facts.now - edited > _STALE_AFTER
-    if observed == stream.generation or not waits:
+    observed, edited = stream.status.observed_generation, stream.resource.spec_edited
+    generation = stream.resource.generation
+    if observed == generation or facts.now - edited <= _STALE_AFTER:
         return ""
     what = (
         "it has no status"
         if observed is None
-        else f"the status is about generation {observed}, the spec is generation "
-        f"{stream.generation}"
+        else f"the status is about generation {observed}, the spec is generation {generation}"
     )
     return f"The operator has not looked at the newest spec for {age(edited, facts.now)}: {what}"
 
 
 def _unseen_report(stream: StreamFacts, facts: ClusterFacts) -> str:
-    written, epoch = status_written(stream.raw), stream.status.epoch
-    report = stream.driver.report if stream.driver else None
+    written, epoch = stream.resource.status_written, stream.status.epoch
+    report = stream.driver_pod.report if stream.driver_pod else None
     if written is None or report is None or report.epoch in (None, epoch):
         return ""
     if facts.now - written < _UNSEEN_AFTER:
@@ -107,16 +103,6 @@ def _unseen_report(stream: StreamFacts, facts: ClusterFacts) -> str:
     )
 
 
-def _edited(stream: StreamFacts) -> datetime | None:
-    """When somebody last changed the spec."""
-    times = [
-        timestamp(each.get("time"))
-        for each in fields.mappings(at(stream.raw, "metadata", "managedFields"))
-        if not each.get("subresource")
-    ]
-    return max((each for each in times if each), default=stream.created)
-
-
 def network_inside(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     """Whether the driver's container reaches the brokers."""
     if stream.inside is None:
@@ -125,8 +111,10 @@ def network_inside(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding
     for each in stream.inside.brokers:
         if each.server not in reached:
             # A client needs one broker to find the others.
-            ends = [end for end, servers in stream.brokers.items() if each.server in servers]
-            cut_off = [end for end in ends if not reached & set(stream.brokers[end])]
+            ends = [
+                end for end, servers in stream.resource.brokers.items() if each.server in servers
+            ]
+            cut_off = [end for end in ends if not reached & set(stream.resource.brokers[end])]
             yield _unreachable(stream, each, cut_off)
 
 
@@ -197,7 +185,7 @@ def _cause(stream: StreamFacts, ready: Condition) -> tuple[str, str]:
 def _earliest_cause(stream: StreamFacts, ready: Condition) -> datetime:
     """What failed before then has passed, or ended with the pod before: an edit replaced that."""
     shortly_before = ready.last_transition_time - _SAME_FAILURE
-    return max(shortly_before, stream.driver.created) if stream.driver else shortly_before
+    return max(shortly_before, stream.driver_pod.created) if stream.driver_pod else shortly_before
 
 
 def _reaches_brokers(stream: StreamFacts, reason: str) -> bool:
@@ -214,13 +202,12 @@ def asked_for(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
         since = age(ready.last_transition_time, facts.now)
         message = f"It is suspended for {since}: {ready.message}"
         yield _from_reason(stream, Severity.WARNING, ready.reason, message)
-    if stream.paused:
+    if stream.resource.paused:
         message = f"The annotation {naming.ANNOTATION_PAUSE} is true: the operator changes nothing"
         yield _from_reason(stream, Severity.WARNING, "ReconciliationPaused", message)
 
 
 def warnings(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
-    """The condition Warning."""
     warning = stream.condition("Warning")
     if warning is not None and warning.status == "True":
         yield _from_reason(stream, Severity.WARNING, warning.reason, warning.message)

@@ -11,34 +11,31 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from urllib.parse import quote
+from typing import TypeVar
 
 from penstock.api import group_version
-from penstock.client.facts import (
+from penstock.client.cluster_facts import (
     ClusterFacts,
     DriverMetrics,
     OperatorFacts,
     Right,
     StreamFacts,
     Unread,
-    namespace_of,
     with_objects,
 )
 from penstock.client.reading import rights
-from penstock.client.reading.kube_api import MAX_PARALLEL, ApiError, KubeApi
+from penstock.client.reading.api_client import MAX_PARALLEL, KubeApi
 from penstock.client.reading.metrics_page import parse_metrics
-from penstock.cluster import fields
-from penstock.cluster.events import parse_event
-from penstock.cluster.fields import at
-from penstock.cluster.objects import Manifest
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Kind
+from penstock.cluster.lenient_fields import at, mapping, mappings
+from penstock.cluster.objects import Claim, Event, Lease, Node, Object, Quota, StatefulSet
+from penstock.cluster.pods import Pod
+from penstock.cluster.rest import ApiError
+from penstock.cluster.stream import Stream
 from penstock.contract import naming, pod_check
 from penstock.contract.pod_check import PodCheck
 
-_STREAMS = f"apis/{group_version.API_VERSION}/{group_version.PLURAL}"
-_CRD = (
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
-    f"{group_version.PLURAL}.{group_version.GROUP}"
-)
 _OPERATOR = {
     "app.kubernetes.io/name": "penstock",
     "app.kubernetes.io/component": "operator",
@@ -48,6 +45,9 @@ _OURS = {naming.LABEL_MANAGED_BY: naming.MANAGED_BY}
 _INSIDE_SECONDS = 30.0
 # A driver that is frozen keeps nobody waiting.
 _METRICS_SECONDS = 3.0
+
+T = TypeVar("T", bound=Object)
+Labels = dict[str, str]
 
 
 class NoStream(Exception):
@@ -63,8 +63,6 @@ class Scope:
 
 
 class Gatherer:
-    """Reads facts for one command."""
-
     def __init__(self, api: KubeApi, pool: ThreadPoolExecutor) -> None:
         self._api = api
         self._pool = pool
@@ -72,41 +70,41 @@ class Gatherer:
 
     def fleet(self, scope: Scope) -> ClusterFacts:
         """The streams with their pods and metrics: what `status` and `top` show."""
-        found = self._streams(scope)
-        pods = self._list("the pods", "api/v1/pods", scope.namespace, _OURS)
-        streams = with_objects(found, pods=pods.result())
-        measured = tuple(self._pool.map(self._with_metrics, streams))
-        return ClusterFacts(self._now(), measured, unread=tuple(self._unread))
+        streams = self._streams(scope)
+        pods = self._list("the pods", Pod, kinds.POD, scope.namespace, _OURS)
+        return self._measured(with_objects(streams, pods=pods.result()))
 
     def details(self, scope: Scope) -> ClusterFacts:
         """The same, with volumes and events: what `status NAME` shows."""
-        found = self._streams(scope)
-        sets = self._list("the StatefulSets", "apis/apps/v1/statefulsets", scope.namespace, _OURS)
-        claims = self._list(
-            "the volume claims", "api/v1/persistentvolumeclaims", scope.namespace, _OURS
+        streams, where = self._streams(scope), scope.namespace
+        sets = self._list("the StatefulSets", StatefulSet, kinds.STATEFUL_SET, where, _OURS)
+        claims = self._list("the volume claims", Claim, kinds.CLAIM, where, _OURS)
+        pods = self._list("the pods", Pod, kinds.POD, where, _OURS)
+        events = self._list("the events", Object, kinds.EVENT, where)
+        parsed = [(each.namespace, Event.parse(each.manifest)) for each in events.result()]
+        return self._measured(
+            with_objects(streams, sets.result(), claims.result(), pods.result(), parsed)
         )
-        pods = self._list("the pods", "api/v1/pods", scope.namespace, _OURS)
-        events = self._list("the events", "apis/events.k8s.io/v1/events", scope.namespace)
-        parsed = [(namespace_of(each), parse_event(each)) for each in events.result()]
-        streams = with_objects(found, sets.result(), claims.result(), pods.result(), parsed)
+
+    def _measured(self, streams: Sequence[StreamFacts]) -> ClusterFacts:
+        """With the numbers of the drivers' own pages."""
         measured = tuple(self._pool.map(self._with_metrics, streams))
         return ClusterFacts(self._now(), measured, unread=tuple(self._unread))
 
     def only(self, scope: Scope) -> ClusterFacts:
-        """The streams alone."""
         return ClusterFacts(self._now(), tuple(map(StreamFacts, self._streams(scope))))
 
     def diagnosis(self, scope: Scope) -> ClusterFacts:
         """Everything that `doctor` judges."""
-        serves = self._serves_streams()
-        if not serves:
+        if not self._api.serves(kinds.STREAM):
             return ClusterFacts(self._now(), serves_streams=False, operators=self._operators())
         facts = self.details(scope)
         own = self._pool.submit(self._own_rights, scope.namespace)
-        quotas = self._list("the quotas", "api/v1/resourcequotas", scope.namespace)
+        quotas = self._list("the quotas", Quota, kinds.RESOURCE_QUOTA, scope.namespace)
         dns = self._pool.submit(self._dns_endpoints)
         crd = self._pool.submit(self._crd_properties)
-        nodes = {name: self._pool.submit(self._node, name) for name in _node_names(facts)}
+        names = {pod.node for stream in facts.streams for pod in stream.pods if pod.node}
+        nodes = {name: self._pool.submit(self._node, name) for name in names}
         streams = self._pool.map(
             lambda each: self._with_inside(each, always=bool(scope.name)), facts.streams
         )
@@ -125,30 +123,23 @@ class Gatherer:
             unread=tuple(dict.fromkeys(self._unread)),
         )
 
-    def _streams(self, scope: Scope) -> list[Manifest]:
+    def _streams(self, scope: Scope) -> list[Stream]:
         """The streams of the scope. An error here ends the command: without them is nothing."""
         if not scope.name:
-            return self._api.list(_STREAMS, scope.namespace)
-        prefix, _, plural = _STREAMS.rpartition("/")
-        path = f"/{prefix}/namespaces/{quote(scope.namespace)}/{plural}/{quote(scope.name)}"
-        found = self._api.get(path)
+            return list(map(Stream, self._api.list(kinds.STREAM, scope.namespace)))
+        found = self._api.get(kinds.STREAM, scope.namespace, scope.name)
         if found is None:
             raise NoStream(f"there is no stream {scope.name} in the namespace {scope.namespace}")
-        return [found]
-
-    def _serves_streams(self) -> bool:
-        found = self._api.get(f"/apis/{group_version.API_VERSION}")
-        resources = fields.mappings((found or {}).get("resources"))
-        return any(each.get("name") == group_version.PLURAL for each in resources)
+        return [Stream(found)]
 
     def _list(
-        self, what: str, resource: str, namespace: str, labels: dict[str, str] | None = None
-    ) -> Future[list[Manifest]]:
+        self, what: str, of: type[T], kind: Kind, namespace: str, labels: Labels | None = None
+    ) -> Future[list[T]]:
         """Reads a list meanwhile; empty and noted if it may not be read."""
 
-        def read() -> list[Manifest]:
+        def read() -> list[T]:
             with self._noting(what):
-                return self._api.list(resource, namespace, labels)
+                return list(map(of, self._api.list(kind, namespace, labels)))
             return []
 
         return self._pool.submit(read)
@@ -159,30 +150,25 @@ class Gatherer:
         try:
             yield
         except ApiError as error:
-            self._unread.append(Unread(what, str(error)))
+            self._unread.append(Unread(what, error.message))
 
     def _operators(self) -> tuple[OperatorFacts, ...] | None:
         with self._noting("the operator's deployment"):
-            deployments = self._api.list("apis/apps/v1/deployments", labels=_OPERATOR)
-            pods = self._api.list("api/v1/pods", labels=_OPERATOR)
-            found = [
-                OperatorFacts(
-                    each,
-                    tuple(pod for pod in pods if namespace_of(pod) == namespace_of(each)),
-                )
+            deployments = map(Object, self._api.list(kinds.DEPLOYMENT, labels=_OPERATOR))
+            pods = list(map(Pod, self._api.list(kinds.POD, labels=_OPERATOR)))
+            operators = [
+                OperatorFacts(each, tuple(pod for pod in pods if pod.namespace == each.namespace))
                 for each in deployments
             ]
-            return tuple(replace(each, lease=self._lease(each)) for each in found)
+            return tuple(replace(each, lease=self._lease(each)) for each in operators)
         return None
 
-    def _lease(self, operator: OperatorFacts) -> Manifest | None:
+    def _lease(self, operator: OperatorFacts) -> Lease | None:
         if not operator.lease_name:
             return None
         with self._noting("the operator's Lease"):
-            namespace, name = quote(operator.key.namespace), quote(operator.lease_name)
-            return self._api.get(
-                f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
-            )
+            found = self._api.get(kinds.LEASE, operator.key.namespace, operator.lease_name)
+            return Lease(found) if found else None
         return None
 
     def _own_rights(self, namespace: str) -> tuple[Right, ...]:
@@ -203,50 +189,50 @@ class Gatherer:
         return found
 
     def _missing(self, wanted: Sequence[Right], user: str, what: str) -> tuple[Right, ...]:
-        """The rights that a user lacks."""
         with self._noting(what), ThreadPoolExecutor(MAX_PARALLEL) as pool:
             allowed = pool.map(lambda right: self._api.allows(right, user), wanted)
             return tuple(right for right, yes in zip(wanted, list(allowed), strict=True) if not yes)
         return ()
 
-    def _node(self, name: str) -> tuple[bool, Manifest | None]:
+    def _node(self, name: str) -> tuple[bool, Node | None]:
         """Whether it could be read, and the node; None if there is none of that name."""
         with self._noting("the nodes"):
-            return True, self._api.get(f"/api/v1/nodes/{quote(name)}")
+            found = self._api.get(kinds.NODE, "", name)
+            return True, Node(found) if found else None
         return False, None
 
     def _dns_endpoints(self) -> int | None:
         """Ready addresses of the cluster's name servers; None where they have another name."""
         with self._noting("the cluster's name servers"):
             slices = self._api.list(
-                "apis/discovery.k8s.io/v1/endpointslices",
-                "kube-system",
-                {"kubernetes.io/service-name": "kube-dns"},
+                kinds.ENDPOINT_SLICE, "kube-system", {"kubernetes.io/service-name": "kube-dns"}
             )
-            endpoints = [each for found in slices for each in fields.mappings(found["endpoints"])]
+            endpoints = [each for found in slices for each in mappings(found["endpoints"])]
             ready = [each for each in endpoints if at(each, "conditions", "ready") is not False]
             return len(ready) if slices else None
         return None
 
     def _crd_properties(self) -> frozenset[str] | None:
         with self._noting("the CustomResourceDefinition"):
-            crd = self._api.get(_CRD) or {}
-            for version in fields.mappings(at(crd, "spec", "versions")):
+            crd = (
+                self._api.get(kinds.CRD, "", f"{group_version.PLURAL}.{group_version.GROUP}") or {}
+            )
+            for version in mappings(at(crd, "spec", "versions")):
                 if version.get("name") == group_version.VERSION:
                     schema = at(version, "schema", "openAPIV3Schema", "properties", "status")
-                    return frozenset(fields.mapping(at(schema, "properties")))
+                    return frozenset(mapping(at(schema, "properties")))
         return None
 
     def _with_metrics(self, stream: StreamFacts) -> StreamFacts:
         """The numbers of its driver's own page, if one is served and may be read."""
-        driver = stream.driver
+        driver = stream.driver_pod
         if driver is None or not driver.started:
             return stream
         try:
-            path = f"{_pod_path(stream, driver.name)}:{naming.METRICS_PORT}/proxy/metrics"
-            page = self._api.page(path, _METRICS_SECONDS)
+            path = kinds.POD.path(stream.key.namespace, driver.name)
+            page = self._api.page(f"{path}:{naming.METRICS_PORT}/proxy/metrics", _METRICS_SECONDS)
         except ApiError as error:
-            unread = Unread("the driver's metrics", str(error))
+            unread = Unread("the driver's metrics", error.message)
             return replace(stream, unread=(*stream.unread, unread))
         found: DriverMetrics | None = parse_metrics(page)
         return replace(stream, metrics=found)
@@ -256,19 +242,20 @@ class Gatherer:
 
         Of a whole fleet only the streams that are not Ready are checked.
         """
-        driver = stream.driver
+        driver = stream.driver_pod
         if driver is None or not driver.started or not (always or not stream.holds("Ready")):
             return stream
         try:
             return replace(stream, inside=self._check_inside(stream, driver.name))
         except (ApiError, ValueError) as error:
-            unread = Unread("the network inside the driver's container", str(error))
+            why = error.message if isinstance(error, ApiError) else str(error)
+            unread = Unread("the network inside the driver's container", why)
             return replace(stream, unread=(*stream.unread, unread))
 
     def _check_inside(self, stream: StreamFacts, pod: str) -> PodCheck:
-        servers = dict.fromkeys(each for some in stream.brokers.values() for each in some)
+        servers = dict.fromkeys(each for some in stream.resource.brokers.values() for each in some)
         ran = self._api.run(
-            f"{_pod_path(stream, pod)}/exec",
+            kinds.POD.path(stream.key.namespace, pod, "exec"),
             naming.DRIVER_CONTAINER,
             pod_check.command(list(servers)),
             _INSIDE_SECONDS,
@@ -283,17 +270,5 @@ class Gatherer:
 
 
 def gather(api: KubeApi, read: Callable[[Gatherer], ClusterFacts]) -> ClusterFacts:
-    """Reads facts with threads of their own."""
     with ThreadPoolExecutor(MAX_PARALLEL) as pool:
         return read(Gatherer(api, pool))
-
-
-def _node_names(facts: ClusterFacts) -> set[str]:
-    names = (
-        fields.text(at(pod, "spec", "nodeName")) for stream in facts.streams for pod in stream.pods
-    )
-    return {name for name in names if name}
-
-
-def _pod_path(stream: StreamFacts, pod: str) -> str:
-    return f"/api/v1/namespaces/{quote(stream.key.namespace)}/pods/{quote(pod)}"

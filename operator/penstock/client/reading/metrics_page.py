@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.client.facts import DriverMetrics
+from penstock.client.cluster_facts import DriverMetrics
 
 _PREFIX = "penstock_driver_"
 _LATENCY = "record_commit_latency_seconds"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.api import group_version
-from penstock.client.facts import Right
+from penstock.client.cluster_facts import Right
 
 _APPLY = ("get", "list", "watch", "create", "patch")
 _RBAC = "rbac.authorization.k8s.io"

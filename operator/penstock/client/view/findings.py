@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from penstock.client.checks.finding import Finding, Severity
-from penstock.client.facts import ClusterFacts, StreamFacts
-from penstock.client.text import age, printable
+from penstock.client.cluster_facts import ClusterFacts, StreamFacts
+from penstock.client.formatting import age, printable
 
 OK = 0
 PROBLEM = 1
@@ -16,7 +16,6 @@ CANNOT_LOOK = 2
 
 
 def exit_code(findings: Sequence[Finding]) -> int:
-    """The exit code for these findings."""
     return PROBLEM if any(each.severity is Severity.PROBLEM for each in findings) else OK
 
 
@@ -48,7 +47,7 @@ def _is_well(facts: ClusterFacts, findings: Sequence[Finding]) -> bool:
     if exit_code(findings) or len(facts.streams) != 1 or not findings:
         return not exit_code(findings)
     (stream,) = facts.streams
-    return stream.holds("Ready") or stream.suspended
+    return stream.holds("Ready") or stream.resource.suspended
 
 
 def _well(facts: ClusterFacts) -> str:

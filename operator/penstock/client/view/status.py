@@ -7,12 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
-from penstock.client.facts import ClusterFacts, StreamFacts
-from penstock.client.text import NONE, age, clock, number, printable, size, span, table
-from penstock.client.view.story import Moment, moments_of
-from penstock.cluster import fields, objects
-from penstock.cluster.driver_pod import waiting_reason
-from penstock.cluster.fields import at, mappings, text, timestamp
+from penstock.client.cluster_facts import ClusterFacts, StreamFacts
+from penstock.client.formatting import NONE, age, clock, number, printable, size, span, table
+from penstock.client.view.timeline import Moment, moments_of
+from penstock.cluster.pods import Pod
 from penstock.contract import naming
 from penstock.contract.reasons import remedy_for
 from penstock.contract.remedy_table import Remedy
@@ -68,15 +66,14 @@ def _as_json(stream: StreamFacts) -> dict[str, Any]:
     return {
         "namespace": stream.key.namespace,
         "name": stream.key.name,
-        "generation": stream.generation,
-        "status": stream.raw.get("status") or {},
+        "generation": stream.resource.generation,
+        "status": stream.resource.manifest.get("status") or {},
         "lastCommitTime": metrics.last_commit if metrics else None,
         "recordCommitLatencySeconds": metrics.latency if metrics else None,
         "action": remedy.action,
         "command": remedy.command_for(stream.key.namespace, stream.key.name),
         "pods": [
-            {"name": objects.name_of(pod), "status": _pod_status(pod), "node": _node(pod)}
-            for pod in stream.pods
+            {"name": pod.name, "status": _pod_status(pod), "node": pod.node} for pod in stream.pods
         ],
         "story": [
             {
@@ -145,10 +142,10 @@ def _message(stream: StreamFacts) -> str:
 
 def _generation(stream: StreamFacts) -> str:
     observed = stream.status.observed_generation
-    if observed == stream.generation:
-        return f"generation {stream.generation}"
+    if observed == stream.resource.generation:
+        return f"generation {stream.resource.generation}"
     seen = NONE if observed is None else observed
-    return f"generation {stream.generation}, of which the operator has seen {seen}"
+    return f"generation {stream.resource.generation}, of which the operator has seen {seen}"
 
 
 def _progress(stream: StreamFacts, facts: ClusterFacts) -> str:
@@ -197,10 +194,8 @@ def _checkpoint(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Row]:
     claim, repair = stream.claim, stream.status.last_repair
     name = naming.checkpoint_claim_name(stream.key.name)
     if claim is not None:
-        phase = text(at(claim, "status", "phase")) or NONE
-        capacity = text(at(claim, "status", "capacity", "storage"))
-        storage = text(at(claim, "spec", "storageClassName"))
-        known = [phase, capacity, f"class {storage}" if storage else "", _used(stream)]
+        storage = f"class {claim.storage_class}" if claim.storage_class else ""
+        known = [claim.phase or NONE, claim.capacity, storage, _used(stream)]
         yield "checkpoint", f"{name}, {', '.join(each for each in known if each)}"
     if repair is not None:
         ago = age(repair.time, facts.now)
@@ -216,27 +211,22 @@ def _used(stream: StreamFacts) -> str:
 
 def _pods(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Sequence[str]]:
     for pod in stream.pods:
-        containers = mappings(at(pod, "status", "containerStatuses"))
-        ready = sum(each.get("ready") is True for each in containers)
+        ready = sum(each.ready for each in pod.containers)
         yield (
-            objects.name_of(pod),
+            pod.name,
             _pod_status(pod),
-            f"{ready}/{len(containers)}",
-            str(sum(fields.count(each.get("restartCount")) for each in containers)),
-            _node(pod) or NONE,
-            age(timestamp(at(pod, "metadata", "creationTimestamp")), facts.now),
+            f"{ready}/{len(pod.containers)}",
+            str(sum(each.restarts for each in pod.containers)),
+            pod.node or NONE,
+            age(pod.created, facts.now),
         )
 
 
-def _pod_status(pod: objects.Manifest) -> str:
-    if objects.is_terminating(pod):
+def _pod_status(pod: Pod) -> str:
+    if pod.terminating:
         return "Terminating"
-    waiting = waiting_reason(pod)
-    return waiting.reason if waiting else text(at(pod, "status", "phase")) or "Unknown"
-
-
-def _node(pod: objects.Manifest) -> str:
-    return text(at(pod, "spec", "nodeName"))
+    waiting = pod.waiting_reason
+    return waiting.reason if waiting else pod.phase or "Unknown"
 
 
 def _story(moments: Sequence[Moment], facts: ClusterFacts) -> list[str]:

@@ -1,21 +1,100 @@
-"""Draws the fleet again and again: in place on a terminal, one table after the other elsewhere."""
+"""What `penstock top` shows: the fleet with its throughput, what needs someone first."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from penstock.client.facts import ClusterFacts
-from penstock.client.reading.kube_api import ApiError
-from penstock.client.text import table
-from penstock.client.view import fleet
+from penstock.api.v1alpha1.status import StreamState
+from penstock.client.cluster_facts import ClusterFacts, StreamFacts
+from penstock.client.formatting import NONE, number, table
+from penstock.client.view.status import HEAD, rows
+from penstock.cluster.kinds import Key
+from penstock.cluster.rest import ApiError
+
+# What needs a person comes first, then what heals itself, then what runs.
+_ORDER = (
+    StreamState.STALLED,
+    StreamState.RESTARTING,
+    StreamState.PENDING,
+    StreamState.WAITING_FOR_CORES,
+    StreamState.STARTING,
+    StreamState.RUNNING,
+    StreamState.COMPLETED,
+    StreamState.SUSPENDING,
+    StreamState.SUSPENDED,
+)
+COLUMNS = (*HEAD, "RECORDS/S", "LATENCY")
+_SHORTEST = timedelta(milliseconds=500)
+
+# When the records of each stream were counted, and how many there were.
+Counts = Mapping[Key, tuple[datetime, float]]
+
+
+def sorted_streams(facts: ClusterFacts) -> list[StreamFacts]:
+    """Those that are not well first; among equals those with more lag."""
+
+    def key(stream: StreamFacts) -> tuple[bool, int, int, Key]:
+        states = [str(each) for each in _ORDER]
+        # A state of a later version comes after the failures of this one.
+        unknown = states.index(StreamState.STARTING)
+        place = states.index(stream.state) if stream.state in states else unknown
+        is_at_rest = stream.state in (StreamState.SUSPENDING, StreamState.SUSPENDED)
+        is_well = (stream.holds("Ready") or is_at_rest) and not stream.holds("Stalled")
+        return is_well, place, -(stream.lag or 0), stream.key
+
+    return sorted(facts.streams, key=key)
+
+
+def counts(facts: ClusterFacts) -> Counts:
+    """What the next frame computes rates from."""
+    return {
+        each.key: (facts.now, each.metrics.records)
+        for each in facts.streams
+        if each.metrics is not None and each.metrics.records is not None
+    }
+
+
+def frame(facts: ClusterFacts, before: Counts) -> list[Sequence[str]]:
+    """A row for each stream, in the order of COLUMNS."""
+    streams = sorted_streams(facts)
+    return [
+        (*row, _rate(stream, facts, before), _latency(stream))
+        for row, stream in zip(rows(facts, streams), streams, strict=True)
+    ]
+
+
+def summary(facts: ClusterFacts) -> str:
+    """One line above the table."""
+    ready = sum(each.holds("Ready") for each in facts.streams)
+    lag = sum(each.lag or 0 for each in facts.streams)
+    unread = f"; not read: {', '.join(each.what for each in facts.unread)}" if facts.unread else ""
+    return (
+        f"{facts.now:%H:%M:%S} UTC: {ready} of {len(facts.streams)} streams Ready, "
+        f"{number(lag)} records behind{unread}"
+    )
+
+
+def _rate(stream: StreamFacts, facts: ClusterFacts, before: Counts) -> str:
+    records = stream.metrics.records if stream.metrics else None
+    then = before.get(stream.key)
+    if records is None or then is None or facts.now - then[0] < _SHORTEST or records < then[1]:
+        return NONE  # a new driver counts from zero
+    return number((records - then[1]) / (facts.now - then[0]).total_seconds())
+
+
+def _latency(stream: StreamFacts) -> str:
+    latency = stream.metrics.latency if stream.metrics else None
+    return NONE if latency is None else f"{latency:.2f}s"
+
 
 _STYLES = {
     "Running": "green",
@@ -28,7 +107,7 @@ _STYLES = {
     "WaitingForCores": "yellow",
     "Starting": "yellow",
 }
-_STATE = fleet.COLUMNS.index("STATE")
+_STATE = COLUMNS.index("STATE")
 
 Draw = Callable[[str, Sequence[Sequence[str]]], None]
 
@@ -39,19 +118,19 @@ def show(read: Callable[[], ClusterFacts], interval: float, iterations: int | No
     An API server that is away is said above the last table; the first question must succeed.
     """
     with _drawing() as draw:
-        before: fleet.Counts = {}
+        before: Counts = {}
         rows: Sequence[Sequence[str]] = ()
         number = 0
         while True:
             number += 1
             try:
                 facts = read()
-                rows, said = fleet.frame(facts, before), fleet.summary(facts)
-                before = fleet.counts(facts)
+                rows, said = frame(facts, before), summary(facts)
+                before = counts(facts)
             except ApiError as error:
                 if number == 1:
                     raise
-                said = f"the API server does not answer, this is old: {error}"
+                said = f"the API server does not answer, this is old: {error.message}"
             draw(said, rows)
             if iterations is not None and number >= iterations:
                 return
@@ -60,7 +139,6 @@ def show(read: Callable[[], ClusterFacts], interval: float, iterations: int | No
 
 @contextmanager
 def _drawing() -> Iterator[Draw]:
-    """How to draw on the standard output."""
     if not sys.stdout.isatty():
         yield _print
         return
@@ -69,13 +147,13 @@ def _drawing() -> Iterator[Draw]:
 
 
 def _print(said: str, rows: Sequence[Sequence[str]]) -> None:
-    sys.stdout.write("\n".join([said, *table(fleet.COLUMNS, rows)]) + "\n")
+    sys.stdout.write("\n".join([said, *table(COLUMNS, rows)]) + "\n")
     sys.stdout.flush()
 
 
 def _render(said: str, rows: Sequence[Sequence[str]]) -> Group:
     drawn = Table(box=None, padding=(0, 1), header_style="dim")
-    for column in fleet.COLUMNS:
+    for column in COLUMNS:
         drawn.add_column(column, no_wrap=True)
     for row in rows:
         style = _STYLES.get(row[_STATE], "")

@@ -6,18 +6,18 @@ from decimal import Decimal
 from typing import Any
 
 from penstock.api import quantities
-from penstock.cluster import objects
-from penstock.cluster.fields import at, mapping
-from penstock.cluster.objects import Manifest
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Manifest
+from penstock.cluster.lenient_fields import mapping
+from penstock.cluster.objects import Claim
 from penstock.contract import naming
-from penstock.controller.children.desired_stream import DesiredStream
-from penstock.controller.children.metadata import build_object
+from penstock.controller.children.revision import Revision, build_object
 
 
-def claim(desired: DesiredStream) -> Manifest:
+def claim(desired: Revision) -> Manifest:
     """The claim of the checkpoint's volume. The stream owns it under Delete, not under Retain."""
     volume = desired.stream.spec.checkpoint.volume
-    manifest = build_object(objects.CLAIM, desired, naming.checkpoint_claim_name(desired.name))
+    manifest = build_object(kinds.CLAIM, desired, naming.checkpoint_claim_name(desired.name))
     if volume.reclaim_policy == "Retain":
         del manifest["metadata"]["ownerReferences"]
     manifest["spec"] = {
@@ -29,7 +29,7 @@ def claim(desired: DesiredStream) -> Manifest:
     return manifest
 
 
-def claim_as_allowed(asked: Manifest, found: Manifest | None) -> Manifest:
+def claim_as_allowed(asked: Manifest, found: Claim | None) -> Manifest:
     """The claim to apply: of an existing claim only the size may change, and only grow.
 
     The rest of an existing claim's spec is immutable. Server-side apply would try to remove a
@@ -38,22 +38,22 @@ def claim_as_allowed(asked: Manifest, found: Manifest | None) -> Manifest:
     if found is None:
         return asked
     kept = ("accessModes", "storageClassName")
-    has = mapping(found.get("spec"))
+    has = mapping(found.manifest.get("spec"))
     spec: Manifest = {field: has[field] for field in kept if field in has}
-    sizes = [at(each, "spec", "resources", "requests", "storage") for each in (found, asked)]
+    sizes = (found.requested, Claim(asked).requested)
     spec["resources"] = {"requests": {"storage": max(sizes, key=_amount)}}
     return {**asked, "spec": spec}
 
 
-def without_owner(found: Manifest) -> Manifest:
+def without_owner(found: Claim) -> Manifest:
     """The claim as it is, but so that it outlives its stream."""
-    labels = objects.labels_of(found)
+    labels = found.labels
     bare = {
-        "apiVersion": objects.CLAIM.api_version,
-        "kind": objects.CLAIM.kind,
+        "apiVersion": kinds.CLAIM.api_version,
+        "kind": kinds.CLAIM.kind,
         "metadata": {
-            "name": objects.name_of(found),
-            "namespace": at(found, "metadata", "namespace"),
+            "name": found.name,
+            "namespace": found.namespace,
             "labels": {name: labels[name] for name in naming.OWN_LABELS if name in labels},
         },
         "spec": {"resources": {"requests": {}}},

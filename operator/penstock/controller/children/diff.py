@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from penstock.api import group_version, quantities
-from penstock.cluster.fields import at, text
-from penstock.cluster.objects import Manifest, annotations_of, content_hash
+from penstock.cluster.kinds import Manifest
+from penstock.cluster.lenient_fields import at, text
+from penstock.cluster.objects import Object
 
 # The hash of the manifest that was applied last. An object contains a manifest that has lost a
 # field; only the hash shows that it differs.
@@ -27,19 +30,24 @@ def with_applied_hash(manifest: Manifest) -> Manifest:
 
 def applied_hash(manifest: Manifest) -> str:
     """The hash that `with_applied_hash` added; empty if there is none."""
-    return annotations_of(manifest).get(ANNOTATION_APPLIED, "")
+    return Object(manifest).annotations.get(ANNOTATION_APPLIED, "")
 
 
-def up_to_date(desired: Manifest, found: Manifest | None, settled: str | None = None) -> bool:
+def content_hash(value: Any) -> str:
+    content = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def up_to_date(desired: Manifest, found: Object | None, settled: str | None = None) -> bool:
     """Whether applying the manifest, which has its hash, would change nothing.
 
     `settled` is the hash of the manifest that was applied last, if nobody has changed the object
     since. That is certain, whatever the API server or a webhook made of the manifest. Comparing
     the fields is not: the server drops empty lists, for example. So it only saves an apply.
     """
-    if found is None or applied_hash(desired) != applied_hash(found):
+    if found is None or applied_hash(desired) != applied_hash(found.manifest):
         return False
-    return settled == applied_hash(desired) or contained(desired, found)
+    return settled == applied_hash(desired) or contained(desired, found.manifest)
 
 
 def contained(desired: Any, found: Any, *, quantity: bool = False) -> bool:

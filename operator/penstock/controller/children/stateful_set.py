@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.api import group_version
-from penstock.cluster import objects
-from penstock.cluster.fields import at
-from penstock.cluster.objects import Manifest, annotations_of, content_hash
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Manifest
+from penstock.cluster.objects import StatefulSet
 from penstock.contract import naming, sizing
 from penstock.contract.pod_merge import merge_pod_template
 from penstock.contract.secrets import secret_mounts, secret_volumes
-from penstock.controller.children.desired_stream import DesiredStream
-from penstock.controller.children.metadata import labels, metadata
+from penstock.controller.children.diff import content_hash
+from penstock.controller.children.revision import Revision, labels, metadata
 
 # The hash of the pod template as an operator has built it. The server adds defaults to it.
 _ANNOTATION_TEMPLATE = f"{group_version.GROUP}/template"
 
 
-def driver_stateful_set(desired: DesiredStream) -> Manifest:
+def driver_stateful_set(desired: Revision) -> Manifest:
     """The StatefulSet that runs at most one driver, even if a node is lost; none if suspended.
 
     Under the policy OrderedReady the StatefulSet controller would wait for a broken pod to become
@@ -29,8 +29,8 @@ def driver_stateful_set(desired: DesiredStream) -> Manifest:
     template = merge_pod_template(spec.driver.pod_template, _pod(desired))
     annotations = {_ANNOTATION_TEMPLATE: content_hash(template)[:16]}
     return {
-        "apiVersion": objects.STATEFUL_SET.api_version,
-        "kind": objects.STATEFUL_SET.kind,
+        "apiVersion": kinds.STATEFUL_SET.api_version,
+        "kind": kinds.STATEFUL_SET.kind,
         "metadata": {**metadata(desired, name), "annotations": annotations},
         "spec": {
             "replicas": 0 if spec.suspend else 1,
@@ -44,50 +44,41 @@ def driver_stateful_set(desired: DesiredStream) -> Manifest:
     }
 
 
-def is_scaled_to_zero(found: Manifest | None) -> bool:
-    """Whether the StatefulSet runs no driver because somebody wants none."""
-    return found is not None and at(found, "spec", "replicas") == 0
-
-
-def is_of_another_operator(wanted: Manifest, found: Manifest | None) -> bool:
+def is_of_another_operator(wanted: Manifest, found: StatefulSet) -> bool:
     """Whether another version of the operator has applied the same revision of the stream.
 
     Then its pod template stays: an upgrade of the operator restarts no driver. A new revision or a
     new StatefulSet gets this version's template.
     """
-    if found is None:
-        return False
-    revisions = [
-        at(each, "spec", "template", "metadata", "annotations", naming.ANNOTATION_SPEC_HASH)
-        for each in (wanted, found)
-    ]
-    hashes = [annotations_of(each).get(_ANNOTATION_TEMPLATE) for each in (wanted, found)]
-    return revisions[0] == revisions[1] and hashes[1] not in (None, hashes[0])
+    ours = StatefulSet(wanted)
+    theirs = found.annotations.get(_ANNOTATION_TEMPLATE)
+    is_another = theirs not in (None, ours.annotations[_ANNOTATION_TEMPLATE])
+    return ours.spec_hash == found.spec_hash and is_another
 
 
-def with_template_of(wanted: Manifest, found: Manifest) -> Manifest:
+def with_template_of(wanted: Manifest, found: StatefulSet) -> Manifest:
     """The StatefulSet with the pod template that runs; the rest of it is still looked after."""
-    annotations = {_ANNOTATION_TEMPLATE: annotations_of(found)[_ANNOTATION_TEMPLATE]}
+    annotations = {_ANNOTATION_TEMPLATE: found.annotations[_ANNOTATION_TEMPLATE]}
     return {
         **wanted,
         "metadata": {**wanted["metadata"], "annotations": annotations},
-        "spec": {**wanted["spec"], "template": at(found, "spec", "template")},
+        "spec": {**wanted["spec"], "template": found.template},
     }
 
 
-def scaled_to_zero(found: Manifest) -> Manifest:
+def scaled_to_zero(found: StatefulSet) -> Manifest:
     """The StatefulSet as it is, but without a driver: for a stream whose spec cannot be applied."""
-    meta = found["metadata"]
+    meta = found.manifest["metadata"]
     kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
     return {
-        "apiVersion": objects.STATEFUL_SET.api_version,
-        "kind": objects.STATEFUL_SET.kind,
+        "apiVersion": kinds.STATEFUL_SET.api_version,
+        "kind": kinds.STATEFUL_SET.kind,
         "metadata": {name: meta[name] for name in kept if name in meta},
-        "spec": {**found["spec"], "replicas": 0},
+        "spec": {**found.manifest["spec"], "replicas": 0},
     }
 
 
-def _pod(desired: DesiredStream) -> Manifest:
+def _pod(desired: Revision) -> Manifest:
     return {
         "metadata": {
             "labels": labels(desired),
@@ -97,7 +88,7 @@ def _pod(desired: DesiredStream) -> Manifest:
     }
 
 
-def _pod_spec(desired: DesiredStream) -> Manifest:
+def _pod_spec(desired: Revision) -> Manifest:
     spec = desired.stream.spec
     pull_secrets = [{"name": each.name} for each in spec.image_pull_secrets]
     return {
@@ -135,7 +126,7 @@ def _pod_spec(desired: DesiredStream) -> Manifest:
     }
 
 
-def _python_volumes(desired: DesiredStream) -> list[Manifest]:
+def _python_volumes(desired: Revision) -> list[Manifest]:
     """The code of a Python transform; optional, so the driver can report a missing one."""
     python = desired.stream.spec.transform.python
     if python is None or python.config_map is None:
@@ -146,7 +137,7 @@ def _python_volumes(desired: DesiredStream) -> list[Manifest]:
     return [{"name": "python", "configMap": config_map}]
 
 
-def _python_mounts(desired: DesiredStream) -> list[Manifest]:
+def _python_mounts(desired: Revision) -> list[Manifest]:
     python = desired.stream.spec.transform.python
     if python is None or python.config_map is None:
         return []
@@ -154,7 +145,7 @@ def _python_mounts(desired: DesiredStream) -> list[Manifest]:
     return [{"name": "python", "mountPath": path, "readOnly": True}]
 
 
-def _container(desired: DesiredStream) -> Manifest:
+def _container(desired: Revision) -> Manifest:
     return {
         "name": naming.DRIVER_CONTAINER,
         "image": desired.image,
@@ -192,7 +183,7 @@ def _container(desired: DesiredStream) -> Manifest:
     }
 
 
-def _resources(desired: DesiredStream) -> Manifest:
+def _resources(desired: Revision) -> Manifest:
     spec = desired.stream.spec
     cpu, memory = sizing.driver_cpu(spec), sizing.driver_memory(spec)
     limits = {"memory": f"{memory.limit}Mi"}

@@ -129,7 +129,6 @@ class Term:
 
     @property
     def lasts(self) -> bool:
-        """Whether the term lasts."""
         return time.monotonic() < self._until
 
     def extend(self, until: float) -> None:
@@ -140,7 +139,6 @@ class Term:
             self.on_begin()
 
     def end(self) -> None:
-        """Ends the term at once."""
         self._until = float("-inf")
 
 
@@ -170,7 +168,6 @@ class BoundedLeaseLock(LeaseLock):  # type: ignore[misc]
     async def create(
         self, name: str, namespace: str, election_record: LeaderElectionRecord
     ) -> bool:
-        """Creates the Lease, and begins a term."""
         return await self._renew(self._create(name, namespace, election_record))
 
     async def _create(self, name: str, namespace: str, record: LeaderElectionRecord) -> bool:

@@ -12,16 +12,14 @@ from prometheus_client import CollectorRegistry
 
 from penstock import __version__
 from penstock.api.v1alpha1.status import StreamStatus
-from penstock.cluster.objects import Key
-from penstock.controller.kubernetes.api import ApiCall
+from penstock.cluster.kinds import Key
+from penstock.controller.kubernetes.api_client import ApiCall
 from penstock.controller.metrics import metric_descriptions as described
 from penstock.controller.metrics.stream_metrics import Shown, StreamMetrics
 
 
 @dataclass
 class ReconcileResult:
-    """The result of one reconcile."""
-
     changed: bool = False
 
 
@@ -75,7 +73,6 @@ class Metrics:
 
     @contextmanager
     def reconciling(self) -> Iterator[ReconcileResult]:
-        """Measures one reconcile."""
         result, started = ReconcileResult(), time.perf_counter()
         outcome = "error"
         try:
@@ -86,7 +83,6 @@ class Metrics:
             self._seconds.observe(time.perf_counter() - started)
 
     def count_request(self, call: ApiCall) -> None:
-        """Counts a request to the API server."""
         code = str(call.code) if call.code else "none"
         self._requests.labels(call.verb, call.resource, code).inc()
         self._request_seconds.labels(call.verb, call.resource).observe(call.seconds)
@@ -100,5 +96,4 @@ class Metrics:
             self._streams.shown[key] = Shown(status, commit_interval)
 
     def forget(self, key: Key) -> None:
-        """Stops exporting the metrics of a stream."""
         self._streams.shown.pop(key, None)

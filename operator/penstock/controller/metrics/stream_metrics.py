@@ -9,15 +9,13 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from penstock.api.v1alpha1.status import Restarts, StreamState, StreamStatus
-from penstock.cluster.objects import Key
+from penstock.cluster.kinds import Key
 from penstock.contract.metric_catalogue import MetricDescription
 from penstock.controller.metrics import metric_descriptions as described
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown of one stream."""
-
     status: StreamStatus
     commit_interval: float | None
     """Seconds between commits by the spec's trigger; None if it cannot be read."""

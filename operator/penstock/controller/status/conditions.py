@@ -6,14 +6,12 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from penstock.api.v1alpha1.status import Condition, StreamStatus
-from penstock.cluster.stream_status import find_condition
-from penstock.controller.observed.stream import ObservedStream
-from penstock.controller.status.not_applied import CHANGED_BY_OTHERS, NotApplied
-from penstock.controller.status.stream_state import Assessment
+from penstock.cluster.lenient_fields import MAX_MESSAGE_CHARACTERS
+from penstock.cluster.stream import find_condition, not_ready_since
+from penstock.controller.observation import ObservedStream
+from penstock.controller.status.outcome import CHANGED_BY_OTHERS, NotApplied, Outcome
 from penstock.validation.problem import Problem
 
-# The API accepts 32768 bytes in a condition's message, which is more than anyone reads.
-_MAX_MESSAGE_CHARACTERS = 4096
 _FAILED = "ReconcileFailed"
 _NOT_STALLED = ("NotStalled", "The stream runs, or goes on by itself when it can")
 _KINDS = ("Ready", "Reconciling", "Stalled", "Warning")
@@ -27,7 +25,7 @@ _Status = Literal["True", "False", "Unknown"]
 
 def build_conditions(
     stream: ObservedStream,
-    assessment: Assessment,
+    outcome: Outcome,
     warnings: tuple[Problem, ...],
     now: datetime,
     blocked_since: datetime | None,
@@ -37,13 +35,13 @@ def build_conditions(
     Ready says whether the query runs. Reconciling and Stalled say whether the newest spec is
     applied: of these two at most one is True, and Stalled may be True while Ready is.
     """
-    stalled = _stalled(stream, assessment, now, blocked_since)
-    is_earlier = assessment.not_applied is not None and assessment.has_driver
+    stalled = _stalled(stream, outcome, now, blocked_since)
+    is_earlier = outcome.not_applied is not None and outcome.has_driver
     return [
         _condition(stream, now, kind, *content, of_earlier_spec=is_earlier)
         for kind, content in {
-            "Ready": _ready(assessment),
-            "Reconciling": _reconciling(assessment, stalled=stalled[0] == "True"),
+            "Ready": _ready(outcome),
+            "Reconciling": _reconciling(outcome, stalled=stalled[0] == "True"),
             "Stalled": stalled,
             "Warning": _warning(stream.warnings, warnings),
         }.items()
@@ -83,12 +81,6 @@ def reports_contest(before: StreamStatus, after: StreamStatus) -> bool:
     return is_said and (then is None or then.reason != CHANGED_BY_OTHERS)
 
 
-def not_ready_since(status: StreamStatus) -> datetime | None:
-    """Since when a status is not Ready; None if it is, or if it is not known."""
-    ready = find_condition(status, "Ready")
-    return None if ready is None or ready.status == "True" else ready.last_transition_time
-
-
 def _waiting_since(status: StreamStatus) -> datetime | None:
     """Since when a stream is to run and does not: the time while it was suspended is none."""
     since, reconciling = not_ready_since(status), find_condition(status, "Reconciling")
@@ -97,47 +89,47 @@ def _waiting_since(status: StreamStatus) -> datetime | None:
     return max(since, reconciling.last_transition_time)
 
 
-def _ready(assessment: Assessment) -> tuple[_Status, str, str]:
-    if not assessment.ready:
-        return "False", assessment.reason, assessment.message
-    if assessment.not_applied is None or assessment.not_applied.deliberate:
-        return "True", assessment.reason, assessment.message
-    where = "Reconciling" if assessment.not_applied.retried else "Stalled"
-    message = f"{assessment.message}. The newest spec is not applied completely: see {where}"
-    return "True", assessment.reason, message
+def _ready(outcome: Outcome) -> tuple[_Status, str, str]:
+    if not outcome.ready:
+        return "False", outcome.reason, outcome.message
+    if outcome.not_applied is None or outcome.not_applied.deliberate:
+        return "True", outcome.reason, outcome.message
+    where = "Reconciling" if outcome.not_applied.retried else "Stalled"
+    message = f"{outcome.message}. The newest spec is not applied completely: see {where}"
+    return "True", outcome.reason, message
 
 
-def _reconciling(assessment: Assessment, *, stalled: bool) -> tuple[_Status, str, str]:
+def _reconciling(outcome: Outcome, *, stalled: bool) -> tuple[_Status, str, str]:
     if stalled:
         return "False", "Stalled", "The stream is stalled: the condition Stalled says why"
-    if assessment.not_applied is not None:
-        return "True", assessment.not_applied.reason, assessment.not_applied.message
-    if assessment.settled:
+    if outcome.not_applied is not None:
+        return "True", outcome.not_applied.reason, outcome.not_applied.message
+    if outcome.settled:
         return "False", "UpToDate", "The stream does what its spec says"
-    return "True", assessment.reason, assessment.message
+    return "True", outcome.reason, outcome.message
 
 
 def _stalled(
-    stream: ObservedStream, assessment: Assessment, now: datetime, blocked_since: datetime | None
+    stream: ObservedStream, outcome: Outcome, now: datetime, blocked_since: datetime | None
 ) -> tuple[_Status, str, str]:
-    cause: Assessment | NotApplied = assessment.not_applied or assessment
-    if assessment.stalled:
+    cause: Outcome | NotApplied = outcome.not_applied or outcome
+    if outcome.stalled:
         return "True", cause.reason, cause.message
-    if _is_overdue(stream, assessment, now, blocked_since):
+    if _is_overdue(stream, outcome, now, blocked_since):
         minutes = int(PROGRESS_DEADLINE.total_seconds() // 60)
         return "True", cause.reason, f"For more than {minutes} minutes: {cause.message}"
     return "False", *_NOT_STALLED
 
 
 def _is_overdue(
-    stream: ObservedStream, assessment: Assessment, now: datetime, blocked_since: datetime | None
+    stream: ObservedStream, outcome: Outcome, now: datetime, blocked_since: datetime | None
 ) -> bool:
     """Whether what Kubernetes, or the API server, refuses has lasted for too long."""
-    cause = assessment.not_applied
+    cause = outcome.not_applied
     if cause is not None and cause.deliberate:
         return False
     since = cause.since if cause else None
-    if since is None and not assessment.settled and (assessment.blocked or cause):
+    if since is None and not outcome.settled and (outcome.obstacles or cause):
         since = _waiting_since(stream.status)
         if since is not None and cause is None:
             since = max(since, blocked_since or now)
@@ -176,5 +168,5 @@ def _condition(
         observed_generation=last.observed_generation if last and still else stream.generation,
         last_transition_time=now if last is None or changed else last.last_transition_time,
         reason=reason,
-        message=message[:_MAX_MESSAGE_CHARACTERS],
+        message=message[:MAX_MESSAGE_CHARACTERS],
     )

@@ -11,11 +11,15 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from penstock.api import group_version
+from penstock.cluster import kinds, rest
+from penstock.cluster.kinds import Kind, Manifest
+from penstock.cluster.lenient_fields import at
+from penstock.cluster.objects import Object
 from penstock.contract import naming
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -32,10 +36,7 @@ class Api:
         token: Callable[[], str] | None = None,
         context: ssl.SSLContext | None = None,
     ) -> None:
-        within = f"namespaces/{urllib.parse.quote(namespace)}"
-        base = f"{url}/api/v1/{within}"
-        self._pods, self._secrets = f"{base}/pods", f"{base}/secrets"
-        self._streams = f"{url}/apis/{group_version.API_VERSION}/{within}/{group_version.PLURAL}"
+        self._url, self._namespace = url, namespace
         self._token = token
         # Without the proxy of the environment: urllib cannot exempt a cluster's network (no_proxy
         # has no CIDRs), and the API server of the pod's own cluster needs none.
@@ -60,59 +61,68 @@ class Api:
 
         Many drivers ask often: etcd should not answer each.
         """
-        spec = self._call("GET", f"{self._streams}/{stream}?resourceVersion=0")["spec"]
-        level = spec.get("observability", {}).get("logLevel")
+        found = self._call("GET", kinds.STREAM, stream, {"resourceVersion": "0"})
+        level = at(found, "spec", "observability", "logLevel")
         return None if level is None else str(level)
 
     def annotate(self, pod: str, annotation: str, value: str) -> None:
-        """Sets one annotation of a pod."""
-        body = {"metadata": {"annotations": {annotation: value}}}
         self._call(
             "PATCH",
-            f"{self._pods}/{pod}?fieldManager={naming.FIELD_MANAGER}-driver",
-            body,
+            kinds.POD,
+            pod,
+            {"fieldManager": f"{naming.FIELD_MANAGER}-driver"},
+            {"metadata": {"annotations": {annotation: value}}},
             "application/merge-patch+json",
         )
 
     def uid(self, pod: str) -> str:
         """The pod's UID, which differs from that of an earlier pod of the same name."""
-        return str(self._call("GET", f"{self._pods}/{pod}")["metadata"]["uid"])
+        return Object(self._call("GET", kinds.POD, pod)).uid
 
     def executors(self, stream: str) -> list[str]:
-        """The names of the stream's executor pods."""
-        selector = urllib.parse.quote(
-            f"{naming.LABEL_STREAM}={stream},{naming.LABEL_COMPONENT}={naming.COMPONENT_EXECUTOR}"
-        )
-        found = self._call("GET", f"{self._pods}?labelSelector={selector}")
-        return [item["metadata"]["name"] for item in found["items"]]
+        labels = {
+            naming.LABEL_STREAM: stream,
+            naming.LABEL_COMPONENT: naming.COMPONENT_EXECUTOR,
+        }
+        answer = self._call("GET", kinds.POD, query={"labelSelector": rest.selector(labels)})
+        return [Object(pod).name for pod in rest.items(kinds.POD, answer)]
 
     def delete(self, pod: str, grace_seconds: int) -> None:
         """Deletes a pod if it exists."""
-        try:
-            self._call(
-                "DELETE",
-                f"{self._pods}/{pod}",
-                {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": grace_seconds},
-            )
-        except urllib.error.HTTPError as error:
-            if error.code != 404:
-                raise
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "gracePeriodSeconds": grace_seconds,
+        }
+        with rest.ignoring(404):
+            self._call("DELETE", kinds.POD, pod, body=options)
 
     def create_secret(self, secret: dict[str, Any]) -> None:
         """Creates a Secret. It is no error if one of that name exists."""
-        try:
-            self._call("POST", self._secrets, secret)
-        except urllib.error.HTTPError as error:
-            if error.code != 409:
-                raise
+        with rest.ignoring(409):
+            self._call("POST", kinds.SECRET, body=secret)
 
     def _call(
-        self, method: str, url: str, body: Any = None, content_type: str = "application/json"
-    ) -> Any:
-        headers = {"Accept": "application/json", "Content-Type": content_type}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token()}"
+        self,
+        method: str,
+        kind: Kind,
+        name: str = "",
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+    ) -> Manifest:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(url, data, headers, method=method)  # noqa: S310
-        with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
-            return json.load(response)
+        path = kind.path(self._namespace, name)
+        url = f"{self._url}{path}?{urllib.parse.urlencode(query)}" if query else self._url + path
+        headers = {"Accept": "application/json", "Content-Type": content_type}
+        try:
+            if self._token is not None:
+                headers["Authorization"] = f"Bearer {self._token()}"
+            request = urllib.request.Request(url, data, headers, method=method)  # noqa: S310
+            with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
+                return rest.parse(response.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                raise rest.refusal(error.code, error.reason, error.read()) from error
+        except (OSError, HTTPException) as error:
+            raise rest.unreachable(error) from error

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import threading
 import time
-import urllib.error
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from http import HTTPStatus
-from http.client import HTTPException
 
+from penstock.cluster.rest import ApiError
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.logs import log_event
 
@@ -76,11 +75,10 @@ class OwnPod:
         """
         try:
             uid = self._api.uid(self._name)
-        except urllib.error.HTTPError as error:
-            with error:
-                gone = error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND)
+        except ApiError as error:
+            gone = error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND)
             return Answer.GONE if gone else Answer.UNKNOWN
-        except (OSError, HTTPException, ValueError, KeyError):
+        if not uid:
             return Answer.UNKNOWN
         self._uid = self._uid or uid
         return Answer.EXISTS if uid == self._uid else Answer.GONE

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-import urllib.error
 from collections.abc import Callable
-from http.client import HTTPException
 
+from penstock.cluster.rest import ApiError
 from penstock.driver.logs import log_event
 
 _ASK_SECONDS = 15.0
@@ -40,9 +39,7 @@ class WantedLogLevel:
         """
         try:
             wanted = ask()
-        except (OSError, HTTPException, ValueError, KeyError) as error:
-            if isinstance(error, urllib.error.HTTPError):
-                error.close()
+        except ApiError:
             return
         if wanted != self.value:
             log_event("another log level is asked for", logLevel=wanted)

@@ -6,11 +6,11 @@ import logging
 import threading
 import time
 
-from penstock.contract.driver_report import DriverReport
+from penstock.contract.driver_report import NUMBERS_INTERVAL_SECONDS, DriverReport
 from penstock.contract.naming import ANNOTATION_REPORT
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.logs import log_event
-from penstock.driver.reporting.report import NUMBERS_INTERVAL_SECONDS, as_annotation, is_due
+from penstock.driver.reporting.report import as_annotation, is_due
 
 _RETRY_SECONDS = 3.0
 

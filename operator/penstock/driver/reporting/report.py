@@ -16,7 +16,12 @@ from penstock.api.v1alpha1.status import (
     LastRepair,
 )
 from penstock.contract.checkpoint_repairs import most_severe, summarize
-from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.contract.driver_report import (
+    NUMBERS,
+    NUMBERS_INTERVAL_SECONDS,
+    DriverReport,
+    QueryState,
+)
 from penstock.contract.sizing import Size
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import Failure, StreamWarning
@@ -37,15 +42,6 @@ from penstock.driver.supervision.stall_detection import DETECTED
 
 # The kubelet keeps 4096 bytes of a termination message.
 _MAX_TERMINATION_MESSAGE_CHARACTERS = 3000
-# Seconds between reports that differ in numbers only.
-NUMBERS_INTERVAL_SECONDS = 10.0
-_NUMBERS = (
-    "epoch",
-    "last_commit_time",
-    "lag",
-    "committed_offsets",
-    "committed_offsets_omitted",
-)
 # Times are reported in whole seconds.
 _ROUNDING = timedelta(seconds=2)
 
@@ -180,7 +176,7 @@ def is_due(report: DriverReport, last: DriverReport | None, seconds_since_last: 
 
 
 def _transition(report: DriverReport) -> DriverReport:
-    return report.model_copy(update=dict.fromkeys(_NUMBERS))
+    return report.model_copy(update=dict.fromkeys(NUMBERS))
 
 
 def committed_offsets(committed: Offsets) -> tuple[list[CommittedOffset], int | None]:

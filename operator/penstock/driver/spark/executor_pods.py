@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import concurrent.futures
 import time
-import urllib.error
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPException
 
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.cluster.rest import ApiError
 from penstock.driver.environment import Environment, PodEnvironment
 from penstock.driver.failures import API_SERVER_UNREACHABLE, DriverError, Failure
 from penstock.driver.kubernetes import rpc_secret
@@ -65,22 +64,21 @@ def api_errors() -> Iterator[None]:
     """
     try:
         yield
-    except urllib.error.HTTPError as error:
-        with error:
-            raise DriverError(
-                Failure(
-                    "ApiServerRefused",
-                    f"The Kubernetes API server answered {error.code} {error.reason} when the "
-                    "driver asked for its executors' pods. The driver tries again; if it lasts, "
-                    "check the rights of the driver's ServiceAccount (docs/rbac.md).",
-                )
-            ) from error
+    except ApiError as error:
+        if error.code == 0:
+            raise DriverError(_UNREACHABLE) from error
+        raise DriverError(
+            Failure(
+                "ApiServerRefused",
+                f"The Kubernetes API server answered {error.code} {error.reason} when the "
+                "driver asked for its executors' pods. The driver tries again; if it lasts, "
+                "check the rights of the driver's ServiceAccount (docs/rbac.md).",
+            )
+        ) from error
     except ExecutorsNotGoneError as error:
         raise DriverError(
             Failure("ExecutorsNotGone", f"{error}. The driver tries again. Check their nodes.")
         ) from error
-    except (urllib.error.URLError, TimeoutError, ConnectionError, HTTPException) as error:
-        raise DriverError(_UNREACHABLE) from error
 
 
 _UNREACHABLE = Failure(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock.cluster.objects import Manifest
+from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 from penstock.controller.children.stateful_set import driver_stateful_set
 from testkit.controller import samples

@@ -17,7 +17,7 @@ import yaml
 from prometheus_client import start_http_server
 
 from penstock.api.v1alpha1.status import Cause, Condition, LastRepair, StreamStatus
-from penstock.cluster.objects import Key
+from penstock.cluster.kinds import Key
 from penstock.controller.metrics import Metrics as OperatorMetrics
 from penstock.controller.work_queue import WorkQueue
 from penstock.driver.reporting.http_server import metrics_page, serve

@@ -15,10 +15,10 @@ import pytest
 import yaml
 
 from penstock.contract import naming
-from penstock.controller.children import rbac
-from penstock.controller.children.settings import Settings
+from penstock.controller.children import access
 from penstock.controller.children.stateful_set import driver_stateful_set
-from penstock.controller.observed.stream import parse_stream
+from penstock.controller.observation import parse_stream
+from penstock.controller.operator_settings import Settings
 from testkit.commands import run
 from testkit.controller import samples
 from testkit.errors import KubectlError
@@ -40,7 +40,11 @@ def kube() -> Iterator[Kube]:
         server.kube().run("create", "namespace", OPERATOR_NAMESPACE)
         server.kube().run("apply", "-f", "-", stdin=rendered_chart("--skip-tests"))
         desired = samples.desired()
-        owned = [rbac.service_account(desired), rbac.role(desired), rbac.role_binding(desired)]
+        owned = [
+            access.service_account(desired),
+            access.role(desired),
+            access.role_binding(desired),
+        ]
         for child in owned:
             assert child is not None
             del child["metadata"]["ownerReferences"]

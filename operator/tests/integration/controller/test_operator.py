@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from penstock.api.v1alpha1.status import CommittedOffset, LastFailure
-from penstock.cluster import objects
+from penstock.cluster import kinds
+from penstock.cluster.objects import Object
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.metrics import Metrics
@@ -34,7 +35,7 @@ async def start_stream(space: Namespace) -> None:
 
 async def resource_versions(space: Namespace) -> dict[str, str]:
     """The resource versions of the stream and of its children, by uid."""
-    stream = await space.get(objects.STREAM, samples.NAME)
+    stream = await space.get(kinds.STREAM, samples.NAME)
     assert stream is not None
     return {
         document["metadata"]["uid"]: document["metadata"]["resourceVersion"]
@@ -111,26 +112,26 @@ async def test_deleting_leaves_only_a_retained_claim_also_without_an_operator(
 async def test_a_new_stream_of_the_same_name_uses_the_retained_claim(space: Namespace) -> None:
     async with space.operator():
         await start_stream(space)
-        before = await space.get(objects.CLAIM, "flags-checkpoint")
+        before = await space.get(kinds.CLAIM, "flags-checkpoint")
         await space.kubectl("delete", "cstream", samples.NAME, "--timeout=20s")
         await space.apply()
 
         async def new_pod() -> bool:
-            stream = await space.get(objects.STREAM, samples.NAME)
-            owner = await space.get(objects.STATEFUL_SET, "flags-driver")
+            stream = await space.get(kinds.STREAM, samples.NAME)
+            owner = await space.get(kinds.STATEFUL_SET, "flags-driver")
             pod = await space.pod()
             return (
                 stream is not None
                 and owner is not None
                 and pod is not None
-                and objects.owners_of(owner)[0]["uid"] == stream["metadata"]["uid"]
-                and objects.owners_of(pod)[0]["uid"] == owner["metadata"]["uid"]
+                and Object(owner).owners[0]["uid"] == stream["metadata"]["uid"]
+                and Object(pod).owners[0]["uid"] == owner["metadata"]["uid"]
             )
 
         await wait_for_async("new pod", new_pod)
         await space.run_driver()
         await space.wait_ready()
-        after = await space.get(objects.CLAIM, "flags-checkpoint")
+        after = await space.get(kinds.CLAIM, "flags-checkpoint")
         assert before is not None
         assert after is not None
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
@@ -284,7 +285,7 @@ async def test_events_report_the_start_and_a_restart_of_the_query(space: Namespa
             return {"Running", "QueryRestarted"} <= set(events.split())
 
         await wait_for_async("reported", reported)
-        assert naming.LABEL_STREAM in objects.labels_of(pod)
+        assert naming.LABEL_STREAM in Object(pod).labels
 
 
 async def test_kubectl_shows_the_status(space: Namespace) -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock.cluster import objects
+from penstock.cluster import kinds
+from penstock.cluster.objects import Object
 from testkit.controller.control_plane import Namespace, control_plane
 from testkit.controller.operator_process import OperatorProcess
 from testkit.kafka.broker import free_ports
@@ -38,7 +39,7 @@ async def test_it_recovers_from_sigkill_and_ends_cleanly_at_sigterm(
     try:
         await space.apply()
         await wait_for_async(
-            "the first child", lambda: space.get(objects.SERVICE_ACCOUNT, "flags-driver")
+            "the first child", lambda: space.get(kinds.SERVICE_ACCOUNT, "flags-driver")
         )
     finally:
         operator.end(signal.SIGKILL)
@@ -47,13 +48,13 @@ async def test_it_recovers_from_sigkill_and_ends_cleanly_at_sigterm(
     try:
 
         async def rolled_out() -> bool:
-            owner = await space.get(objects.STATEFUL_SET, "flags-driver")
+            owner = await space.get(kinds.STATEFUL_SET, "flags-driver")
             pod = await space.pod()
             return (
                 owner is not None
                 and pod is not None
                 and (await space.status()).get("observedGeneration") == 2
-                and objects.labels_of(pod)["controller-revision-hash"]
+                and Object(pod).labels["controller-revision-hash"]
                 == (owner.get("status") or {}).get("updateRevision")
             )
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cluster import objects
-from penstock.cluster.objects import Manifest
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Manifest
+from penstock.cluster.objects import Object
 from penstock.contract import naming
 from testkit.controller import samples
 from testkit.controller.control_plane import Namespace, namespace
@@ -41,11 +42,11 @@ async def _applied(space: Namespace) -> Manifest:
     """Waits until an operator has acted on the newest spec, and returns the StatefulSet."""
 
     async def applied() -> Manifest | None:
-        stream = await space.get(objects.STREAM, samples.NAME)
+        stream = await space.get(kinds.STREAM, samples.NAME)
         assert stream is not None
         meta, seen = stream["metadata"], (stream.get("status") or {}).get("observedGeneration")
-        child = await space.get(objects.STATEFUL_SET, DRIVER)
-        own = child is not None and objects.is_owned_by(child, meta["uid"])
+        child = await space.get(kinds.STATEFUL_SET, DRIVER)
+        own = child is not None and Object(child).is_owned_by(meta["uid"])
         return child if own and seen == meta["generation"] else None
 
     found = await wait_for_async("the newest spec applied", applied, 60)
@@ -62,11 +63,11 @@ async def test_each_operator_acts_on_the_streams_of_its_class_only(
         await space.apply(className="blue")
         await other.apply()
         first = await _applied(space)
-        assert objects.labels_of(first)[naming.LABEL_CLASS] == "blue"
-        assert naming.LABEL_CLASS not in objects.labels_of(await _applied(other))
+        assert Object(first).labels[naming.LABEL_CLASS] == "blue"
+        assert naming.LABEL_CLASS not in Object(await _applied(other)).labels
         await space.kubectl("delete", "statefulset", DRIVER)  # noticed by its label
         restored = await wait_for_async(
-            "the StatefulSet restored", lambda: space.get(objects.STATEFUL_SET, DRIVER)
+            "the StatefulSet restored", lambda: space.get(kinds.STATEFUL_SET, DRIVER)
         )
         assert restored is not None
         assert f"{other.name}/{samples.NAME}" not in one.read_text()
@@ -83,11 +84,11 @@ async def test_each_operator_acts_on_the_streams_of_its_class_only(
         await space.kubectl("delete", "cstream", samples.NAME)
         await space.apply()
         moved = await _applied(space)
-        assert naming.LABEL_CLASS not in objects.labels_of(moved)
+        assert naming.LABEL_CLASS not in Object(moved).labels
 
         async def claim_moved() -> bool:
-            claim = await space.get(objects.CLAIM, naming.checkpoint_claim_name(samples.NAME))
-            return claim is not None and naming.LABEL_CLASS not in objects.labels_of(claim)
+            claim = await space.get(kinds.CLAIM, naming.checkpoint_claim_name(samples.NAME))
+            return claim is not None and naming.LABEL_CLASS not in Object(claim).labels
 
         await wait_for_async("the checkpoint moved too", claim_moved)
 

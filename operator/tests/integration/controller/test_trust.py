@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from penstock.cluster import objects
+from penstock.cluster import kinds
 from penstock.contract import naming
 from testkit.controller import samples
 from testkit.controller.control_plane import Namespace
@@ -116,11 +116,11 @@ async def test_a_claim_of_somebody_else_is_used_only_if_the_spec_says_so(space: 
         },
     }
     await space.kubectl("create", "-f", "-", stdin=json.dumps(foreign))
-    before = await space.get(objects.CLAIM, name)
+    before = await space.get(kinds.CLAIM, name)
     async with space.operator():
         await space.apply()
         assert name in await reason(space, "Stalled", "ForeignObject")
-        assert await space.get(objects.CLAIM, name) == before
+        assert await space.get(kinds.CLAIM, name) == before
         await space.apply(checkpoint={"volume": {"size": "5Gi", "adopt": True}})
         await space.run_driver()
         await space.wait_ready()

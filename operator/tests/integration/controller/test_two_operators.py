@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cluster import objects
+from penstock.cluster import kinds
 from testkit.controller.control_plane import Namespace, control_plane
 from testkit.controller.operator_process import OperatorProcess
 from testkit.kubernetes.api_server import ApiServer
@@ -65,7 +65,7 @@ async def test_another_operator_takes_over_and_no_edit_is_lost(
     await space.kubectl("delete", "networkpolicy", "flags-driver")
     await space.apply(executor={"cores": 3})
     await wait_for_async("the next edit applied", lambda: applied(3))
-    policy = lambda: space.get(objects.NETWORK_POLICY, "flags-driver")  # noqa: E731
+    policy = lambda: space.get(kinds.NETWORK_POLICY, "flags-driver")  # noqa: E731
     await wait_for_async("the policy restored", policy)
     await wait_for_async("the first steps back", lambda: _says(first, "leads no longer"))
     # It may have begun a request that it then refused itself; it sent none.

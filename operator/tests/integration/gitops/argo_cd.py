@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from penstock.cluster import objects
-from penstock.cluster.objects import Manifest
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Manifest
 from penstock.contract.driver_report import QueryState
 from testkit.controller import samples
 from testkit.controller.control_plane import Namespace
@@ -60,7 +60,7 @@ async def run_stream(space: Namespace) -> None:
 
 
 async def stream(space: Namespace) -> Manifest:
-    found = await space.get(objects.STREAM, samples.NAME)
+    found = await space.get(kinds.STREAM, samples.NAME)
     assert found is not None
     return found
 
@@ -180,8 +180,8 @@ async def test_a_stream_that_is_removed_from_git_is_pruned(
         assert await to_thread(application.resources) == {"ContinuousStream stays"}
 
         async def gone() -> bool:
-            found = await space.get(objects.STREAM, samples.NAME) or await space.pod()
+            found = await space.get(kinds.STREAM, samples.NAME) or await space.pod()
             return found is None
 
         await wait_for_async("the stream and its pod are gone", gone)
-        assert await space.get(objects.STREAM, "stays") is not None
+        assert await space.get(kinds.STREAM, "stays") is not None

@@ -10,17 +10,22 @@ import pytest
 from penstock.api.v1alpha1.status import LastFailure, StreamStatus
 from penstock.client.checks.diagnosis import diagnose
 from penstock.client.checks.finding import Finding, Severity
-from penstock.client.facts import Right, Unread
+from penstock.client.cluster_facts import Right, Unread
 from penstock.client.view.findings import as_json, as_text, exit_code
+from penstock.cluster import kinds
+from penstock.cluster.objects import Claim, Lease
+from penstock.cluster.stream import Stream
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.contract.pod_check import BrokerCheck, Outcome, PodCheck
 from scripts.codegen import crd
-from testkit.controller.facts import facts_of, operator, with_stream
+from testkit.controller import samples
+from testkit.controller.facts import facts_of, operator, warning, with_stream
 from testkit.controller.stream_faults import (
     broker_down,
     broker_refuses,
     checked_inside,
+    pod_waits,
     running,
     topic_missing,
 )
@@ -49,14 +54,14 @@ def test_brokers_that_can_be_reached_point_to_what_else_it_may_be() -> None:
 def test_a_warning_hides_no_problem() -> None:
     """One of two brokers answers, so the other one is not why the stream does not run."""
     facts = broker_down()
-    raw = facts.streams[0].raw
+    raw = facts.streams[0].resource.manifest
     two = {"kafka": {"bootstrapServers": "kafka-0:9092, kafka-1:9092"}}
     raw = {**raw, "spec": {**raw["spec"], "source": two, "sink": two}}
     brokers = (
         BrokerCheck("kafka-0:9092", Outcome.CONNECTED),
         BrokerCheck("kafka-1:9092", Outcome.REFUSED),
     )
-    findings = diagnose(with_stream(facts, raw=raw, inside=PodCheck("0.1.0", brokers)))
+    findings = diagnose(with_stream(facts, resource=Stream(raw), inside=PodCheck("0.1.0", brokers)))
     assert [each.severity for each in findings] == [Severity.PROBLEM, Severity.WARNING]
 
 
@@ -172,7 +177,7 @@ def test_operators_side_by_side_differ_in_class_or_namespaces(
 def test_a_lease_that_is_renewed_is_no_problem() -> None:
     cluster = running()
     lease = {"spec": {"holderIdentity": "penstock-0", "renewTime": cluster.clock.text()}}
-    found = operator("--lease=penstock", lease=lease)
+    found = operator("--lease=penstock", lease=Lease(lease))
     assert diagnose(facts_of(cluster, operators=(found,))) == ()
 
 
@@ -210,6 +215,32 @@ def test_versions_that_differ_are_a_warning() -> None:
     findings = diagnose(facts)
     assert [each.reason for each in findings] == ["VersionsApart", "VersionsApart"]
     assert exit_code(findings) == 0
+
+
+def test_a_claim_that_waits_without_a_reason_names_its_storage_class() -> None:
+    """Nothing provisions for that class, so nothing says why."""
+    facts = pod_waits(phase="Pending", conditions=[], containerStatuses=[])
+    stream = facts.streams[0]
+    assert stream.claim is not None
+    spec = {**stream.claim.manifest["spec"], "storageClassName": "fast"}
+    claim = Claim({**stream.claim.manifest, "spec": spec, "status": {"phase": "Pending"}})
+    finding = diagnose(with_stream(facts, claim=claim))[0]
+    assert (finding.severity, finding.reason) == (Severity.PROBLEM, "ProvisioningFailed")
+    assert "flags-checkpoint is not bound (class fast)" in finding.message
+
+
+def test_a_refused_pod_is_named_while_no_operator_runs() -> None:
+    """The status still says that the stream is Ready."""
+    cluster = running()
+    owner = cluster.api.one(kinds.STATEFUL_SET, naming.driver_name(samples.NAME))
+    assert cluster.pod is not None
+    cluster.api.remove(cluster.pod)
+    said = warning(owner, "FailedCreate", "exceeded quota: team", cluster.clock.text())
+    cluster.api.cluster_events.append(said)
+    cluster.clock.advance(120)
+    findings = diagnose(facts_of(cluster))
+    assert findings[0].reason == "FailedCreate"
+    assert "exceeded quota: team" in findings[0].message
 
 
 def test_a_nearly_full_volume_is_a_warning() -> None:

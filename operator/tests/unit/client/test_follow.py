@@ -8,9 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.client.reading import follow
-from penstock.client.reading.kube_api import ApiError, KubeApi
-from penstock.cluster.objects import Key, Manifest
+from penstock.client.reading import logs
+from penstock.client.reading.api_client import KubeApi
+from penstock.cluster.kinds import Key, Kind, Manifest
+from penstock.cluster.rest import ApiError
 
 KEY = Key("payments", "flags")
 
@@ -23,7 +24,7 @@ class Pods:
         self.lines = ["2026-01-01T00:00:01Z one"]
         self.opened = 0
 
-    def list(self, path: str, namespace: str, labels: Mapping[str, str]) -> list[Manifest]:
+    def list(self, kind: Kind, namespace: str, labels: Mapping[str, str]) -> list[Manifest]:
         state = {"name": "driver", "state": {"running": {}}}
         meta = {"name": "flags-driver-0", "namespace": namespace, "uid": self.uid}
         return [{"metadata": meta, "status": {"containerStatuses": [state]}}]
@@ -41,8 +42,8 @@ class Pods:
 
 def test_a_driver_that_is_replaced_is_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its next pod has its name, and so its log the same path."""
-    monkeypatch.setattr(follow, "_POLL_SECONDS", 0.01)
-    followed = follow.Followed(
-        cast(KubeApi, Pods()), KEY, follow.LogOptions(follow=True), lambda _: None
+    monkeypatch.setattr(logs, "_POLL_SECONDS", 0.01)
+    followed = logs.Followed(
+        cast(KubeApi, Pods()), KEY, logs.LogOptions(follow=True), lambda _: None
     )
     assert [each.text for each in islice(followed.lines(), 3)] == ["one", "two", "three"]

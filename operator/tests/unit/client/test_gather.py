@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from penstock.client.checks.diagnosis import diagnose
-from penstock.client.facts import ClusterFacts, Right
+from penstock.client.cluster_facts import ClusterFacts, Right
+from penstock.client.reading.api_client import KubeApi, Ran
 from penstock.client.reading.gather import NoStream, Scope, gather
-from penstock.client.reading.kube_api import ApiError, KubeApi, Ran
-from penstock.cluster.objects import Manifest
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Kind, Manifest
+from penstock.cluster.rest import ApiError
 from penstock.contract.pod_check import BrokerCheck, Outcome, PodCheck
 from testkit.controller.fake_cluster import FakeCluster
 
@@ -30,22 +32,19 @@ class Api(KubeApi):
         self.commands: list[Sequence[str]] = []
         self._ran = ran
         self._stream = cluster.stream
-        self._lists = {"pods": [cluster.pod]}
+        self._pods = [cluster.pod]
 
-    def get(self, path: str) -> Manifest | None:
-        if path.endswith("/continuousstreams/flags"):
-            return self._stream
-        return {"resources": [{"name": "continuousstreams"}]} if "v1alpha1" in path[-8:] else None
+    def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        return self._stream if kind is kinds.STREAM and name == "flags" else None
+
+    def serves(self, kind: Kind) -> bool:
+        return True
 
     def list(
-        self,
-        resource: str,
-        namespace: str = "",
-        labels: Mapping[str, str] | None = None,
-        selector: str = "",
+        self, kind: Kind, namespace: str = "", labels: Mapping[str, str] | None = None
     ) -> list[Manifest]:
         is_operators = "app.kubernetes.io/name" in (labels or {})
-        found = [] if is_operators else self._lists.get(resource.rpartition("/")[2], [])
+        found = self._pods if kind is kinds.POD and not is_operators else []
         return [each for each in found if each is not None]
 
     def page(self, path: str, seconds: float) -> str:

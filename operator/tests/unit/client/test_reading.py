@@ -8,8 +8,9 @@ import yaml
 from prometheus_client import generate_latest
 
 from penstock.client.reading import rights
-from penstock.client.reading.log_lines import Line, for_people, merge, parse_line, source_of
+from penstock.client.reading.logs import Line, for_people, merge, parse_line, source_of
 from penstock.client.reading.metrics_page import parse_metrics
+from penstock.cluster.pods import Pod
 from penstock.driver.checkpoint.progress import Commit
 from penstock.driver.reporting.metrics import Metrics
 from testkit.controller import samples
@@ -69,10 +70,10 @@ def test_logs_are_merged_by_the_time_of_each_line() -> None:
 
 def test_a_pod_has_a_short_name() -> None:
     executor = samples.executor_pod(7)
-    assert source_of(samples.driver_pod("hash")) == "driver"
-    assert source_of(executor) == "flags-exec-7"
+    assert source_of(Pod(samples.driver_pod("hash"))) == "driver"
+    assert source_of(Pod(executor)) == "flags-exec-7"
     executor["metadata"]["labels"]["spark-exec-id"] = "7"
-    assert source_of(executor) == "exec-7"
+    assert source_of(Pod(executor)) == "exec-7"
 
 
 def test_the_drivers_own_page_of_metrics_is_understood() -> None:

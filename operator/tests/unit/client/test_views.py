@@ -9,11 +9,12 @@ from datetime import timedelta
 import pytest
 
 from penstock.api.v1alpha1.status import Cause, LastFailure, LastRepair
-from penstock.client.facts import ClusterFacts, DriverMetrics, StreamFacts
-from penstock.client.text import printable, size, span
-from penstock.client.view import fleet, status
-from penstock.client.view.story import moments_of
-from penstock.cluster.objects import Key
+from penstock.client.cluster_facts import ClusterFacts, DriverMetrics, StreamFacts
+from penstock.client.formatting import printable, size, span
+from penstock.client.view import status, top
+from penstock.client.view.timeline import moments_of
+from penstock.cluster.kinds import Key
+from penstock.cluster.stream import Stream
 from penstock.contract.driver_report import QueryState
 from penstock.contract.reasons import remedy_for
 from testkit.controller import samples
@@ -105,7 +106,7 @@ def test_the_json_has_the_status_and_what_was_read_besides() -> None:
 
 def test_a_stream_without_a_status_is_shown() -> None:
     """Before the operator has looked at it, or while there is none."""
-    facts = ClusterFacts(samples.T0, (StreamFacts(samples.stored()),))
+    facts = ClusterFacts(samples.T0, (StreamFacts(Stream(samples.stored())),))
     assert status.as_table(facts).split()[-10:-6] == ["default", "flags", "Unknown", "NoStatus"]
     text = status.as_text(facts.streams[0], facts)
     assert text.startswith("default/flags: Unknown: the operator has not looked at it yet")
@@ -115,11 +116,15 @@ def named(facts: ClusterFacts, name: str, state: str = "", lag: int = 0) -> Stre
     """The stream of the facts with another name, state and lag."""
     (stream,) = facts.streams
     raw = {
-        **stream.raw,
-        "metadata": {**stream.raw["metadata"], "name": name},
-        "status": {**stream.raw["status"], **({"state": state} if state else {}), "lag": lag},
+        **stream.resource.manifest,
+        "metadata": {**stream.resource.manifest["metadata"], "name": name},
+        "status": {
+            **stream.resource.manifest["status"],
+            **({"state": state} if state else {}),
+            "lag": lag,
+        },
     }
-    return replace(stream, raw=raw, metrics=None)
+    return replace(stream, resource=Stream(raw), metrics=None)
 
 
 def running() -> ClusterFacts:
@@ -140,17 +145,17 @@ def test_what_needs_a_person_comes_first() -> None:
         named(ill, "stalled", state="Stalled"),
     )
     facts = replace(well, streams=streams)
-    order = [each.key.name for each in fleet.sorted_streams(facts)]
+    order = [each.key.name for each in top.sorted_streams(facts)]
     assert order == ["stalled", "restarts", "later", "slow", "quick"]
 
 
 def test_a_rate_needs_two_counts_of_the_same_process() -> None:
     facts = failed()
-    rate = fleet.COLUMNS.index("RECORDS/S")
-    assert fleet.frame(facts, {})[0][rate] == "-"
+    rate = top.COLUMNS.index("RECORDS/S")
+    assert top.frame(facts, {})[0][rate] == "-"
     key, before = Key("default", "flags"), facts.now - timedelta(seconds=2)
-    assert fleet.frame(facts, {key: (before, 40.0)})[0][rate] == "30"
-    assert fleet.frame(facts, {key: (before, 500.0)})[0][rate] == "-"
+    assert top.frame(facts, {key: (before, 40.0)})[0][rate] == "30"
+    assert top.frame(facts, {key: (before, 500.0)})[0][rate] == "-"
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ import threading
 import pytest
 
 from penstock.api.v1alpha1.status import LastFailure, StreamState
-from penstock.cluster import objects
-from penstock.cluster.objects import Key, Manifest
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Key, Manifest
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.controller import reconciler
-from penstock.controller.children.settings import Settings
-from penstock.controller.kubernetes.api import ApiError
 from penstock.controller.metrics import Metrics
-from penstock.controller.observed.stream import ObservedStream, parse_stream
+from penstock.controller.observation import ObservedStream, parse_stream
+from penstock.controller.operator_settings import Settings
 from penstock.controller.reconciler import Reconciler
 from penstock.controller.work_queue import WorkQueue
 from testkit.controller import samples
@@ -209,7 +209,7 @@ def test_an_event_that_the_server_never_takes_holds_up_no_other(cluster: FakeClu
     cluster.report(state="Restarting", query_restarts=1)
     cluster.reconcile()
     assert len(refused) == 1
-    assert cluster.api.events[-1]["type"] == "Normal"
+    assert cluster.api.events[-1]["reason"] == "QueryRestarting"
 
 
 def test_an_event_of_many_bytes_is_cut_to_what_the_server_takes(cluster: FakeCluster) -> None:
@@ -283,10 +283,10 @@ def test_values_that_the_server_drops_or_a_webhook_changes_are_applied_once() ->
     cluster.settle()
     assert cluster.state == StreamState.RUNNING
     assert cluster.reconcile() == []
-    before = cluster.api.one(objects.STATEFUL_SET, "flags-driver")
+    before = cluster.api.one(kinds.STATEFUL_SET, "flags-driver")
     cluster.restart_operator()
     cluster.settle()
-    after = cluster.api.one(objects.STATEFUL_SET, "flags-driver")
+    after = cluster.api.one(kinds.STATEFUL_SET, "flags-driver")
     assert after["spec"] == before["spec"]
     assert len(cluster.drivers_started) == 1
 
@@ -298,7 +298,7 @@ def test_an_object_that_another_client_keeps_changing_is_restored_ever_more_rare
     cluster.settle()
     restored = 0
     for _ in range(120):
-        driver = cluster.api.one(objects.STATEFUL_SET, "flags-driver")
+        driver = cluster.api.one(kinds.STATEFUL_SET, "flags-driver")
         driver["spec"]["replicas"] = 0
         driver["metadata"]["managedFields"] = [{"manager": "somebody"}]
         cluster.api.put(driver)

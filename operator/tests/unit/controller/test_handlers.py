@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Sized
 from itertools import islice
+from urllib.parse import parse_qs, urlsplit
 
 import kopf
 import pytest
-from kopf._cogs.structs import credentials
+from kopf._cogs.clients import api, fetching
+from kopf._cogs.structs import credentials, references
 from kubernetes.aio.client import Configuration
 
-from penstock.cluster import objects
+from penstock.cluster import kinds
 from penstock.controller import handlers
 
 
@@ -68,10 +71,28 @@ def test_the_server_sends_only_objects_of_streams_of_the_class(
     """Without a selector this process would hold every pod of the cluster in memory."""
     settings = handlers._settings(class_name)
     selectors = {str(key): value for key, value in settings.watching.label_selectors.items()}
-    assert len(selectors) == len(objects.CHILDREN)
+    assert len(selectors) == len(kinds.CHILDREN)
     assert set(selectors.values()) == {selector}
     assert settings.posting.enabled is False
     assert settings.scanning.disabled is True
+
+
+async def test_kopf_reads_many_objects_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pods of a large cluster in one answer take more memory than the operator may use."""
+    asked: list[str] = []
+
+    async def get(url: str, **_: object) -> dict[str, object]:
+        asked.append(url)
+        return {"items": [], "metadata": {"resourceVersion": "1"}}
+
+    monkeypatch.setattr(api, "get", get)
+    pods = references.Resource("", "v1", "pods", kind="Pod", namespaced=True)
+    settings = handlers._settings("")
+    chunks = fetching.fetch_objs(
+        settings=settings, resource=pods, namespace=None, logger=logging.getLogger()
+    )
+    assert [chunk async for chunk in chunks]
+    assert [parse_qs(urlsplit(url).query)["limit"] for url in asked] == [["500"]]
 
 
 def test_a_watched_namespace_that_is_gone_ends_no_operator() -> None:

@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.cluster import objects
-from penstock.cluster.objects import Key
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Key
 from penstock.controller.metrics import Metrics
 from penstock.controller.reconciler import Reconciler
 from penstock.validation import spec_problems
@@ -42,8 +42,8 @@ async def test_a_stream_is_reconciled_while_another_tenants_text_is_judged(
     theirs = asyncio.create_task(reconciler.reconcile(Key("theirs", samples.NAME)))
     await asyncio.to_thread(started.wait, 30)
     await reconciler.reconcile(Key("default", samples.NAME))
-    assert api.has(objects.STATEFUL_SET, f"{samples.NAME}-driver")
+    assert api.has(kinds.STATEFUL_SET, f"{samples.NAME}-driver")
     assert not theirs.done()
     done.set()
     await theirs
-    assert api.has(objects.STATEFUL_SET, f"{samples.NAME}-driver", "theirs")
+    assert api.has(kinds.STATEFUL_SET, f"{samples.NAME}-driver", "theirs")

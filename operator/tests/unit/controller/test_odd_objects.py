@@ -7,21 +7,22 @@ import copy
 import itertools
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.api.v1alpha1.status import StreamStatus
-from penstock.cluster import objects
-from penstock.cluster.driver_pod import DriverPod
+from penstock.cluster import kinds
+from penstock.cluster.objects import Claim, Object, StatefulSet
+from penstock.cluster.pods import DriverPod, Pod
 from penstock.contract import naming
-from penstock.controller.decision import reconcile
-from penstock.controller.observed.children import ObservedChildren
-from penstock.controller.observed.stream import ObservedStream, parse_stream
+from penstock.controller.observation import ObservedChildren, ObservedStream, parse_stream
+from penstock.controller.planned_changes import reconcile
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 
+T = TypeVar("T", bound=Object)
 MISSING = "(the field is missing)"
 ODD: list[Any] = [
     MISSING, None, {}, [], "", "x", "2026-11-21T00:00:00", "0000", 0, -1, 10**30, 1.5, True,
@@ -92,11 +93,11 @@ def cluster() -> dict[str, Any]:
     api = cluster.api
     return {
         "stream": cluster.stream,
-        "service_account": api.one(objects.SERVICE_ACCOUNT, "flags-driver"),
-        "role_binding": api.one(objects.ROLE_BINDING, "flags-driver"),
-        "claim": api.one(objects.CLAIM, "flags-checkpoint"),
-        "stateful_set": api.one(objects.STATEFUL_SET, "flags-driver"),
-        "config_maps": api.of_kind(objects.CONFIG_MAP),
+        "service_account": api.one(kinds.SERVICE_ACCOUNT, "flags-driver"),
+        "role_binding": api.one(kinds.ROLE_BINDING, "flags-driver"),
+        "claim": api.one(kinds.CLAIM, "flags-checkpoint"),
+        "stateful_set": api.one(kinds.STATEFUL_SET, "flags-driver"),
+        "config_maps": api.of_kind(kinds.CONFIG_MAP),
         "pods": [cluster.pod, samples.executor_pod(1, **POD_STATUS)],
     }
 
@@ -129,11 +130,18 @@ STREAM = parse_stream(CLUSTER["stream"], samples.SETTINGS)
 def reconciled(tree: dict[str, Any], stream: ObservedStream | None = None) -> None:
     """Reconciles the tree, and reads its new status as the API server would store it."""
     stream = stream or parse_stream(tree["stream"], samples.SETTINGS)
-    names = ("service_account", "role_binding", "claim", "stateful_set")
+
+    def parsed(of: type[T], name: str) -> tuple[T, ...]:
+        found = tree[name] if isinstance(tree[name], list) else [tree[name]]
+        return tuple(of(each) for each in found if isinstance(each, dict))
+
     children = ObservedChildren(
-        **{name: tree[name] for name in names if isinstance(tree[name], dict)},
-        config_maps=tuple(each for each in tree["config_maps"] if isinstance(each, dict)),
-        pods=tuple(each for each in tree["pods"] if isinstance(each, dict)),
+        service_account=next(iter(parsed(Object, "service_account")), None),
+        role_binding=next(iter(parsed(Object, "role_binding")), None),
+        claim=next(iter(parsed(Claim, "claim")), None),
+        stateful_set=next(iter(parsed(StatefulSet, "stateful_set")), None),
+        config_maps=parsed(Object, "config_maps"),
+        pods=parsed(Pod, "pods"),
     )
     decision = reconcile(stream, children, samples.T0)
     if not stream.terminating:

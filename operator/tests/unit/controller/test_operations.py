@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from penstock.api.v1alpha1.status import LastFailure, Restarts, StreamState
-from penstock.cluster import objects
+from penstock.cluster import kinds
+from penstock.cluster.objects import Object
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.status.conditions import PROGRESS_DEADLINE
@@ -125,7 +126,7 @@ def test_a_paused_stream_is_left_alone_and_still_reported(cluster: FakeCluster) 
     revision = cluster.running_hash
     cluster.annotate(naming.ANNOTATION_PAUSE, "true")
     cluster.apply(executor={"cores": 2})
-    cluster.api.remove(cluster.api.one(objects.NETWORK_POLICY, "flags-driver"))
+    cluster.api.remove(cluster.api.one(kinds.NETWORK_POLICY, "flags-driver"))
     cluster.settle()
     assert cluster.running_hash == revision
     assert "NetworkPolicy flags-driver" not in cluster.children()
@@ -144,7 +145,7 @@ def test_a_paused_stream_is_left_alone_and_still_reported(cluster: FakeCluster) 
 def test_a_long_pause_stalls_no_stream(cluster: FakeCluster) -> None:
     """The driver was taken down by hand during the maintenance."""
     cluster.annotate(naming.ANNOTATION_PAUSE, "true")
-    cluster.api.remove(cluster.api.one(objects.STATEFUL_SET, "flags-driver"))
+    cluster.api.remove(cluster.api.one(kinds.STATEFUL_SET, "flags-driver"))
     cluster.settle()
     cluster.clock.advance(2 * PROGRESS_DEADLINE.total_seconds())
     cluster.reconcile()
@@ -156,8 +157,8 @@ def test_another_version_of_the_operator_suspends_without_another_template(
     cluster: FakeCluster,
 ) -> None:
     """An upgraded operator keeps the template of the revision that runs, and scales it."""
-    driver = cluster.api.one(objects.STATEFUL_SET, "flags-driver")
-    (name,) = [each for each in objects.annotations_of(driver) if each.endswith("/template")]
+    driver = cluster.api.one(kinds.STATEFUL_SET, "flags-driver")
+    (name,) = [each for each in Object(driver).annotations if each.endswith("/template")]
     driver["metadata"]["annotations"][name] = "of-an-older-operator"
     driver["spec"]["template"]["metadata"]["labels"]["older"] = "yes"
     cluster.api.put(driver)
@@ -165,7 +166,7 @@ def test_another_version_of_the_operator_suspends_without_another_template(
     for suspend in (True, False):
         cluster.apply(suspend=suspend)
         cluster.settle()
-        driver = cluster.api.one(objects.STATEFUL_SET, "flags-driver")
+        driver = cluster.api.one(kinds.STATEFUL_SET, "flags-driver")
         assert driver["spec"]["template"]["metadata"]["labels"]["older"] == "yes"
         assert driver["spec"]["replicas"] == int(not suspend)
         assert cluster.reconcile() == []

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1.status import StreamState
-from penstock.cluster import objects
-from penstock.cluster.objects import Manifest
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Manifest
+from penstock.cluster.objects import Object
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
-from penstock.controller.kubernetes.api import ApiError
 from testkit.controller import samples
 from testkit.controller.fake_cluster import KEY, FakeCluster
 
@@ -31,7 +32,7 @@ def volume(**fields: Any) -> dict[str, Any]:
     return {"checkpoint": {"volume": fields}}
 
 
-def foreign(kind: objects.Kind, name: str) -> Manifest:
+def foreign(kind: kinds.Kind, name: str) -> Manifest:
     """An object of somebody else."""
     return {
         "apiVersion": kind.api_version,
@@ -44,14 +45,14 @@ def foreign(kind: objects.Kind, name: str) -> Manifest:
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
-        (objects.CLAIM, "flags-checkpoint"),
-        (objects.SERVICE_ACCOUNT, "flags-driver"),
-        (objects.ROLE_BINDING, "flags-driver"),
-        (objects.STATEFUL_SET, "flags-driver"),
+        (kinds.CLAIM, "flags-checkpoint"),
+        (kinds.SERVICE_ACCOUNT, "flags-driver"),
+        (kinds.ROLE_BINDING, "flags-driver"),
+        (kinds.STATEFUL_SET, "flags-driver"),
     ],
 )
 def test_an_object_of_somebody_else_is_a_condition_and_is_not_touched(
-    kind: objects.Kind, name: str
+    kind: kinds.Kind, name: str
 ) -> None:
     cluster = FakeCluster()
     before = cluster.api.put(foreign(kind, name))
@@ -75,24 +76,24 @@ def test_a_config_map_of_somebody_else_is_not_touched() -> None:
     """It has no label, so the operator does not see it before it writes."""
     cluster = FakeCluster()
     name = naming.config_name(samples.NAME, samples.desired().spec_hash)
-    before = cluster.api.put(foreign(objects.CONFIG_MAP, name))
+    before = cluster.api.put(foreign(kinds.CONFIG_MAP, name))
     cluster.apply()
     cluster.settle()
     assert cluster.condition("Stalled").reason == "ForeignObject"
-    assert cluster.api.one(objects.CONFIG_MAP, name) == before
+    assert cluster.api.one(kinds.CONFIG_MAP, name) == before
 
 
 def test_the_spec_may_ask_for_a_claim_of_somebody_else() -> None:
     """Such as one that was restored from a snapshot."""
     cluster = FakeCluster()
-    before = cluster.api.put(foreign(objects.CLAIM, "flags-checkpoint"))
+    before = cluster.api.put(foreign(kinds.CLAIM, "flags-checkpoint"))
     cluster.apply(**volume(size="5Gi"))
     cluster.settle()
     assert "spec.checkpoint.volume.adopt" in cluster.condition("Stalled").message
     cluster.apply(**volume(size="5Gi", adopt=True))
     cluster.settle()
     assert cluster.state == StreamState.RUNNING
-    claim = cluster.api.one(objects.CLAIM, "flags-checkpoint")
+    claim = cluster.api.one(kinds.CLAIM, "flags-checkpoint")
     assert claim["metadata"]["uid"] == before["metadata"]["uid"]
     assert claim["metadata"]["labels"]["app"] == "other"
 
@@ -130,12 +131,12 @@ def test_retain_is_honoured_although_everything_else_is_refused(cluster: FakeClu
     """Also for a stream that is being deleted already."""
     cluster.api.refuse = lambda each: (
         None
-        if each["kind"] in (objects.CLAIM.kind, objects.STREAM.kind)
+        if each["kind"] in (kinds.CLAIM.kind, kinds.STREAM.kind)
         else ApiError(403, "Forbidden", "exceeded quota")
     )
     cluster.apply(**volume(reclaimPolicy="Retain"), executor={"cores": 2})
     cluster.reconcile()
-    assert not objects.owners_of(cluster.api.one(objects.CLAIM, "flags-checkpoint"))
+    assert not Object(cluster.api.one(kinds.CLAIM, "flags-checkpoint")).owners
 
 
 def test_retain_is_honoured_in_the_foreground_deletion_of_a_stream(cluster: FakeCluster) -> None:
@@ -152,7 +153,7 @@ def test_retain_is_honoured_in_the_foreground_deletion_of_a_stream(cluster: Fake
 @pytest.mark.parametrize("lost", ["the claim", "the claim and the status"])
 def test_a_lost_checkpoint_never_leads_to_a_fresh_start(cluster: FakeCluster, lost: str) -> None:
     """An existing StatefulSet is evidence enough: its claim was created before it."""
-    cluster.api.remove(cluster.api.one(objects.CLAIM, "flags-checkpoint"))
+    cluster.api.remove(cluster.api.one(kinds.CLAIM, "flags-checkpoint"))
     if "status" in lost:
         stream = cluster.stream
         del stream["status"]
@@ -161,7 +162,7 @@ def test_a_lost_checkpoint_never_leads_to_a_fresh_start(cluster: FakeCluster, lo
     assert pod is not None
     cluster.api.remove(pod)
     cluster.settle()
-    assert not cluster.api.has(objects.CLAIM, "flags-checkpoint")
+    assert not cluster.api.has(kinds.CLAIM, "flags-checkpoint")
     assert cluster.condition("Stalled").reason == "CheckpointMissing"
     assert cluster.state == StreamState.STALLED
 
@@ -169,7 +170,7 @@ def test_a_lost_checkpoint_never_leads_to_a_fresh_start(cluster: FakeCluster, lo
 def test_a_claim_that_is_being_deleted_is_a_warning_while_the_stream_runs(
     cluster: FakeCluster,
 ) -> None:
-    claim = cluster.api.one(objects.CLAIM, "flags-checkpoint")
+    claim = cluster.api.one(kinds.CLAIM, "flags-checkpoint")
     claim["metadata"]["deletionTimestamp"] = cluster.clock.text()
     cluster.api.put(claim)
     cluster.settle()
@@ -212,12 +213,12 @@ def test_every_object_has_the_class_of_its_stream(class_name: str | None) -> Non
     cluster = cluster_of(class_name or "")
     cluster.apply(**({"className": class_name} if class_name else {}))
     cluster.settle()
-    kinds = {
-        each["kind"]: objects.labels_of(each).get(naming.LABEL_CLASS)
-        for kind in objects.CHILDREN
+    classes = {
+        each["kind"]: Object(each).labels.get(naming.LABEL_CLASS)
+        for kind in kinds.CHILDREN
         for each in cluster.api.of_kind(kind)
     }
-    assert kinds == {kind.kind: class_name for kind in objects.CHILDREN}
+    assert classes == {kind.kind: class_name for kind in kinds.CHILDREN}
 
 
 def test_a_stream_applied_again_with_another_class_is_forgotten() -> None:
@@ -235,14 +236,14 @@ def test_a_retained_checkpoint_gets_the_class_of_its_new_stream() -> None:
     cluster = cluster_of("blue")
     cluster.apply(className="blue")
     cluster.settle()
-    before = cluster.api.one(objects.CLAIM, naming.checkpoint_claim_name(samples.NAME))
+    before = cluster.api.one(kinds.CLAIM, naming.checkpoint_claim_name(samples.NAME))
     cluster.delete()
     cluster.settle()
     cluster.settings = samples.SETTINGS
     cluster.restart_operator()
     cluster.apply()
     cluster.settle()
-    after = cluster.api.one(objects.CLAIM, naming.checkpoint_claim_name(samples.NAME))
-    assert objects.uid_of(after) == objects.uid_of(before)
-    assert objects.labels_of(before)[naming.LABEL_CLASS] == "blue"
-    assert naming.LABEL_CLASS not in objects.labels_of(after)
+    after = cluster.api.one(kinds.CLAIM, naming.checkpoint_claim_name(samples.NAME))
+    assert Object(after).uid == Object(before).uid
+    assert Object(before).labels[naming.LABEL_CLASS] == "blue"
+    assert naming.LABEL_CLASS not in Object(after).labels

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.api.v1alpha1.status import LastFailure, Restarts, StreamState
-from penstock.cluster import objects
+from penstock.cluster import kinds
+from penstock.cluster.objects import Object
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
-from penstock.controller.kubernetes.api import ApiError
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 from testkit.controller.fake_kubernetes_api import Killed, drop_empty
@@ -52,7 +53,7 @@ class Histories(RuleBasedStateMachine):
 
     @property
     def paused(self) -> bool:
-        annotations = objects.annotations_of(self.cluster.stream)
+        annotations = Object(self.cluster.stream).annotations
         return annotations.get(naming.ANNOTATION_PAUSE) == "true"
 
     @initialize(spec=GOOD)
@@ -96,8 +97,8 @@ class Histories(RuleBasedStateMachine):
         conditions = {each.type: each.status for each in self.cluster.status.conditions}
         assert (conditions["Stalled"], conditions["Reconciling"]) != ("True", "True")
         if conditions["Ready"] == "True":
-            driver = self.cluster.api.one(objects.STATEFUL_SET, "flags-driver")
-            desired = objects.annotations_of(driver["spec"]["template"])
+            driver = self.cluster.api.one(kinds.STATEFUL_SET, "flags-driver")
+            desired = Object(driver["spec"]["template"]).annotations
             assert self.cluster.running_hash == desired[naming.ANNOTATION_SPEC_HASH]
         if not self.good:
             assert conditions["Stalled"] == "True" or conditions["Reconciling"] == "True"
@@ -213,7 +214,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def never_two_drivers(self) -> None:
-        sets = self.cluster.api.of_kind(objects.STATEFUL_SET)
+        sets = self.cluster.api.of_kind(kinds.STATEFUL_SET)
         assert len(sets) <= 1
         assert all(each["spec"]["replicas"] in (0, 1) for each in sets)
 
@@ -234,11 +235,11 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def the_config_map_of_a_pod_exists_as_long_as_the_pod(self) -> None:
         """Unless its StatefulSet is deleted, and the ConfigMap with it."""
-        pod, sets = self.cluster.pod, self.cluster.api.of_kind(objects.STATEFUL_SET)
+        pod, sets = self.cluster.pod, self.cluster.api.of_kind(kinds.STATEFUL_SET)
         owners = {each["metadata"]["uid"] for each in sets}
-        if pod is None or objects.owners_of(pod)[0]["uid"] not in owners:
+        if pod is None or Object(pod).owners[0]["uid"] not in owners:
             return
-        names = {each["metadata"]["name"] for each in self.cluster.api.of_kind(objects.CONFIG_MAP)}
+        names = {each["metadata"]["name"] for each in self.cluster.api.of_kind(kinds.CONFIG_MAP)}
         (config,) = [each["configMap"] for each in pod["spec"]["volumes"] if "configMap" in each]
         assert config["name"] in names
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cluster.objects import Key
+from penstock.cluster.kinds import Key
 from penstock.controller.reconciler import Reconciler
 from penstock.controller.standby import Standby
 from testkit.controller import samples

@@ -8,10 +8,11 @@ import pytest
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import Cores, LastFailure, StreamState
-from penstock.cluster import objects
+from penstock.cluster import kinds
+from penstock.cluster.objects import Object
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
-from penstock.controller.kubernetes.api import ApiError
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 
@@ -80,12 +81,12 @@ def test_deletion_works_while_the_operator_is_away(cluster: FakeCluster) -> None
 
 
 def test_a_stream_of_the_same_name_continues_from_a_retained_claim(cluster: FakeCluster) -> None:
-    before = cluster.api.one(objects.CLAIM, "flags-checkpoint")["metadata"]["uid"]
+    before = cluster.api.one(kinds.CLAIM, "flags-checkpoint")["metadata"]["uid"]
     cluster.delete()
     cluster.settle()
     cluster.apply()
     cluster.settle()
-    assert cluster.api.one(objects.CLAIM, "flags-checkpoint")["metadata"]["uid"] == before
+    assert cluster.api.one(kinds.CLAIM, "flags-checkpoint")["metadata"]["uid"] == before
     assert cluster.state == StreamState.RUNNING
     assert "CheckpointFound" in [each["reason"] for each in cluster.api.events]
 
@@ -99,10 +100,10 @@ def test_a_stream_applied_again_waits_until_the_deleted_one_is_removed() -> None
     cluster.apply(**volume(reclaimPolicy="Delete"))
     assert "apply StatefulSet" not in cluster.reconcile()
     assert cluster.condition("Ready").reason == "WaitingForDeletion"
-    old_claim = cluster.api.one(objects.CLAIM, "flags-checkpoint")["metadata"]["uid"]
+    old_claim = cluster.api.one(kinds.CLAIM, "flags-checkpoint")["metadata"]["uid"]
     cluster.settle()
     assert cluster.state == StreamState.RUNNING
-    assert cluster.api.one(objects.CLAIM, "flags-checkpoint")["metadata"]["uid"] != old_claim
+    assert cluster.api.one(kinds.CLAIM, "flags-checkpoint")["metadata"]["uid"] != old_claim
 
 
 def test_an_edit_replaces_the_driver_and_removes_the_old_config_map(cluster: FakeCluster) -> None:
@@ -111,6 +112,8 @@ def test_an_edit_replaces_the_driver_and_removes_the_old_config_map(cluster: Fak
     cluster.reconcile()
     assert cluster.condition("Ready").status == "False"
     assert cluster.condition("Ready").reason == "RollingOut"
+    # The old pod's container may restart at any time, and reads its ConfigMap again.
+    assert len(cluster.api.of_kind(kinds.CONFIG_MAP)) == 2
     cluster.step()
     assert cluster.pod is None
     cluster.reconcile()
@@ -119,17 +122,9 @@ def test_an_edit_replaces_the_driver_and_removes_the_old_config_map(cluster: Fak
     cluster.settle()
     assert cluster.running_hash != before
     assert cluster.state == StreamState.RUNNING
-    assert len(cluster.api.of_kind(objects.CONFIG_MAP)) == 1
+    assert len(cluster.api.of_kind(kinds.CONFIG_MAP)) == 1
     assert cluster.status.restarts is not None
     assert cluster.status.restarts.total == 0
-
-
-def test_the_old_config_map_stays_as_long_as_the_old_pod(cluster: FakeCluster) -> None:
-    """Its container may restart at any time and reads the ConfigMap again."""
-    cluster.apply(executor={"cores": 2})
-    cluster.reconcile()
-    cluster.reconcile()
-    assert len(cluster.api.of_kind(objects.CONFIG_MAP)) == 2
 
 
 def test_an_edit_while_the_operator_is_away_is_rolled_out_when_it_returns(
@@ -148,15 +143,15 @@ def test_an_edit_while_the_operator_is_away_is_rolled_out_when_it_returns(
 def test_a_change_of_the_volume_does_not_restart_the_query(cluster: FakeCluster) -> None:
     cluster.apply(**volume(size="2Gi", reclaimPolicy="Delete"))
     cluster.settle()
-    claim = cluster.api.one(objects.CLAIM, "flags-checkpoint")
+    claim = cluster.api.one(kinds.CLAIM, "flags-checkpoint")
     assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
-    assert objects.owners_of(claim)
+    assert Object(claim).owners
     assert len(cluster.drivers_started) == 1
     cluster.apply(**volume(size="1Gi"))
     cluster.settle()
-    claim = cluster.api.one(objects.CLAIM, "flags-checkpoint")
+    claim = cluster.api.one(kinds.CLAIM, "flags-checkpoint")
     assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
-    assert not objects.owners_of(claim)
+    assert not Object(claim).owners
     assert len(cluster.drivers_started) == 1
 
 
@@ -280,45 +275,19 @@ def test_a_missing_driver_is_reported_at_once(cluster: FakeCluster) -> None:
 
 
 def test_a_lost_checkpoint_stalls_the_stream_instead_of_a_fresh_start(cluster: FakeCluster) -> None:
-    cluster.api.remove(cluster.api.one(objects.CLAIM, "flags-checkpoint"))
+    cluster.api.remove(cluster.api.one(kinds.CLAIM, "flags-checkpoint"))
     cluster.settle()
-    assert not cluster.api.has(objects.CLAIM, "flags-checkpoint")
+    assert not cluster.api.has(kinds.CLAIM, "flags-checkpoint")
     assert cluster.condition("Stalled").reason == "CheckpointMissing"
 
 
 def test_a_changed_or_deleted_child_is_restored(cluster: FakeCluster) -> None:
-    driver = cluster.api.one(objects.STATEFUL_SET, "flags-driver")
+    driver = cluster.api.one(kinds.STATEFUL_SET, "flags-driver")
     driver["spec"]["replicas"] = 2
     cluster.api.put(driver)
-    cluster.api.remove(cluster.api.one(objects.SERVICE_ACCOUNT, "flags-driver"))
+    cluster.api.remove(cluster.api.one(kinds.SERVICE_ACCOUNT, "flags-driver"))
     assert cluster.reconcile() == ["apply ServiceAccount", "apply StatefulSet"]
-    assert cluster.api.one(objects.STATEFUL_SET, "flags-driver")["spec"]["replicas"] == 1
-
-
-def test_a_refused_object_is_reported_and_retried() -> None:
-    """For example by a quota. Once people raise it, the stream continues."""
-    cluster = FakeCluster()
-    cluster.api.refuse = lambda manifest: (
-        ApiError(403, "Forbidden", "exceeded quota") if manifest["kind"] == "StatefulSet" else None
-    )
-    cluster.apply()
-    cluster.settle()
-    assert cluster.condition("Stalled").reason == "ApplyRefused"
-    assert "exceeded quota" in cluster.condition("Stalled").message
-    cluster.api.refuse = lambda _: None
-    cluster.settle()
-    assert cluster.state == StreamState.RUNNING
-
-
-def test_a_volume_that_cannot_grow_delays_nothing_else(cluster: FakeCluster) -> None:
-    cluster.api.refuse = lambda manifest: (
-        ApiError(403, "Forbidden", "no expansion")
-        if manifest["kind"] == "PersistentVolumeClaim"
-        else None
-    )
-    cluster.apply(**volume(size="2Gi"), executor={"cores": 2})
-    cluster.settle()
-    assert len(cluster.drivers_started) == 2
+    assert cluster.api.one(kinds.STATEFUL_SET, "flags-driver")["spec"]["replicas"] == 1
 
 
 def test_a_volume_that_cannot_grow_keeps_no_broken_pod(cluster: FakeCluster) -> None:
@@ -337,7 +306,7 @@ def test_a_volume_that_cannot_grow_keeps_no_broken_pod(cluster: FakeCluster) -> 
     cluster.settle()
     assert cluster.api.writes.count("delete Pod") == 1
     assert len(cluster.drivers_started) == 2
-    assert len(cluster.api.of_kind(objects.CONFIG_MAP)) == 1
+    assert len(cluster.api.of_kind(kinds.CONFIG_MAP)) == 1
     assert "no expansion" in cluster.condition("Stalled").message
 
 

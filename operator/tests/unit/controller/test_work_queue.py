@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cluster.objects import Key
+from penstock.cluster.kinds import Key
 from penstock.controller import work_queue
 from penstock.controller.work_queue import WorkQueue, retry_delay
 

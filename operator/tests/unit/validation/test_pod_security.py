@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from penstock.cli import main
-from penstock.controller.children.settings import Settings
-from penstock.controller.observed.stream import parse_stream
+from penstock.controller.observation import parse_stream
+from penstock.controller.operator_settings import Settings
 from penstock.validation.pod_security import PodSecurity, find_violations, find_violations_in_conf
 from penstock.validation.spec_problems import judge
 from testkit.controller import samples

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from penstock.api import group_version
 from penstock.api.quantities import amount
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.cluster.objects import Manifest, annotations_of
+from penstock.cluster.kinds import Manifest
+from penstock.cluster.objects import Claim, Object
 from penstock.contract import naming
-from penstock.controller.children import checkpoint_claim, config_map, network_policy, rbac
+from penstock.controller.children import access, checkpoint_claim, revision
 from penstock.controller.children.stateful_set import driver_stateful_set
 from testkit.controller import samples
 
@@ -28,7 +29,7 @@ def container() -> Manifest:
 
 def test_the_config_map_holds_what_the_user_has_set_and_the_image() -> None:
     """And no default, which another version of the operator might have otherwise."""
-    document = config_map.config_map(samples.desired())["data"][naming.SPEC_FILE]
+    document = revision.config_map(samples.desired())["data"][naming.SPEC_FILE]
     mine = samples.stream()
     assert yaml.safe_load(document) == {**mine, "spec": {**mine["spec"], "image": samples.IMAGE}}
     assert ContinuousStream.from_document(document).spec.image == samples.IMAGE
@@ -45,7 +46,7 @@ def test_the_driver_has_a_token_whatever_its_service_account_says() -> None:
 def test_the_config_map_of_a_pod_never_changes() -> None:
     one, other = samples.desired(), samples.desired(executor={"cores": 2})
     assert one.spec_hash != other.spec_hash
-    maps = [config_map.config_map(each) for each in (one, other)]
+    maps = [revision.config_map(each) for each in (one, other)]
     assert maps[0]["metadata"]["name"] != maps[1]["metadata"]["name"]
     assert all(each["immutable"] for each in maps)
 
@@ -67,11 +68,11 @@ def test_annotation_variable_and_config_map_have_the_same_hash() -> None:
     desired = samples.desired()
     template = driver_stateful_set(desired)["spec"]["template"]
     env = {each["name"]: each.get("value") for each in container()["env"]}
-    assert annotations_of(template)[naming.ANNOTATION_SPEC_HASH] == desired.spec_hash
+    assert Object(template).annotations[naming.ANNOTATION_SPEC_HASH] == desired.spec_hash
     assert env[naming.ENV_SPEC_HASH] == desired.spec_hash
     volumes = template["spec"]["volumes"]
     (config,) = [each["configMap"]["name"] for each in volumes if "configMap" in each]
-    assert config == config_map.config_map(desired)["metadata"]["name"]
+    assert config == revision.config_map(desired)["metadata"]["name"]
 
 
 def test_the_pod_meets_the_restricted_security_standard() -> None:
@@ -115,8 +116,8 @@ def test_a_broken_revision_can_be_replaced() -> None:
 
 
 @pytest.mark.parametrize("build", [
-    rbac.service_account, rbac.role, rbac.role_binding, network_policy.network_policy,
-    config_map.config_map, driver_stateful_set,
+    access.service_account, access.role, access.role_binding, access.network_policy,
+    revision.config_map, driver_stateful_set,
 ])  # fmt: skip
 def test_the_objects_of_a_stream_are_deleted_with_it(build: Any) -> None:
     (owner,) = build(samples.desired())["metadata"]["ownerReferences"]
@@ -144,7 +145,7 @@ def test_an_existing_claim_can_only_grow(asked: int, there: int, storage: str | 
         }
     }
     claim = checkpoint_claim.claim(samples.desired(checkpoint={"volume": volume}))
-    allowed = checkpoint_claim.claim_as_allowed(claim, found)["spec"]
+    allowed = checkpoint_claim.claim_as_allowed(claim, Claim(found))["spec"]
     assert allowed["accessModes"] == ["ReadWriteOncePod"]
     assert allowed.get("storageClassName") == storage
     assert amount(allowed["resources"]["requests"]["storage"]) == max(asked, there) * 2**30

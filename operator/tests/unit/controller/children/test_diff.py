@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.api.quantities import amount
+from penstock.cluster.objects import Object
 from penstock.controller.children.diff import contained, up_to_date, with_applied_hash
 
 VALUES: Any = st.recursive(
@@ -83,6 +84,6 @@ def test_a_removed_field_is_a_difference() -> None:
         with_applied_hash({**meta, "spec": {"a": 1}}),
     )
     assert contained(after["spec"], before["spec"])
-    assert not up_to_date(after, before)
-    assert up_to_date(after, after)
+    assert not up_to_date(after, Object(before))
+    assert up_to_date(after, Object(after))
     assert not up_to_date(after, None)

@@ -14,8 +14,8 @@ from penstock.api.v1alpha1.status import (
     LastRepair,
     StreamStatus,
 )
-from penstock.cluster.objects import Key
-from penstock.controller.kubernetes.api import ApiCall
+from penstock.cluster.kinds import Key
+from penstock.controller.kubernetes.api_client import ApiCall
 from penstock.controller.metrics import Metrics
 from testkit.controller import samples
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import urllib.error
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -12,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.failures import DriverError
@@ -174,9 +174,17 @@ def test_deleting_a_missing_pod_is_no_error(api: FakeApi) -> None:
 
 def test_other_status_codes_raise(api: FakeApi) -> None:
     api.failures = 1
-    with pytest.raises(urllib.error.HTTPError) as raised:
+    with pytest.raises(ApiError, match="503"):
         api.client().annotate("numbers-driver-0", "a", "b")
-    raised.value.close()
+
+
+def test_a_token_that_cannot_be_read_is_like_no_answer() -> None:
+    def token() -> str:
+        raise FileNotFoundError("token")
+
+    with pytest.raises(ApiError) as raised:
+        Api("http://127.0.0.1:1", "payments", token).uid("numbers-driver-0")
+    assert raised.value.code == 0
 
 
 def test_a_failed_publication_is_retried(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:

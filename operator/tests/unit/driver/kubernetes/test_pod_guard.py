@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import threading
-import urllib.error
 from collections.abc import Iterable, Iterator
-from email.message import Message
 
 import pytest
 
+from penstock.cluster.rest import ApiError
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.pod_guard import Answer, OwnPod, PodGuard
 
@@ -30,9 +28,9 @@ class ApiOf(Api):
         return answer
 
 
-def refused(code: int) -> urllib.error.HTTPError:
-    """An answer of the API server with this status code."""
-    return urllib.error.HTTPError("url", code, "", Message(), io.BytesIO())
+def refused(code: int) -> ApiError:
+    """An answer of the API server with this status code; none at all with 0."""
+    return ApiError(code, "Refused")
 
 
 @pytest.mark.parametrize(
@@ -45,9 +43,8 @@ def refused(code: int) -> urllib.error.HTTPError:
         (["a", refused(404)], Answer.GONE),
         ([refused(403)], Answer.UNKNOWN),
         (["a", refused(503)], Answer.UNKNOWN),
-        ([urllib.error.URLError("refused")], Answer.UNKNOWN),
-        ([TimeoutError()], Answer.UNKNOWN),
-        ([FileNotFoundError("token")], Answer.UNKNOWN),
+        ([refused(0)], Answer.UNKNOWN),
+        (["a", ""], Answer.UNKNOWN),
     ],
 )
 def test_what_an_answer_says_about_the_pod(

@@ -11,13 +11,12 @@ import pytest
 
 from penstock.api.v1alpha1.status import MAX_COMMITTED_OFFSETS, Cause, LastFailure, LastRepair
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
-from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.contract.driver_report import NUMBERS_INTERVAL_SECONDS, DriverReport, QueryState
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import Failure, StreamWarning
 from penstock.driver.reporting import report
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.report import (
-    NUMBERS_INTERVAL_SECONDS,
     ReportBuilder,
     as_annotation,
     committed_offsets,

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 import urllib3
 from kubernetes import config
@@ -19,9 +18,11 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
 from kubernetes.stream.ws_client import ERROR_CHANNEL, STDOUT_CHANNEL, WSClient, get_websocket_url
 
-from penstock.client.facts import Right
-from penstock.cluster.fields import mapping, mappings, text
-from penstock.cluster.objects import Manifest
+from penstock.client.cluster_facts import Right
+from penstock.cluster import rest
+from penstock.cluster.kinds import Kind, Manifest
+from penstock.cluster.lenient_fields import mapping, mappings, text
+from penstock.cluster.rest import ApiError
 
 _SECONDS = 10.0
 # A followed log may be silent for long; the API server closes an idle one after hours.
@@ -32,23 +33,12 @@ MAX_PARALLEL = 16
 _PROTOCOL = "v4.channel.k8s.io"
 
 
-class ApiError(Exception):
-    """The API server refused a request, or could not be reached (code 0)."""
-
-    def __init__(self, code: int, reason: str, message: str) -> None:
-        super().__init__(message or reason)
-        self.code = code
-        self.reason = reason
-
-
 class NoConfiguration(Exception):
     """There is no kubeconfig that can be used."""
 
 
 @dataclass(frozen=True)
 class Ran:
-    """How a command in a container ended."""
-
     code: int
     output: str
 
@@ -66,38 +56,33 @@ class KubeApi:
         self.server: str = configuration.host
         self._client = ApiClient(configuration)
 
-    def get(self, path: str) -> Manifest | None:
-        """The object at a path; None if there is none."""
-        try:
+    def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        """An object; None if there is none. A kind that is in no namespace takes an empty one."""
+        return self._found(kind.path(namespace, name))
+
+    def serves(self, kind: Kind) -> bool:
+        return rest.serves(kind, self._found(kind.root))
+
+    def _found(self, path: str) -> Manifest | None:
+        with rest.ignoring(404):
             return self._json("GET", path)
-        except ApiError as error:
-            if error.code == 404:
-                return None
-            raise
+        return None
 
     def list(
-        self,
-        resource: str,
-        namespace: str = "",
-        labels: Mapping[str, str] | None = None,
-        selector: str = "",
+        self, kind: Kind, namespace: str = "", labels: Mapping[str, str] | None = None
     ) -> list[Manifest]:
-        """All objects of a resource, such as apis/apps/v1/deployments; in one namespace or all."""
-        prefix, _, plural = resource.rpartition("/")
-        scope = f"namespaces/{quote(namespace)}/" if namespace else ""
-        wanted = ",".join(f"{name}={value}" for name, value in (labels or {}).items())
-        query = {"labelSelector": wanted, "fieldSelector": selector, "limit": "500"}
+        """All objects of a kind with these labels, in one namespace or in all."""
+        query = {"labelSelector": rest.selector(labels or {}), "limit": "500"}
         found: list[Manifest] = []
         while True:
-            page = self._json("GET", f"/{prefix}/{scope}{plural}", query)
-            found += [dict(each) for each in mappings(page.get("items"))]
+            page = self._json("GET", kind.path(namespace), query)
+            found += rest.items(kind, page)
             more = text(mapping(page.get("metadata")).get("continue"))
             if not more:
                 return found
             query["continue"] = more
 
     def page(self, path: str, seconds: float) -> str:
-        """The text of a page that a pod serves."""
         return self._read(self._open("GET", path, seconds=seconds)).decode(errors="replace")
 
     def allows(self, right: Right, user: str = "") -> bool:
@@ -121,7 +106,6 @@ class KubeApi:
         return bool(mapping(answer.get("status")).get("allowed"))
 
     def log_lines(self, path: str, query: Mapping[str, str]) -> Iterator[str]:
-        """The lines of a container's log, as they arrive."""
         is_followed = query.get("follow") == "true"
         response = self._open("GET", path, query, _FOLLOW_SECONDS if is_followed else _SECONDS)
         rest = b""
@@ -164,11 +148,7 @@ class KubeApi:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> Manifest:
-        data = self._read(self._open(method, path, query, body=body))
-        try:
-            return dict(json.loads(data))
-        except (ValueError, TypeError) as error:
-            raise ApiError(0, "NotJson", "the answer is no JSON: is it a proxy's?") from error
+        return rest.parse(self._read(self._open(method, path, query, body=body)))
 
     def _open(
         self,
@@ -183,12 +163,12 @@ class KubeApi:
         try:
             response = self._client.call_api(*request, _request_timeout=(_SECONDS, seconds))
         except ApiException as error:
-            raise ApiError(error.status or 0, error.reason or "", str(error.body or "")) from error
+            raise rest.refusal(error.status or 0, error.reason, error.body) from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise ApiError(0, "Unreachable", _root_cause(error)) from error
+            raise rest.unreachable(error) from error
         raw: urllib3.BaseHTTPResponse = response.response
         if raw.status >= 300:
-            raise _refusal(raw.status, raw.reason or "", self._read(raw))
+            raise rest.refusal(raw.status, raw.reason, self._read(raw))
         return raw
 
     def _request(
@@ -214,7 +194,7 @@ class KubeApi:
         try:
             return bytes(response.data)
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise ApiError(0, "Unreachable", _root_cause(error)) from error
+            raise rest.unreachable(error) from error
 
 
 def _load(configuration: Configuration, kubeconfig: str | None, context: str | None) -> str:
@@ -245,22 +225,11 @@ def _groups(service_account: str) -> list[str]:
     ]
 
 
-def _refusal(code: int, reason: str, body: bytes) -> ApiError:
-    """The error from the Status object in the API server's response."""
-    try:
-        status = mapping(json.loads(body or b"{}"))
-    except ValueError:
-        status = {}
-    said = text(status.get("message")) or body.decode(errors="replace").strip()[:500]
-    return ApiError(code, text(status.get("reason")) or reason, said)
-
-
 def _handshake_error(error: Exception) -> ApiError:
-    code = getattr(error, "status_code", None)
-    body = getattr(error, "resp_body", None)
+    code, body = getattr(error, "status_code", None), getattr(error, "resp_body", None)
     if isinstance(code, int):
-        return _refusal(code, "", body if isinstance(body, bytes) else b"")
-    return ApiError(0, "Unreachable", _root_cause(error))
+        return rest.refusal(code, None, body if isinstance(body, bytes) else b"")
+    return rest.unreachable(error)
 
 
 def _exit_code(status: str) -> int:
@@ -275,10 +244,3 @@ def _exit_code(status: str) -> int:
     if not code.isdecimal():
         raise ApiError(0, "ExecFailed", text(found.get("message")))
     return int(code)
-
-
-def _root_cause(error: BaseException) -> str:
-    """The innermost error, which is the one that says something."""
-    reason = getattr(error, "reason", None)
-    inner = reason if isinstance(reason, BaseException) else error.__cause__ or error.__context__
-    return _root_cause(inner) if inner is not None else f"{type(error).__name__}: {error}"

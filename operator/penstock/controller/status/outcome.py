@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from penstock.api.v1alpha1.status import StreamState
+from penstock.cluster.assessment import Assessment
 from penstock.contract import naming
 from penstock.validation.problem import Problem
 
@@ -25,6 +27,39 @@ class NotApplied:
     """Since when, if that is known."""
     deliberate: bool = False
     """Whether a person wants it so, for as long as it takes."""
+    retry_in: timedelta | None = None
+    """When to try again, if that is known."""
+
+
+@dataclass(frozen=True)
+class Outcome(Assessment):
+    """What runs of a stream, and whether that is what its newest spec says."""
+
+    not_applied: NotApplied | None = None
+    """Why the newest spec is not applied; None if it is."""
+    has_driver: bool = True
+    """False if the spec is not applied, and no driver of an earlier one is there to assess."""
+
+    @classmethod
+    def of(cls, driver: Assessment | None, cause: NotApplied | None = None) -> Outcome:
+        """What runs decides, if anything does."""
+        if driver is not None:
+            parts = (driver.state, driver.reason, driver.message, driver.obstacles)
+            return cls(*parts, not_applied=cause)
+        assert cause is not None, "either a driver is assessed, or something keeps it from that"
+        state = StreamState.PENDING if cause.retried else StreamState.STALLED
+        return cls(state, cause.reason, cause.message, not_applied=cause, has_driver=False)
+
+    @property
+    def settled(self) -> bool:
+        """Whether what runs is what its spec says, so that nothing is expected to change."""
+        return self.ready or self.state is StreamState.SUSPENDED
+
+    @property
+    def stalled(self) -> bool:
+        """Whether someone must act before the stream does what its spec says."""
+        refused = self.not_applied is not None and not self.not_applied.retried
+        return refused or self.state is StreamState.STALLED
 
 
 def paused() -> NotApplied:
@@ -84,6 +119,8 @@ def previous_objects(names: Sequence[str]) -> NotApplied:
         "WaitingForDeletion",
         f"Kubernetes still removes objects of a deleted stream of this name: {', '.join(names)}",
         retried=True,
+        # They may be of another class, and so not be watched.
+        retry_in=timedelta(seconds=5),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.api.v1alpha1.status import Internal, LastFailure, Restarts, StreamStatus
-from penstock.cluster.driver_pod import DriverPod
+from penstock.cluster.pods import DriverPod
 from penstock.contract.driver_report import DriverReport
 
 

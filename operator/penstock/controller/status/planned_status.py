@@ -1,4 +1,4 @@
-"""A stream's status from its assessment, its history and the driver's numbers. Pure."""
+"""A stream's status: from its outcome, its history and the driver's numbers. Pure."""
 
 from __future__ import annotations
 
@@ -6,32 +6,33 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from penstock.api import group_version
-from penstock.api.v1alpha1.status import CommittedOffset, Cores, StreamState, StreamStatus
-from penstock.cluster.driver_pod import DriverPod
-from penstock.cluster.objects import Manifest
-from penstock.contract.driver_report import DriverReport
-from penstock.controller.observed.stream import ObservedStream
-from penstock.controller.status import effective, restarts
+from penstock.api.modes import Mode, execution_of
+from penstock.api.v1alpha1.status import (
+    CommittedOffset,
+    Cores,
+    Effective,
+    EffectiveDriver,
+    EffectiveExecutor,
+    StreamState,
+    StreamStatus,
+)
+from penstock.cluster.kinds import Manifest
+from penstock.cluster.lenient_fields import MAX_MESSAGE_CHARACTERS
+from penstock.cluster.pods import DriverPod
+from penstock.contract import sizing
+from penstock.contract.driver_report import NUMBERS, NUMBERS_INTERVAL_SECONDS, DriverReport
+from penstock.controller.children.revision import Revision
+from penstock.controller.observation import ObservedStream
 from penstock.controller.status.conditions import build_conditions, failed_conditions
-from penstock.controller.status.stream_state import Assessment
+from penstock.controller.status.outcome import Outcome
+from penstock.controller.status.restart_history import report_of, update_history
 from penstock.validation.problem import Problem
 
-_NUMBERS = (
-    "epoch",
-    "last_commit_time",
-    "lag",
-    "committed_offsets",
-    "committed_offsets_omitted",
-)
-# A change of numbers alone is written at most this often. Prometheus has them sooner.
-_MAX_MESSAGE_CHARACTERS = 4096
-NUMBERS_INTERVAL = timedelta(seconds=10)
+_NUMBERS_INTERVAL = timedelta(seconds=NUMBERS_INTERVAL_SECONDS)
 
 
 @dataclass(frozen=True)
 class StatusUpdate:
-    """The status that a stream should have."""
-
     status: StreamStatus
     numbers_due_in: timedelta | None = None
     """How long newer numbers are held back; None if the status has them."""
@@ -39,20 +40,20 @@ class StatusUpdate:
 
 def plan_status(
     stream: ObservedStream,
-    assessment: Assessment,
+    outcome: Outcome,
     pod: DriverPod | None,
     now: datetime,
     warnings: tuple[Problem, ...] = (),
     *,
     stopped: bool = False,
 ) -> StatusUpdate:
-    """The status that follows from the assessment; unchanged where only numbers moved just now.
+    """The status that follows from an outcome; unchanged where only numbers moved just now.
 
     `stopped` says that there is no pod because somebody wants none.
     """
     before = stream.status
-    status = _status(stream, assessment, pod, now, warnings, stopped=stopped)
-    same_numbers = status.model_copy(update={name: getattr(before, name) for name in _NUMBERS})
+    status = _status(stream, outcome, pod, now, warnings, stopped=stopped)
+    same_numbers = status.model_copy(update={name: getattr(before, name) for name in NUMBERS})
     wait = _until_numbers(stream, now)
     if same_numbers == before and status != before and wait > timedelta(0):
         return StatusUpdate(before, numbers_due_in=wait)
@@ -68,7 +69,7 @@ def status_manifest(stream: ObservedStream, status: StreamStatus) -> Manifest:
             "name": stream.name,
             "namespace": stream.namespace,
             "uid": stream.uid,
-            "resourceVersion": stream.resource_version,
+            "resourceVersion": stream.version,
         },
         "status": status.model_dump(mode="json", by_alias=True, exclude_none=True),
     }
@@ -84,7 +85,7 @@ def failed_status(
 
 def least_status(stream: ObservedStream, status: StreamStatus, refusal: str) -> Manifest:
     """The manifest of the previous status with the new conditions, for one that was refused."""
-    warning = f"The API server refused a part of the status: {refusal}"[:_MAX_MESSAGE_CHARACTERS]
+    warning = f"The API server refused a part of the status: {refusal}"[:MAX_MESSAGE_CHARACTERS]
     conditions = [
         each.model_copy(update={"status": "True", "reason": "StatusRefused", "message": warning})
         if each.type == "Warning"
@@ -103,7 +104,7 @@ def least_status(stream: ObservedStream, status: StreamStatus, refusal: str) -> 
 
 def _status(
     stream: ObservedStream,
-    assessment: Assessment,
+    outcome: Outcome,
     pod: DriverPod | None,
     now: datetime,
     warnings: tuple[Problem, ...],
@@ -111,17 +112,17 @@ def _status(
     stopped: bool,
 ) -> StreamStatus:
     before = stream.status
-    history = restarts.update_history(before, pod, stopped=stopped)
-    report = restarts.report_of(pod) if pod is not None and pod.started else None
+    history = update_history(before, pod, stopped=stopped)
+    report = report_of(pod) if pod is not None and pod.started else None
     committed, omitted = _committed_offsets(stream, report)
-    restarting = assessment.state is StreamState.RESTARTING
-    blocked_since = _blocked_since(before, assessment, now)
+    restarting = outcome.state is StreamState.RESTARTING
+    blocked_since = _blocked_since(before, outcome, now)
     return StreamStatus(
         observed_generation=stream.generation,
-        state=assessment.state,
-        conditions=build_conditions(stream, assessment, warnings, now, blocked_since),
+        state=outcome.state,
+        conditions=build_conditions(stream, outcome, warnings, now, blocked_since),
         blocked_since=blocked_since,
-        mode=effective.mode(before, stream.desired, pod),
+        mode=_mode(before, stream.desired, pod),
         partitions=_latest(report.partitions if report else None, before.partitions),
         executors=report.registered_executors if report else None,
         cores=_cores(report),
@@ -134,19 +135,19 @@ def _status(
         last_failure=history.last_failure,
         last_repair=(report.last_repair if report else None) or before.last_repair,
         next_retry_time=report.next_retry_time if report and restarting else None,
-        effective=effective.effective(before, stream.desired, pod),
+        effective=_effective(before, stream.desired, pod),
         internal=history.internal,
     )
 
 
-def _blocked_since(before: StreamStatus, assessment: Assessment, now: datetime) -> datetime | None:
+def _blocked_since(before: StreamStatus, outcome: Outcome, now: datetime) -> datetime | None:
     """Since when Kubernetes has said why the stream cannot run.
 
     An executor that waits may be replaced, and nobody explains yet why the next one waits.
     """
-    if assessment.blocked:
+    if outcome.obstacles:
         return before.blocked_since or now
-    still_waits = before.state == assessment.state == StreamState.WAITING_FOR_CORES
+    still_waits = before.state == outcome.state == StreamState.WAITING_FOR_CORES
     return before.blocked_since if still_waits else None
 
 
@@ -175,6 +176,48 @@ def _until_numbers(stream: ObservedStream, now: datetime) -> timedelta:
     """How long until numbers may be written again, counted from the last write of the status."""
     if stream.status_written is None:
         return timedelta(0)
-    wait = stream.status_written + NUMBERS_INTERVAL - now
+    wait = stream.status_written + _NUMBERS_INTERVAL - now
     # Only clocks that disagree make it longer than the interval.
-    return wait if wait <= NUMBERS_INTERVAL else timedelta(0)
+    return wait if wait <= _NUMBERS_INTERVAL else timedelta(0)
+
+
+_MODE_NAMES = {
+    Mode.CONTINUOUS: "Continuous",
+    Mode.MICRO_BATCH: "MicroBatch",
+    Mode.ASYNC: "AsyncMicroBatch",
+    Mode.REAL_TIME: "RealTime",
+    Mode.AVAILABLE_NOW: "AvailableNow",
+}
+
+
+def _mode(before: StreamStatus, desired: Revision | None, pod: DriverPod | None) -> str | None:
+    """The name of the query's mode; the one before while the driver pod has another spec."""
+    if desired is None or (pod is not None and pod.spec_hash != desired.spec_hash):
+        return before.mode
+    return _MODE_NAMES[desired.stream.spec.trigger.mode]
+
+
+def _effective(
+    before: StreamStatus, desired: Revision | None, pod: DriverPod | None
+) -> Effective | None:
+    """The settings of the driver pod: until it has the desired spec, those reported before."""
+    if desired is None or pod is None or pod.spec_hash != desired.spec_hash:
+        return before.effective
+    spec = desired.stream.spec
+    driver, executor = sizing.driver_memory(spec), sizing.executor_memory(spec)
+    return Effective(
+        image=desired.image,
+        revision=desired.spec_hash,
+        output_mode=execution_of(spec).output_mode,
+        driver=EffectiveDriver(
+            cpu=sizing.driver_cpu(spec).request,
+            memory=f"{driver.limit}Mi",
+            heap=f"{driver.heap}Mi",
+        ),
+        executor=EffectiveExecutor(
+            cores=spec.executor.cores,
+            cpu=sizing.executor_cpu(spec).request,
+            memory=f"{executor.limit}Mi",
+            heap=f"{executor.heap}Mi",
+        ),
+    )

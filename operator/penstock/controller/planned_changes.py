@@ -8,42 +8,38 @@ from datetime import datetime, timedelta
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import StreamStatus
-from penstock.cluster import fields, objects
-from penstock.cluster.fields import at
-from penstock.cluster.objects import Manifest, Ref
+from penstock.cluster import kinds
+from penstock.cluster.assessment import assess_driver, assess_suspended, why_deleted
+from penstock.cluster.kinds import Manifest, Ref
+from penstock.cluster.rest import ApiError
+from penstock.cluster.stream import not_ready_since
 from penstock.contract import naming
-from penstock.controller.children import checkpoint_claim, config_map, network_policy, rbac
-from penstock.controller.children.desired_stream import DesiredStream
+from penstock.controller.children import access, checkpoint_claim
 from penstock.controller.children.diff import up_to_date, with_applied_hash
+from penstock.controller.children.revision import Revision, config_map
 from penstock.controller.children.stateful_set import (
     driver_stateful_set,
     is_of_another_operator,
-    is_scaled_to_zero,
     scaled_to_zero,
     with_template_of,
 )
-from penstock.controller.kubernetes.api import ApiError
-from penstock.controller.observed.children import ObservedChildren
-from penstock.controller.observed.stream import ObservedStream
-from penstock.controller.status import not_applied
-from penstock.controller.status.conditions import not_ready_since
-from penstock.controller.status.events import StreamEvent, checkpoint_found, stream_events
-from penstock.controller.status.not_applied import NotApplied
-from penstock.controller.status.stream_state import (
-    Assessment,
-    Before,
-    assess_driver,
-    assess_suspended,
-    without_apply,
+from penstock.controller.observation import ObservedChildren, ObservedStream
+from penstock.controller.status.outcome import (
+    NotApplied,
+    Outcome,
+    foreign_objects,
+    invalid_spec,
+    missing_checkpoint,
+    paused,
+    previous_objects,
 )
-from penstock.controller.status.stream_status import failed_status, plan_status, status_manifest
+from penstock.controller.status.planned_status import failed_status, plan_status, status_manifest
+from penstock.controller.status.stream_events import StreamEvent, checkpoint_found, stream_events
 from penstock.validation.problem import Problem
 
 # Watches report every change. These requeues only guard against a missed one.
 _REQUEUE_SETTLED = timedelta(minutes=5)
 _REQUEUE_CHANGING = timedelta(seconds=30)
-# The objects of a deleted stream may be of another class, and so not be watched.
-_REQUEUE_DELETION = timedelta(seconds=5)
 # Kubernetes says only in an event, which is not watched, why it cannot create a pod. At first it is
 # asked this soon, and then more and more rarely.
 _REQUEUE_WITHOUT_POD = timedelta(seconds=2)
@@ -62,9 +58,12 @@ class Decision:
     status: StreamStatus | None = None
     """The status that holds after this decision, changed or not."""
 
+    def within(self, wait: timedelta) -> Decision:
+        """The same, reconciled again after this time at most."""
+        return replace(self, requeue_after=min(self.requeue_after or wait, wait))
+
     @property
     def changes_nothing(self) -> bool:
-        """Whether carrying it out writes nothing."""
         return not (self.apply or self.delete or self.status_manifest or self.events)
 
 
@@ -74,7 +73,7 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
         # Kubernetes deletes the children through their owner references.
         return Decision(apply=_retained_claim(stream, children))
     if stream.paused:
-        return _unapplied(stream, children, not_applied.paused(), now)
+        return unapplied(stream, children, paused(), now)
     previous = _previous_objects(children, stream.uid)
     if previous:
         # A driver that still runs belongs to the previous stream, and so does its progress.
@@ -83,45 +82,53 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     retained = () if previous else _retained_claim(stream, children)
     desired = stream.desired
     if desired is None:
-        cause = not_applied.invalid_spec(stream.problems, runs=children.stateful_set is not None)
+        cause = invalid_spec(stream.problems, runs=children.stateful_set is not None)
         stopped = () if previous else _stopped_driver(stream, children)
-        return _unapplied(stream, children, cause, now, (*retained, *stopped))
+        return unapplied(stream, children, cause, now, (*retained, *stopped))
     if previous:
-        waits = _unapplied(stream, children, not_applied.previous_objects(previous), now)
-        return replace(waits, requeue_after=_REQUEUE_DELETION)
+        return unapplied(stream, children, previous_objects(previous), now)
     wanted = _desired_objects(desired, children)
     foreign = _foreign_objects(desired, wanted, children)
     if foreign:
-        cause = not_applied.foreign_objects(stream.name, foreign)
-        if f"{objects.STATEFUL_SET.kind} {naming.driver_name(stream.name)}" in foreign:
+        cause = foreign_objects(stream.name, foreign)
+        if f"{kinds.STATEFUL_SET.kind} {naming.driver_name(stream.name)}" in foreign:
             children = replace(children, stateful_set=None, pods=())
-        return _unapplied(stream, children, cause, now, retained)
+        return unapplied(stream, children, cause, now, retained)
     if children.claim is None and _had_checkpoint(stream, children):
-        return _unapplied(stream, children, not_applied.missing_checkpoint(stream.name), now)
+        return unapplied(stream, children, missing_checkpoint(stream.name), now)
     if desired.stream.spec.suspend:
-        assessment = assess_suspended(children.driver_pod, now)
+        driver = assess_suspended(children.driver_pod, now)
     else:
-        assessment = _assess_driver(stream, desired.spec_hash, children, now)
+        driver = assess_driver(stream.name, desired.spec_hash, children, stream.status, now)
     to_apply = (*retained, *(each for each in wanted if _is_due(each, children)))
     applied = all(map(children.is_existing_claim, to_apply))
     to_delete = _to_delete(desired, children, applied=applied)
-    decision = _decide(stream, children, assessment, now, apply=to_apply, delete=to_delete)
+    decision = _decide(stream, children, Outcome.of(driver), now, to_apply, to_delete)
     if children.claim is not None and not stream.has_status:
-        found = checkpoint_found(objects.name_of(children.claim))
+        found = checkpoint_found(children.claim.name)
         return replace(decision, events=(found, *decision.events))
     return decision
 
 
-def held(
+def unapplied(
     stream: ObservedStream,
     children: ObservedChildren,
     cause: NotApplied,
     now: datetime,
-    wait: timedelta,
+    apply: tuple[Manifest, ...] = (),
 ) -> Decision:
-    """The decision after a write failed: to report that, and what runs nevertheless."""
-    decision = _unapplied(stream, children, cause, now)
-    return replace(decision, requeue_after=min(decision.requeue_after or wait, wait))
+    """A stream whose spec is not applied. What was applied before still runs, and is assessed."""
+    owner = children.stateful_set
+    driver = None
+    if owner is not None and owner.is_owned_by(stream.uid):
+        if owner.scaled_to_zero:
+            driver = assess_suspended(children.driver_pod, now)
+        else:
+            driver = assess_driver(stream.name, owner.spec_hash, children, stream.status, now)
+        if children.claim is None and not driver.ready:
+            driver = None  # it cannot start without the claim, which the cause is about
+    decision = _decide(stream, children, Outcome.of(driver, cause), now, apply)
+    return decision if cause.retry_in is None else decision.within(cause.retry_in)
 
 
 def failed(stream: ObservedStream, error: Exception, now: datetime, since: datetime) -> Decision:
@@ -139,52 +146,21 @@ def failed(stream: ObservedStream, error: Exception, now: datetime, since: datet
     return Decision(status_manifest=status_manifest(stream, status), status=status)
 
 
-def _unapplied(
-    stream: ObservedStream,
-    children: ObservedChildren,
-    cause: NotApplied,
-    now: datetime,
-    apply: tuple[Manifest, ...] = (),
-) -> Decision:
-    """A stream whose spec is not applied. What was applied before still runs, and is assessed."""
-    owner = children.stateful_set
-    driver = None
-    if owner is not None and objects.is_owned_by(owner, stream.uid):
-        template = fields.mapping(at(owner, "spec", "template"))
-        spec_hash = objects.annotations_of(template).get(naming.ANNOTATION_SPEC_HASH, "")
-        if is_scaled_to_zero(owner):
-            driver = assess_suspended(children.driver_pod, now)
-        else:
-            driver = _assess_driver(stream, spec_hash, children, now)
-        if children.claim is None and not driver.ready:
-            driver = None  # it cannot start without the claim, which the cause is about
-    return _decide(stream, children, without_apply(driver, cause), now, apply=apply)
-
-
-def _assess_driver(
-    stream: ObservedStream, spec_hash: str, children: ObservedChildren, now: datetime
-) -> Assessment:
-    counted = stream.status.internal
-    before = Before(counted.spec_hash if counted else None, not_ready_since(stream.status))
-    return assess_driver(stream.name, spec_hash, children, before, now)
-
-
 def _decide(
     stream: ObservedStream,
     children: ObservedChildren,
-    assessment: Assessment,
+    outcome: Outcome,
     now: datetime,
-    *,
     apply: tuple[Manifest, ...] = (),
     delete: tuple[Ref, ...] = (),
 ) -> Decision:
-    warnings = _warnings(stream, children)
     pod, owner = children.driver_pod, children.stateful_set
-    stopped = pod is None and is_scaled_to_zero(owner)
-    update = plan_status(stream, assessment, pod, now, warnings, stopped=stopped)
+    stopped = pod is None and owner is not None and owner.scaled_to_zero
+    warnings = _warnings(children)
+    update = plan_status(stream, outcome, pod, now, warnings, stopped=stopped)
     changed = update.status != stream.status
-    requeue = _REQUEUE_SETTLED if assessment.settled or assessment.stalled else _REQUEUE_CHANGING
-    if owner is not None and pod is None and not (assessment.blocked or assessment.settled):
+    requeue = _REQUEUE_SETTLED if outcome.settled or outcome.stalled else _REQUEUE_CHANGING
+    if owner is not None and pod is None and not (outcome.obstacles or outcome.settled):
         waited = now - (not_ready_since(stream.status) or now)
         requeue = min(requeue, max(_REQUEUE_WITHOUT_POD, waited / 2))
     return Decision(
@@ -197,20 +173,11 @@ def _decide(
     )
 
 
-def _warnings(stream: ObservedStream, children: ObservedChildren) -> tuple[Problem, ...]:
+def _warnings(children: ObservedChildren) -> tuple[Problem, ...]:
     """What will go wrong with the objects that a running stream needs."""
     claim = children.claim
-    if claim is None or children.stateful_set is None or not objects.is_terminating(claim):
-        return ()
-    return (
-        Problem(
-            "CheckpointTerminating",
-            f"The PersistentVolumeClaim {objects.name_of(claim)} is being deleted: Kubernetes "
-            f"removes it, and with it the checkpoint, as soon as the driver's pod ends. This "
-            f"cannot be undone. Keep the volume (persistentVolumeReclaimPolicy: Retain) or copy "
-            f"the checkpoint now",
-        ),
-    )
+    deleted = why_deleted(claim) if claim and children.stateful_set else None
+    return (Problem(deleted.reason, deleted.message),) if deleted else ()
 
 
 def _had_checkpoint(stream: ObservedStream, children: ObservedChildren) -> bool:
@@ -222,7 +189,7 @@ def _had_checkpoint(stream: ObservedStream, children: ObservedChildren) -> bool:
 
 
 def _foreign_objects(
-    desired: DesiredStream, wanted: Iterable[Manifest], children: ObservedChildren
+    desired: Revision, wanted: Iterable[Manifest], children: ObservedChildren
 ) -> list[str]:
     """The objects of the stream's names that do not belong to it.
 
@@ -230,14 +197,13 @@ def _foreign_objects(
     """
     adopt = desired.stream.spec.checkpoint.volume.adopt
     found = [
-        each
-        for each in wanted
-        if (there := children.find(each)) is not None
-        and not objects.is_owned_by(there, desired.uid)
-        and objects.labels_of(there).get(naming.LABEL_STREAM) != desired.name
-        and not (adopt and each["kind"] == objects.CLAIM.kind)
+        there
+        for there in filter(None, map(children.find, wanted))
+        if not there.is_owned_by(desired.uid)
+        and there.labels.get(naming.LABEL_STREAM) != desired.name
+        and not (adopt and there.kind is kinds.CLAIM)
     ]
-    return sorted(f"{each['kind']} {objects.name_of(each)}" for each in found)
+    return sorted(map(str, found))
 
 
 def _retained_claim(stream: ObservedStream, children: ObservedChildren) -> tuple[Manifest, ...]:
@@ -246,9 +212,9 @@ def _retained_claim(stream: ObservedStream, children: ObservedChildren) -> tuple
     This needs no valid spec: whoever corrects it later may delete the stream before.
     """
     claim = children.claim
-    if claim is None or stream.reclaim_policy != "Retain":
+    if claim is None or not stream.retains_checkpoint:
         return ()
-    if not objects.is_owned_by(claim, stream.uid) or objects.is_terminating(claim):
+    if not claim.is_owned_by(stream.uid) or claim.terminating:
         return ()
     return (with_applied_hash(checkpoint_claim.without_owner(claim)),)
 
@@ -259,21 +225,21 @@ def _stopped_driver(stream: ObservedStream, children: ObservedChildren) -> tuple
     This needs no valid spec: who wants to stop a stream need not correct it first.
     """
     found = children.stateful_set
-    if not stream.suspended or found is None or is_scaled_to_zero(found):
+    if not stream.suspended or found is None or found.scaled_to_zero:
         return ()
-    if not objects.is_owned_by(found, stream.uid) or objects.is_terminating(found):
+    if not found.is_owned_by(stream.uid) or found.terminating:
         return ()
     return (with_applied_hash(scaled_to_zero(found)),)
 
 
-def _desired_objects(desired: DesiredStream, children: ObservedChildren) -> tuple[Manifest, ...]:
+def _desired_objects(desired: Revision, children: ObservedChildren) -> tuple[Manifest, ...]:
     """All objects of a stream, each after those that it refers to."""
-    optional = (rbac.service_account(desired), network_policy.network_policy(desired))
+    optional = (access.service_account(desired), access.network_policy(desired))
     before_driver = (
         *(each for each in optional if each is not None),
-        rbac.role(desired),
-        rbac.role_binding(desired),
-        config_map.config_map(desired),
+        access.role(desired),
+        access.role_binding(desired),
+        config_map(desired),
     )
     asked = with_applied_hash(checkpoint_claim.claim(desired))
     claim = checkpoint_claim.claim_as_allowed(asked, children.claim)
@@ -287,17 +253,14 @@ def _desired_objects(desired: DesiredStream, children: ObservedChildren) -> tupl
 
 
 def _is_due(manifest: Manifest, children: ObservedChildren) -> bool:
-    """Whether a manifest must be applied."""
     found = children.find(manifest)
     if found is None:
         return True
-    settled = children.settled.get(objects.uid_of(found))
-    return not up_to_date(manifest, found, settled) and not objects.is_terminating(found)
+    settled = children.settled.get(found.uid)
+    return not up_to_date(manifest, found, settled) and not found.terminating
 
 
-def _to_delete(
-    desired: DesiredStream, children: ObservedChildren, *, applied: bool
-) -> tuple[Ref, ...]:
+def _to_delete(desired: Revision, children: ObservedChildren, *, applied: bool) -> tuple[Ref, ...]:
     """The objects that a rollout no longer needs; none before the rollout itself is applied."""
     if not applied:
         return ()
@@ -306,30 +269,28 @@ def _to_delete(
     return (*_unused_config_maps(desired, children), *(each for each in optional if each))
 
 
-def _unused_config_maps(desired: DesiredStream, children: ObservedChildren) -> tuple[Ref, ...]:
+def _unused_config_maps(desired: Revision, children: ObservedChildren) -> tuple[Ref, ...]:
     """The ConfigMaps that no pod reads any more."""
     hashes = {desired.spec_hash}
     if children.driver_pod is not None:
         hashes.add(children.driver_pod.spec_hash)
     used = {naming.config_name(desired.name, each) for each in hashes}
     return tuple(
-        objects.ref_to(each)
+        each.ref
         for each in children.config_maps
-        if objects.name_of(each) not in used
-        and not objects.is_terminating(each)
-        and objects.is_owned_by(each, desired.uid)
+        if each.name not in used and not each.terminating and each.is_owned_by(desired.uid)
     )
 
 
-def _unwanted_policy(desired: DesiredStream, children: ObservedChildren) -> Ref | None:
+def _unwanted_policy(desired: Revision, children: ObservedChildren) -> Ref | None:
     """The NetworkPolicy of a stream whose administrator wants none any more."""
     found = children.network_policy
-    if desired.settings.network_policies or found is None or objects.is_terminating(found):
+    if desired.settings.network_policies or found is None or found.terminating:
         return None
-    return objects.ref_to(found) if objects.is_owned_by(found, desired.uid) else None
+    return found.ref if found.is_owned_by(desired.uid) else None
 
 
-def _stuck_pod(desired: DesiredStream, children: ObservedChildren) -> Ref | None:
+def _stuck_pod(desired: Revision, children: ObservedChildren) -> Ref | None:
     """A pod of an older revision that is not ready and that nothing replaces.
 
     The StatefulSet controller replaces it itself, except in some releases, which count a pod that
@@ -339,16 +300,8 @@ def _stuck_pod(desired: DesiredStream, children: ObservedChildren) -> Ref | None
     pod, owner = children.driver_pod, children.stateful_set
     if pod is None or owner is None or pod.terminating or pod.ready:
         return None
-    observed, generation = (
-        at(owner, "status", "observedGeneration"),
-        at(owner, "metadata", "generation"),
-    )
-    update = at(owner, "status", "updateRevision")
-    if observed is None or observed != generation or not update:
-        return None
-    if pod.spec_hash == desired.spec_hash or pod.revision == update:
-        return None
-    return objects.ref_to(pod.manifest)
+    is_newest = owner.update_revision in ("", pod.revision)
+    return None if is_newest or pod.spec_hash == desired.spec_hash else pod.ref
 
 
 def _previous_objects(children: ObservedChildren, uid: str) -> list[str]:
@@ -363,9 +316,9 @@ def _previous_objects(children: ObservedChildren, uid: str) -> list[str]:
         for each in children.applied()
         if any(
             owner.get("kind") == group_version.KIND and owner.get("uid") != uid
-            for owner in objects.owners_of(each)
+            for owner in each.owners
         )
     ]
-    if children.stateful_set is None and claim is not None and objects.is_terminating(claim):
+    if children.stateful_set is None and claim is not None and claim.terminating:
         previous.append(claim)
-    return sorted({f"{each['kind']} {objects.name_of(each)}" for each in previous})
+    return sorted(set(map(str, previous)))

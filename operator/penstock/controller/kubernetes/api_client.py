@@ -1,8 +1,10 @@
-"""The only access to the Kubernetes API. It takes and returns plain dicts."""
+"""The operator's only access to the Kubernetes API. It takes and returns plain dicts.
+
+A cache of lists and watches can stand behind the protocol: `get` and `list` would then ask it.
+"""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,35 +15,15 @@ from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.client.exceptions import ApiException
 
-from penstock.cluster.fields import mapping, mappings, text
-from penstock.cluster.objects import STREAM, Kind, Manifest, Ref, kind_of
+from penstock.cluster import rest
+from penstock.cluster.kinds import STREAM, Kind, Manifest, Ref, kind_of
+from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
 _READS = frozenset({"get", "list"})
 # A slower request is retried; the API server itself gives up after 60 s.
 _TIMEOUT_SECONDS = 30
-_MAX_RETRY_AFTER = 300.0
-
-
-class ApiError(Exception):
-    """The API server refused a request, or could not be reached (code 0)."""
-
-    def __init__(
-        self, code: int, reason: str, message: str, retry_after: float | None = None
-    ) -> None:
-        super().__init__(f"{code} {reason}: {message}")
-        self.expected = True
-        self.code = code
-        self.reason = reason
-        self.message = message
-        self.retry_after = retry_after
-        """After how many seconds the API server asked to retry; None if it did not."""
-
-    @property
-    def refused(self) -> bool:
-        """Whether the request itself is at fault, so a retry alone does not help."""
-        return self.code in (400, 403, 404, 405, 413, 415, 422)
 
 
 @dataclass(frozen=True)
@@ -125,13 +107,9 @@ class KubernetesApiClient:
         await self._client.close()
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
-        """Returns an object, or None if there is none."""
-        try:
-            return await self._send("get", kind.plural, _path(kind, namespace, name))
-        except ApiError as error:
-            if error.code == 404:
-                return None
-            raise
+        with rest.ignoring(404):
+            return await self._send("get", kind.plural, kind.path(namespace, name))
+        return None
 
     async def list(
         self,
@@ -140,56 +118,41 @@ class KubernetesApiClient:
         labels: Mapping[str, str],
         fields: Mapping[str, str] | None = None,
     ) -> list[Manifest]:
-        """Returns the objects in a namespace that have all of these labels and fields."""
-        query = {"labelSelector": _selector(labels), "fieldSelector": _selector(fields or {})}
-        answer = await self._send("list", kind.plural, _path(kind, namespace), query=query)
-        # The items of a list have no apiVersion and kind of their own.
-        of_kind = {"apiVersion": kind.api_version, "kind": kind.kind}
-        return [{**of_kind, **item} for item in mappings(answer.get("items"))]
+        query = {
+            "labelSelector": rest.selector(labels),
+            "fieldSelector": rest.selector(fields or {}),
+        }
+        answer = await self._send("list", kind.plural, kind.path(namespace), query=query)
+        return rest.items(kind, answer)
 
     async def apply(self, manifest: Manifest, *, force: bool) -> Manifest:
-        """Server-side apply, which with `force` takes over fields that others have set."""
         return await self._apply(manifest, force=force)
 
     async def apply_status(self, manifest: Manifest) -> Manifest:
-        """Server-side apply on the status subresource."""
         return await self._apply(manifest, "status", force=True)
 
     async def delete(self, ref: Ref) -> None:
-        """Deletes an object by its UID. It is no error if the object is gone."""
         options = {"preconditions": {"uid": ref.uid}, "propagationPolicy": "Background"}
-        try:
-            path = _path(ref.kind, ref.namespace, ref.name)
+        path = ref.kind.path(ref.namespace, ref.name)
+        with rest.ignoring(404, 409):  # gone, or another object of that name
             await self._send("delete", ref.kind.plural, path, body=options)
-        except ApiError as error:
-            if error.code not in (404, 409):  # gone, or another object of that name
-                raise
 
     async def create_event(self, event: Manifest) -> None:
-        """Creates an event. It is no error if one of that name exists: it is the same event."""
         kind, namespace = kind_of(event), event["metadata"]["namespace"]
-        try:
-            await self._send("create", kind.plural, _path(kind, namespace), body=event)
-        except ApiError as error:
-            if error.code != 409:
-                raise
+        with rest.ignoring(409):
+            await self._send("create", kind.plural, kind.path(namespace), body=event)
 
     async def serves_streams(self) -> bool:
-        """Whether the CustomResourceDefinition is installed."""
-        try:
-            answer = await self._send("get", "apiresources", f"/apis/{STREAM.api_version}")
-        except ApiError as error:
-            if error.code == 404:
-                return False
-            raise
-        return any(each.get("name") == STREAM.plural for each in mappings(answer.get("resources")))
+        with rest.ignoring(404):
+            return rest.serves(STREAM, await self._send("get", "apiresources", STREAM.root))
+        return False
 
     async def _apply(self, manifest: Manifest, *subresource: str, force: bool) -> Manifest:
         meta, kind = manifest["metadata"], kind_of(manifest)
         return await self._send(
             "patch",
             "/".join((kind.plural, *subresource)),
-            _path(kind, meta["namespace"], meta["name"], *subresource),
+            kind.path(meta["namespace"], meta["name"], *subresource),
             query={"fieldManager": naming.FIELD_MANAGER, "force": str(force).lower()},
             content="application/apply-patch+yaml",
             body=manifest,
@@ -205,7 +168,6 @@ class KubernetesApiClient:
         body: Mapping[str, Any] | None = None,
         content: str = "application/json",
     ) -> Manifest:
-        """Sends one request, and says how it ended."""
         if verb not in _READS and not self._may_write():
             raise ApiError(0, "NotLeader", "another operator may have taken over")
         started, code = time.perf_counter(), 0
@@ -239,43 +201,11 @@ class KubernetesApiClient:
             response = await self._client.call_api(*request, _request_timeout=_TIMEOUT_SECONDS)
             data = await response.read()
         except ApiException as error:
-            raise _refusal(
-                error.status or 0, error.reason, error.body, error.headers or {}
-            ) from error
+            after = (error.headers or {}).get("Retry-After")
+            raise rest.refusal(error.status or 0, error.reason, error.body, after) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ApiError(0, "Unreachable", f"{type(error).__name__}: {error}") from error
+            raise rest.unreachable(error) from error
         if not 200 <= response.status < 300:
-            raise _refusal(response.status, response.reason, data, response.headers or {})
-        try:
-            return dict(json.loads(data)), int(response.status)
-        except (ValueError, TypeError) as error:
-            raise ApiError(
-                0, "NotJson", "the answer is no JSON object: is it a proxy's?"
-            ) from error
-
-
-def _selector(values: Mapping[str, str]) -> str:
-    return ",".join(f"{name}={value}" for name, value in values.items())
-
-
-def _path(kind: Kind, namespace: str, *rest: str) -> str:
-    return "/".join((kind.root, "namespaces", namespace, kind.plural, *rest))
-
-
-def _refusal(
-    code: int, reason: str | None, body: str | bytes | None, headers: Mapping[str, str]
-) -> ApiError:
-    """The error from the Status object in the API server's response."""
-    # The header may also hold a date, which Kubernetes never sends.
-    seconds = headers.get("Retry-After") or ""
-    retry_after = min(float(seconds), _MAX_RETRY_AFTER) if seconds.isdecimal() else None
-    try:
-        status = mapping(json.loads(body or ""))
-    except ValueError:
-        status = {}
-    return ApiError(
-        code,
-        text(status.get("reason")) or reason or "Unknown",
-        text(status.get("message")),
-        retry_after,
-    )
+            after = (response.headers or {}).get("Retry-After")
+            raise rest.refusal(response.status, response.reason, data, after)
+        return rest.parse(data), int(response.status)

@@ -7,18 +7,12 @@ from typing import Any
 
 import pytest
 
-from penstock.api.v1alpha1.status import LastFailure
-from penstock.cluster.driver_pod import DriverPod
-from penstock.cluster.events import ClusterEvent, parse_event
-from penstock.cluster.objects import Manifest
+from penstock.api.v1alpha1.status import Internal, LastFailure, StreamStatus
+from penstock.cluster.assessment import Assessment, RunningParts, assess_driver, assess_suspended
+from penstock.cluster.kinds import Manifest
+from penstock.cluster.objects import Claim, Event, StatefulSet
+from penstock.cluster.pods import DriverPod, Pod
 from penstock.contract.driver_report import QueryState
-from penstock.controller.observed.children import ObservedChildren
-from penstock.controller.status.stream_state import (
-    Assessment,
-    Before,
-    assess_driver,
-    assess_suspended,
-)
 from testkit.controller import samples
 
 HASH = "0123456789"
@@ -39,10 +33,22 @@ UNSCHEDULABLE: dict[str, Any] = {
 }
 
 
-def assess(pod: Manifest | None, *executors: Manifest, before: Before | None = None) -> Assessment:
-    pods = (*executors, *([pod] if pod else []))
-    children = ObservedChildren(stateful_set=samples.stateful_set(), pods=pods)
-    return assess_driver(samples.NAME, HASH, children, before or Before(), samples.T0)
+def assess(
+    pod: Manifest | None,
+    *executors: Manifest,
+    events: tuple[Event, ...] = (),
+    claim: Manifest | None = None,
+    last_hash: str | None = None,
+) -> Assessment:
+    parts = RunningParts(
+        stateful_set=StatefulSet(samples.stateful_set()),
+        claim=Claim(claim) if claim else None,
+        pods=tuple(map(Pod, (*executors, *([pod] if pod else [])))),
+        events=events,
+    )
+    internal = Internal(driver_pod_uid="pod-0", spec_hash=last_hash) if last_hash else None
+    status = StreamStatus(internal=internal)
+    return assess_driver(samples.NAME, HASH, parts, status, samples.T0)
 
 
 def pod(report: Any = None, **status: Any) -> Manifest:
@@ -109,11 +115,10 @@ def test_each_case_has_its_state_and_reason(
     assert (assessment.state, assessment.reason) == (state, reason)
     assert assessment.message
     assert assessment.ready == (state in ("Running", "Completed"))
-    assert assessment.stalled == (state == "Stalled")
 
 
 def test_a_stream_that_ran_before_is_restarting_when_its_pod_is_missing() -> None:
-    assert assess(None, before=Before(spec_hash=HASH)).state == "Restarting"
+    assert assess(None, last_hash=HASH).state == "Restarting"
 
 
 def test_a_terminating_pod_is_not_ready_whatever_it_reports() -> None:
@@ -176,20 +181,21 @@ def test_a_stream_that_waits_for_its_next_attempt_is_not_stalled() -> None:
         QueryState.RESTARTING, last_failure=BROKER, committed=False, next_retry_time=at
     )
     assessment = assess(pod(waiting))
-    assert (assessment.ready, assessment.stalled) == (False, False)
+    assert (assessment.ready, assessment.state) == (False, "Restarting")
     assert assessment.reason == BROKER.reason
     assert "at 23:05:30 UTC" in assessment.message
 
 
-def event(uid: str, note: str, **more: Any) -> ClusterEvent:
+def event(uid: str, note: str, **more: Any) -> Event:
     raw = {
         "regarding": {"uid": uid},
         "reason": "FailedCreate",
         "note": note,
+        "type": "Warning",
         "deprecatedLastTimestamp": "2026-11-21T00:00:00Z",
         **more,
     }
-    return parse_event(raw)
+    return Event.parse(raw)
 
 
 QUOTA = 'pods "flags-driver-0" is forbidden: exceeded quota: small'
@@ -199,35 +205,30 @@ def test_a_pod_that_cannot_be_created_is_explained_by_the_stateful_sets_events()
     """A quota or Pod Security refuses it, and no object's status says so."""
     old = event("set-1", "old", deprecatedLastTimestamp="2026-11-20T00:00:00Z")
     other = event("another", "other")
-    children = ObservedChildren(
-        stateful_set=samples.stateful_set(), warnings=(old, event("set-1", QUOTA), other)
-    )
-    found = assess_driver(samples.NAME, HASH, children, Before(), samples.T0)
-    assert (found.state, found.reason, found.blocked) == ("Pending", "FailedCreate", True)
+    found = assess(None, events=(old, event("set-1", QUOTA), other))
+    assert (found.state, found.reason) == ("Pending", "FailedCreate")
+    assert found.obstacles
     assert QUOTA in found.message
 
 
 def test_events_from_before_the_stream_stopped_explain_nothing() -> None:
     old = event("set-1", QUOTA, deprecatedLastTimestamp="2026-11-20T23:59:00Z")
-    children = ObservedChildren(stateful_set=samples.stateful_set(), warnings=(old,))
-    found = assess_driver(samples.NAME, HASH, children, Before(HASH), samples.T0)
-    assert found.reason == "NoDriverPod"
+    assert assess(None, events=(old,), last_hash=HASH).reason == "NoDriverPod"
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Lost"])
 def test_a_claim_without_a_volume_is_explained(phase: str) -> None:
     claim = {
+        "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": "flags-checkpoint", "uid": "claim-1"},
         "status": {"phase": phase},
     }
     why = event("claim-1", "no such class", reason="ProvisioningFailed")
-    waits = pod(**UNSCHEDULABLE)
-    children = ObservedChildren(
-        stateful_set=samples.stateful_set(), claim=claim, pods=(waits,), warnings=(why,)
-    )
-    found = assess_driver(samples.NAME, HASH, children, Before(), samples.T0)
-    assert (found.reason, found.blocked) == ("Unschedulable", True)
+    found = assess(pod(**UNSCHEDULABLE), claim=claim, events=(why,))
+    assert found.reason == "Unschedulable"
+    reasons = ["ClaimLost" if phase == "Lost" else "ProvisioningFailed", "Unschedulable"]
+    assert [each.reason for each in found.obstacles] == reasons  # the cause first
     assert SCHEDULER in found.message
     assert ("ProvisioningFailed: no such class" in found.message) == (phase == "Pending")
     assert ("its volume is gone" in found.message) == (phase == "Lost")
@@ -237,9 +238,9 @@ def test_a_pod_that_only_its_events_explain() -> None:
     """A volume that cannot be mounted leaves the pod in ContainerCreating for ever."""
     waits = pod(**waiting("ContainerCreating"))
     why = event("pod-1", "timed out waiting for the volume", reason="FailedMount")
-    children = ObservedChildren(stateful_set=samples.stateful_set(), pods=(waits,), warnings=(why,))
-    found = assess_driver(samples.NAME, HASH, children, Before(), samples.T0)
-    assert (found.reason, found.blocked) == ("FailedMount", True)
+    found = assess(waits, events=(why,))
+    assert found.reason == "FailedMount"
+    assert found.obstacles
     assert "timed out waiting" in found.message
 
 
@@ -255,18 +256,15 @@ def overdue(spec_hash: str) -> Manifest:
 def test_a_pod_whose_node_does_not_confirm_its_end_names_node_and_remedy(spec_hash: str) -> None:
     """Without a node Kubernetes replaces no pod of a StatefulSet, and says so nowhere."""
     found = assess(overdue(spec_hash))
-    assert (found.state, found.reason, found.blocked) == (
-        "Restarting", "DriverNodeUnreachable", True,
-    )  # fmt: skip
+    assert (found.state, found.reason) == ("Restarting", "DriverNodeUnreachable")
+    assert found.obstacles
     assert "kubectl taint nodes node-7 node.kubernetes.io/out-of-service" in found.message
 
 
 def test_a_suspended_stream_whose_node_is_away_still_stops() -> None:
     """Nobody knows whether its driver still writes to the checkpoint."""
     found = assess_suspended(DriverPod(overdue(HASH)), samples.T0)
-    assert (found.state, found.reason, found.settled) == (
-        "Suspending", "DriverNodeUnreachable", False,
-    )  # fmt: skip
+    assert (found.state, found.reason) == ("Suspending", "DriverNodeUnreachable")
 
 
 def test_attempts_to_pull_an_image_have_one_reason() -> None:

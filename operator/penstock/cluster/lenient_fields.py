@@ -16,6 +16,8 @@ from typing import Any
 _NOT_IN_REASON = re.compile(r"[^A-Za-z0-9_]")
 _MAX_REASON_CHARACTERS = 256
 _MAX_INT32 = 2**31 - 1
+# How much of a message is kept in a status. The API accepts 32768 bytes in a condition's message.
+MAX_MESSAGE_CHARACTERS = 4096
 
 
 def at(value: Any, *path: str) -> Any:
@@ -35,6 +37,11 @@ def mappings(value: Any) -> list[Mapping[str, Any]]:
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
+def texts(value: Any) -> Mapping[str, str]:
+    """The texts in an object, such as labels; without entries that are something else."""
+    return {key: each for key, each in mapping(value).items() if isinstance(each, str)}
+
+
 def text(value: Any) -> str:
     """A text; empty if the value is something else."""
     return value if isinstance(value, str) else ""
@@ -49,13 +56,13 @@ def count(value: Any) -> int:
 def timestamp(value: Any) -> datetime | None:
     """A time with its zone; None if the value is something else."""
     try:
-        found = datetime.fromisoformat(text(value))
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        time = datetime.fromisoformat(text(value))
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
 
 def reason(value: Any, default: str) -> str:
     """The value as a condition's reason; the default if nothing of it may be one."""
-    found = _NOT_IN_REASON.sub("", text(value)).lstrip("0123456789_")
-    return found[:_MAX_REASON_CHARACTERS] or default
+    allowed = _NOT_IN_REASON.sub("", text(value)).lstrip("0123456789_")
+    return allowed[:_MAX_REASON_CHARACTERS] or default

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.api.v1alpha1.status import Internal, LastFailure, Restarts, StreamStatus
-from penstock.cluster.driver_pod import DriverPod
-from penstock.controller.status import restarts
+from penstock.cluster.pods import DriverPod
+from penstock.controller.status.restart_history import update_history
 from testkit.controller import samples
 
 HASH = "0123456789"
@@ -30,7 +31,7 @@ def after(*pods: DriverPod | None) -> StreamStatus:
     """The status after the operator observed these pods in this order."""
     status = StreamStatus()
     for each in pods:
-        history = restarts.update_history(status, each)
+        history = update_history(status, each)
         status = StreamStatus(
             restarts=history.restarts,
             internal=history.internal,
@@ -47,39 +48,29 @@ def counts(status: StreamStatus) -> tuple[int, int, int]:
     return status.restarts.query, status.restarts.process, status.restarts.pod
 
 
-def test_a_first_pod_is_no_restart() -> None:
-    assert counts(after(None, pod())) == (0, 0, 0)
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ([None, pod()], (0, 0, 0)),  # the first pod is no restart
+        ([pod(), pod(query_restarts=2)], (2, 0, 0)),
+        ([pod(), pod(restarts=3)], (0, 3, 0)),
+        ([pod(), None, pod(uid="pod-2")], (0, 0, 1)),
+        ([pod(query_restarts=2, restarts=1)] * 3, (2, 1, 0)),  # seen twice, counted once
+        ([pod(), pod(uid="pod-2", spec_hash="another")], (0, 0, 0)),  # a new spec
+        # A new driver process counts from zero.
+        ([pod(query_restarts=3), pod(restarts=1, query_restarts=1)], (4, 1, 0)),
+        # The annotation outlives the container that wrote it.
+        ([pod(query_restarts=3), pod(restarts=1, query_restarts=3)], (3, 1, 0)),
+        # While the operator was away.
+        ([pod(), pod(uid="pod-2", restarts=2, query_restarts=1)], (1, 2, 1)),
+    ],
+)
+def test_each_level_counts_its_own_restarts(
+    pods: list[DriverPod | None], expected: tuple[int, int, int]
+) -> None:
+    assert counts(after(*pods)) == expected
 
 
-def test_each_level_counts_its_own_restarts() -> None:
-    assert counts(after(pod(), pod(query_restarts=2))) == (2, 0, 0)
-    assert counts(after(pod(), pod(restarts=3))) == (0, 3, 0)
-    assert counts(after(pod(), None, pod(uid="pod-2"))) == (0, 0, 1)
-
-
-def test_a_restart_observed_twice_counts_once() -> None:
-    seen = pod(query_restarts=2, restarts=1)
-    assert counts(after(seen, seen, seen)) == (2, 1, 0)
-
-
-def test_a_new_spec_is_no_restart() -> None:
-    assert counts(after(pod(), pod(uid="pod-2", spec_hash="another"))) == (0, 0, 0)
-
-
-def test_a_new_driver_process_counts_from_zero() -> None:
-    assert counts(after(pod(query_restarts=3), pod(restarts=1, query_restarts=1))) == (4, 1, 0)
-
-
-def test_a_report_of_the_previous_process_is_not_counted_again() -> None:
-    """The annotation outlives the container that wrote it."""
-    assert counts(after(pod(query_restarts=3), pod(restarts=1, query_restarts=3))) == (3, 1, 0)
-
-
-def test_restarts_while_the_operator_was_away_are_counted() -> None:
-    assert counts(after(pod(), pod(uid="pod-2", restarts=2, query_restarts=1))) == (1, 2, 1)
-
-
-@settings(deadline=None)  # a busy machine is no failure
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5), st.integers(0, 5))))
 def test_counts_never_decrease(seen: list[tuple[str, int, int]]) -> None:
     pods = [pod(uid=uid, restarts=one, query_restarts=two) for uid, one, two in seen]

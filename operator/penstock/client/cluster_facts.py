@@ -6,15 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from typing import Any
 
 from penstock.api.v1alpha1.status import Condition, StreamStatus
-from penstock.cluster import fields, objects
-from penstock.cluster.driver_pod import DriverPod
-from penstock.cluster.events import ClusterEvent
-from penstock.cluster.fields import at, timestamp
-from penstock.cluster.objects import Key, Manifest
-from penstock.cluster.stream_status import find_condition, parse_status
+from penstock.cluster.assessment import RunningParts
+from penstock.cluster.kinds import Key
+from penstock.cluster.lenient_fields import at, count, mapping, mappings, text
+from penstock.cluster.objects import Claim, Event, Lease, Node, Object, Quota, StatefulSet
+from penstock.cluster.pods import DriverPod, Pod
+from penstock.cluster.stream import Stream, find_condition, holds
 from penstock.contract import naming
 from penstock.contract.pod_check import PodCheck
 
@@ -40,15 +40,10 @@ class DriverMetrics:
 
 
 @dataclass(frozen=True)
-class StreamFacts:
-    """One stream, and the objects around it."""
+class StreamFacts(RunningParts):
+    """One stream, and the objects around it. Its events are the oldest first."""
 
-    raw: Manifest
-    stateful_set: Manifest | None = None
-    claim: Manifest | None = None
-    pods: tuple[Manifest, ...] = ()
-    events: tuple[ClusterEvent, ...] = ()
-    """About the stream and its objects, the oldest first."""
+    resource: Stream
     metrics: DriverMetrics | None = None
     inside: PodCheck | None = None
     """What a check inside the driver's container found; None if none was made."""
@@ -56,47 +51,18 @@ class StreamFacts:
 
     @property
     def key(self) -> Key:
-        """Its namespace and name."""
-        return _key_of(self.raw)
+        return self.resource.key
 
-    @cached_property
+    @property
     def status(self) -> StreamStatus:
         """Its status, as far as it can be read."""
-        return parse_status(self.raw)
-
-    @property
-    def generation(self) -> int:
-        """The generation of its spec."""
-        return fields.count(at(self.raw, "metadata", "generation"))
-
-    @property
-    def class_name(self) -> str:
-        """The class of the operator that acts on it; empty if it names none."""
-        return fields.text(at(self.raw, "spec", "className"))
-
-    @property
-    def suspended(self) -> bool:
-        """Whether the spec asks for no driver."""
-        return at(self.raw, "spec", "suspend") is True
-
-    @property
-    def paused(self) -> bool:
-        """Whether the operator was told to leave the stream alone."""
-        return objects.annotations_of(self.raw).get(naming.ANNOTATION_PAUSE) == "true"
-
-    @property
-    def created(self) -> datetime | None:
-        """When it was created."""
-        return timestamp(at(self.raw, "metadata", "creationTimestamp"))
+        return self.resource.status
 
     def condition(self, kind: str) -> Condition | None:
-        """The condition of this type."""
         return find_condition(self.status, kind)
 
     def holds(self, kind: str) -> bool:
-        """Whether a condition is True."""
-        found = self.condition(kind)
-        return found is not None and found.status == "True"
+        return holds(self.status, kind)
 
     @property
     def state(self) -> str:
@@ -109,33 +75,11 @@ class StreamFacts:
         ready = self.condition("Ready")
         return ready.reason if ready else "NoStatus"
 
-    @cached_property
-    def driver(self) -> DriverPod | None:
-        """The driver's pod; None if there is none."""
+    @property
+    def driver_pod(self) -> DriverPod | None:
+        """The driver's pod, also if its StatefulSet could not be read; None if there is none."""
         name = naming.driver_pod_name(self.key.name)
-        found = (DriverPod(pod) for pod in self.pods if objects.name_of(pod) == name)
-        return next(found, None)
-
-    @property
-    def executors(self) -> tuple[Manifest, ...]:
-        """The executors' pods."""
-        return tuple(
-            pod
-            for pod in self.pods
-            if objects.labels_of(pod).get(naming.LABEL_COMPONENT) == naming.COMPONENT_EXECUTOR
-        )
-
-    @property
-    def brokers(self) -> dict[str, tuple[str, ...]]:
-        """The Kafka servers of source and sink; without those that do not use Kafka."""
-        spec = fields.mapping(self.raw.get("spec"))
-        shared = at(spec, "kafka", "bootstrapServers")
-        return {
-            end: tuple(each.strip() for each in fields.text(servers).split(",") if each.strip())
-            for end in ("source", "sink")
-            if at(spec, end, "kafka") is not None
-            and (servers := at(spec, end, "kafka", "bootstrapServers") or shared)
-        }
+        return next((DriverPod(pod.manifest) for pod in self.pods if pod.name == name), None)
 
     @property
     def lag(self) -> int | None:
@@ -146,32 +90,31 @@ class StreamFacts:
 
 @dataclass(frozen=True)
 class OperatorFacts:
-    """One deployment of the operator."""
-
-    deployment: Manifest
-    pods: tuple[Manifest, ...] = ()
-    lease: Manifest | None = None
+    deployment: Object
+    pods: tuple[Pod, ...] = ()
+    lease: Lease | None = None
     """By which one of its pods leads; None if there is none, or it could not be read."""
 
     @property
     def key(self) -> Key:
-        """Its namespace and name."""
-        return _key_of(self.deployment)
+        return self.deployment.key
 
     @property
     def version(self) -> str:
         """The version in its chart's labels; empty if they have none."""
-        return objects.labels_of(self.deployment).get("app.kubernetes.io/version", "")
+        return self.deployment.labels.get("app.kubernetes.io/version", "")
 
     @property
     def ready(self) -> bool:
-        """Whether one of its pods is ready."""
-        return fields.count(at(self.deployment, "status", "readyReplicas")) > 0
+        return count(at(self.deployment.manifest, "status", "readyReplicas")) > 0
+
+    @property
+    def _pod_spec(self) -> Mapping[str, Any]:
+        return mapping(at(self.deployment.manifest, "spec", "template", "spec"))
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The arguments of its container."""
-        containers = fields.mappings(at(self.deployment, "spec", "template", "spec", "containers"))
+        containers = mappings(self._pod_spec.get("containers"))
         words = containers[0].get("args") if containers else None
         return tuple(map(str, words)) if isinstance(words, list) else ()
 
@@ -196,8 +139,7 @@ class OperatorFacts:
     @property
     def service_account(self) -> str:
         """The user that the API server sees in its requests."""
-        spec = fields.mapping(at(self.deployment, "spec", "template", "spec"))
-        name = fields.text(spec.get("serviceAccountName")) or "default"
+        name = text(self._pod_spec.get("serviceAccountName")) or "default"
         return f"system:serviceaccount:{self.key.namespace}:{name}"
 
     def looks_after(self, namespace: str, class_name: str) -> bool:
@@ -235,8 +177,8 @@ class ClusterFacts:
     """None if they could not be read."""
     missing_rights: Mapping[str, tuple[Right, ...]] = field(default_factory=dict)
     """By user, "" for the one who asks: rights that the API server says are missing."""
-    quotas: tuple[Manifest, ...] = ()
-    nodes: Mapping[str, Manifest | None] = field(default_factory=dict)
+    quotas: tuple[Quota, ...] = ()
+    nodes: Mapping[str, Node | None] = field(default_factory=dict)
     """Those of the streams' pods, by name; None if there is no node of that name."""
     dns_endpoints: int | None = None
     """Ready addresses of the cluster's name servers; None if that is not known."""
@@ -251,53 +193,41 @@ class ClusterFacts:
 
 
 def with_objects(
-    streams: Iterable[Manifest],
-    sets: Iterable[Manifest] = (),
-    claims: Iterable[Manifest] = (),
-    pods: Iterable[Manifest] = (),
-    events: Iterable[tuple[str, ClusterEvent]] = (),
+    streams: Iterable[Stream],
+    sets: Iterable[StatefulSet] = (),
+    claims: Iterable[Claim] = (),
+    pods: Iterable[Pod] = (),
+    events: Iterable[tuple[str, Event]] = (),
 ) -> list[StreamFacts]:
     """Each stream with those of the objects that are its own. Events come with their namespace."""
-    sets_by_key = {_key_of(each): each for each in sets}
-    claims_by_key = {_key_of(each): each for each in claims}
-    pods_by_stream: dict[Key, list[Manifest]] = defaultdict(list)
+    sets_by_key = {each.key: each for each in sets}
+    claims_by_key = {each.key: each for each in claims}
+    pods_by_stream: dict[Key, list[Pod]] = defaultdict(list)
     for pod in pods:
-        stream = objects.labels_of(pod).get(naming.LABEL_STREAM, "")
-        pods_by_stream[Key(namespace_of(pod), stream)].append(pod)
-    events_by_key: dict[Key, list[ClusterEvent]] = defaultdict(list)
+        pods_by_stream[Key(pod.namespace, pod.labels.get(naming.LABEL_STREAM, ""))].append(pod)
+    events_by_key: dict[Key, list[Event]] = defaultdict(list)
     for namespace, event in events:
         events_by_key[Key(namespace, event.name)].append(event)
 
-    def found(raw: Manifest) -> StreamFacts:
-        key = _key_of(raw)
+    def facts_of(stream: Stream) -> StreamFacts:
+        key = stream.key
         own = pods_by_stream.get(key, [])
         driver = Key(key.namespace, naming.driver_name(key.name))
         claim = Key(key.namespace, naming.checkpoint_claim_name(key.name))
         # A driver's pod that is gone still has its events.
-        names = {naming.driver_pod_name(key.name), *map(objects.name_of, own)}
+        names = {naming.driver_pod_name(key.name), *(pod.name for pod in own)}
         about = [key, driver, claim, *(Key(key.namespace, name) for name in names)]
         said = [event for each in about for event in events_by_key.get(each, [])]
         return StreamFacts(
-            raw,
+            stream,
             stateful_set=sets_by_key.get(driver),
             claim=claims_by_key.get(claim),
             pods=tuple(sorted(own, key=_driver_first)),
-            events=tuple(sorted(said, key=lambda each: each.time)),
+            events=tuple(sorted(said, key=lambda event: event.time)),
         )
 
-    return [found(each) for each in streams]
+    return [facts_of(each) for each in streams]
 
 
-def namespace_of(manifest: Manifest) -> str:
-    """An object's namespace; empty if it has none."""
-    return fields.text(at(manifest, "metadata", "namespace"))
-
-
-def _key_of(manifest: Manifest) -> Key:
-    return Key(namespace_of(manifest), objects.name_of(manifest))
-
-
-def _driver_first(pod: Manifest) -> tuple[bool, int, str]:
-    component = objects.labels_of(pod).get(naming.LABEL_COMPONENT)
-    name = objects.name_of(pod)
-    return component != naming.COMPONENT_DRIVER, len(name), name
+def _driver_first(pod: Pod) -> tuple[bool, int, str]:
+    return not pod.is_driver, len(pod.name), pod.name

@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Literal
 
 from penstock.api import group_version
-from penstock.api.v1alpha1.status import Cause, Condition, StreamStatus
-from penstock.cluster.objects import EVENT, Manifest
+from penstock.api.v1alpha1.status import Cause, StreamState, StreamStatus
+from penstock.cluster.kinds import EVENT, Manifest
+from penstock.cluster.stream import find_condition, holds
 from penstock.contract import naming
-from penstock.controller.observed.stream import ObservedStream
+from penstock.controller.observation import ObservedStream
 
 # The API accepts 1024 bytes of a note, and 128 of a reason.
 _MAX_NOTE_BYTES = 1000
@@ -24,8 +25,6 @@ _DATA_LOSS = "DataLoss"
 
 @dataclass(frozen=True)
 class StreamEvent:
-    """The content of an event about a stream."""
-
     type: Literal["Normal", "Warning"]
     reason: str
     note: str
@@ -36,8 +35,8 @@ def stream_events(before: StreamStatus, after: StreamStatus) -> tuple[StreamEven
     found = _restarts(before, after)
     if _is_new(before, after, "Stalled"):
         found.append(_from_condition("Warning", after, "Stalled"))
-    elif _holds(after, "Ready") != _holds(before, "Ready") and not found:
-        found.append(_from_condition("Normal", after, "Ready"))
+    elif holds(after, "Ready") != holds(before, "Ready") and not found:
+        found.append(_from_condition("Warning" if _fails(after) else "Normal", after, "Ready"))
     if _is_new(before, after, "Warning"):
         found.append(_from_condition("Warning", after, "Warning"))
     return (*found, *_repaired(before, after), *_lost(before, after))
@@ -123,26 +122,25 @@ def _count(status: StreamStatus, level: str) -> int:
     return int(getattr(status.restarts, level)) if status.restarts else 0
 
 
+def _fails(status: StreamStatus) -> bool:
+    """Whether a stream is not Ready because something failed, not because of an edit."""
+    ready = find_condition(status, "Ready")
+    if ready is None or ready.status == "True":
+        return False
+    return status.state == StreamState.RESTARTING or ready.reason == "DriverNotReady"
+
+
 def _from_condition(
     event_type: Literal["Normal", "Warning"], status: StreamStatus, kind: str
 ) -> StreamEvent:
-    condition = _condition(status, kind)
+    condition = find_condition(status, kind)
     assert condition is not None, "the operator always sets all conditions"
     return StreamEvent(event_type, condition.reason, condition.message)
 
 
 def _is_new(before: StreamStatus, after: StreamStatus, kind: str) -> bool:
     """Whether a condition holds now, and did not hold before for the same reason."""
-    then, now = _condition(before, kind), _condition(after, kind)
+    then, now = find_condition(before, kind), find_condition(after, kind)
     if now is None or now.status != "True":
         return False
     return then is None or (then.status, then.reason) != (now.status, now.reason)
-
-
-def _holds(status: StreamStatus, kind: str) -> bool:
-    condition = _condition(status, kind)
-    return condition is not None and condition.status == "True"
-
-
-def _condition(status: StreamStatus, kind: str) -> Condition | None:
-    return next((each for each in status.conditions if each.type == kind), None)

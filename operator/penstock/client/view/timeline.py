@@ -6,19 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from penstock.client.facts import StreamFacts
-from penstock.client.text import printable
-from penstock.cluster import objects
-from penstock.cluster.fields import at, mapping, mappings, text, timestamp
-from penstock.cluster.objects import Manifest
+from penstock.client.cluster_facts import StreamFacts
+from penstock.client.formatting import printable
+from penstock.cluster.pods import Container
 
 _MOMENT = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, order=True)
 class Moment:
-    """One thing that happened."""
-
     time: datetime
     what: str
     """What it happened to: the stream, a pod, a volume claim."""
@@ -50,8 +46,7 @@ def _events(stream: StreamFacts) -> Iterator[Moment]:
 
 
 def _conditions(stream: StreamFacts) -> Iterator[Moment]:
-    if stream.created:
-        yield Moment(stream.created, "stream", "Created")
+    yield Moment(stream.resource.created, "stream", "Created")
     for each in stream.status.conditions:
         # A False one says that something does not hold: Ready is the one where that is news.
         if each.status == "True" or each.type == "Ready":
@@ -69,23 +64,17 @@ def _failures(stream: StreamFacts) -> Iterator[Moment]:
 
 def _pods(stream: StreamFacts) -> Iterator[Moment]:
     for pod in stream.pods:
-        name = f"Pod {objects.name_of(pod)}"
-        created = timestamp(at(pod, "metadata", "creationTimestamp"))
-        if created:
-            node = text(at(pod, "spec", "nodeName"))
-            yield Moment(created, name, "Created", f"on {node}" if node else "")
-        for container in mappings(at(pod, "status", "containerStatuses")):
-            yield from _containers(name, container)
+        yield Moment(
+            pod.created, f"Pod {pod.name}", "Created", f"on {pod.node}" if pod.node else ""
+        )
+        for container in pod.containers:
+            yield from _runs(f"Pod {pod.name}", container)
 
 
-def _containers(name: str, container: Manifest | object) -> Iterator[Moment]:
-    for when in ("lastState", "state"):
-        state = mapping(at(container, when))
-        started = timestamp(at(state, "running", "startedAt"))
-        ended = mapping(state.get("terminated"))
-        finished = timestamp(ended.get("finishedAt"))
-        if started:
-            yield Moment(started, name, "ContainerStarted")
-        if finished:
-            code = ended.get("exitCode")
-            yield Moment(finished, name, "ContainerEnded", f"{ended.get('reason')}, code {code}")
+def _runs(name: str, container: Container) -> Iterator[Moment]:
+    if container.running_since:
+        yield Moment(container.running_since, name, "ContainerStarted")
+    for end in container.ends:
+        if end.finished:
+            message = f"{end.reason}, code {end.code}"
+            yield Moment(end.finished, name, "ContainerEnded", message)

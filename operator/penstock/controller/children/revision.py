@@ -1,25 +1,30 @@
-"""A stream with a valid spec, and the document that its driver reads."""
+"""A revision of a stream: its valid spec, and the document that its driver reads."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import yaml
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.cluster import objects
-from penstock.cluster.objects import Manifest
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Manifest
+from penstock.cluster.objects import Object
 from penstock.contract import naming
-from penstock.controller.children.settings import Settings
+from penstock.controller.operator_settings import Settings
 
 _FOR_THE_OPERATOR = frozenset({"checkpoint", "suspend"})
+# The format of the document, not the version of the API: that one changes, and the revision of a
+# stream must not change with it.
+_DOCUMENT_FORMAT = "penstock.dev/v1alpha1"
 
 
 @dataclass(frozen=True)
-class DesiredStream:
+class Revision:
     """A stream with a valid spec, and the document that its driver reads."""
 
     stream: ContinuousStream
@@ -30,17 +35,14 @@ class DesiredStream:
 
     @property
     def name(self) -> str:
-        """The stream's name."""
         return self.stream.metadata.name
 
     @property
     def namespace(self) -> str:
-        """The namespace of the stream and of all its objects."""
         return self.stream.metadata.namespace
 
     @property
     def image(self) -> str:
-        """The image of driver and executors."""
         return self.stream.spec.image or self.settings.default_image
 
     @property
@@ -49,12 +51,12 @@ class DesiredStream:
         return self.stream.spec.service_account_name or naming.driver_name(self.name)
 
 
-def resolve(stream: ContinuousStream, raw: Manifest, settings: Settings) -> DesiredStream:
+def resolve(stream: ContinuousStream, raw: Manifest, settings: Settings) -> Revision:
     """The document for the driver of a stream, and its hash; `raw` is the stream as it was read."""
     image = stream.spec.image or settings.default_image
     text = document(stream.metadata.name, stream.metadata.namespace, raw["spec"], image)
     digest = hashlib.sha256(text.encode()).hexdigest()[:10]
-    return DesiredStream(stream, objects.uid_of(raw), text, digest, settings)
+    return Revision(stream, Object(raw).uid, text, digest, settings)
 
 
 def document(name: str, namespace: str, spec: Manifest, image: str) -> str:
@@ -72,7 +74,7 @@ def document(name: str, namespace: str, spec: Manifest, image: str) -> str:
         if field not in _FOR_THE_OPERATOR
     }
     content = {
-        "apiVersion": group_version.API_VERSION,
+        "apiVersion": _DOCUMENT_FORMAT,
         "kind": group_version.KIND,
         "metadata": {"name": name, "namespace": namespace},
         "spec": {**for_driver, "image": image},
@@ -88,3 +90,56 @@ def _without_log_level(spec: Manifest) -> Manifest:
         return spec
     others = {field: value for field, value in spec.items() if field != "observability"}
     return {**others, "observability": observability} if observability else others
+
+
+def owner_reference(desired: Revision) -> dict[str, Any]:
+    """Makes Kubernetes delete an object with its stream, even while no operator runs."""
+    return {
+        "apiVersion": group_version.API_VERSION,
+        "kind": group_version.KIND,
+        "name": desired.name,
+        "uid": desired.uid,
+        "controller": True,
+        # True would need the right to update finalizers, and has no use here.
+        "blockOwnerDeletion": False,
+    }
+
+
+def labels(desired: Revision) -> dict[str, str]:
+    """The labels of an object of the stream, and those of its driver's pod."""
+    class_name = desired.stream.spec.class_name
+    return naming.stream_labels(desired.name, naming.COMPONENT_DRIVER, class_name)
+
+
+def metadata(desired: Revision, name: str) -> Manifest:
+    """The metadata of an object of the stream. The stream's own labels are not copied to it."""
+    return {
+        "name": name,
+        "namespace": desired.namespace,
+        "labels": labels(desired),
+        "ownerReferences": [owner_reference(desired)],
+    }
+
+
+def build_object(kind: kinds.Kind, desired: Revision, name: str) -> Manifest:
+    """An object of the stream with its metadata and no content."""
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": metadata(desired, name),
+    }
+
+
+def config_map(desired: Revision) -> Manifest:
+    """An immutable ConfigMap with the driver's document, and its hash in the name.
+
+    So a pod of one revision never reads the spec of another, however late the kubelet refreshes
+    its volumes.
+    """
+    return {
+        **build_object(
+            kinds.CONFIG_MAP, desired, naming.config_name(desired.name, desired.spec_hash)
+        ),
+        "immutable": True,
+        "data": {naming.SPEC_FILE: desired.document},
+    }

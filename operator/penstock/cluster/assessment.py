@@ -1,0 +1,328 @@
+"""What runs of a stream, and what Kubernetes says keeps it from running. Pure.
+
+The operator writes it into the status; `penstock doctor` makes it anew, so that it is as good while
+no operator runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from penstock.api.v1alpha1.status import LastFailure, StreamState, StreamStatus
+from penstock.cluster.objects import Claim, Event, StatefulSet, newest_warning
+from penstock.cluster.pods import DriverPod, Pod
+from penstock.cluster.stream import not_ready_since
+from penstock.contract import naming
+from penstock.contract.driver_report import DriverReport, QueryState
+
+# The kubelet confirms a pod's end within seconds. One that takes longer has a node that is away.
+_TERMINATION_SLACK = timedelta(seconds=30)
+# What the clocks of the cluster's components may differ by.
+_CLOCK_SLACK = timedelta(seconds=10)
+_IMAGE = frozenset({"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why Kubernetes does not run a pod, or starts no other one."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningParts:
+    """The objects from which a stream runs."""
+
+    stateful_set: StatefulSet | None = None
+    claim: Claim | None = None
+    pods: tuple[Pod, ...] = ()
+    events: tuple[Event, ...] = ()
+    """What is known of them, about these objects."""
+
+    @property
+    def driver_pod(self) -> DriverPod | None:
+        """The pod of the current StatefulSet, not of an earlier one of the same name."""
+        if self.stateful_set is None:
+            return None
+        for pod in self.pods:
+            if pod.is_owned_by(self.stateful_set.uid):
+                return DriverPod(pod.manifest)
+        return None
+
+    @property
+    def executor_pods(self) -> tuple[Pod, ...]:
+        return tuple(pod for pod in self.pods if pod.is_executor)
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What runs of a stream, and why no more does."""
+
+    state: StreamState
+    reason: str
+    message: str
+    obstacles: tuple[Obstacle, ...] = ()
+    """What Kubernetes says about the driver or its executors, the cause before its effects."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the query runs, or has finished its work."""
+        return self.state in (StreamState.RUNNING, StreamState.COMPLETED)
+
+
+def assess_driver(
+    name: str, spec_hash: str, parts: RunningParts, status: StreamStatus, now: datetime
+) -> Assessment:
+    """The state of a stream from its driver, which should run the spec with this hash.
+
+    `status` is the stream's last one.
+    """
+    pod = parts.driver_pod
+    if pod is None:
+        return _no_pod(name, spec_hash, parts, status, now)
+    if is_overdue(pod, now):
+        return _stuck(pod)
+    if pod.spec_hash != spec_hash:
+        return Assessment(
+            StreamState.STARTING,
+            "RollingOut",
+            f"The pod {pod.name} has the previous spec and is being replaced",
+        )
+    if pod.terminating:
+        return Assessment(
+            StreamState.RESTARTING, "DriverStopping", f"The pod {pod.name} is being replaced"
+        )
+    if not pod.started:
+        return _not_started(pod, parts)
+    report = pod.report
+    if report is None or report.spec_hash != spec_hash:
+        return Assessment(StreamState.STARTING, "DriverStarting", "The driver is starting")
+    return _started(pod, report, parts)
+
+
+def assess_suspended(pod: DriverPod | None, now: datetime) -> Assessment:
+    """The state of a stream that should have no driver."""
+    if pod is None:
+        return Assessment(
+            StreamState.SUSPENDED,
+            "Suspended",
+            "The stream is stopped. It continues from its checkpoint when spec.suspend is false",
+        )
+    if is_overdue(pod, now):
+        return replace(_stuck(pod), state=StreamState.SUSPENDING)
+    return Assessment(
+        StreamState.SUSPENDING, "Suspending", f"The query commits, and the pod {pod.name} ends"
+    )
+
+
+def is_overdue(pod: Pod, now: datetime) -> bool:
+    """Whether a pod should have ended, and its node does not confirm it."""
+    due = pod.termination_due
+    return due is not None and now > due + _TERMINATION_SLACK
+
+
+def leave_node(node: str) -> str:
+    """What to do about a node that is shut down for good.
+
+    Kubernetes, "Non-graceful node shutdown handling". `kubectl delete node` detaches no volumes.
+    """
+    return f"kubectl taint nodes {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+
+
+def why_no_pod(owner: StatefulSet, events: Iterable[Event], since: datetime) -> Obstacle | None:
+    """Why a StatefulSet has no pod: what Kubernetes has said since then."""
+    refusal = newest_warning(events, owner.uid, since - _CLOCK_SLACK)
+    if refusal is None:
+        return None
+    message = f"Kubernetes refuses a pod of the {owner}: {refusal.message}"
+    return Obstacle(refusal.reason, message)
+
+
+def driver_obstacles(pod: DriverPod, parts: RunningParts) -> tuple[Obstacle, ...]:
+    """What keeps a driver's pod from running: its volume, then what is said about the pod."""
+    unbound = why_unbound(parts.claim, parts.events) if parts.claim else None
+    return tuple(filter(None, (unbound, why_waiting(pod, parts.events))))
+
+
+def executor_obstacles(parts: RunningParts) -> tuple[Obstacle, ...]:
+    """What keeps executors' pods from running; one pod for each reason, since all say the same."""
+    by_reason: dict[str, Obstacle] = {}
+    for pod in parts.executor_pods:
+        is_waiting = pod.phase == "Pending" and not pod.terminating
+        obstacle = why_waiting(pod, parts.events) if is_waiting else None
+        if obstacle is not None:
+            by_reason.setdefault(obstacle.reason, obstacle)
+    return tuple(by_reason.values())
+
+
+def why_waiting(pod: Pod, events: Iterable[Event]) -> Obstacle | None:
+    """Why a pod waits: in its status, or else in the warnings since it was last ready."""
+    waiting = pod.waiting_reason
+    if waiting is not None:
+        reason, words = waiting.reason, waiting.message
+    else:
+        warning = newest_warning(events, pod.uid, pod.not_ready_since - _CLOCK_SLACK)
+        if warning is None:
+            return None
+        reason, words = warning.reason, warning.message
+    verb = "cannot pull its image" if reason in _IMAGE else "waits"
+    return Obstacle(reason, f"The pod {pod.name} {verb}: {words or reason}")
+
+
+def why_unbound(claim: Claim, events: Iterable[Event]) -> Obstacle | None:
+    """Why a claim has no volume; None if it has one, or if Kubernetes does not say."""
+    if claim.phase == "Lost":
+        return Obstacle("ClaimLost", f"{claim}: its volume is gone")
+    warning = newest_warning(events, claim.uid) if claim.phase == "Pending" else None
+    if warning is None:
+        return None
+    message = f"The {claim} is not bound: {warning.reason}: {warning.message}"
+    return Obstacle(warning.reason, message)
+
+
+def why_deleted(claim: Claim) -> Obstacle | None:
+    """What becomes of the checkpoint of a claim that is being deleted."""
+    if not claim.terminating:
+        return None
+    return Obstacle(
+        "CheckpointTerminating",
+        f"The {claim} is being deleted: Kubernetes removes it, and with it the checkpoint, as soon "
+        f"as the driver's pod ends. This cannot be undone. Keep the volume "
+        f"(persistentVolumeReclaimPolicy: Retain) or copy the checkpoint now",
+    )
+
+
+def _no_pod(
+    name: str, spec_hash: str, parts: RunningParts, status: StreamStatus, now: datetime
+) -> Assessment:
+    since = not_ready_since(status) or now
+    owner = parts.stateful_set
+    refusal = why_no_pod(owner, parts.events, since) if owner else None
+    last_hash = status.internal.spec_hash if status.internal else None
+    restarting = last_hash == spec_hash
+    state = StreamState.RESTARTING if restarting else StreamState.PENDING
+    if refusal is not None:
+        return Assessment(state, refusal.reason, refusal.message, (refusal,))
+    if last_hash is not None and not restarting:
+        return Assessment(
+            StreamState.STARTING, "RollingOut", "The pod with the new spec is about to be created"
+        )
+    return Assessment(
+        state,
+        "NoDriverPod",
+        f"The StatefulSet {naming.driver_name(name)} has no pod yet. If this lasts, run `kubectl "
+        "describe` on it",
+    )
+
+
+def _stuck(pod: DriverPod) -> Assessment:
+    """Its node does not confirm the pod's end, so Kubernetes creates no other pod."""
+    node = pod.node or "(unknown)"
+    cause = f" ({pod.termination_cause})" if pod.termination_cause else ""
+    reason, message = (
+        "DriverNodeUnreachable",
+        f"The pod {pod.name} should have ended{cause}, and its node {node} does not confirm it. "
+        f"Kubernetes starts no other driver until then. Repair the node; or, if it is shut down "
+        f"for good, run `{leave_node(node)}`, and Kubernetes removes the pod and detaches its "
+        f"volume",
+    )
+    return Assessment(StreamState.RESTARTING, reason, message, (Obstacle(reason, message),))
+
+
+def _not_started(pod: DriverPod, parts: RunningParts) -> Assessment:
+    """The driver's container does not run: not yet, or not any more."""
+    failure, obstacles = pod.failure, driver_obstacles(pod, parts)
+    if failure is not None and failure.permanent:
+        return _stalled(failure)
+    reason = obstacles[-1].reason if obstacles else "DriverRestarting"
+    if failure is not None and reason in ("DriverRestarting", "CrashLoopBackOff"):
+        message = f"The driver exited and Kubernetes restarts it: {failure.message}"
+        return Assessment(StreamState.RESTARTING, reason, message)
+    if obstacles:
+        state = StreamState.RESTARTING if failure else StreamState.PENDING
+        message = "; ".join(each.message for each in reversed(obstacles))
+        return Assessment(state, reason, message, obstacles)
+    return Assessment(StreamState.PENDING, "DriverStarting", f"The pod {pod.name} is starting")
+
+
+def _started(pod: DriverPod, report: DriverReport, parts: RunningParts) -> Assessment:
+    """The driver's container runs, and its report is about the current spec."""
+    failure = report.last_failure
+    match report.state:
+        case QueryState.FAILED:
+            return _stalled(failure)
+        case QueryState.RESTARTING:
+            cause = failure.message if failure else report.message
+            return Assessment(
+                StreamState.RESTARTING,
+                failure.reason if failure else "QueryRestarting",
+                f"{_how_it_restarts(report)}: {cause}",
+            )
+        case QueryState.STOPPING:
+            return Assessment(StreamState.RESTARTING, "DriverStopping", "The driver is stopping")
+        case QueryState.WAITING_FOR_CORES:
+            return _waiting_for_cores(report, parts)
+        case QueryState.STARTING:
+            message = report.message or "The query is starting"
+            return Assessment(StreamState.STARTING, "QueryStarting", message)
+        case QueryState.RUNNING:
+            return _running(pod, report)
+        case QueryState.COMPLETED:
+            return _completed(pod)
+
+
+def _how_it_restarts(report: DriverReport) -> str:
+    """What the driver does about the failure. A query that was left running has committed."""
+    if report.committed:
+        return "The query is left running for now, and continues without a restart if it can"
+    if report.next_retry_time is not None:
+        at = report.next_retry_time.astimezone(UTC)
+        return f"The query failed, and is started again from its checkpoint at {at:%H:%M:%S} UTC"
+    return "The query failed and is restarted from its checkpoint"
+
+
+def _running(pod: DriverPod, report: DriverReport) -> Assessment:
+    if not report.committed:
+        message = report.message or "The query runs and has not committed its first epoch yet"
+        return Assessment(StreamState.STARTING, "WaitingForFirstEpoch", message)
+    if not pod.ready:
+        return _not_ready(pod, report.message)
+    message = report.message or "The query runs and commits epochs"
+    return Assessment(StreamState.RUNNING, "Running", message)
+
+
+def _not_ready(pod: DriverPod, reported: str) -> Assessment:
+    words = f": {pod.not_ready_message}" if pod.not_ready_message else ""
+    message = reported or f"The pod {pod.name} is not ready{words}"
+    return Assessment(StreamState.STARTING, "DriverNotReady", message)
+
+
+def _completed(pod: DriverPod) -> Assessment:
+    if not pod.ready:
+        return _not_ready(pod, "")
+    return Assessment(
+        StreamState.COMPLETED,
+        "Completed",
+        "The query has read all records. To run it again, set spec.restartedAt; to read on, change "
+        "its trigger",
+    )
+
+
+def _waiting_for_cores(report: DriverReport, parts: RunningParts) -> Assessment:
+    """Cores are missing; the message quotes the scheduler or the kubelet where they say why."""
+    message = report.message or "The query needs a core for each partition"
+    obstacles = executor_obstacles(parts)
+    if obstacles:
+        message = f"{message}. {obstacles[0].message}"
+    return Assessment(StreamState.WAITING_FOR_CORES, "WaitingForCores", message, obstacles)
+
+
+def _stalled(failure: LastFailure | None) -> Assessment:
+    if failure is None:
+        return Assessment(
+            StreamState.STALLED, "QueryFailed", "The query failed: see the driver's log"
+        )
+    return Assessment(StreamState.STALLED, failure.reason, failure.message)

@@ -1,0 +1,102 @@
+"""A ContinuousStream as the API server holds it, whatever its spec and its status contain. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from pydantic import ValidationError
+
+from penstock.api.v1alpha1.status import Condition, StreamStatus
+from penstock.cluster.kinds import Manifest
+from penstock.cluster.lenient_fields import at, mapping, text, timestamp
+from penstock.cluster.objects import Object
+from penstock.contract import naming
+
+
+@dataclass(frozen=True)
+class Stream(Object):
+    """A stream's metadata and status, and what even an invalid spec says."""
+
+    @cached_property
+    def status(self) -> StreamStatus:
+        return _parse_status(self.manifest)
+
+    @property
+    def has_status(self) -> bool:
+        """Whether the operator has reconciled this stream before."""
+        return self.manifest.get("status") is not None
+
+    @property
+    def status_written(self) -> datetime | None:
+        """When the operator last wrote the status; None if it never did."""
+        times = [
+            timestamp(entry.get("time"))
+            for entry in self.managed
+            if entry.get("manager") == naming.FIELD_MANAGER and entry.get("subresource") == "status"
+        ]
+        return max(filter(None, times), default=None)
+
+    @property
+    def spec_edited(self) -> datetime:
+        """When somebody last changed the spec."""
+        times = [
+            timestamp(each.get("time")) for each in self.managed if not each.get("subresource")
+        ]
+        return max(filter(None, times), default=self.created)
+
+    @property
+    def class_name(self) -> str:
+        """The class of the operator that acts on it; empty if it names none."""
+        return text(at(self.manifest, "spec", "className"))
+
+    @property
+    def suspended(self) -> bool:
+        """Whether a person wants no driver."""
+        return at(self.manifest, "spec", "suspend") is True
+
+    @property
+    def paused(self) -> bool:
+        """Whether a person wants the stream's objects left alone."""
+        return self.annotations.get(naming.ANNOTATION_PAUSE) == "true"
+
+    @property
+    def brokers(self) -> dict[str, tuple[str, ...]]:
+        """The Kafka servers of source and sink; without those that do not use Kafka."""
+        spec = mapping(self.manifest.get("spec"))
+        shared = at(spec, "kafka", "bootstrapServers")
+        return {
+            end: tuple(each.strip() for each in text(servers).split(",") if each.strip())
+            for end in ("source", "sink")
+            if at(spec, end, "kafka") is not None
+            and (servers := at(spec, end, "kafka", "bootstrapServers") or shared)
+        }
+
+
+def find_condition(status: StreamStatus, kind: str) -> Condition | None:
+    return next((each for each in status.conditions if each.type == kind), None)
+
+
+def holds(status: StreamStatus, kind: str) -> bool:
+    condition = find_condition(status, kind)
+    return condition is not None and condition.status == "True"
+
+
+def not_ready_since(status: StreamStatus) -> datetime | None:
+    """Since when a stream is not Ready; None if it is, or if that is not known."""
+    ready = find_condition(status, "Ready")
+    return None if ready is None or ready.status == "True" else ready.last_transition_time
+
+
+def _parse_status(raw: Manifest) -> StreamStatus:
+    """The status, without the fields that cannot be read: one must not hide the others."""
+    readable = dict(mapping(raw.get("status")))
+    while readable:
+        try:
+            return StreamStatus.model_validate(readable)
+        except ValidationError as error:
+            bad = {each["loc"][0] for each in error.errors() if each["loc"]}
+            rest = {name: value for name, value in readable.items() if name not in bad}
+            readable = rest if len(rest) < len(readable) else {}
+    return StreamStatus()

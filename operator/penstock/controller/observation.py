@@ -1,0 +1,173 @@
+"""What the API server holds: a stream with its spec judged, and the objects of a stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from penstock.api.v1alpha1 import CheckpointVolume
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.api.v1alpha1.triggers import Trigger
+from penstock.cluster import kinds
+from penstock.cluster.assessment import RunningParts
+from penstock.cluster.kinds import Key, Manifest
+from penstock.cluster.lenient_fields import at, mapping
+from penstock.cluster.objects import Claim, Event, Object, StatefulSet
+from penstock.cluster.pods import Pod
+from penstock.cluster.rest import ApiError
+from penstock.cluster.stream import Stream
+from penstock.contract import naming
+from penstock.controller.children.revision import Revision, resolve
+from penstock.controller.kubernetes.api_client import KubernetesApi
+from penstock.controller.operator_settings import Settings
+from penstock.validation import spec_problems
+from penstock.validation.problem import Problem
+
+T = TypeVar("T", bound=Object)
+
+
+@dataclass(frozen=True)
+class ObservedStream(Stream):
+    """A stream, and its spec or what is wrong with it."""
+
+    desired: Revision | None = None
+    """None if the spec is invalid, or was not judged; `problems` then says why."""
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] | None = None
+    """None if the spec cannot be read."""
+
+    @property
+    def retains_checkpoint(self) -> bool:
+        """Whether the spec, even an invalid one, says that the checkpoint outlives the stream."""
+        volume = mapping(at(self.manifest, "spec", "checkpoint", "volume"))
+        policy = {name: volume[name] for name in ("reclaimPolicy",) if name in volume}
+        try:
+            return CheckpointVolume.model_validate(policy).reclaim_policy == "Retain"
+        except ValidationError:
+            return False
+
+    @property
+    def commit_interval(self) -> float | None:
+        """Seconds between commits by the trigger, even if the spec is invalid."""
+        try:
+            trigger = Trigger.model_validate(mapping(at(self.manifest, "spec", "trigger")))
+        except ValidationError:
+            return None
+        return trigger.commit_interval_ms / 1000
+
+
+def parse_stream(raw: Manifest, settings: Settings) -> ObservedStream:
+    """A stream with its spec judged, which may wait for the process that judges texts."""
+    try:
+        stream = ContinuousStream.model_validate(raw)
+    except ValidationError as error:
+        return ObservedStream(raw, problems=tuple(spec_problems.describe_error(error)))
+    judged = spec_problems.judge(stream.spec, allowed=settings.pod_security)
+    errors = tuple(each for each in judged if each.severity == "error")
+    warnings = tuple(each for each in judged if each.severity == "warning")
+    if stream.metadata.namespace == settings.namespace:
+        errors = (_in_the_operators_namespace(stream.metadata.namespace), *errors)
+    desired = None if errors else resolve(stream, raw, settings)
+    return ObservedStream(raw, desired, errors, warnings)
+
+
+def _in_the_operators_namespace(namespace: str) -> Problem:
+    return Problem(
+        "OperatorNamespace",
+        f"metadata.namespace: {namespace} is the operator's own namespace, where a stream's code "
+        "could start a pod with the operator's rights: create the stream in another one",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedChildren(RunningParts):
+    """The objects of one stream. Its events are warnings about what a driver waits for."""
+
+    service_account: Object | None = None
+    role: Object | None = None
+    role_binding: Object | None = None
+    network_policy: Object | None = None
+    config_maps: tuple[Object, ...] = ()
+    settled: Mapping[str, str] = field(default_factory=dict)
+    """By UID: the hash of the applied manifest, for objects that are as the server left them."""
+
+    def applied(self) -> tuple[Object, ...]:
+        """Every object that the operator itself applies."""
+        singles = (
+            self.service_account,
+            self.role,
+            self.role_binding,
+            self.network_policy,
+            self.claim,
+            self.stateful_set,
+        )
+        return (*filter(None, singles), *self.config_maps)
+
+    def find(self, desired: Manifest) -> Object | None:
+        names = (desired["kind"], desired["metadata"]["name"])
+        same = (each for each in self.applied() if (each.kind.kind, each.name) == names)
+        return next(same, None)
+
+    def is_existing_claim(self, desired: Manifest) -> bool:
+        """Whether a manifest is of the claim that is there: its refusal must delay nothing else.
+
+        The API server refuses an expansion that the storage class does not allow.
+        """
+        return self.claim is not None and desired["kind"] == kinds.CLAIM.kind
+
+
+async def observe_children(api: KubernetesApi, key: Key) -> ObservedChildren:
+    """Reads all objects of a stream, each kind once and all at the same time."""
+    driver = naming.driver_name(key.name)
+    selector = {naming.LABEL_STREAM: key.name}
+    account, role, binding, policy, claim, owner = await asyncio.gather(
+        api.get(kinds.SERVICE_ACCOUNT, key.namespace, driver),
+        api.get(kinds.ROLE, key.namespace, driver),
+        api.get(kinds.ROLE_BINDING, key.namespace, driver),
+        api.get(kinds.NETWORK_POLICY, key.namespace, driver),
+        api.get(kinds.CLAIM, key.namespace, naming.checkpoint_claim_name(key.name)),
+        api.get(kinds.STATEFUL_SET, key.namespace, driver),
+    )
+    config_maps, pods = await asyncio.gather(
+        api.list(kinds.CONFIG_MAP, key.namespace, selector),
+        api.list(kinds.POD, key.namespace, selector),
+    )
+    children = ObservedChildren(
+        service_account=_parsed(Object, account),
+        role=_parsed(Object, role),
+        role_binding=_parsed(Object, binding),
+        network_policy=_parsed(Object, policy),
+        claim=_parsed(Claim, claim),
+        stateful_set=_parsed(StatefulSet, owner),
+        config_maps=tuple(map(Object, config_maps)),
+        pods=tuple(map(Pod, pods)),
+    )
+    warnings = [each for uid in _waited_for(children) for each in await _warnings(api, key, uid)]
+    return replace(children, events=tuple(warnings))
+
+
+def _parsed(of: type[T], found: Manifest | None) -> T | None:
+    return None if found is None else of(found)
+
+
+def _waited_for(children: ObservedChildren) -> list[str]:
+    """The UIDs of the objects that keep the driver from running, if it does not run."""
+    owner, pod, claim = children.stateful_set, children.driver_pod, children.claim
+    if owner is None or (pod is not None and pod.started):
+        return []
+    pending = claim is not None and claim.phase == "Pending"
+    uids = (owner.uid if pod is None else pod.uid, claim.uid if claim and pending else "")
+    return [uid for uid in uids if uid]
+
+
+async def _warnings(api: KubernetesApi, key: Key, uid: str) -> list[Event]:
+    """The warnings about an object; none if they cannot be read, for they only explain."""
+    about = {"regarding.uid": uid, "type": "Warning"}
+    try:
+        return [Event.parse(each) for each in await api.list(kinds.EVENT, key.namespace, {}, about)]
+    except ApiError:
+        return []

@@ -1,1 +1,0 @@
-"""What the API server holds: the stream, its children and the driver pod, each as one value."""

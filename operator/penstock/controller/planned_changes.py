@@ -35,7 +35,7 @@ from penstock.controller.status.outcome import (
 )
 from penstock.controller.status.planned_status import failed_status, plan_status, status_manifest
 from penstock.controller.status.stream_events import StreamEvent, checkpoint_found, stream_events
-from penstock.validation.problem import Problem
+from penstock.api.problem import Problem
 
 # Watches report every change. These requeues only guard against a missed one.
 _REQUEUE_SETTLED = timedelta(minutes=5)

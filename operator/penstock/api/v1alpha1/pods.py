@@ -6,9 +6,9 @@ import re
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from penstock.api import pod_template_rules, quantities
+from penstock.api import quantities
 from penstock.api.rules import Rule, cel_has, cel_string, cel_text
 from penstock.api.v1alpha1.base import ByteQuantity, CpuQuantity, Option, SpecObject
 
@@ -152,13 +152,6 @@ JAVA_OPTIONS: Any = Field(
 )
 
 
-def _checked(template: dict[str, Any], container: str) -> dict[str, Any]:
-    refusal = pod_template_rules.refusal(template, container)
-    if refusal is not None:
-        raise ValueError(refusal)
-    return template
-
-
 class Driver(SpecObject):
     """The driver's pod. It plans and coordinates; no records pass through it."""
 
@@ -182,11 +175,6 @@ class Driver(SpecObject):
     )
     java_options: JavaOptions = JAVA_OPTIONS
     pod_template: dict[str, Any] = POD_TEMPLATE
-
-    @field_validator("pod_template")
-    @classmethod
-    def _sets_nothing_of_ours(cls, template: dict[str, Any]) -> dict[str, Any]:
-        return _checked(template, "driver")
 
 
 class Executor(SpecObject):
@@ -238,8 +226,3 @@ class Executor(SpecObject):
     )
     java_options: JavaOptions = JAVA_OPTIONS
     pod_template: dict[str, Any] = POD_TEMPLATE
-
-    @field_validator("pod_template")
-    @classmethod
-    def _sets_nothing_of_ours(cls, template: dict[str, Any]) -> dict[str, Any]:
-        return _checked(template, "executor")

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from penstock.api.v1alpha1.status import StreamState
 from penstock.cluster.assessment import Assessment
 from penstock.contract import naming
-from penstock.validation.problem import Problem
+from penstock.api.problem import Problem
 
 CHANGED_BY_OTHERS = "ChangedByOthers"
 _ADOPT = "spec.checkpoint.volume.adopt"

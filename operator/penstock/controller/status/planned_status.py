@@ -26,7 +26,7 @@ from penstock.controller.observation import ObservedStream
 from penstock.controller.status.conditions import build_conditions, failed_conditions
 from penstock.controller.status.outcome import Outcome
 from penstock.controller.status.restart_history import report_of, update_history
-from penstock.validation.problem import Problem
+from penstock.api.problem import Problem
 
 _NUMBERS_INTERVAL = timedelta(seconds=NUMBERS_INTERVAL_SECONDS)
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 
 from penstock.api.kafka_options import BATCH_LIMITS
+from penstock.api.problem import NOT_JUDGED, Problem
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
-from penstock.sql.refusals import NOT_JUDGED
-from penstock.validation.problem import Problem
 from penstock.validation.rules import java_regex
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from penstock.api.group_version import MAX_NAME
+from penstock.api.problem import FieldPath, Problem, dotted
 from penstock.api.v1alpha1.status import StreamStatus
-from penstock.validation.problem import FieldPath, Problem, dotted
 
 _STRING, _OBJECT, _LIST = "a string", "an object", "a list"
 _INTEGER, _BOOLEAN, _TIME = "an integer", "true or false", "a time such as 2026-01-31T12:00:00Z"

@@ -13,7 +13,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from penstock.sql import operations
+from penstock.sql import supported_operations as op
 from penstock.sql.spark_functions import operation_of
 from testkit.driver.spark_verdicts import ROWS, compositions, key_of, refused_here
 from testkit.paths import CHECKOUT
@@ -97,9 +97,9 @@ def test_every_aggregate_and_generator_of_spark_is_known(spark: dict[str, Any]) 
         group = _GROUPS.get(name, group)
         if group == "window_funcs":
             continue
-        if (ours is operations.AGGREGATE) != (group == "agg_funcs"):
+        if (ours is op.AGGREGATE) != (group == "agg_funcs"):
             wrong.append((name, group, type(node).__name__))
-        if (ours is operations.GENERATE) != (group == "generator_funcs"):
+        if (ours is op.GENERATE) != (group == "generator_funcs"):
             wrong.append((name, group, type(node).__name__))
     assert wrong == []
 

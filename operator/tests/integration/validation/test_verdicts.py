@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from penstock.validation.reading.yaml_tree import InvalidYaml, compose
+from penstock.validation.reading.yaml_document import InvalidYaml, compose
 from testkit.errors import KubectlError
 from testkit.kubernetes.api_server import ApiServer, api_server
 from testkit.paths import CHECKOUT
@@ -75,7 +75,7 @@ def test_kubectl_gives_the_verdicts_of_the_table_about_texts(server: ApiServer) 
     """kubectl reads YAML itself, and sends JSON."""
     assert wrong(server, table.ACCEPTED_TEXTS, True, by_kubectl) == {}
     assert wrong(server, table.REFUSED_TEXTS, False, by_kubectl) == {}
-    assert wrong(server, table.KEYS_TWICE, True, by_kubectl) == {}
+    assert wrong(server, table.REFUSED_BY_VALIDATE, True, by_kubectl) == {}
 
 
 def test_the_files_of_this_checkout_are_read_as_kubectl_reads_them(

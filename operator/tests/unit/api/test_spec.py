@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from penstock.api.reserved_spark_conf import RESERVED_CONFS
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.validation import spec_problems
+from penstock.validation.schema_errors import describe_error
 from testkit.streams.streams import KAFKA_TO_KAFKA, RATE_TO_CONSOLE, changed
 
 
@@ -46,7 +46,7 @@ def test_a_spoiled_spec_is_refused_with_the_field_named(
     """The message holds the path of the field and what is wrong with it."""
     with pytest.raises(ValidationError) as refused:
         StreamSpec.model_validate(changed(RATE_TO_CONSOLE, path, value))
-    assert any(expected in str(each) for each in spec_problems.describe_error(refused.value))
+    assert any(expected in str(each) for each in describe_error(refused.value))
 
 
 @pytest.mark.parametrize("conf", RESERVED_CONFS)
@@ -54,7 +54,7 @@ def test_a_conf_that_penstock_sets_is_refused_with_the_field_to_use(conf: str) -
     """The message names the conf and what to use instead."""
     with pytest.raises(ValidationError) as refused:
         StreamSpec.model_validate({**RATE_TO_CONSOLE, "sparkConf": {conf: "x"}})
-    (problem,) = spec_problems.describe_error(refused.value)
+    (problem,) = describe_error(refused.value)
     assert conf in problem.message
     assert RESERVED_CONFS[conf] in problem.message
 

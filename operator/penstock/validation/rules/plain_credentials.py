@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.pods import Driver, Executor
 
@@ -24,8 +25,22 @@ _CREDENTIAL = re.compile(
 _LOGIN_IN_URL = re.compile(r"^[a-z0-9+.-]+://[^/@:]+:[^/@]+@", re.IGNORECASE)
 
 
-def find_plain_credentials(spec: StreamSpec) -> Iterator[str]:
-    """The places of a spec that hold what looks like a credential, as "field: name"."""
+def find_problems(spec: StreamSpec) -> list[Problem]:
+    """A warning for each place of a spec that holds what looks like a credential."""
+    return [
+        Problem(
+            "PlainCredential",
+            f"{place} looks like a credential, and is readable in the resource and in a ConfigMap: "
+            "provide it from a Secret in podTemplate (a volume, or env with valueFrom), if what "
+            "reads it can take it from there",
+            "warning",
+        )
+        for place in _places(spec)
+    ]
+
+
+def _places(spec: StreamSpec) -> Iterator[str]:
+    """As "field: name"."""
     for path, options in _maps(spec).items():
         yield from (f"{path}: {name}" for name in options if _CREDENTIAL.search(name))
     for field, pod in (("driver", spec.driver), ("executor", spec.executor)):

@@ -1,15 +1,17 @@
-"""What pydantic says about a resource, in our words: the field, what is wrong, what to write."""
+"""What is wrong with a resource by its schema: pydantic's errors in our words, and nulls."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from penstock.api.problem import FieldPath, Problem, dotted
 from penstock.api.v1alpha1.base import PATTERN_WORDS
 from penstock.api.v1alpha1.stream import ContinuousStream
 
@@ -27,23 +29,46 @@ _TYPE_ERRORS = {
 _SENSITIVE = {"options", "sparkConf"}
 _MAX_VALUE_LENGTH = 80
 _MAX_NAME_LENGTH = 64
+_MOST_ERRORS = 50
 
 
-def path_of(error: ErrorDetails) -> tuple[str | int, ...]:
+# Kubernetes keeps what is in there as it is, nulls too.
+_KEPT = "podTemplate"
+
+
+def describe_error(error: ValidationError) -> list[Problem]:
+    """Why a resource is not a valid ContinuousStream: its first problems, and the number of all."""
+    errors = error.errors(include_url=False, include_context=True)
+    found = [Problem("InvalidSpec", _message(e), path=_path(e)) for e in errors[:_MOST_ERRORS]]
+    if len(errors) > _MOST_ERRORS:
+        found.append(Problem("InvalidSpec", f"and {len(errors) - _MOST_ERRORS} more problems"))
+    return found
+
+
+def find_nulls(value: Any, path: FieldPath) -> Iterator[Problem]:
+    """Warnings: the API server drops a null, and who writes `microBatch:` means `microBatch: {}`.
+
+    A Helm value that is not set leaves one.
+    """
+    entries = enumerate(value) if isinstance(value, list) else ()
+    for name, each in value.items() if isinstance(value, dict) else entries:
+        if each is None and isinstance(value, dict):
+            text = "null is as good as no field: remove it, or write a value, such as {} for an"
+            message = f"{dotted((*path, name))}: {text} object"
+            yield Problem("NullField", message, "warning", (*path, name))
+        elif name != _KEPT:
+            yield from find_nulls(each, (*path, name))
+
+
+def _path(error: ErrorDetails) -> FieldPath:
     """The path of the field. A key of a map that is wrong itself stands for its entry."""
     return tuple(each for each in error["loc"] if each != "[key]")
 
 
-def dotted(path: Sequence[str | int]) -> str:
-    """A path as kubectl writes it."""
-    text = "".join(f"[{each}]" if isinstance(each, int) else f".{_short(each)}" for each in path)
-    return text.removeprefix(".") or "the resource"
-
-
-def message(error: ErrorDetails) -> str:
+def _message(error: ErrorDetails) -> str:
     """One sentence about one field."""
-    path, value = path_of(error), error["input"]
-    where = dotted(path)
+    path, value = _path(error), error["input"]
+    where = dotted(path) or "the resource"
     if error["type"] == "extra_forbidden":
         return f"{where}: there is no such field{_suggestion(path)}"
     text = _text(error)
@@ -78,11 +103,7 @@ def _own_words(text: str) -> str:
     return text.removeprefix("Input should ")
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 3]}..."
-
-
-def _suggestion(path: tuple[str | int, ...]) -> str:
+def _suggestion(path: FieldPath) -> str:
     """The field that was probably meant: one with a similar name, or of the same name elsewhere."""
     *parents, last = path
     name = str(last)
@@ -102,7 +123,7 @@ def _schema() -> dict[str, Any]:
     return ContinuousStream.model_json_schema(by_alias=True)
 
 
-def _fields(path: tuple[str | int, ...]) -> list[str]:
+def _fields(path: FieldPath) -> list[str]:
     """The fields of the object at a path."""
     node = _resolved(_schema())
     for step in path:

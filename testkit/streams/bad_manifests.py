@@ -291,7 +291,7 @@ RING_1 = (
         {f"{DRIVER_LIMITS}.memory": "2Gi", "driver.memoryOverhead": "1600Mi"}, "spec.driver",
         "heap must be at least 450Mi",
     ),
-    Bad({"driver.memoryOverhead": "3Gi"}, "spec.driver", "raise the memory or lower the overhead"),
+    Bad({"driver.memoryOverhead": "3Gi"}, "spec.driver", "lower the overhead"),
     Bad({"executor.resources.requests.memory": 833 * 2**20}, "spec.executor", "at least 450Mi"),
     Bad({"executor.memoryOverhead": 1}, "spec.executor.memoryOverhead", "for example 512Mi"),
     Bad(

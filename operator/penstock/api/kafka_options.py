@@ -8,15 +8,16 @@ Integration Guide. Spark ignores the case of its options.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from penstock.api.rules import Rule, cel_string, not_among
+from penstock.api.conditions import Rule, every, is_set, not_among, some
 
 # The prefix of Kafka's own options among Spark's.
 CLIENT_PREFIX = "kafka."
+OF_CLIENTS = r"^kafka\."
 JAAS_OPTION = "kafka.sasl.jaas.config"
 
 # Options that have a field, and options whose values would be credentials in plain text.
@@ -77,24 +78,20 @@ _OWNED_PATTERN = (
     r"^kafka\.(bootstrap\.servers|security\.protocol|sasl\.(mechanism|jaas\.config)|auto\.offset\.reset|"
     r"enable\.auto\.commit|interceptor\.classes|(key|value)\.(de)?serializer)$"
 )
+_SECRETS_TAKE = "secretOptions takes options with the prefix kafka. that have no field of their own"
 SECRET_CLIENT_OPTIONS = Rule(
-    cel="!has(self.secretOptions) || self.secretOptions.all(k, k.startsWith("
-    f"{cel_string(CLIENT_PREFIX)}) && !k.matches({cel_string(_OWNED_PATTERN)}))",
-    message="secretOptions takes options with the prefix kafka. that have no field of their own",
-    holds=lambda it: not _not_secret(it.secret_options),
+    ~is_set("secretOptions")
+    | every("secretOptions", OF_CLIENTS) & ~some("secretOptions", _OWNED_PATTERN),
+    _SECRETS_TAKE,
     words=lambda it: (
-        "secretOptions takes options with the prefix kafka. that have no field of their own: "
-        f"remove {', '.join(_not_secret(it.secret_options))}"
+        f"{_SECRETS_TAKE}: remove "
+        + ", ".join(
+            name
+            for name in it.secret_options
+            if not name.startswith(CLIENT_PREFIX) or re.search(_OWNED_PATTERN, name)
+        )
     ),
 )
-
-
-def _not_secret(options: Iterable[str]) -> list[str]:
-    return [
-        name
-        for name in options
-        if not name.startswith(CLIENT_PREFIX) or re.search(_OWNED_PATTERN, name) is not None
-    ]
 
 
 def allowed_options(owned: Mapping[str, str]) -> Rule:

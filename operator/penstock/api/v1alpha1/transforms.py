@@ -6,8 +6,15 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
-from penstock.api.rules import Rule
-from penstock.api.v1alpha1.base import ClassName, Duration, Identifier, KeyRef, SpecObject, matching
+from penstock.api.conditions import Rule, not_together
+from penstock.api.v1alpha1.base import (
+    ClassName,
+    Duration,
+    Identifier,
+    KeyRef,
+    SpecObject,
+    text_like,
+)
 
 _BY_NAME = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 
@@ -84,14 +91,13 @@ class PythonTransform(SpecObject):
 
     rules = (
         Rule(
-            cel="!(has(self.inline) && has(self.configMap))",
-            message="inline and configMap exclude each other: keep one",
-            holds=lambda it: it.inline is None or it.config_map is None,
+            not_together("inline", "configMap"),
+            "inline and configMap exclude each other: keep one",
         ),
     )
     function: Annotated[
         str,
-        matching(
+        text_like(
             r"^[A-Za-z_][A-Za-z0-9_.]{0,253}:[A-Za-z_][A-Za-z0-9_]{0,127}$",
             "takes a module and a function with : between them: write for example transforms:clean",
         ),
@@ -136,10 +142,9 @@ class Transform(SpecObject):
 
     rules = (
         Rule(
-            cel="[has(self.sql), has(self.python), has(self.java)].filter(x, x).size() <= 1",
-            message="sql, python and java exclude each other: keep one. A function in Python or "
-            "Java can call spark.sql",
-            holds=lambda it: [it.sql, it.python, it.java].count(None) >= 2,
+            not_together("sql", "python", "java"),
+            "sql, python and java exclude each other: keep one. A function in Python or Java can "
+            "call spark.sql",
         ),
     )
 

@@ -34,6 +34,11 @@ _BAD_ASSIGNMENTS: tuple[Any, ...] = (
     {"a": [-1]}, {"a": []}, {"a": ["0"]}, {"a": 0}, {}, {"a": [2**31]},
 )  # fmt: skip
 Row = tuple[tuple[str, Any], ...]
+# Each needs a core, except in micro-batches.
+_TOO_MANY_TOPICS: Row = (
+    (f"{_KAFKA}.topics", ["a", "b", "c"]), ("spec.executor.maxInstances", 2),
+)  # fmt: skip
+_BATCHES: tuple[Any, ...] = ({"microBatch": {}}, {"availableNow": {}})
 
 
 def _rows(path: str, *values: Any) -> list[Row]:
@@ -49,6 +54,7 @@ ACCEPTED: list[Row] = [
     *_rows("metadata.name", "a", "0", "a-b-0", "x" * 45),
     *_rows(f"{_KAFKA}.bootstrapServers", "k:1", "a:9092,b:9092", "a:9092, b:9092", "10.0.0.1:9092"),
     *_rows(f"{_KAFKA}.bootstrapServers", "[::1]:9092", "my_host.ns.svc:9092", "k:9092,", " k:1 "),
+    *_rows(f"{_KAFKA}.bootstrapServers", "SASL_SSL://k:9092", "PLAINTEXT://a:1,SSL://[::1]:2"),
     *_rows(f"{_KAFKA}.topics", ["2024-01-01"], ["..."], ["a", "a"], ["_a"], ["x" * 249], ["a..b"]),
     *_rows(f"{_KAFKA}.startingOffsets", "earliest", "latest"),
     *_rows(f"{_KAFKA}.startingOffsetsByPartition", {"a": {"0": -2}}),
@@ -79,6 +85,7 @@ ACCEPTED: list[Row] = [
         (("spec.source", source), ("spec.sink", {"noop": {}}))
         for source in _SOURCES
     ],
+    *[(*_TOO_MANY_TOPICS, ("spec.trigger", trigger)) for trigger in _BATCHES],
     *_rows(f"{_SINK}.topic", "b", "b.c_d-e"),
     *_rows(f"{_SINK}.options", {"kafka.compression.type": "lz4"}, {"kafka.acks": "all"}),
     *_rows("spec.sink", {"noop": {}}, {"console": {}}, {"console": {"truncate": False}}),
@@ -180,6 +187,7 @@ REFUSED: list[Row] = [
     *_rows("kind", "continuousstream", "ContinuousStreams", "", 1, None),
     # Kafka
     *_rows(f"{_KAFKA}.bootstrapServers", "k", "http://k:9092", "a:9092;b:9092", "a:9092 b:9092"),
+    *_rows(f"{_KAFKA}.bootstrapServers", "SASL_SSL:k:9092", "sasl://k:9092", "SSL://k"),
     *_rows(f"{_KAFKA}.bootstrapServers", "", ":9092", "k:", "${KAFKA}", "k:9092/", "a:1,,b:1"),
     *_rows(f"{_KAFKA}.topics", ["."], [".."], ["a/b"], ["x" * 250], ["é"], [""], ["a,b"]),
     *_rows(f"{_SINK}.topic", ".", "..", "", "a b"),
@@ -233,6 +241,10 @@ REFUSED_LATER: list[Row] = [
     *_rows(f"{_KAFKA}.options", {"startingOffsetsByTimestampStrategy": "earliest"}),
     *_rows(f"{_KAFKA}.options", {"maxRecordsPerPartition": "0"}, {"minPartitions": " 1"}),
     *_rows(f"{_KAFKA}.options", {"fetchOffset.numRetries": "x"}, {"minOffsetsPerTrigger": "1L"}),
+    *_rows(f"{_KAFKA}.options", {"maxOffsetPerTrigger": "5"}, {"max.poll.records": "1"}),
+    *_rows(f"{_SINK}.options", {"max.request.size": "5"}, {"topics": "5"}),
+    *_rows(f"{_SINK}.options", {"kafka.acks": "1"}, {"Kafka.Acks": "0"}),
+    *_rows(f"{_SINK}.options", {"kafka.transactional.id": "a"}),
     *_rows(f"{_KAFKA}.startingOffsetsByPartition", {"b": {"0": 1}}, {"a": {"-1": 1}}),
     *_rows(f"{_KAFKA}.startingOffsetsByPartition", {"a": {"0": 1}, "b": {"0": 1}}, {"a": {"x": 1}}),
     ((f"{_KAFKA}.topics", ...), (f"{_KAFKA}.assign", {"a/b": [0]})),
@@ -251,7 +263,8 @@ REFUSED_LATER: list[Row] = [
         (f"{_KAFKA}.assign", {"a": [0, 1, 2, 3]}),
         ("spec.executor.maxInstances", 1),
     ),
-    ((f"{_KAFKA}.topics", ["a", "b", "c"]), ("spec.executor.maxInstances", 2)),
+    _TOO_MANY_TOPICS,
+    (*_TOO_MANY_TOPICS, ("spec.trigger", {"realTime": {}})),
     *_rows("spec.transform.functions", [_FUNCTION, {**_FUNCTION, "name": "F"}]),
     *_rows(
         "spec.transform.functions",

@@ -1,6 +1,6 @@
 """Rules across fields, each written once: a condition makes the CRD's CEL and the models' check.
 
->>> rule = Rule(~is_set("a.minCount") | at_most("a.minCount", "a.maxCount"), "too large")
+>>> rule = ValidationRule(~is_set("a.minCount") | at_most("a.minCount", "a.maxCount"), "too large")
 >>> rule.as_schema()["rule"]
 '!(has(self.a) && has(self.a.minCount)) || self.a.minCount <= self.a.maxCount'
 >>> from types import SimpleNamespace as Model
@@ -136,7 +136,7 @@ def _counted(names: tuple[str, ...], test: str, passes: Callable[[int], bool]) -
 
 
 @dataclass(frozen=True)
-class Rule:
+class ValidationRule:
     """A condition that must hold, and what a person reads if it does not.
 
     Where the message must name what was found, `message_cel` is a CEL expression for it and `words`
@@ -170,19 +170,19 @@ class Rule:
         return value
 
 
-def rules_of_scalar(*rules: Rule) -> JsonDict:
+def rules_of_scalar(*rules: ValidationRule) -> JsonDict:
     """The schema's entry for the rules of a field that is not an object."""
     return {"x-kubernetes-validations": [rule.as_schema() for rule in rules]}
 
 
-def takes_exactly_one(what: str, *names: str) -> Rule:
+def takes_exactly_one(what: str, *names: str) -> ValidationRule:
     """The rule about an object that is a choice."""
-    return Rule(exactly_one(*names), f"{what} takes exactly one of: {', '.join(names)}")
+    return ValidationRule(exactly_one(*names), f"{what} takes exactly one of: {', '.join(names)}")
 
 
 def not_among(
     field: str, names: Mapping[str, str], message: str | None = None, *, any_case: bool = False
-) -> Rule:
+) -> ValidationRule:
     """A map must not hold some keys; `names` says for each what to do instead.
 
     `field` is `self` for a rule on the map itself. `message` is for the reference; by default it
@@ -212,7 +212,7 @@ def not_among(
     cel = ("" if at == "self" else f"!has({at}) || ") + (
         "!" + test if any_case else f"![{keys}].exists(k, k in {at})"
     )
-    return Rule(
+    return ValidationRule(
         Condition(cel, lambda model: not found(model)),
         message or f"these keys cannot be set here: {', '.join(names)}",
         message_cel=f"{chain}''",

@@ -152,8 +152,13 @@ def _field(node: exp.Expr, scope: Scope) -> Column:
     if isinstance(value, exp.Dot):  # looked up once, or nested structs would take for ever
         found = _dotted(value, scope) or Column(None, fields=None)
         return replace(found, name=name)
+    found_column = scope.find(value) if isinstance(value, exp.Column) else None
     return Column(
-        name, type_of(value, scope), carries_event_time(value, scope), _fields_of(value, scope)
+        name,
+        type_of(value, scope),
+        carries_event_time(value, scope),
+        _fields_of(value, scope),
+        None if found_column is None else found_column.origin,
     )
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -16,14 +17,17 @@ from sqlglot.tokenizer_core import Token, TokenType
 from penstock.api.modes import EXECUTIONS, Execution, execution_of
 from penstock.api.problem import NOT_JUDGED, Problem, Severity
 from penstock.api.v1alpha1 import SqlFunction, StreamSpec
+from penstock.sql import supported_operations as op
 from penstock.sql.columns import (
     Column,
     Columns,
     find_column_problems,
+    find_routing_warnings,
     passed_columns,
     source_columns,
 )
 from penstock.sql.query_operations import QueryReader
+from penstock.sql.spark_function_names import SPARK_FUNCTIONS
 from penstock.sql.spark_functions import called_functions
 from penstock.sql.statement import (
     MAX_TOKENS,
@@ -32,6 +36,8 @@ from penstock.sql.statement import (
     TextTooLarge,
     UnreadableText,
     declared_type,
+    find_trailing_comma,
+    find_watermarks,
     parse,
     tokenize,
 )
@@ -46,6 +52,8 @@ from penstock.sql.supported_operations import (
 # The first words of a query; any other statement would run as a command in the driver.
 _QUERY_WORDS = ("SELECT", "WITH", "FROM", "TABLE", "VALUES", "(", "MAP", "REDUCE")
 _MAX_EXCERPT_LENGTH = 60
+# Configuration that may bring functions of its own.
+_MORE_FUNCTIONS = ("spark.sql.extensions", "spark.sql.catalog", "spark.plugins", "spark.jars")
 
 
 def judge_sql(spec: StreamSpec) -> list[Problem]:
@@ -91,6 +99,7 @@ class _Judge:
             **{each.name.lower(): None for each in spec.transform.java_functions},
         }
         self._tokens_left = MAX_TOKENS
+        self._watermark_is_unknown = False
         self._problems = [*self._judge_watermark()]
 
     def judge(self) -> list[Problem]:
@@ -110,10 +119,14 @@ class _Judge:
         name = self._watermark.strip("`")
         column = next((c for c in self._source if (c.name or "").lower() == name.lower()), None)
         if column is None:
+            self._watermark_is_unknown = True
             yield Problem(
                 "UnknownColumn",
                 f"spec.transform.watermark.column: the source has no column {name}"
-                f"{_suggestion(name, self._source)}",
+                f"{_suggestion(name, self._source)}. For a time that the query reads from the "
+                f"value, remove transform.watermark, and write FROM (SELECT ...) WATERMARK {name} "
+                "DELAY OF INTERVAL 1 MINUTE in transform.sql, or call withWatermark in "
+                "transform.python",
             )
         elif column.type not in (None, "timestamp"):
             yield Problem(
@@ -144,6 +157,7 @@ class _Judge:
             if not_one_select := _check_statement(query.path, tokens):
                 self._problems.append(not_one_select)
                 return
+            self._refuse_trailing_comma(query, tokens)
             root = parse(query, tokens)
         except UnreadableText as error:
             self._problems.append(_left_to_spark(query.path, str(error), error.place))
@@ -154,15 +168,27 @@ class _Judge:
         is_pipe = any(each.token_type is TokenType.PIPE_GT for each in tokens)
         if is_pipe:
             operations = [(PIPE, root), *operations]
+        execution = self._execution
+        if watermarks := find_watermarks(tokens):
+            execution = replace(execution, watermark=True)
+            operations.append((op.WATERMARK, exp.var(tokens[watermarks[0].first].text)))
+        if watermarks or self._watermark_is_unknown:
+            operations = [(op.IF_EVENT_TIME.get(each, each), node) for each, node in operations]
         for node in reader.unreadable[:1]:
             place = _place(node, query, tokens)
             why = "IDENTIFIER stands for a name that Spark resolves"
             self._problems.append(_left_to_spark(query.path, why, place))
-        self._problems += _refuse_unsupported(query, operations, self._execution, tokens)
+        self._problems += _refuse_unsupported(query, operations, execution, tokens)
         self._refuse_unknown_columns(query, tokens, reader.unknown_columns)
+        self._refuse_unknown_functions(query, tokens, root)
         certain = not (is_pipe or reader.unreadable or reader.unknown_columns)
         if certain and rows.is_stream and rows.columns is not None:
             self._judge_columns(rows.columns)
+        if certain and self._spec.source.kafka is not None:
+            self._problems += [
+                Problem("SinkRouting", f"{query.path}: {each}", "warning")
+                for each in find_routing_warnings(rows.columns or (), self._spec.sink)
+            ]
         self._judge_functions(called_functions(root))
 
     def _judge_functions(self, called: frozenset[str]) -> None:
@@ -207,6 +233,7 @@ class _Judge:
             operations = [each for each in reader.operations if is_called or each[0] in IN_FUNCTION]
             self._problems += _refuse_unsupported(body, operations, self._execution, tokens)
             self._refuse_unknown_columns(body, tokens, reader.unknown_columns, parameters)
+            self._refuse_unknown_functions(body, tokens, root)
         return called_functions(root)
 
     def _refuse_unknown_columns(
@@ -227,6 +254,61 @@ class _Judge:
             message = f": {where} no column {name} here{_suggestion(node.name, columns or ())}"
             place = _place(node, text, tokens)
             self._problems.append(_problem("UnknownColumn", text.path, place, message))
+
+    def _refuse_trailing_comma(self, text: SqlText, tokens: list[Token]) -> None:
+        comma = find_trailing_comma(tokens)
+        if comma is not None:
+            message = ": a comma with nothing behind it: remove it"
+            self._problems.append(
+                _problem("InvalidSql", text.path, _token_place(comma, text), message)
+            )
+
+    def _refuse_unknown_functions(self, text: SqlText, tokens: list[Token], root: exp.Expr) -> None:
+        """Parameters, which nobody binds, and functions that are neither declared nor Spark's."""
+        known = SPARK_FUNCTIONS | self._function_types.keys()
+        reported: set[str] = set()
+        for node in root.find_all(exp.Anonymous, exp.Placeholder, exp.Parameter):
+            name = node.name.lower()
+            if not isinstance(node, exp.Anonymous):
+                message = f": {_excerpt(node)} is a parameter, which nobody gives a value: write it"
+                place = _place(node, text, tokens)
+                self._problems.append(_problem("InvalidSql", text.path, place, message))
+            elif name not in known | reported | {"identifier"} and _is_call_by_name(node):
+                reported.add(name)
+                self._problems.append(self._unknown_function(node, text, tokens, known))
+
+    def _unknown_function(
+        self, node: exp.Anonymous, text: SqlText, tokens: list[Token], known: Collection[str]
+    ) -> Problem:
+        """An error only for a misspelled name, and if Spark can have no functions but its own.
+
+        An image, a jar and an extension may register more.
+        """
+        declared = [each.name for each in self._transform.functions]
+        declared += [each.name for each in self._transform.java_functions]
+        names = {name: name for name in known} | {name.lower(): name for name in declared}
+        near = difflib.get_close_matches(node.name.lower(), names, 1, cutoff=0.8)
+        spec = self._spec
+        may_have_more = (
+            spec.image is not None
+            or bool(spec.dependencies.jars or spec.dependencies.packages)
+            or any(name.startswith(_MORE_FUNCTIONS) for name in spec.spark_conf)
+        )
+        hint = f"did you mean {names[near[0]]}?" if near else "declare it in transform.functions"
+        return _problem(
+            "UnknownFunction",
+            text.path,
+            _place(node, text, tokens),
+            f": {node.name} is neither a function of Spark nor declared: {hint}",
+            "error" if near and not may_have_more else "warning",
+        )
+
+
+def _is_call_by_name(node: exp.Anonymous) -> bool:
+    """Not a call with a schema before its name, and not a hint."""
+    return not isinstance(node.parent, exp.Dot | exp.Hint) and not (
+        isinstance(node.parent, exp.Table) and bool(node.parent.db)
+    )
 
 
 def _suggestion(name: str, columns: Columns) -> str:
@@ -291,7 +373,7 @@ def _message(
     operation: Operation, node: exp.Expr, execution: Execution, alternatives: list[Execution]
 ) -> str:
     remedy = operation.remedy
-    if alternatives and remedy == REMOVE_IT:
+    if alternatives and (remedy == REMOVE_IT or operation is op.WITH):
         remedy += f", or use {_nearest(alternatives, execution)}"
     return (
         f": {execution} does not support {operation.name} "
@@ -320,6 +402,10 @@ def _place(node: exp.Expr, text: SqlText, tokens: list[Token]) -> Place | None:
         token = next((each for each in tokens if each.text.upper().split()[:1] == [wanted]), None)
     if token is None:
         return None
+    return _token_place(token, text)
+
+
+def _token_place(token: Token, text: SqlText) -> Place:
     return Place(token.line, text.column(token.line, token.col - (token.end - token.start)))
 
 

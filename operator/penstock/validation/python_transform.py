@@ -17,7 +17,7 @@ _INLINE = "spec.transform.python.inline"
 _UDF_NAMES = frozenset(
     ("udf", "pandas_udf", "arrow_udf", "udtf", "arrow_udtf", "mapInPandas", "mapInArrow",
      "applyInPandas", "applyInPandasWithState", "applyInArrow", "transformWithState",
-     "transformWithStateInPandas", "foreachBatch")
+     "transformWithStateInPandas")
 )  # fmt: skip
 # Modules that cannot bring a UDF that this text does not show.
 _PURE_MODULES = frozenset(
@@ -47,7 +47,8 @@ def judge_python(spec: StreamSpec) -> list[Problem]:
         return list(_warn_unseen(spec, python))
     try:
         tree = ast.parse(python.inline)
-        return [*_judge_function(tree, python), *_warn_of_udf(spec, tree)]
+        found = list(_judge_function(tree, python))
+        return [*(found or _judge_writes(tree)), *_warn_of_udf(spec, tree)]
     except (SyntaxError, ValueError) as error:  # ValueError: null bytes, integers of 5,000 digits
         return [_unreadable(spec, error)]
     except (RecursionError, MemoryError):  # CPython's parser raises MemoryError for deep text
@@ -96,6 +97,23 @@ def _judge_function(tree: ast.Module, python: PythonTransform) -> Iterator[Probl
         yield Problem("PythonFailed", f"{place} must not be async: it returns a DataFrame")
     elif not _returns(function):
         yield Problem("PythonFailed", f"{place} returns nothing: it must return a DataFrame")
+
+
+def _judge_writes(tree: ast.Module) -> Iterator[Problem]:
+    """Why the module certainly starts a query of its own, as a program for spark-submit does."""
+    for node in _walk(tree.body, into_functions=True):
+        if isinstance(node, ast.Attribute) and node.attr in ("writeStream", "foreachBatch"):
+            yield Problem(
+                "PythonFailed",
+                f"{_INLINE}, line {node.lineno}: the function returns the DataFrame, and Penstock "
+                f"starts the query, so {node.attr} cannot be used here: return the rows, and name "
+                "their destination in spec.sink. For a database or another service, spec.sink."
+                "custom.format takes a data source of the image, in Java or in Python "
+                "(module:Class, with a DataSourceStreamWriter)",
+                text_line=node.lineno,
+                text_column=node.col_offset + 1,
+            )
+            return
 
 
 class _Members:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.api.modes import Mode, mode_of
 from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.sizing import Size, size, stated_partitions
@@ -45,7 +46,12 @@ def _check_memory_sink(spec: StreamSpec) -> list[Problem]:
 
 
 def _check_size(spec: StreamSpec) -> list[Problem]:
-    """Checks what the spec states: all partitions, or the fewest that Kafka's topics can have."""
+    """Checks what the spec states: all partitions, or the fewest that Kafka's topics can have.
+
+    The tasks of a micro-batch take turns, so fewer cores only make it slower.
+    """
+    if mode_of(spec) not in (Mode.CONTINUOUS, Mode.REAL_TIME):
+        return []
     if spec.source.kafka is None:
         partitions = stated_partitions(spec.source, spec.spark_conf)
     else:

@@ -20,7 +20,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema
 
 from penstock.api import quantities
-from penstock.api.conditions import Rule, cel_string, in_cel_only
+from penstock.api.conditions import ValidationRule, cel_string, in_cel_only
 from penstock.api.quantities import DURATION_PATTERN, NOT_A_DURATION, NOT_A_SIZE, NOT_CPU
 
 _LONGEST_DURATION = 64
@@ -47,7 +47,7 @@ def _integer_as_text(value: Any) -> Any:
 
 
 # The CEL rules below replace the schema's `pattern`, whose message would be the pattern itself.
-DURATION_RULE = Rule(
+DURATION_RULE = ValidationRule(
     in_cel_only(f"self.matches({cel_string(DURATION_PATTERN)})"),
     NOT_A_DURATION,
 )
@@ -65,7 +65,7 @@ Duration = Annotated[
 ]
 
 
-def _quantity(rule: Rule, check: Callable[[str], object]) -> Any:
+def _quantity(rule: ValidationRule, check: Callable[[str], object]) -> Any:
     """An integer or a string, which the models keep as a string."""
     schema = {
         "x-kubernetes-int-or-string": True,
@@ -80,13 +80,13 @@ def _quantity(rule: Rule, check: Callable[[str], object]) -> Any:
     )
 
 
-_SIZE_RULE = Rule(
+_SIZE_RULE = ValidationRule(
     in_cel_only(
         "isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1Mi')) >= 0"
     ),
     NOT_A_SIZE,
 )
-_CPU_RULE = Rule(
+_CPU_RULE = ValidationRule(
     in_cel_only("isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0'))"),
     NOT_CPU,
 )
@@ -153,7 +153,7 @@ class SpecObject(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
-    rules: ClassVar[tuple[Rule, ...]] = ()
+    rules: ClassVar[tuple[ValidationRule, ...]] = ()
 
     @model_validator(mode="before")
     @classmethod

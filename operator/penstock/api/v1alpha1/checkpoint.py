@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from penstock.api.conditions import Rule, cel_string, cel_text, cel_unchanged, in_cel_only
+from penstock.api.conditions import ValidationRule, cel_string, cel_text, cel_unchanged, in_cel_only
 from penstock.api.v1alpha1.base import ByteQuantity, SpecObject, text_like
 
 VOLUME_SIZE = "1Gi"
@@ -21,12 +21,12 @@ _NEW_SIZE, _OLD_SIZE = (
 
 # Rules of the whole spec: a rule of the volume could be evaded by removing `checkpoint` in one
 # update and adding it in the next, because a rule on an update needs both values.
-UPDATE_RULES: tuple[Rule, ...] = (
-    Rule(
+UPDATE_RULES: tuple[ValidationRule, ...] = (
+    ValidationRule(
         in_cel_only(cel_unchanged("checkpoint.volume.storageClassName")),
         f"checkpoint.volume.storageClassName cannot be changed, added or removed: {_REMEDY}",
     ),
-    Rule(
+    ValidationRule(
         # A malformed size breaks a rule of its own.
         in_cel_only(
             f"!isQuantity({_NEW_SIZE}) || "

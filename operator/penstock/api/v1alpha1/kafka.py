@@ -15,7 +15,7 @@ from pydantic import Field, StringConstraints, WithJsonSchema
 
 from penstock.api.conditions import (
     Condition,
-    Rule,
+    ValidationRule,
     both_or_neither,
     cel_string,
     every,
@@ -73,7 +73,7 @@ _JAAS_CREDENTIAL = (
 )
 
 
-NO_PLAIN_CREDENTIALS = Rule(
+NO_PLAIN_CREDENTIALS = ValidationRule(
     ~is_set("options") | ~some("options", _CREDENTIAL, any_case=True),
     "options cannot hold a credential in plain text: use secretOptions",
     words=lambda it: (
@@ -81,7 +81,7 @@ NO_PLAIN_CREDENTIALS = Rule(
         + ", ".join(matching(it.options, _CREDENTIAL, any_case=True))
     ),
 )
-NO_OPTION_TWICE = Rule(
+NO_OPTION_TWICE = ValidationRule(
     Condition(
         "!has(self.options) || !has(self.secretOptions) || "
         "!self.options.exists(k, k in self.secretOptions)",
@@ -89,19 +89,19 @@ NO_OPTION_TWICE = Rule(
     ),
     "an option is in options and in secretOptions: keep the one in secretOptions",
 )
-CLIENT_OPTIONS_ONLY = Rule(
+CLIENT_OPTIONS_ONLY = ValidationRule(
     (~is_set("options") | every("options", OF_CLIENTS))
     & (~is_set("secretOptions") | every("secretOptions", OF_CLIENTS)),
     "spec.kafka takes options of Kafka's clients only, with the prefix kafka.: put options of "
     "Spark's source into spec.source.kafka, and those of its sink into spec.sink.kafka",
 )
-OWN_BROKERS_FOR_OWN_CREDENTIALS = Rule(
+OWN_BROKERS_FOR_OWN_CREDENTIALS = ValidationRule(
     is_set("bootstrapServers") | ~is_set("tls") & ~is_set("sasl"),
     "tls and sasl need bootstrapServers beside them: set bootstrapServers here, or move them to "
     "spec.kafka",
 )
 CONNECTION_RULES = tuple(
-    Rule(
+    ValidationRule(
         is_set("kafka") | ~is_set(f"{end}.kafka") | is_set(f"{end}.kafka.bootstrapServers"),
         f"spec.{end}.kafka has no brokers: set its bootstrapServers, or set spec.kafka, which "
         "source and sink share",
@@ -135,22 +135,22 @@ class Sasl(SpecObject):
     """Authentication to the brokers, by any mechanism that Kafka's client has or can load."""
 
     rules = (
-        Rule(
+        ValidationRule(
             exactly_one("passwordSecret", "jaasConfigSecret", "jaasConfig"),
             "sasl takes exactly one of: passwordSecret (with username), jaasConfigSecret, "
             "jaasConfig",
         ),
-        Rule(
+        ValidationRule(
             both_or_neither("username", "passwordSecret"),
             "username and passwordSecret need each other: set both, or use jaasConfigSecret or "
             "jaasConfig",
         ),
-        Rule(
+        ValidationRule(
             ~is_set("passwordSecret") | is_one_of("mechanism", *PASSWORD_MECHANISMS),
             "username and passwordSecret are for the mechanisms "
             f"{', '.join(PASSWORD_MECHANISMS)}: use jaasConfigSecret or jaasConfig for others",
         ),
-        Rule(
+        ValidationRule(
             ~is_set("jaasConfig") | ~matches("jaasConfig", _JAAS_CREDENTIAL),
             "jaasConfig cannot hold a credential in plain text: put the whole text into a Secret "
             "and use jaasConfigSecret",
@@ -226,7 +226,7 @@ def options_field(what: str, example: dict[str, str]) -> object:
     )
 
 
-def client_rules(owned: Mapping[str, str]) -> tuple[Rule, ...]:
+def client_rules(owned: Mapping[str, str]) -> tuple[ValidationRule, ...]:
     """What holds of every connection; `owned` are the options that cannot be set, and why."""
     return (
         allowed_options(owned),
@@ -236,12 +236,14 @@ def client_rules(owned: Mapping[str, str]) -> tuple[Rule, ...]:
     )
 
 
-_HOST_AND_PORT = r"([A-Za-z0-9._%-]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}"
+# Kafka's client takes a protocol before the host, as brokers advertise it, and ignores it.
+_PROTOCOL = r"((SASL_)?(PLAINTEXT|SSL)://)?"
+_HOST_AND_PORT = _PROTOCOL + r"([A-Za-z0-9._%-]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}"
 _SERVERS = rf"^\s*{_HOST_AND_PORT}(\s*,\s*{_HOST_AND_PORT})*\s*,?\s*$"
 NOT_SERVERS = (
     "not a list of brokers: write host:port, separated by commas, for example kafka.kafka:9092"
 )
-SERVERS_RULE = Rule(in_cel_only(f"self.matches({cel_string(_SERVERS)})"), NOT_SERVERS)
+SERVERS_RULE = ValidationRule(in_cel_only(f"self.matches({cel_string(_SERVERS)})"), NOT_SERVERS)
 
 
 def _check_servers(servers: str) -> None:

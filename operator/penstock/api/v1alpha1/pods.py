@@ -12,7 +12,7 @@ from pydantic import Field
 from penstock.api import quantities
 from penstock.api.conditions import (
     Condition,
-    Rule,
+    ValidationRule,
     at_most,
     cel_string,
     cel_text,
@@ -70,8 +70,8 @@ def _quantities(
     return ~(is_set(first) & is_set(second)) | Condition(cel, of_model)
 
 
-def _request_within_limit(name: str) -> Rule:
-    return Rule(
+def _request_within_limit(name: str) -> ValidationRule:
+    return ValidationRule(
         _quantities(f"requests.{name}", f"limits.{name}", "<= 0", le),
         f"requests.{name} cannot be above limits.{name}: lower the request or raise the limit",
     )
@@ -121,7 +121,7 @@ def _default_memory(pod: Driver | Executor) -> str:
     return DRIVER_MEMORY if isinstance(pod, Driver) else EXECUTOR_MEMORY
 
 
-def _heap_is_enough(default_memory: str, default_overhead: str) -> Rule:
+def _heap_is_enough(default_memory: str, default_overhead: str) -> ValidationRule:
     # An executor's default overhead grows to a tenth of its memory, which CEL cannot calculate.
     # It exceeds the minimum from 3840Mi on, where the heap is large enough in any case.
     cel = _compared(
@@ -140,7 +140,7 @@ def _heap_is_enough(default_memory: str, default_overhead: str) -> Rule:
             "overhead"
         )
 
-    return Rule(
+    return ValidationRule(
         Condition(cel, lambda pod: memory_limit(pod) - memory_overhead(pod) >= least),
         f"{_SMALL_HEAP}: raise the memory or lower the overhead",
         words=words,
@@ -150,13 +150,13 @@ def _heap_is_enough(default_memory: str, default_overhead: str) -> Rule:
 # Spark splits the options at spaces, so one entry can hold several. It refuses -Dspark in those of
 # executors (SparkConf.validateSettings), and would read them as its configuration in the driver.
 _NOT_JAVA_OPTIONS = r"(^|\s)-(Xm[sx]|XX:(Max|Initial)(HeapSize|RAMPercentage)|Dspark)"
-HEAP_IS_DERIVED = Rule(
+HEAP_IS_DERIVED = ValidationRule(
     ~is_set("javaOptions") | ~some("javaOptions", _NOT_JAVA_OPTIONS),
     "javaOptions cannot set the heap (-Xmx, -Xms) or Spark's configuration (-Dspark): use "
     "resources.limits.memory with memoryOverhead, or sparkConf",
 )
 
-ONE_MEMORY = Rule(
+ONE_MEMORY = ValidationRule(
     _quantities(_REQUEST, _LIMIT, "== 0", eq),
     "resources.requests.memory and resources.limits.memory must be equal, because Spark gives an "
     "executor one memory for both: remove one of them",
@@ -211,7 +211,7 @@ class Executor(SpecObject):
         HEAP_IS_DERIVED,
         _heap_is_enough(EXECUTOR_MEMORY, EXECUTOR_LEAST_OVERHEAD),
         ONE_MEMORY,
-        Rule(
+        ValidationRule(
             ~is_set("minInstances")
             | ~is_set("maxInstances")
             | at_most("minInstances", "maxInstances"),

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
-from penstock.api.conditions import Rule, not_among, not_together, takes_exactly_one
-from penstock.api.kafka_options import SOURCE_OPTIONS, check_source_values
+from penstock.api.conditions import ValidationRule, not_among, not_together, takes_exactly_one
+from penstock.api.kafka_options import SOURCE_OPTIONS
 from penstock.api.v1alpha1.base import WITHOUT_NULLS, Duration, Options, SpecObject, checked_by
 from penstock.api.v1alpha1.kafka import (
     OWN_BROKERS_FOR_OWN_CREDENTIALS,
@@ -34,7 +34,7 @@ class KafkaSource(KafkaClient):
 
     rules = (
         takes_exactly_one("spec.source.kafka", "topics", "topicPattern", "assign"),
-        Rule(
+        ValidationRule(
             not_together("startingOffsets", "startingOffsetsByPartition"),
             "startingOffsets and startingOffsetsByPartition exclude each other: keep one",
         ),
@@ -59,12 +59,6 @@ class KafkaSource(KafkaClient):
                 if not re.fullmatch("[0-9]{1,9}", partition):
                     raise ValueError(f"{topic}: {partition!r} is not a partition's number")
         return offsets
-
-    @field_validator("options")
-    @classmethod
-    def _values_that_spark_reads(cls, options: dict[str, str]) -> dict[str, str]:
-        check_source_values(options)
-        return options
 
     @model_validator(mode="after")
     def _starts_at_what_it_reads(self) -> KafkaSource:

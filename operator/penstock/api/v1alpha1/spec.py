@@ -6,7 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from penstock.api.conditions import Condition, Rule, cel_unchanged, in_cel_only, rules_of_scalar
+from penstock.api.conditions import (
+    Condition,
+    ValidationRule,
+    cel_unchanged,
+    in_cel_only,
+    rules_of_scalar,
+)
 from penstock.api.reserved_spark_conf import NO_RESERVED_CONF
 from penstock.api.v1alpha1.base import ObjectName, Options, SpecObject, text_like
 from penstock.api.v1alpha1.checkpoint import UPDATE_RULES, Checkpoint
@@ -25,7 +31,7 @@ class ImagePullSecret(SpecObject):
     name: ObjectName = Field(description="Name of the Secret.")
 
 
-_NOT_DEFAULT = Rule(
+_NOT_DEFAULT = ValidationRule(
     Condition("self != 'default'", lambda name: name != "default"),
     "default is the account of every pod that names none: name another",
 )
@@ -41,7 +47,7 @@ DriverServiceAccount = Annotated[
 
 # As of a Job's `managedBy` and a Service's `loadBalancerClass`: two operators could otherwise both
 # take a stream for their own for a moment.
-_SAME_CLASS = Rule(
+_SAME_CLASS = ValidationRule(
     in_cel_only(cel_unchanged("className")),
     "className cannot be changed, added or removed: delete the stream and apply it again; "
     "it continues from a retained checkpoint",

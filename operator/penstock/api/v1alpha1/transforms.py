@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
-from penstock.api.conditions import Rule, not_together
+from penstock.api.conditions import ValidationRule, not_together
 from penstock.api.v1alpha1.base import (
     ClassName,
     Duration,
@@ -90,7 +90,7 @@ class PythonTransform(SpecObject):
     """A Python function that takes the DataFrame of the source and returns another."""
 
     rules = (
-        Rule(
+        ValidationRule(
             not_together("inline", "configMap"),
             "inline and configMap exclude each other: keep one",
         ),
@@ -141,7 +141,7 @@ class Transform(SpecObject):
     """What happens to each record."""
 
     rules = (
-        Rule(
+        ValidationRule(
             not_together("sql", "python", "java"),
             "sql, python and java exclude each other: keep one. A function in Python or Java can "
             "call spark.sql",

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from penstock.api.conditions import (
     Condition,
-    Rule,
+    ValidationRule,
     cel_string,
     is_one_of,
     is_set,
@@ -28,13 +28,15 @@ _AS_KUBERNETES = "self" + "".join(
 )
 
 
-def _at_least(least_ms: int, message: str) -> Rule:
+def _at_least(least_ms: int, message: str) -> ValidationRule:
     """A minimum. It holds for a text that is not a duration: DURATION_RULE refuses that."""
     cel = (
         f"!self.matches({cel_string(DURATION_PATTERN)}) || "
         f"duration({_AS_KUBERNETES}) >= duration('{least_ms}ms')"
     )
-    return Rule(Condition(cel, lambda duration: milliseconds(duration) >= least_ms), message)
+    return ValidationRule(
+        Condition(cel, lambda duration: milliseconds(duration) >= least_ms), message
+    )
 
 
 POSITIVE = _at_least(1, "checkpointInterval must be longer than 0: write for example 1s")
@@ -143,47 +145,47 @@ _NOT_ASYNC = ~is_set("trigger.microBatch.asyncProgress")
 _NO_WATERMARK = ~is_set("transform.watermark")
 _DEFAULT_OUTPUT = ~is_set("outputMode")
 
-MODE_RULES: tuple[Rule, ...] = (
-    Rule(
+MODE_RULES: tuple[ValidationRule, ...] = (
+    ValidationRule(
         _NOT_CONTINUOUS
         | ~is_set("sink.custom")
         | ~is_one_of("sink.custom.format", *_FILE_FORMATS, any_case=True),
         "trigger.continuous cannot write files: use trigger.microBatch for sink.custom",
     ),
-    Rule(
+    ValidationRule(
         _NOT_CONTINUOUS | ~is_set("source.rate.rampUpTime"),
         "trigger.continuous takes only rowsPerSecond and numPartitions of source.rate: remove "
         "rampUpTime, or use trigger.microBatch",
     ),
-    Rule(
+    ValidationRule(
         _NOT_CONTINUOUS | _NO_WATERMARK,
         "trigger.continuous does not support EventTimeWatermark: remove transform.watermark, or "
         "use trigger.microBatch",
     ),
-    Rule(
+    ValidationRule(
         _NOT_CONTINUOUS | _DEFAULT_OUTPUT | is_one_of("outputMode", "append", "update"),
         "trigger.continuous does not support outputMode complete, which needs an aggregate: use "
         "outputMode append",
     ),
-    Rule(
+    ValidationRule(
         _NOT_REAL_TIME | is_set("source.kafka"),
         "trigger.realTime reads Kafka only: use source.kafka, or trigger.continuous",
     ),
-    Rule(
+    ValidationRule(
         _NOT_REAL_TIME | is_set("sink.kafka") | is_set("sink.console") | is_set("sink.memory"),
         "trigger.realTime writes to Kafka, console or memory only: change sink, or use "
         "trigger.microBatch",
     ),
-    Rule(
+    ValidationRule(
         _NOT_REAL_TIME | _DEFAULT_OUTPUT | is_one_of("outputMode", "update"),
         "trigger.realTime supports outputMode update only: set update, or remove outputMode",
     ),
-    Rule(
+    ValidationRule(
         _NOT_ASYNC | is_set("sink.kafka") | is_set("sink.noop") | is_set("sink.memory"),
         "trigger.microBatch.asyncProgress needs sink.kafka: remove asyncProgress, or write to "
         "Kafka",
     ),
-    Rule(
+    ValidationRule(
         _NOT_ASYNC | _NO_WATERMARK,
         "trigger.microBatch.asyncProgress needs a stateless query: remove asyncProgress or "
         "transform.watermark",

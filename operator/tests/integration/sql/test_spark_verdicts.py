@@ -14,6 +14,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from penstock.sql import supported_operations as op
+from penstock.sql.spark_function_names import SPARK_FUNCTIONS
 from penstock.sql.spark_functions import operation_of
 from testkit.driver.spark_verdicts import ROWS, compositions, key_of, refused_here
 from testkit.paths import CHECKOUT
@@ -102,6 +103,10 @@ def test_every_aggregate_and_generator_of_spark_is_known(spark: dict[str, Any]) 
         if (ours is op.GENERATE) != (group == "generator_funcs"):
             wrong.append((name, group, type(node).__name__))
     assert wrong == []
+
+
+def test_the_names_of_functions_are_those_of_spark(spark: dict[str, Any]) -> None:
+    assert {name for name in spark["groups"] if name.isidentifier()} == SPARK_FUNCTIONS
 
 
 def _call(name: str) -> exp.Expr | None:

@@ -40,6 +40,11 @@ def test_there_are_enough_bad_manifests_and_the_good_one_is_valid() -> None:
     assert {each.ring for each in RING_2} == {2}
 
 
+def test_a_small_heap_is_named_with_the_memory_that_would_do() -> None:
+    (said,) = refusals(changed(GOOD, "executor.resources.limits.memory", "700Mi"))
+    assert "which leaves 316Mi: raise the memory to 834Mi, or lower the overhead" in said
+
+
 def test_messages_do_not_repeat_values_that_may_be_credentials() -> None:
     """Messages go to the status and to logs."""
     (said,) = refusals(changed(GOOD, "sink.kafka.options", {"x": "hunter2" * 700}))

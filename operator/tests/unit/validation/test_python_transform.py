@@ -41,6 +41,11 @@ REFUSED = [
     ("def f(source):\n    yield source", "f returns nothing"),
     ("def f(source):\n    def g(): return 1\n    source.where('a')", "f returns nothing"),
     ("async def f(source): return source", "f must not be async"),
+    ("def f(source):\n    return source.writeStream.start()", "so writeStream cannot be used here"),
+    (
+        "def w(b, n): pass\ndef f(s):\n    q = s.writeStream\n    return q.foreachBatch(w)",
+        "name their destination in spec.sink. For a database or another service, spec.sink.custom",
+    ),
 ]
 ACCEPTED = [
     GOOD,

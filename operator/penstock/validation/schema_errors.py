@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from penstock.api.problem import FieldPath, Problem, dotted
@@ -36,10 +36,15 @@ _MOST_ERRORS = 50
 _KEPT = "podTemplate"
 
 
-def describe_error(error: ValidationError) -> list[Problem]:
-    """Why a resource is not a valid ContinuousStream: its first problems, and the number of all."""
+def describe_error(
+    error: ValidationError, model: type[BaseModel] = ContinuousStream
+) -> list[Problem]:
+    """Why a resource is not a valid one of the model: its first problems, and the number of all."""
     errors = error.errors(include_url=False, include_context=True)
-    found = [Problem("InvalidSpec", _message(e), path=_path(e)) for e in errors[:_MOST_ERRORS]]
+    found = [
+        Problem("InvalidSpec", _message(each, model), path=_path(each))
+        for each in errors[:_MOST_ERRORS]
+    ]
     if len(errors) > _MOST_ERRORS:
         found.append(Problem("InvalidSpec", f"and {len(errors) - _MOST_ERRORS} more problems"))
     return found
@@ -65,12 +70,12 @@ def _path(error: ErrorDetails) -> FieldPath:
     return tuple(each for each in error["loc"] if each != "[key]")
 
 
-def _message(error: ErrorDetails) -> str:
+def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
     """One sentence about one field."""
     path, value = _path(error), error["input"]
     where = dotted(path) or "the resource"
     if error["type"] == "extra_forbidden":
-        return f"{where}: there is no such field{_suggestion(path)}"
+        return f"{where}: there is no such field{_suggestion(path, model)}"
     text = _text(error)
     if (
         error["type"] == "missing"
@@ -103,13 +108,13 @@ def _own_words(text: str) -> str:
     return text.removeprefix("Input should ")
 
 
-def _suggestion(path: FieldPath) -> str:
+def _suggestion(path: FieldPath, model: type[BaseModel]) -> str:
     """The field that was probably meant: one with a similar name, or of the same name elsewhere."""
     *parents, last = path
     name = str(last)
     if len(name) > _MAX_NAME_LENGTH:
         return ""
-    here = _fields(tuple(parents))
+    here = _fields(tuple(parents), _schema(model))
     lower = {each.lower(): each for each in here}
     as_camel = re.sub(r"[_-]", "", name.lower())
     near = difflib.get_close_matches(as_camel, list(lower), n=1, cutoff=0.7)
@@ -119,28 +124,27 @@ def _suggestion(path: FieldPath) -> str:
 
 
 @cache
-def _schema() -> dict[str, Any]:
-    return ContinuousStream.model_json_schema(by_alias=True)
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema(by_alias=True)
 
 
-def _fields(path: FieldPath) -> list[str]:
+def _fields(path: FieldPath, schema: dict[str, Any]) -> list[str]:
     """The fields of the object at a path."""
-    node = _resolved(_schema())
+    node = _resolved(schema, schema)
     for step in path:
         if isinstance(step, int):
-            node = _resolved(node.get("items", {}))
+            node = _resolved(node.get("items", {}), schema)
         else:
-            node = _resolved(
-                node.get("properties", {}).get(step) or node.get("additionalProperties") or {}
-            )
+            properties = node.get("properties", {})
+            node = _resolved(properties.get(step) or node.get("additionalProperties") or {}, schema)
     return list(node.get("properties", {}))
 
 
-def _resolved(node: Any) -> dict[str, Any]:
+def _resolved(node: Any, schema: dict[str, Any]) -> dict[str, Any]:
     """A schema without its reference and without `or null`."""
     while isinstance(node, dict):
         if "$ref" in node:
-            node = _schema()["$defs"][node["$ref"].rsplit("/", 1)[-1]]
+            node = schema["$defs"][node["$ref"].rsplit("/", 1)[-1]]
         elif "anyOf" in node:
             node = node["anyOf"][0]
         else:

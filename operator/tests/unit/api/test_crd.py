@@ -1,8 +1,6 @@
 """The CRD is small, describes every field, and adds nothing to the applied resource."""
 
 import re
-from collections.abc import Iterator
-from typing import Any
 
 import durationpy
 import pytest
@@ -15,7 +13,6 @@ from penstock.api.v1alpha1.base import DURATION_RULE
 from penstock.api.v1alpha1.triggers import LONG_ENOUGH, POSITIVE, SHORTEST_REAL_TIME_BATCH_MS
 from scripts.codegen import crd
 from testkit.streams.crd_schema import nodes, schema
-from testkit.streams.every_field import WIDE
 
 MAX_BYTES = 110_000
 
@@ -127,20 +124,3 @@ def test_a_bound_is_that_of_its_type() -> None:
 def test_nothing_is_defaulted() -> None:
     """The API server stores what was applied, so GitOps tools see no drift."""
     assert [path for path, node in nodes(schema()) if "default" in node] == []
-
-
-def test_the_wide_samples_use_every_field() -> None:
-    """integration/api/test_admission.py tests every field with them."""
-    used = {path for spec in WIDE for path in _paths(spec, "spec")}
-    known = {path for path, _ in nodes(schema()["properties"]["spec"], "spec") if "{}" not in path}
-    assert known - used == set()
-
-
-def _paths(value: Any, path: str) -> Iterator[str]:
-    yield path
-    if isinstance(value, dict):
-        for name, each in value.items():
-            yield from _paths(each, f"{path}.{name}")
-    if isinstance(value, list):
-        for each in value:
-            yield from _paths(each, f"{path}[]")

@@ -32,12 +32,9 @@ def test_the_message_names_field_reason_and_remedy(bad: Bad) -> None:
     )
 
 
-def test_there_are_enough_bad_manifests_and_the_good_one_is_valid() -> None:
-    """Each bad one differs from the good one."""
+def test_the_good_manifest_is_valid() -> None:
+    """Each bad one differs from it."""
     assert refusals(GOOD) == []
-    assert len(RING_1) + len(RING_2) >= 60
-    assert {each.ring for each in RING_1} == {1}
-    assert {each.ring for each in RING_2} == {2}
 
 
 def test_a_small_heap_is_named_with_the_memory_that_would_do() -> None:
@@ -116,12 +113,3 @@ def test_python_that_is_not_in_the_spec_is_said_not_to_be_judged(trigger: dict[s
     it = StreamSpec.model_validate(changed(changed(GOOD, "transform", PYTHON), "trigger", trigger))
     (notice,) = spec_check.judge(it)
     assert (notice.reason, notice.severity) == ("NotJudged", "notice")
-
-
-def test_a_plain_credential_in_spark_conf_is_a_warning() -> None:
-    """The message has the key, not the value."""
-    it = spec(sparkConf={"spark.hadoop.fs.s3a.secret.key": "hunter2", "spark.sql.x": "1"})
-    (warning,) = spec_check.judge(it, local=True)
-    assert warning.severity == "warning"
-    assert "spark.hadoop.fs.s3a.secret.key" in warning.message
-    assert "hunter2" not in warning.message

@@ -15,7 +15,7 @@ from penstock.api.kafka_options import (
     KNOWN_SINK_OPTIONS,
     KNOWN_SOURCE_OPTIONS,
 )
-from penstock.api.problem import NOT_JUDGED, Problem, Severity
+from penstock.api.problem import NOT_JUDGED, Problem, Severity, dotted
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.validation.rules import java_regex
 
@@ -46,17 +46,15 @@ def find_problems(spec: StreamSpec) -> Iterator[Problem]:
     # An image of the user's own may have a newer connector, which knows more options.
     severity: Severity = "error" if spec.image is None else "warning"
     if source is not None:
-        path = "spec.source.kafka.options"
-        yield from _unknown_options(path, source.options, KNOWN_SOURCE_OPTIONS, severity)
-        yield from _wrong_values(path, source.options)
+        yield from _unknown_options("source", source.options, KNOWN_SOURCE_OPTIONS, severity)
+        yield from _wrong_values(source.options)
         if source.topic_pattern is not None:
             yield from _pattern(source.topic_pattern)
         yield from _loop(source, spec)
         yield from _batch_limits(source, spec)
     if sink is not None:
-        path = "spec.sink.kafka.options"
-        yield from _unknown_options(path, sink.options, KNOWN_SINK_OPTIONS, severity)
-        yield from _broken_guarantees(path, sink.options)
+        yield from _unknown_options("sink", sink.options, KNOWN_SINK_OPTIONS, severity)
+        yield from _broken_guarantees(sink.options)
 
 
 def least_partitions(source: KafkaSource) -> int:
@@ -69,8 +67,13 @@ def least_partitions(source: KafkaSource) -> int:
     return len(set(source.topics or ())) or 1
 
 
+def _option_problem(end: str, name: str, text: str, severity: Severity = "error") -> Problem:
+    path = ("spec", end, "kafka", "options", name)
+    return Problem("KafkaOptionInvalid", f"{dotted(path)}: {text}", severity, path)
+
+
 def _unknown_options(
-    path: str, options: Mapping[str, str], known: Sequence[str], severity: Severity
+    end: str, options: Mapping[str, str], known: Sequence[str], severity: Severity
 ) -> Iterator[Problem]:
     """Spark ignores an option that it does not know without a word, such as max.poll.records."""
     by_lower = {name.lower(): name for name in known}
@@ -82,16 +85,16 @@ def _unknown_options(
         hint = f"did you mean {meant}?" if near or "." in name else "remove it"
         if not near and "." in name:
             hint += " Options of Kafka's client have the prefix kafka."
-        message = f"{path}.{name}: Spark has no such option, and would ignore it: {hint}"
-        yield Problem("KafkaOptionInvalid", message, severity)
+        said = f"Spark has no such option, and would ignore it: {hint}"
+        yield _option_problem(end, name, said, severity)
 
 
-def _wrong_values(path: str, options: Mapping[str, str]) -> Iterator[Problem]:
+def _wrong_values(options: Mapping[str, str]) -> Iterator[Problem]:
     """Values that Spark's source cannot read."""
     for name, value in options.items():
         wanted = _wanted(name.lower(), value)
         if wanted is not None:
-            yield Problem("KafkaOptionInvalid", f"{path}.{name}: takes {wanted}")
+            yield _option_problem("source", name, f"takes {wanted}")
 
 
 def _wanted(key: str, value: str) -> str | None:
@@ -118,7 +121,7 @@ def _are_timestamps(value: str) -> bool:
     return True
 
 
-def _broken_guarantees(path: str, options: Mapping[str, str]) -> Iterator[Problem]:
+def _broken_guarantees(options: Mapping[str, str]) -> Iterator[Problem]:
     """Options with which a committed epoch would not mean that its records are in Kafka."""
     for name, value in options.items():
         why = None
@@ -130,7 +133,7 @@ def _broken_guarantees(path: str, options: Mapping[str, str]) -> Iterator[Proble
         elif name.lower() == "kafka.transactional.id":
             why = "Spark's writer begins no transactions, so every record would fail: remove it"
         if why is not None:
-            yield Problem("KafkaOptionInvalid", f"{path}.{name}: {why}")
+            yield _option_problem("sink", name, why)
 
 
 def _pattern(pattern: str) -> Iterator[Problem]:
@@ -165,18 +168,18 @@ def _batch_limits(source: KafkaSource, spec: StreamSpec) -> Iterator[Problem]:
     for name in source.options:
         if name.lower() not in limits:
             continue
-        field = f"spec.source.kafka.options.{name}"
         if spec.trigger.real_time is not None:
-            yield Problem(
-                "KafkaOptionInvalid",
-                f"{field}: Spark refuses it in real-time mode, whose batches end by time: remove "
-                "it, or use trigger.microBatch",
+            yield _option_problem(
+                "source",
+                name,
+                "Spark refuses it in real-time mode, whose batches end by time: remove it, or use "
+                "trigger.microBatch",
             )
         elif spec.trigger.continuous is not None:
             yield Problem(
                 "OptionIgnored",
-                f"{field}: Spark ignores it in continuous mode, which has no batches: remove it, "
-                "or use trigger.microBatch",
+                f"spec.source.kafka.options.{name}: Spark ignores it in continuous mode, which has "
+                "no batches: remove it, or use trigger.microBatch",
                 "warning",
             )
 

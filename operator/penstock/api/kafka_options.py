@@ -1,4 +1,4 @@
-"""Options of Spark's Kafka source and sink that a stream cannot set, and what to do instead.
+"""Options of Spark's Kafka source and sink: all that there are, and those that cannot be set.
 
 Sources: KafkaSourceProvider of Spark 4.2 (validateGeneralOptions, validateStreamOptions,
 kafkaParamsForProducer), which refuses the last two groups, and the Structured Streaming + Kafka

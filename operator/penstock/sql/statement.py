@@ -80,12 +80,13 @@ def find_watermarks(tokens: list[Token]) -> list[WatermarkClause]:
         if word != "WATERMARK" or words[start + 2 : start + 5] != ["DELAY", "OF", "INTERVAL"]:
             continue
         end = start + 5
-        while end < len(words) and (
-            tokens[end].token_type in (TokenType.NUMBER, TokenType.STRING, TokenType.DASH)
-            or words[end].removesuffix("S") in _INTERVAL_UNITS
+        while end + 1 < len(words) and (
+            tokens[end].token_type in (TokenType.NUMBER, TokenType.STRING)
+            and words[end + 1].removesuffix("S") in _INTERVAL_UNITS
         ):
-            end += 1
-        found.append(WatermarkClause(start, end))
+            end += 2
+        if end > start + 5:
+            found.append(WatermarkClause(start, end))
     return found
 
 

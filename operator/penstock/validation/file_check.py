@@ -57,9 +57,9 @@ def check(
     """What is wrong in a file, and how much of it was judged."""
     findings, invalid = [*loaded.findings], 0
     for document in loaded.streams:
-        found = list(check_document(document, analyzer, allowed=allowed))
-        invalid += any(each.severity == "error" for each in found)
-        findings += found
+        of_stream = list(check_document(document, analyzer, allowed=allowed))
+        invalid += any(finding.severity == "error" for finding in of_stream)
+        findings += of_stream
     findings.sort(key=lambda finding: (finding.line, finding.column))
     valid, unread = len(loaded.streams) - invalid, len(loaded.findings)
     return Report(tuple(findings), valid, invalid, loaded.skipped, unread)
@@ -86,24 +86,21 @@ def _problems(
     judged: Callable[[StreamSpec], list[Problem]],
     analyzer: Analyzer | None,
 ) -> Iterator[Problem]:
-    found = list(metadata.find_problems(content))
-    yield from found
-    said = {each.path for each in found}
+    yield from metadata.find_problems(content)
     yield from find_nulls(content.get("spec"), ("spec",))
     try:
         # Its metadata is judged already, and may have a generateName in place of a name.
         stream = ContinuousStream.model_validate({**content, "metadata": {"name": "judged"}})
     except ValidationError as error:
-        yield from (each for each in describe_error(error) if each.path not in said)
+        yield from describe_error(error)
         return
-    found = judged(stream.spec)
-    if analyzer is None or any(each.severity == "error" for each in found):
-        yield from found
-        return
-    of_spark = list(analyzer(stream.spec))
-    if all(each.reason != NOT_JUDGED for each in of_spark):  # Spark has judged them now
-        found = [each for each in found if not _is_left_to_spark(each)]
-    yield from [*found, *of_spark]
+    problems = judged(stream.spec)
+    if analyzer is not None and all(problem.severity != "error" for problem in problems):
+        of_spark = list(analyzer(stream.spec))
+        if all(problem.reason != NOT_JUDGED for problem in of_spark):  # Spark has judged them now
+            problems = [problem for problem in problems if not _is_left_to_spark(problem)]
+        problems += of_spark
+    yield from problems
 
 
 def _is_left_to_spark(problem: Problem) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.pods import Driver, Executor
+from penstock.validation.rules.pod_security import mappings
 
 # The end of a name: DB_PASSWORD, fs.s3a.secret.key, AWS_SECRET_ACCESS_KEY, apiKey, SASL_TOKEN...
 _CREDENTIAL = re.compile(
@@ -72,12 +73,8 @@ def _in_template(path: str, template: Mapping[str, Any]) -> Iterator[str]:
     """Plain values in the environment of any container; a reference (valueFrom) is none."""
     spec = template.get("spec")
     for kind in ("initContainers", "containers"):
-        for container in _mappings(spec.get(kind) if isinstance(spec, Mapping) else None):
-            for variable in _mappings(container.get("env")):
+        for container in mappings(spec.get(kind) if isinstance(spec, Mapping) else None):
+            for variable in mappings(container.get("env")):
                 name = str(variable.get("name", ""))
                 if variable.get("value") and _CREDENTIAL.search(name):
                     yield f"{path}: spec.{kind}[{container.get('name', '')}].env: {name}"
-
-
-def _mappings(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []

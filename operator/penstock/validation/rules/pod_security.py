@@ -93,7 +93,7 @@ def _beyond_baseline(pod: Mapping[str, Any], metadata: Mapping[str, Any]) -> _Fo
     for path, volume in _volumes(pod):
         if "hostPath" in volume:
             yield f"{path}.hostPath", "mounts the node's file system"
-    for sysctl in _mappings(_mapping(pod.get("securityContext")).get("sysctls")):
+    for sysctl in mappings(_mapping(pod.get("securityContext")).get("sysctls")):
         if sysctl.get("name") not in _SAFE_SYSCTLS:
             yield "spec.securityContext.sysctls", f"{sysctl.get('name')} is not a safe sysctl"
     for path, context in _contexts(pod):
@@ -133,7 +133,7 @@ def _beyond_baseline_in_container(path: str, container: Mapping[str, Any]) -> _F
     for capability in _added(context):
         if capability not in _SAFE_CAPABILITIES:
             yield f"{at}.capabilities.add", f"{capability} is a right on the node"
-    if any(port.get("hostPort") for port in _mappings(container.get("ports"))):
+    if any(port.get("hostPort") for port in mappings(container.get("ports"))):
         yield f"{path}.ports.hostPort", "takes a port of the node"
     lifecycle = _mapping(container.get("lifecycle"))
     handlers = {name: container.get(name) for name in _PROBES}
@@ -178,12 +178,12 @@ def _contexts(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]
 
 def _containers(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for kind in _CONTAINERS:
-        for each in _mappings(pod.get(kind)):
+        for each in mappings(pod.get(kind)):
             yield f"spec.{kind}[{each.get('name', '')}]", each
 
 
 def _volumes(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for each in _mappings(pod.get("volumes")):
+    for each in mappings(pod.get("volumes")):
         yield f"spec.volumes[{each.get('name', '')}]", each
 
 
@@ -196,7 +196,8 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _mappings(value: Any) -> list[Mapping[str, Any]]:
+def mappings(value: Any) -> list[Mapping[str, Any]]:
+    """The objects of a list that may be anything."""
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.api.problem import NOT_JUDGED, FieldPath, Problem, dotted
 from penstock.api.v1alpha1 import StreamSpec
+from penstock.validation.rules.pod_security import mappings
 
 _TYPES: dict[str, Any] = {
     "str": str,
@@ -101,7 +102,7 @@ def _reserved(template: Mapping[str, Any], container: str) -> Iterator[tuple[str
     for name, why in _POD.items():
         if name in spec:
             yield f"spec.{name}", why
-    for each in _objects(spec.get("containers")):
+    for each in mappings(spec.get("containers")):
         if each.get("name") == container:
             yield from _reserved_in_container(each, container)
 
@@ -117,10 +118,6 @@ def _reserved_in_container(each: Mapping[str, Any], container: str) -> Iterator[
             if isinstance(amounts, Mapping) and name in amounts:
                 field = f"resources.{kind}.{name}"
                 yield f"{field} of the container {container}", f"use spec.{container}.{field}"
-
-
-def _objects(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
 def _is_deeper(value: Any, levels: int) -> bool:

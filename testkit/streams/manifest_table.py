@@ -241,10 +241,6 @@ REFUSED_LATER: list[Row] = [
     *_rows(f"{_KAFKA}.options", {"startingOffsetsByTimestampStrategy": "earliest"}),
     *_rows(f"{_KAFKA}.options", {"maxRecordsPerPartition": "0"}, {"minPartitions": " 1"}),
     *_rows(f"{_KAFKA}.options", {"fetchOffset.numRetries": "x"}, {"minOffsetsPerTrigger": "1L"}),
-    *_rows(f"{_KAFKA}.options", {"maxOffsetPerTrigger": "5"}, {"max.poll.records": "1"}),
-    *_rows(f"{_SINK}.options", {"max.request.size": "5"}, {"topics": "5"}),
-    *_rows(f"{_SINK}.options", {"kafka.acks": "1"}, {"Kafka.Acks": "0"}),
-    *_rows(f"{_SINK}.options", {"kafka.transactional.id": "a"}),
     *_rows(f"{_KAFKA}.startingOffsetsByPartition", {"b": {"0": 1}}, {"a": {"-1": 1}}),
     *_rows(f"{_KAFKA}.startingOffsetsByPartition", {"a": {"0": 1}, "b": {"0": 1}}, {"a": {"x": 1}}),
     ((f"{_KAFKA}.topics", ...), (f"{_KAFKA}.assign", {"a/b": [0]})),
@@ -282,6 +278,14 @@ REFUSED_LATER: list[Row] = [
     *_rows(_POD, {"spec": {"containers": [{"name": "sidecar"}]}}, {"spec": {"containers": {}}}),
     *_rows(_POD, {"metadata": {"labels": {"a": 1}}}, {"specs": {}}, {"spec": "x"}),
 ]  # fmt: skip
+
+# Spark takes these as well, and ignores them, or loses records by them.
+REFUSED_FOR_SAFETY: list[Row] = [
+    *_rows(f"{_KAFKA}.options", {"maxOffsetPerTrigger": "5"}, {"max.poll.records": "1"}),
+    *_rows(f"{_SINK}.options", {"max.request.size": "5"}, {"topics": "5"}),
+    *_rows(f"{_SINK}.options", {"kafka.acks": "1"}, {"Kafka.Acks": "0"}),
+    *_rows(f"{_SINK}.options", {"kafka.transactional.id": "a"}),
+]
 
 _HEAD = "apiVersion: penstock.dev/v1alpha1\nkind: ContinuousStream\nmetadata: {name: a}\n"
 _SPEC = f"""spec:

@@ -68,7 +68,8 @@ def test_the_api_server_gives_the_verdicts_of_the_table(server: ApiServer) -> No
     late = {str(bad): json.dumps(manifest("bad", bad.spec)) for bad in RING_2}
     assert wrong(server, _texts(table.ACCEPTED), accepted=True) == {}
     assert wrong(server, _texts(table.REFUSED), accepted=False) == {}
-    assert wrong(server, _texts(table.REFUSED_LATER) | late, accepted=True) == {}
+    late |= _texts([*table.REFUSED_LATER, *table.REFUSED_FOR_SAFETY])
+    assert wrong(server, late, accepted=True) == {}
 
 
 def test_kubectl_gives_the_verdicts_of_the_table_about_texts(server: ApiServer) -> None:

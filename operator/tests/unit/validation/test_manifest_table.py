@@ -23,7 +23,9 @@ def test_a_good_manifest_is_accepted(row: table.Row) -> None:
     assert found.passed, found.findings
 
 
-@pytest.mark.parametrize("row", [*table.REFUSED, *table.REFUSED_LATER], ids=table.label)
+@pytest.mark.parametrize(
+    "row", [*table.REFUSED, *table.REFUSED_LATER, *table.REFUSED_FOR_SAFETY], ids=table.label
+)
 def test_a_bad_manifest_is_refused(row: table.Row) -> None:
     assert not report(json.dumps(table.resource(row))).passed
 

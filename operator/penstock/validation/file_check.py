@@ -104,4 +104,6 @@ def _problems(
 
 
 def _is_left_to_spark(problem: Problem) -> bool:
-    return problem.reason == NOT_JUDGED and problem.field[:2] in _JUDGED_BY_SPARK
+    return (
+        problem.reason in (NOT_JUDGED, "UnknownFunction") and problem.field[:2] in _JUDGED_BY_SPARK
+    )

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import CheckpointVolume
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.api.v1alpha1.triggers import Trigger
@@ -26,7 +27,6 @@ from penstock.controller.kubernetes.api_client import KubernetesApi
 from penstock.controller.operator_settings import Settings
 from penstock.validation import spec_check
 from penstock.validation.schema_errors import describe_error
-from penstock.api.problem import Problem
 
 T = TypeVar("T", bound=Object)
 

@@ -12,15 +12,11 @@ from contextlib import nullcontext
 from functools import partial
 from importlib import resources
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
 
 from penstock import __version__
 from penstock.client import arguments as client_arguments
 from penstock.local import options as run_options
-from penstock.validation.pod_security import PodSecurity
-
-if TYPE_CHECKING:  # the parsers take most of a second, which other commands do without
-    from penstock.validation.findings import Analyzer, Report
+from penstock.validation.rules.pod_security import PodSecurity
 
 # The exit code that shells report for a command that SIGINT ended.
 INTERRUPTED = 130
@@ -289,13 +285,14 @@ def _client(name: str, options: argparse.Namespace) -> int:
 
 def _validate(options: argparse.Namespace) -> int:
     from penstock.local.errors import CommandError
-    from penstock.validation import output
+    from penstock.validation import findings
+    from penstock.validation.file_check import check_paths
 
     try:
         if options.spark:
             from penstock.local.spark_analyzer import spark_analyzer  # imports pyspark
         with spark_analyzer() if options.spark else nullcontext() as analyzer:
-            report, all_read = _check_all(
+            report, all_read = check_paths(
                 options.paths, analyzer, PodSecurity(options.pod_security)
             )
     except ImportError as error:
@@ -311,41 +308,17 @@ def _validate(options: argparse.Namespace) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a path need not be Unicode
     if options.format == "json":
-        print(output.as_json(report))
+        print(findings.as_json(report))
     elif options.format == "sarif":
-        print(output.as_sarif(report))
+        print(findings.as_sarif(report))
     else:
-        as_line = output.as_github if options.format == "github" else output.as_text
+        as_line = findings.as_github if options.format == "github" else findings.as_text
         for each in report.findings:
             print(as_line(each))
-        print(output.summary(report))
+        print(findings.summary(report))
     if not all_read:
         return 2
     return 0 if report.passed else 1
-
-
-def _check_all(
-    paths: Sequence[str], analyzer: Analyzer | None, allowed: PodSecurity
-) -> tuple[Report, bool]:
-    """What was found in all files, and whether all could be read."""
-    from penstock.validation.findings import Finding, Report, check
-    from penstock.validation.reading.files import STDIN, Missing, expand
-    from penstock.validation.reading.loading import UnreadableFile, load, read_file
-
-    report, all_read = Report(), True
-    for path in expand(paths):
-        try:
-            if isinstance(path, Missing):
-                raise UnreadableFile(path.reason)
-            data = read_file(None if str(path) == STDIN else path)
-        except UnreadableFile as error:
-            name = path.name if isinstance(path, Missing) else str(path)
-            finding = Finding(name, 1, 1, "", "error", "Unreadable", f"cannot be read: {error}")
-            report, all_read = report + Report((finding,), unread=1), False
-        else:
-            name = "<stdin>" if str(path) == STDIN else str(path)
-            report += check(name, load(data), analyzer, allowed)
-    return report, all_read
 
 
 def _crd(_: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from penstock.api.modes import Execution, Mode
 from penstock.api.reserved_spark_conf import RESERVED_CONFS
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.status import StreamStatus
-from penstock.sql.operations import COMPLETE_WITHOUT_AGGREGATE, OPERATIONS, Operation
+from penstock.sql.supported_operations import COMPLETE_WITHOUT_AGGREGATE, OPERATIONS, Operation
 from scripts.codegen import crd
 
 # Longer validation errors are left out of table cells.

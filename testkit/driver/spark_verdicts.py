@@ -23,7 +23,7 @@ from penstock.api.v1alpha1 import SqlFunction, StreamSpec
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark import session
 from penstock.driver.spark.transforms import create_function
-from penstock.sql.refusals import judge_sql
+from penstock.sql.judge import judge_sql
 from testkit.driver.class_archive import java_options
 from testkit.kafka.broker import running_broker
 from testkit.kafka.jars import connector_jars
@@ -137,7 +137,7 @@ def compositions(seeds: list[int]) -> list[tuple[Query, bool, str]]:
 
 def refused_here(query: Query, letter: str, watermark: bool) -> list[str]:
     spec = StreamSpec.model_validate(query_stream(query.sql, letter, watermark))
-    return [refusal.message for refusal in judge_sql(spec).refusals]
+    return [each.message for each in judge_sql(spec) if each.severity == "error"]
 
 
 def key_of(query: Query, watermark: bool) -> str:

@@ -63,6 +63,7 @@ def _template(pod: str, container: dict[str, Any] | None = None, **spec: Any) ->
 
 
 RING_1 = (
+    Bad({"sparkConf": {"spark.app.id": "a"}}, "spec.sparkConf", "delete each other's executors"),
     Bad({"serviceAccountName": "default"}, "spec.serviceAccountName", "name another"),
     # Missing, unknown and conflicting fields
     Bad({"source": ...}, "spec.source", "this field is required", ring1="Required value"),
@@ -291,7 +292,7 @@ RING_1 = (
         {f"{DRIVER_LIMITS}.memory": "2Gi", "driver.memoryOverhead": "1600Mi"}, "spec.driver",
         "heap must be at least 450Mi",
     ),
-    Bad({"driver.memoryOverhead": "3Gi"}, "spec.driver", "raise the memory or lower the overhead"),
+    Bad({"driver.memoryOverhead": "3Gi"}, "spec.driver", "lower the overhead"),
     Bad({"executor.resources.requests.memory": 833 * 2**20}, "spec.executor", "at least 450Mi"),
     Bad({"executor.memoryOverhead": 1}, "spec.executor.memoryOverhead", "for example 512Mi"),
     Bad(
@@ -396,6 +397,17 @@ RING_2 = (
         "spec.source.kafka.options.maxoffsetspertrigger",
         "Spark refuses it in real-time mode, whose batches end by time: remove it", 2,
     ),
+    *(
+        Bad({f"{end}.kafka.options": {name: "5"}}, f"spec.{end}.kafka.options.{name}", says, 2)
+        for end, name, says in (
+            ("source", "maxOffsetPerTrigger", "did you mean maxOffsetsPerTrigger?"),
+            ("source", "max.poll.records", "did you mean kafka.max.poll.records?"),
+            ("sink", "compression.type", "did you mean kafka.compression.type?"),
+            ("source", "nonsense", "Spark has no such option, and would ignore it: remove it"),
+        )
+    ),
+    Bad({"sink.kafka.options": {"kafka.acks": "0"}}, "spec.sink.kafka.options.kafka.acks",
+        "loses records that the stream has committed: remove it, or set all", 2),
     Bad({"trigger": BATCH, "sink": {"memory": {}}}, "spec.sink.memory",
         "nobody in a cluster can read them: use sink.kafka", 2),
     Bad(

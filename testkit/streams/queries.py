@@ -95,6 +95,15 @@ QUERIES = (
     Query("SELECT value FROM source WHERE offset BETWEEN 1 AND 5", "CAUSR"),
     Query("SELECT value FROM source WHERE timestamp > TIMESTAMP '2020-01-01 00:00:00'", "CAUSR"),
     Query("SELECT * EXCEPT (key) FROM source", "CAUSR"),
+    Query("SELECT key FROM source WATERMARK timestamp DELAY OF INTERVAL 1 MINUTE", "AUR"),
+    Query(
+        "SELECT DISTINCT ts FROM (SELECT timestamp AS ts FROM source) WATERMARK ts DELAY OF INTERVAL '1' MINUTE s",
+        "AUM",
+    ),
+    Query(
+        "SELECT window(timestamp, '5 seconds').start AS value, count(*) FROM source WATERMARK timestamp DELAY OF INTERVAL 1 MINUTE 30 SECONDS GROUP BY window(timestamp, '5 seconds')",
+        "AUM",
+    ),
     Query("SELECT count(*) AS value FROM source", "UM"),
     Query("SELECT key, max(offset) AS value FROM source GROUP BY key", "UM"),
     Query("SELECT key FROM source GROUP BY key", "UM"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.api.rules import not_among
+from penstock.api.conditions import not_among
 
 _RPC = "Spark's RPC is always authenticated"
 _NO_CLAIMS = "a driver creates no PersistentVolumeClaims"
@@ -12,6 +12,7 @@ _NO_CLAIMS = "a driver creates no PersistentVolumeClaims"
 # The field to use instead, or why there is none.
 RESERVED_CONFS: Mapping[str, str] = {
     "spark.app.name": "use metadata.name",
+    "spark.app.id": "two drivers with one id would delete each other's executors",
     "spark.master": "the driver always runs in client mode on Kubernetes",
     "spark.submit.deployMode": "the driver always runs in client mode",
     "spark.driver.host": "it is the driver pod's address",
@@ -62,6 +63,8 @@ RESERVED_CONFS: Mapping[str, str] = {
     "spark.eventLog.dir": "use spec.observability.eventLog",
     "spark.local.dir": "it is a volume of the pod",
     "spark.sql.warehouse.dir": "it is a volume of the pod",
+    "spark.sql.streaming.offsetLog.formatVersion": "the driver reads and repairs version 1",
+    "spark.sql.streaming.unsupportedOperationCheck": "Spark would give wrong results",
     "spark.sql.streaming.checkpointLocation": "use spec.checkpoint",
     "spark.kubernetes.executor.deleteOnTermination": "a driver may not edit its executors' pods",
     "spark.authenticate": _RPC,

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import CheckpointVolume
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.api.v1alpha1.triggers import Trigger
@@ -24,8 +25,8 @@ from penstock.contract import naming
 from penstock.controller.children.revision import Revision, resolve
 from penstock.controller.kubernetes.api_client import KubernetesApi
 from penstock.controller.operator_settings import Settings
-from penstock.validation import spec_problems
-from penstock.validation.problem import Problem
+from penstock.validation import spec_check
+from penstock.validation.schema_errors import describe_error
 
 T = TypeVar("T", bound=Object)
 
@@ -65,8 +66,8 @@ def parse_stream(raw: Manifest, settings: Settings) -> ObservedStream:
     try:
         stream = ContinuousStream.model_validate(raw)
     except ValidationError as error:
-        return ObservedStream(raw, problems=tuple(spec_problems.describe_error(error)))
-    judged = spec_problems.judge(stream.spec, allowed=settings.pod_security)
+        return ObservedStream(raw, problems=tuple(describe_error(error)))
+    judged = spec_check.judge(stream.spec, allowed=settings.pod_security)
     errors = tuple(each for each in judged if each.severity == "error")
     warnings = tuple(each for each in judged if each.severity == "warning")
     if stream.metadata.namespace == settings.namespace:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.validation.pod_security import PodSecurity
+from penstock.validation.rules.pod_security import PodSecurity
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from penstock.api import group_version
+from penstock.api.problem import Problem
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.cluster import kinds
 from penstock.cluster.assessment import assess_driver, assess_suspended, why_deleted
@@ -35,7 +36,6 @@ from penstock.controller.status.outcome import (
 )
 from penstock.controller.status.planned_status import failed_status, plan_status, status_manifest
 from penstock.controller.status.stream_events import StreamEvent, checkpoint_found, stream_events
-from penstock.validation.problem import Problem
 
 # Watches report every change. These requeues only guard against a missed one.
 _REQUEUE_SETTLED = timedelta(minutes=5)

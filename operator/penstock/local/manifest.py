@@ -9,24 +9,25 @@ from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.secrets import secret_keys
 from penstock.local.errors import CommandError
-from penstock.validation.findings import check, check_document
-from penstock.validation.output import as_text
-from penstock.validation.reading.loading import UnreadableFile, load, read_file
+from penstock.validation.file_check import check, check_document
+from penstock.validation.findings import as_text
+from penstock.validation.reading.documents import load
+from penstock.validation.reading.files import UnreadableFile, read_file
 
 
 def load_stream(path: Path) -> tuple[ContinuousStream, list[str]]:
     """The stream and its warnings; raises CommandError with everything that is wrong."""
     try:
-        loaded = load(read_file(path))
+        loaded = load(read_file(path), str(path))
     except UnreadableFile as error:
         raise CommandError(f"{path}: {error}", code=2) from error
-    if loaded.defects:
-        found = check(str(path), loaded).findings
+    if loaded.findings:
+        found = check(loaded).findings
         raise CommandError("\n".join(as_text(each) for each in found), code=2)
     if len(loaded.streams) != 1:
         raise CommandError(f"{path}: {_not_one([each.name for each in loaded.streams])}")
     (document,) = loaded.streams
-    findings = list(check_document(str(path), document, local=True))
+    findings = list(check_document(document, local=True))
     errors = [as_text(each) for each in findings if each.severity == "error"]
     if document.name == "?":
         errors.append(f"{path}: metadata.name: `penstock run` needs it, also beside generateName")

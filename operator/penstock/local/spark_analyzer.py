@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.api.problem import NOT_JUDGED, Problem, Severity
 from penstock.api.v1alpha1 import Source, StreamSpec
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import DriverError
@@ -14,9 +15,7 @@ from penstock.driver.jvm import Jvm, fast_start_options
 from penstock.driver.spark import query, session
 from penstock.driver.spark.transforms import apply_transform
 from penstock.local.tools.java import require_java
-from penstock.sql.refusals import NOT_JUDGED
-from penstock.validation.findings import Analyzer
-from penstock.validation.problem import Problem, Severity
+from penstock.validation.file_check import Analyzer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -48,6 +48,8 @@ class Column:
     """Whether it carries the watermark; None if unknown."""
     fields: Columns | None = ()
     """The fields of a struct that may carry the watermark; None if they are unknown."""
+    origin: str | None = None
+    """The column of the source whose values it certainly passes on."""
 
 
 Columns = tuple[Column, ...]
@@ -72,7 +74,10 @@ def source_columns(source: Source, watermark_column: str | None) -> Columns | No
         if declared is None:
             return None
         types = declared
-    return tuple(_column(name, of_type, watermark_column) for name, of_type in types.items())
+    return tuple(
+        replace(_column(name, of_type, watermark_column), origin=name)
+        for name, of_type in types.items()
+    )
 
 
 def passed_columns(columns: Sequence[str], sink: Sink) -> list[str] | None:
@@ -111,6 +116,27 @@ def find_column_problems(columns: Sequence[Column], sink: Sink) -> list[str]:
     return found
 
 
+def find_routing_warnings(columns: Sequence[Column], sink: Sink) -> list[str]:
+    """Columns of the Kafka source that Spark's writer takes for the destination of a record."""
+    if sink.kafka is None:
+        return []
+    passed = {column.name: column for column in columns if column.name == column.origin}
+    found = []
+    if "partition" in passed:
+        found.append(
+            "the rows have the source's column partition, so Spark writes each record to the "
+            "partition of that number, and fails if the output topic has fewer: leave the column "
+            "out, unless the topics have the same partitions"
+        )
+    if sink.kafka.topic is None and "topic" in passed:
+        found.append(
+            "the rows have the source's column topic, so each record goes back to the topic that "
+            "it came from, and is read again, for ever: set spec.sink.kafka.topic, or select "
+            "another name AS topic"
+        )
+    return found
+
+
 def _fits(of_type: str, types: Sequence[str]) -> bool:
     is_text = of_type.startswith(("string ", "varchar", "char"))  # with a collation or a length
     may_fit = any(each.startswith(f"{of_type}<") for each in types)  # an array of unknown elements
@@ -133,6 +159,7 @@ def united(one: Column, other: Column) -> Column:
     """A column with the name of one, and what it has in common with the other."""
     return replace(
         one,
+        origin=one.origin if one.origin == other.origin else None,
         type=one.type if one.type == other.type else None,
         event_time=one.event_time if one.event_time == other.event_time else None,
         fields=one.fields if one.fields == other.fields else None,

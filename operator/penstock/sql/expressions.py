@@ -1,16 +1,19 @@
-"""What an expression makes, where the text of a query tells it: type, name and event time."""
+"""What an expression makes, where the text of a query tells it: type, name and event time.
+
+Also whether the keys of an aggregate carry event time, so that a watermark ends its groups.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from sqlglot import exp
 
 from penstock.sql.columns import Column, Columns
-from penstock.sql.scope import Scope, field_of
 from penstock.sql.statement import type_name
 from penstock.sql.time_windows import WINDOW_COLUMNS, is_time_window
+from penstock.sql.visible_columns import Scope, field_of
 
 # In the order in which Spark widens them.
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
@@ -149,8 +152,13 @@ def _field(node: exp.Expr, scope: Scope) -> Column:
     if isinstance(value, exp.Dot):  # looked up once, or nested structs would take for ever
         found = _dotted(value, scope) or Column(None, fields=None)
         return replace(found, name=name)
+    found_column = scope.find(value) if isinstance(value, exp.Column) else None
     return Column(
-        name, type_of(value, scope), carries_event_time(value, scope), _fields_of(value, scope)
+        name,
+        type_of(value, scope),
+        carries_event_time(value, scope),
+        _fields_of(value, scope),
+        None if found_column is None else found_column.origin,
     )
 
 
@@ -271,3 +279,61 @@ def _any(values: Iterable[bool | None]) -> bool | None:
     if True in listed:
         return True
     return None if None in listed else False
+
+
+_GROUPING_SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
+
+
+def _grouping_keys(select: exp.Select) -> list[exp.Expr]:
+    """The grouping expressions, also those within ROLLUP, CUBE and GROUPING SETS."""
+    group = select.args.get("group")
+    if group is None:
+        return []
+    if group.args.get("all"):
+        return list(select.expressions)
+    keys = list(_flat(group.expressions))
+    for kind in ("cube", "rollup", "grouping_sets"):
+        keys += _flat(group.args.get(kind) or ())
+    return keys
+
+
+def may_group_by_event_time(select: exp.Select, scope: Scope) -> bool:
+    """False only if certainly no key of GROUP BY carries the watermark."""
+    aliases = {each.alias.lower(): each for each in select.expressions if each.alias}
+    keys = _grouping_keys(select)
+    return any(_carries(key, select.expressions, aliases, scope) is not False for key in keys)
+
+
+def _carries(
+    key: exp.Expr, selected: list[exp.Expr], aliases: dict[str, exp.Expr], scope: Scope
+) -> bool | None:
+    if isinstance(key, exp.Literal):  # GROUP BY 1 is the first column
+        number = int(key.name) if not key.is_string and key.name.isdigit() else 0
+        return _key_carries(selected[number - 1], scope) if _is_ordinal(number, selected) else None
+    if isinstance(key, exp.Column) and len(key.parts) == 1 and scope.find(key) is None:
+        aliased = aliases.get(key.name.lower())
+        return None if aliased is None else _key_carries(aliased, scope)
+    return _key_carries(key, scope)
+
+
+def _key_carries(key: exp.Expr, scope: Scope) -> bool | None:
+    """Spark looks for the watermark in keys that are columns, so not in fields of a struct."""
+    while isinstance(key, exp.Alias | exp.Paren):
+        key = key.this
+    if isinstance(key, exp.Dot) or (isinstance(key, exp.Column) and scope.is_field(key)):
+        return False
+    return carries_event_time(key, scope)
+
+
+def _is_ordinal(number: int, selected: list[exp.Expr]) -> bool:
+    return 0 < number <= len(selected)
+
+
+def _flat(nodes: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
+    for node in nodes:
+        if isinstance(node, (*_GROUPING_SETS, exp.Tuple)):
+            yield from _flat(node.expressions)
+        elif isinstance(node, exp.Paren):
+            yield from _flat([node.this])
+        else:
+            yield node

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from penstock.sql import operations as op
+from penstock.sql import supported_operations as op
 from penstock.sql.columns import Column, Columns, united
 from penstock.sql.expressions import carries_event_time, may_carry_event_time
-from penstock.sql.operations import Operation
-from penstock.sql.scope import Relation, Scope
+from penstock.sql.supported_operations import Operation
+from penstock.sql.visible_columns import Relation, Scope
 
 # StreamingJoinHelper.getStateValueWatermark
 _COMPARISONS = (exp.Between, exp.GT, exp.GTE, exp.LT, exp.LTE)

@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 from sqlglot import exp
 
-from penstock.sql import operations as op
-from penstock.sql.operations import Operation
+from penstock.sql import supported_operations as op
+from penstock.sql.supported_operations import Operation
 from penstock.sql.time_windows import has_interval, is_sliding
 
 # The first class that matches a node of the parsed query determines its operation.

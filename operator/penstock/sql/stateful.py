@@ -21,8 +21,7 @@ def may_keep_state(spec: StreamSpec) -> bool:
         return True
     if transform.sql is None:
         return False
-    from penstock.sql import refusals  # imports a parser, which most drivers do not need
+    from penstock.sql.judge import judge_sql  # imports a parser, which most drivers do not need
 
     stateless = spec.model_copy(update={"trigger": _STATELESS, "output_mode": None})
-    verdict = refusals.judge_sql(stateless)
-    return bool(verdict.not_judged or verdict.refusals)
+    return bool(judge_sql(stateless))

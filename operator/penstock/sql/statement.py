@@ -17,7 +17,11 @@ MAX_NESTING = 200
 
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END)
+_BEHIND_A_COLUMN = (TokenType.FROM, TokenType.COMMA, TokenType.ALIAS)
 _BEFORE_A_RELATION = (TokenType.FROM, TokenType.JOIN)
+_INTERVAL_UNITS = (
+    "MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR",
+)  # fmt: skip
 # Functions that SQL calls without parentheses. A column of the same name hides them.
 _WITHOUT_PARENTHESES = ("current_date", "current_timestamp")
 
@@ -57,6 +61,43 @@ class SqlText:
     def column(self, line: int, column: int) -> int:
         """A column of the text as a column of what the user wrote."""
         return column - (self.prefix_length if line == 1 else 0)
+
+
+@dataclass(frozen=True)
+class WatermarkClause:
+    """`WATERMARK column DELAY OF INTERVAL ...` behind a FROM item, which sqlglot does not know."""
+
+    first: int
+    """The place of its first token, and of the one behind it."""
+    end: int
+
+
+def find_watermarks(tokens: list[Token]) -> list[WatermarkClause]:
+    """The clauses that name a column; not those with an expression, which add a column."""
+    words = [token.text.upper() for token in tokens]
+    found = []
+    for start, word in enumerate(words):
+        if word != "WATERMARK" or words[start + 2 : start + 5] != ["DELAY", "OF", "INTERVAL"]:
+            continue
+        end = start + 5
+        while end + 1 < len(words) and (
+            tokens[end].token_type in (TokenType.NUMBER, TokenType.STRING)
+            and words[end + 1].removesuffix("S") in _INTERVAL_UNITS
+        ):
+            end += 2
+        if end > start + 5:
+            found.append(WatermarkClause(start, end))
+    return found
+
+
+def find_trailing_comma(tokens: list[Token]) -> Token | None:
+    """The comma of `SELECT key, FROM source`, which sqlglot takes; a column may be named from."""
+    for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        is_between = before.token_type is TokenType.COMMA and token.token_type is TokenType.FROM
+        if is_between and after.token_type not in _BEHIND_A_COLUMN:
+            return before
+    last = tokens[-1] if tokens else None
+    return last if last is not None and last.token_type is TokenType.COMMA else None
 
 
 def tokenize(text: SqlText, max_tokens: int = MAX_TOKENS) -> list[Token]:
@@ -135,7 +176,10 @@ def declared_columns(schema: str) -> dict[str, str | None] | None:
 def _adapt(tokens: list[Token]) -> list[Token]:
     """The tokens, changed where sqlglot reads Spark's SQL differently. Positions stay."""
     adapted: list[Token] = []
+    skipped = {i for clause in find_watermarks(tokens) for i in range(clause.first, clause.end)}
     for i, token in enumerate(tokens):
+        if i in skipped:
+            continue
         after = tokens[i + 1] if i + 1 < len(tokens) else None
         is_call = after is not None and after.token_type is TokenType.L_PAREN
         kind = token.token_type

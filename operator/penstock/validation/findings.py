@@ -1,33 +1,17 @@
-"""Checks manifests without a cluster, in three rings.
-
-Rings 1 and 2 are the models and the rules. They include everything that the API server's CEL
-checks, except rules about updates. Ring 3 is Spark's own analyzer on this machine.
-"""
+"""What was found in files, and how people, programs, GitHub Actions and code scanners read it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+import json
 from dataclasses import dataclass
-from typing import Any
+from pathlib import PurePath
+from urllib.parse import quote
 
-from pydantic import ValidationError
+from penstock import __version__
+from penstock.api.problem import Severity
 
-from penstock.api.v1alpha1 import StreamSpec
-from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.sql.refusals import NOT_JUDGED
-from penstock.sql.statement import MAX_TOKENS
-from penstock.validation.pod_security import PodSecurity
-from penstock.validation.problem import Problem, Severity
-from penstock.validation.reading.loading import Defect, Document, Loaded
-from penstock.validation.rules import metadata, nulls
-from penstock.validation.spec_problems import describe_error, judge
-
-# What is parsed of a file's texts, so that many of them cannot take minutes: about 2 s of a
-# processor, twice the largest query. A short text takes as long as this many words more.
-_MOST_WORDS = 2 * MAX_TOKENS
-_WORDS_A_TEXT = 15
-_WORD = re.compile(r"\w+|[^\w\s]")
+_SARIF_LEVELS = {"error": "error", "warning": "warning", "notice": "note"}
+_SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 @dataclass(frozen=True)
@@ -73,100 +57,96 @@ class Report:
         )
 
 
-# What Spark's analyzer says about a spec.
-Analyzer = Callable[[StreamSpec], Iterable[Problem]]
-# The fields that it judges.
-_JUDGED_BY_SPARK = (("spec", "transform"), ("spec", "source"))
+def as_text(finding: Finding) -> str:
+    """One line for people; editors recognise the place at its start."""
+    place = f"{finding.file}:{finding.line}:{finding.column}"
+    stream = f"{finding.stream}: " if finding.stream else ""
+    return f"{place}: {finding.severity}: {stream}{_printable(finding.message)}"
 
 
-def check(
-    file: str,
-    loaded: Loaded,
-    analyzer: Analyzer | None = None,
-    allowed: PodSecurity = PodSecurity.RESTRICTED,
-) -> Report:
-    """What is wrong in a file, and how much of it was judged."""
-    findings = [
-        *(_of_file(file, each, "error") for each in loaded.defects),
-        *(_of_file(file, each, "warning") for each in loaded.warnings),
-    ]
-    invalid, words = 0, 0
-    for document in loaded.streams:
-        words += _words(document)
-        found = list(
-            check_document(
-                file, document, analyzer, allowed=allowed, with_texts=words <= _MOST_WORDS
-            )
-        )
-        invalid += any(each.severity == "error" for each in found)
-        findings += found
-    findings.sort(key=lambda each: (each.line, each.column))
-    valid, unread = len(loaded.streams) - invalid, len(loaded.defects)
-    return Report(tuple(findings), valid, invalid, loaded.skipped, unread)
+def summary(report: Report) -> str:
+    """How much was judged, in one line."""
+    streams = report.valid + report.invalid
+    if streams == 0:
+        said = "no stream found"
+    else:
+        said = f"{_count(report.valid, 'stream')} valid"
+        if report.invalid:
+            said += f", {report.invalid} invalid"
+    if report.unread:
+        said += f", {_count(report.unread, 'document')} not read"
+    if report.skipped:
+        said += f", {_count(report.skipped, 'other document')} skipped"
+    return said
 
 
-def check_document(
-    file: str,
-    document: Document,
-    analyzer: Analyzer | None = None,
-    *,
-    local: bool = False,
-    allowed: PodSecurity = PodSecurity.RESTRICTED,
-    with_texts: bool = True,
-) -> Iterator[Finding]:
-    """The findings about one stream; with `local`, only those that matter to `penstock run`."""
-
-    def judged(spec: StreamSpec) -> list[Problem]:
-        return judge(spec, local=local, allowed=allowed, with_texts=with_texts)
-
-    for each in _problems(document.content, judged, analyzer):
-        line, column = document.locate(each.field, each.text_line, each.text_column)
-        yield Finding(file, line, column, document.name, each.severity, each.reason, each.message)
+def as_github(finding: Finding) -> str:
+    """A workflow command of GitHub Actions, which shows the finding next to the line."""
+    title = f"{finding.stream}: {finding.reason}" if finding.stream else finding.reason
+    return (
+        f"::{finding.severity} file={_escape_property(finding.file)},line={finding.line},"
+        f"col={finding.column},title={_escape_property(title)}::{_escape_data(finding.message)}"
+    )
 
 
-def _problems(
-    content: dict[str, Any],
-    judged: Callable[[StreamSpec], list[Problem]],
-    analyzer: Analyzer | None,
-) -> Iterator[Problem]:
-    found = list(metadata.find_problems(content))
-    yield from found
-    said = {each.path for each in found}
-    yield from nulls.find_problems(content.get("spec"), ("spec",))
-    try:
-        # Its metadata is judged already, and may have a generateName in place of a name.
-        stream = ContinuousStream.model_validate({**content, "metadata": {"name": "judged"}})
-    except ValidationError as error:
-        yield from (each for each in describe_error(error) if each.path not in said)
-        return
-    found = judged(stream.spec)
-    if analyzer is None or any(each.severity == "error" for each in found):
-        yield from found
-        return
-    of_spark = list(analyzer(stream.spec))
-    if all(each.reason != NOT_JUDGED for each in of_spark):  # Spark has judged them now
-        found = [each for each in found if not _is_left_to_spark(each)]
-    yield from [*found, *of_spark]
+def as_json(report: Report) -> str:
+    """One JSON object: the findings of all files, and how many streams were judged."""
+    content = {
+        "valid": report.valid,
+        "invalid": report.invalid,
+        "unread": report.unread,
+        "skipped": report.skipped,
+        "findings": [vars(each) for each in report.findings],
+    }
+    return json.dumps(content, indent=2)
 
 
-def _words(document: Document) -> int:
-    """How many words and signs are in a stream's texts."""
-    spec = document.content.get("spec")
-    if not isinstance(spec, dict):
-        return 0
-    pending, words = [spec.get("transform"), spec.get("source")], 0
-    while pending:
-        value = pending.pop()
-        if isinstance(value, str):
-            words += len(_WORD.findall(value))
-        elif isinstance(value, dict | list):
-            pending += value.values() if isinstance(value, dict) else value
-    return words + _WORDS_A_TEXT
+def as_sarif(report: Report) -> str:
+    """A SARIF 2.1.0 log, which code scanners and editors read."""
+    rules = sorted({each.reason for each in report.findings})
+    run = {
+        "tool": {
+            "driver": {
+                "name": "penstock validate",
+                "version": __version__,
+                "rules": [{"id": each} for each in rules],
+            }
+        },
+        "columnKind": "unicodeCodePoints",
+        "results": [_sarif_result(each) for each in report.findings],
+    }
+    return json.dumps({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 
 
-def _is_left_to_spark(problem: Problem) -> bool:
-    return problem.reason == NOT_JUDGED and problem.field[:2] in _JUDGED_BY_SPARK
+def _sarif_result(finding: Finding) -> dict[str, object]:
+    stream = f"{finding.stream}: " if finding.stream else ""
+    return {
+        "ruleId": finding.reason,
+        "level": _SARIF_LEVELS[finding.severity],
+        "message": {"text": f"{stream}{finding.message}"},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": quote(PurePath(finding.file).as_posix())},
+                    "region": {"startLine": finding.line, "startColumn": finding.column},
+                }
+            }
+        ],
+    }
 
 
-def _of_file(file: str, defect: Defect, severity: Severity) -> Finding:
-    return Finding(file, defect.line, defect.column, "", severity, defect.reason, defect.message)
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _printable(text: str) -> str:
+    """The text without characters that would move a terminal's cursor or change its colours."""
+    return "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in text)
+
+
+def _escape_data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escape_property(text: str) -> str:
+    return _escape_data(text).replace(":", "%3A").replace(",", "%2C")

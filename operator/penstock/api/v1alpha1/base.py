@@ -20,8 +20,8 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema
 
 from penstock.api import quantities
+from penstock.api.conditions import ValidationRule, cel_string, in_cel_only
 from penstock.api.quantities import DURATION_PATTERN, NOT_A_DURATION, NOT_A_SIZE, NOT_CPU
-from penstock.api.rules import Rule, cel_string
 
 _LONGEST_DURATION = 64
 _LONGEST_QUANTITY = 32
@@ -47,9 +47,9 @@ def _integer_as_text(value: Any) -> Any:
 
 
 # The CEL rules below replace the schema's `pattern`, whose message would be the pattern itself.
-DURATION_RULE = Rule(
-    cel=f"self.matches({cel_string(DURATION_PATTERN)})",
-    message=NOT_A_DURATION,
+DURATION_RULE = ValidationRule(
+    in_cel_only(f"self.matches({cel_string(DURATION_PATTERN)})"),
+    NOT_A_DURATION,
 )
 Duration = Annotated[
     str,
@@ -65,7 +65,7 @@ Duration = Annotated[
 ]
 
 
-def _quantity(rule: Rule, check: Callable[[str], object]) -> Any:
+def _quantity(rule: ValidationRule, check: Callable[[str], object]) -> Any:
     """An integer or a string, which the models keep as a string."""
     schema = {
         "x-kubernetes-int-or-string": True,
@@ -80,13 +80,15 @@ def _quantity(rule: Rule, check: Callable[[str], object]) -> Any:
     )
 
 
-_SIZE_RULE = Rule(
-    cel="isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1Mi')) >= 0",
-    message=NOT_A_SIZE,
+_SIZE_RULE = ValidationRule(
+    in_cel_only(
+        "isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1Mi')) >= 0"
+    ),
+    NOT_A_SIZE,
 )
-_CPU_RULE = Rule(
-    cel="isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0'))",
-    message=NOT_CPU,
+_CPU_RULE = ValidationRule(
+    in_cel_only("isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0'))"),
+    NOT_CPU,
 )
 ByteQuantity = Annotated[str, *_quantity(_SIZE_RULE, quantities.in_bytes)]
 CpuQuantity = Annotated[str, *_quantity(_CPU_RULE, quantities.in_cores)]
@@ -94,7 +96,7 @@ PATTERN_WORDS: dict[str, str] = {}
 """What each regular expression of the resource asks for, in words."""
 
 
-def matching(pattern: str, words: str, max_length: int | None = None) -> StringConstraints:
+def text_like(pattern: str, words: str, max_length: int | None = None) -> StringConstraints:
     """Texts that match a regular expression; `words` complete the sentence "the field ..."."""
     PATTERN_WORDS[pattern] = words
     return StringConstraints(pattern=pattern, max_length=max_length)
@@ -102,14 +104,14 @@ def matching(pattern: str, words: str, max_length: int | None = None) -> StringC
 
 Identifier = Annotated[
     str,
-    matching(
+    text_like(
         r"^[A-Za-z_][A-Za-z0-9_]{0,127}$",
         "takes at most 128 letters, digits and _, and does not begin with a digit",
     ),
 ]
 ObjectName = Annotated[
     str,
-    matching(
+    text_like(
         r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
         "takes a-z, 0-9, '-' and '.', and begins and ends with a letter or a digit",
         max_length=253,
@@ -118,14 +120,14 @@ ObjectName = Annotated[
 # A class of Java or Scala, fully qualified.
 ClassName = Annotated[
     str,
-    matching(
+    text_like(
         r"^[A-Za-z_$][A-Za-z0-9_.$]{0,511}$",
         "takes the full name of a class: write for example com.example.Payments",
     ),
 ]
 DataKey = Annotated[
     str,
-    matching(r"^[-._a-zA-Z0-9]{1,253}$", "takes at most 253 letters, digits, '-', '_' and '.'"),
+    text_like(r"^[-._a-zA-Z0-9]{1,253}$", "takes at most 253 letters, digits, '-', '_' and '.'"),
 ]
 Option = Annotated[str, StringConstraints(max_length=4096)]
 
@@ -151,7 +153,7 @@ class SpecObject(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
-    rules: ClassVar[tuple[Rule, ...]] = ()
+    rules: ClassVar[tuple[ValidationRule, ...]] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -166,9 +168,7 @@ class SpecObject(BaseModel):
     @model_validator(mode="after")
     def _rules_hold(self) -> SpecObject:
         for rule in self.rules:
-            refusal = rule.refusal(self)
-            if refusal is not None:
-                raise ValueError(refusal)
+            rule.check(self)
         return self
 
     @classmethod

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from penstock.api.rules import Rule, cel_string, cel_text, cel_unchanged
-from penstock.api.v1alpha1.base import ByteQuantity, SpecObject, matching
+from penstock.api.conditions import ValidationRule, cel_string, cel_text, cel_unchanged, in_cel_only
+from penstock.api.v1alpha1.base import ByteQuantity, SpecObject, text_like
 
 VOLUME_SIZE = "1Gi"
 
@@ -21,17 +21,18 @@ _NEW_SIZE, _OLD_SIZE = (
 
 # Rules of the whole spec: a rule of the volume could be evaded by removing `checkpoint` in one
 # update and adding it in the next, because a rule on an update needs both values.
-UPDATE_RULES: tuple[Rule, ...] = (
-    Rule(
-        cel=cel_unchanged("checkpoint.volume.storageClassName"),
-        message="checkpoint.volume.storageClassName cannot be changed, added or removed: "
-        f"{_REMEDY}",
+UPDATE_RULES: tuple[ValidationRule, ...] = (
+    ValidationRule(
+        in_cel_only(cel_unchanged("checkpoint.volume.storageClassName")),
+        f"checkpoint.volume.storageClassName cannot be changed, added or removed: {_REMEDY}",
     ),
-    Rule(
+    ValidationRule(
         # A malformed size breaks a rule of its own.
-        cel=f"!isQuantity({_NEW_SIZE}) || "
-        f"quantity({_NEW_SIZE}).compareTo(quantity({_OLD_SIZE})) >= 0",
-        message=f"checkpoint.volume.size cannot shrink (default: {VOLUME_SIZE}): keep the old size "
+        in_cel_only(
+            f"!isQuantity({_NEW_SIZE}) || "
+            f"quantity({_NEW_SIZE}).compareTo(quantity({_OLD_SIZE})) >= 0"
+        ),
+        f"checkpoint.volume.size cannot shrink (default: {VOLUME_SIZE}): keep the old size "
         f"or more, or {_REMEDY}",
     ),
 )
@@ -49,7 +50,7 @@ class CheckpointVolume(SpecObject):
     storage_class_name: (
         Annotated[
             str,
-            matching(
+            text_like(
                 r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",
                 "takes a-z, 0-9, '-' and '.', and begins and ends with a letter or a digit",
                 max_length=253,

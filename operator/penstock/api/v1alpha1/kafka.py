@@ -13,15 +13,27 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field, StringConstraints, WithJsonSchema
 
+from penstock.api.conditions import (
+    Condition,
+    ValidationRule,
+    both_or_neither,
+    cel_string,
+    every,
+    exactly_one,
+    in_cel_only,
+    is_one_of,
+    is_set,
+    matches,
+    matching,
+    some,
+)
 from penstock.api.kafka_options import (
-    CLIENT_PREFIX,
-    COMMON_OPTIONS,
     CONSUMER_OPTIONS,
+    OF_CLIENTS,
     PRODUCER_OPTIONS,
     SECRET_CLIENT_OPTIONS,
     allowed_options,
 )
-from penstock.api.rules import Rule, cel_string
 from penstock.api.v1alpha1.base import (
     WITHOUT_NULLS,
     ClassName,
@@ -30,12 +42,12 @@ from penstock.api.v1alpha1.base import (
     Options,
     SpecObject,
     checked_by,
-    matching,
+    text_like,
 )
 
 Topic = Annotated[
     str,
-    matching(
+    text_like(
         # Anything but "." and "..", which are folders for the broker.
         r"^[a-zA-Z0-9._-]*([a-zA-Z0-9_-]|\.\.\.)[a-zA-Z0-9._-]*$",
         "takes at most 249 letters, digits, '.', '_' and '-', and is not . or ..",
@@ -61,63 +73,41 @@ _JAAS_CREDENTIAL = (
 )
 
 
-def _credentials(options: Mapping[str, str]) -> list[str]:
-    return [
-        name
-        for name in options
-        if name.lower() not in COMMON_OPTIONS and re.search(_CREDENTIAL, name.lower())
-    ]
-
-
-NO_PLAIN_CREDENTIALS = Rule(
-    cel="!has(self.options) || !self.options.exists(k, k.lowerAscii()"
-    f".matches({cel_string(_CREDENTIAL)}))",
-    message="options cannot hold a credential in plain text: use secretOptions",
-    holds=lambda it: not _credentials(it.options),
+NO_PLAIN_CREDENTIALS = ValidationRule(
+    ~is_set("options") | ~some("options", _CREDENTIAL, any_case=True),
+    "options cannot hold a credential in plain text: use secretOptions",
     words=lambda it: (
         "options cannot hold a credential in plain text: use secretOptions for "
-        + ", ".join(_credentials(it.options))
+        + ", ".join(matching(it.options, _CREDENTIAL, any_case=True))
     ),
 )
-NO_OPTION_TWICE = Rule(
-    cel="!has(self.options) || !has(self.secretOptions) || "
-    "!self.options.exists(k, k in self.secretOptions)",
-    message="an option is in options and in secretOptions: keep the one in secretOptions",
-    holds=lambda it: not set(it.options) & set(it.secret_options),
-)
-CLIENT_OPTIONS_ONLY = Rule(
-    cel=" && ".join(
-        f"(!has(self.{each}) || self.{each}.all(k, k.startsWith({cel_string(CLIENT_PREFIX)})))"
-        for each in ("options", "secretOptions")
+NO_OPTION_TWICE = ValidationRule(
+    Condition(
+        "!has(self.options) || !has(self.secretOptions) || "
+        "!self.options.exists(k, k in self.secretOptions)",
+        lambda it: not set(it.options) & set(it.secret_options),
     ),
-    message="spec.kafka takes options of Kafka's clients only, with the prefix kafka.: put options "
-    "of Spark's source into spec.source.kafka, and those of its sink into spec.sink.kafka",
-    holds=lambda it: all(
-        name.startswith(CLIENT_PREFIX) for name in (*it.options, *it.secret_options)
-    ),
+    "an option is in options and in secretOptions: keep the one in secretOptions",
 )
-OWN_BROKERS_FOR_OWN_CREDENTIALS = Rule(
-    cel="has(self.bootstrapServers) || !(has(self.tls) || has(self.sasl))",
-    message="tls and sasl need bootstrapServers beside them: set bootstrapServers here, or move "
-    "them to spec.kafka",
-    holds=lambda it: bool(it.bootstrap_servers) or (it.tls is None and it.sasl is None),
+CLIENT_OPTIONS_ONLY = ValidationRule(
+    (~is_set("options") | every("options", OF_CLIENTS))
+    & (~is_set("secretOptions") | every("secretOptions", OF_CLIENTS)),
+    "spec.kafka takes options of Kafka's clients only, with the prefix kafka.: put options of "
+    "Spark's source into spec.source.kafka, and those of its sink into spec.sink.kafka",
 )
-
-
-def _needs_brokers(end: str) -> Rule:
-    def holds(spec: object) -> bool:
-        client = getattr(spec, end).kafka
-        return spec.kafka is not None or client is None or bool(client.bootstrap_servers)  # type: ignore[attr-defined]
-
-    return Rule(
-        cel=f"has(self.kafka) || !has(self.{end}.kafka) || has(self.{end}.kafka.bootstrapServers)",
-        message=f"spec.{end}.kafka has no brokers: set its bootstrapServers, or set spec.kafka, "
-        "which source and sink share",
-        holds=holds,
+OWN_BROKERS_FOR_OWN_CREDENTIALS = ValidationRule(
+    is_set("bootstrapServers") | ~is_set("tls") & ~is_set("sasl"),
+    "tls and sasl need bootstrapServers beside them: set bootstrapServers here, or move them to "
+    "spec.kafka",
+)
+CONNECTION_RULES = tuple(
+    ValidationRule(
+        is_set("kafka") | ~is_set(f"{end}.kafka") | is_set(f"{end}.kafka.bootstrapServers"),
+        f"spec.{end}.kafka has no brokers: set its bootstrapServers, or set spec.kafka, which "
+        "source and sink share",
     )
-
-
-CONNECTION_RULES = (_needs_brokers("source"), _needs_brokers("sink"))
+    for end in ("source", "sink")
+)
 
 
 class ClientCertificate(SpecObject):
@@ -145,42 +135,30 @@ class Sasl(SpecObject):
     """Authentication to the brokers, by any mechanism that Kafka's client has or can load."""
 
     rules = (
-        Rule(
-            cel="[has(self.passwordSecret), has(self.jaasConfigSecret), has(self.jaasConfig)]"
-            ".filter(x, x).size() == 1",
-            message="sasl takes exactly one of: passwordSecret (with username), jaasConfigSecret, "
+        ValidationRule(
+            exactly_one("passwordSecret", "jaasConfigSecret", "jaasConfig"),
+            "sasl takes exactly one of: passwordSecret (with username), jaasConfigSecret, "
             "jaasConfig",
-            holds=lambda it: (
-                [it.password_secret, it.jaas_config_secret, it.jaas_config].count(None) == 2
-            ),
         ),
-        Rule(
-            cel="has(self.username) == has(self.passwordSecret)",
-            message="username and passwordSecret need each other: set both, or use "
-            "jaasConfigSecret or jaasConfig",
-            holds=lambda it: (it.username is None) == (it.password_secret is None),
+        ValidationRule(
+            both_or_neither("username", "passwordSecret"),
+            "username and passwordSecret need each other: set both, or use jaasConfigSecret or "
+            "jaasConfig",
         ),
-        Rule(
-            cel="!has(self.passwordSecret) || "
-            f"self.mechanism in [{', '.join(cel_string(each) for each in PASSWORD_MECHANISMS)}]",
-            message="username and passwordSecret are for the mechanisms "
+        ValidationRule(
+            ~is_set("passwordSecret") | is_one_of("mechanism", *PASSWORD_MECHANISMS),
+            "username and passwordSecret are for the mechanisms "
             f"{', '.join(PASSWORD_MECHANISMS)}: use jaasConfigSecret or jaasConfig for others",
-            holds=lambda it: it.password_secret is None or it.mechanism in PASSWORD_MECHANISMS,
         ),
-        Rule(
-            cel="!has(self.jaasConfig) || "
-            f"!self.jaasConfig.lowerAscii().matches({cel_string(_JAAS_CREDENTIAL)})",
-            message="jaasConfig cannot hold a credential in plain text: put the whole text into a "
-            "Secret and use jaasConfigSecret",
-            holds=lambda it: (
-                it.jaas_config is None
-                or re.search(_JAAS_CREDENTIAL, it.jaas_config.lower()) is None
-            ),
+        ValidationRule(
+            ~is_set("jaasConfig") | ~matches("jaasConfig", _JAAS_CREDENTIAL),
+            "jaasConfig cannot hold a credential in plain text: put the whole text into a Secret "
+            "and use jaasConfigSecret",
         ),
     )
     mechanism: Annotated[
         str,
-        matching(r"^[A-Z0-9_-]{1,64}$", "takes at most 64 capital letters, digits, '-' and '_'"),
+        text_like(r"^[A-Z0-9_-]{1,64}$", "takes at most 64 capital letters, digits, '-' and '_'"),
     ] = Field(
         description="The SASL mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI "
         "(Kerberos), AWS_MSK_IAM, or another one whose classes are on the class path. PLAIN sends "
@@ -190,7 +168,7 @@ class Sasl(SpecObject):
     username: (
         Annotated[
             str,
-            matching(
+            text_like(
                 r'^[^"\\\n]{1,256}$', "takes at most 256 characters without quotes and backslashes"
             ),
         ]
@@ -225,7 +203,7 @@ class Sasl(SpecObject):
     kerberos_service_name: (
         Annotated[
             str,
-            matching(
+            text_like(
                 r"^[A-Za-z0-9._-]{1,256}$", "takes at most 256 letters, digits, '.', '_' and '-'"
             ),
         ]
@@ -248,7 +226,7 @@ def options_field(what: str, example: dict[str, str]) -> object:
     )
 
 
-def client_rules(owned: Mapping[str, str]) -> tuple[Rule, ...]:
+def client_rules(owned: Mapping[str, str]) -> tuple[ValidationRule, ...]:
     """What holds of every connection; `owned` are the options that cannot be set, and why."""
     return (
         allowed_options(owned),
@@ -258,12 +236,14 @@ def client_rules(owned: Mapping[str, str]) -> tuple[Rule, ...]:
     )
 
 
-_HOST_AND_PORT = r"([A-Za-z0-9._%-]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}"
+# Kafka's client takes a protocol before the host, as brokers advertise it, and ignores it.
+_PROTOCOL = r"((SASL_)?(PLAINTEXT|SSL)://)?"
+_HOST_AND_PORT = _PROTOCOL + r"([A-Za-z0-9._%-]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}"
 _SERVERS = rf"^\s*{_HOST_AND_PORT}(\s*,\s*{_HOST_AND_PORT})*\s*,?\s*$"
 NOT_SERVERS = (
     "not a list of brokers: write host:port, separated by commas, for example kafka.kafka:9092"
 )
-SERVERS_RULE = Rule(cel=f"self.matches({cel_string(_SERVERS)})", message=NOT_SERVERS)
+SERVERS_RULE = ValidationRule(in_cel_only(f"self.matches({cel_string(_SERVERS)})"), NOT_SERVERS)
 
 
 def _check_servers(servers: str) -> None:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from decimal import Decimal
+from operator import eq, le
 from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from penstock.api import pod_template_rules, quantities
-from penstock.api.rules import Rule, cel_has, cel_string, cel_text
+from penstock.api import quantities
+from penstock.api.conditions import (
+    Condition,
+    ValidationRule,
+    at_most,
+    cel_string,
+    cel_text,
+    is_set,
+    some,
+    value_at,
+)
 from penstock.api.v1alpha1.base import ByteQuantity, CpuQuantity, Option, SpecObject
 
 DRIVER_CPU = "500m"
@@ -21,6 +31,10 @@ EXECUTOR_LEAST_OVERHEAD = "384Mi"
 # 1.5 times the 300 MiB that Spark reserves: UnifiedMemoryManager refuses a smaller heap, and Spark
 # would create executors that fail, one after another.
 LEAST_HEAP = "450Mi"
+_SMALL_HEAP = (
+    f"the JVM's heap must be at least {LEAST_HEAP}, because Spark does not start with less. It is "
+    "resources.limits.memory (default: the request) minus memoryOverhead"
+)
 
 _REQUEST, _LIMIT = "resources.requests.memory", "resources.limits.memory"
 
@@ -41,18 +55,25 @@ def _compared(first: str, second: str, condition: str) -> str:
     return f"!isQuantity({first}) || !isQuantity({second}) || {condition}"
 
 
-def _request_within_limit(name: str) -> Rule:
-    request, limit = f"self.requests.{name}", f"self.limits.{name}"
-    within = _compared(f"string({request})", f"string({limit})", "{0}.compareTo({1}) <= 0")
-    return Rule(
-        cel=f"!({cel_has(request)} && {cel_has(limit)}) || {within}",
-        message=f"requests.{name} cannot be above limits.{name}: lower the request or raise the "
-        "limit",
-        holds=lambda it: (
-            (request := getattr(it.requests, name)) is None
-            or (limit := getattr(it.limits, name)) is None
-            or quantities.amount(request) <= quantities.amount(limit)
-        ),
+def _quantities(
+    first: str, second: str, test: str, holds: Callable[[Decimal, Decimal], bool]
+) -> Condition:
+    """A condition on two quantities, which holds if one of them is not set."""
+
+    def of_model(model: Any) -> bool:
+        amounts = [quantities.amount(value_at(model, path)) for path in (first, second)]
+        return holds(*amounts)
+
+    cel = _compared(
+        f"string(self.{first})", f"string(self.{second})", f"{{0}}.compareTo({{1}}) {test}"
+    )
+    return ~(is_set(first) & is_set(second)) | Condition(cel, of_model)
+
+
+def _request_within_limit(name: str) -> ValidationRule:
+    return ValidationRule(
+        _quantities(f"requests.{name}", f"limits.{name}", "<= 0", le),
+        f"requests.{name} cannot be above limits.{name}: lower the request or raise the limit",
     )
 
 
@@ -100,39 +121,45 @@ def _default_memory(pod: Driver | Executor) -> str:
     return DRIVER_MEMORY if isinstance(pod, Driver) else EXECUTOR_MEMORY
 
 
-def _heap_is_enough(default_memory: str, default_overhead: str) -> Rule:
+def _heap_is_enough(default_memory: str, default_overhead: str) -> ValidationRule:
     # An executor's default overhead grows to a tenth of its memory, which CEL cannot calculate.
     # It exceeds the minimum from 3840Mi on, where the heap is large enough in any case.
-    return Rule(
-        cel=_compared(
-            _request_or_limit(_LIMIT, _REQUEST, default_memory),
-            cel_text("self.memoryOverhead", cel_string(default_overhead)),
-            f"{{0}}.sub({{1}}).compareTo(quantity('{LEAST_HEAP}')) >= 0",
-        ),
-        message=f"the JVM's heap must be at least {LEAST_HEAP}, because Spark does not start with "
-        "less. It is resources.limits.memory (default: the request) minus memoryOverhead: raise "
-        "the memory or lower the overhead",
-        holds=lambda it: memory_limit(it) - memory_overhead(it) >= quantities.in_bytes(LEAST_HEAP),
+    cel = _compared(
+        _request_or_limit(_LIMIT, _REQUEST, default_memory),
+        cel_text("self.memoryOverhead", cel_string(default_overhead)),
+        f"{{0}}.sub({{1}}).compareTo(quantity('{LEAST_HEAP}')) >= 0",
+    )
+    least = quantities.in_bytes(LEAST_HEAP)
+
+    def words(pod: Driver | Executor) -> str:
+        overhead = memory_overhead(pod)
+        heap = quantities.mebibytes(memory_limit(pod) - overhead)
+        enough = -quantities.mebibytes(-(overhead + least))  # rounded up
+        return (
+            f"{_SMALL_HEAP}, which leaves {heap}Mi: raise the memory to {enough}Mi, or lower the "
+            "overhead"
+        )
+
+    return ValidationRule(
+        Condition(cel, lambda pod: memory_limit(pod) - memory_overhead(pod) >= least),
+        f"{_SMALL_HEAP}: raise the memory or lower the overhead",
+        words=words,
     )
 
 
 # Spark splits the options at spaces, so one entry can hold several. It refuses -Dspark in those of
 # executors (SparkConf.validateSettings), and would read them as its configuration in the driver.
 _NOT_JAVA_OPTIONS = r"(^|\s)-(Xm[sx]|XX:(Max|Initial)(HeapSize|RAMPercentage)|Dspark)"
-HEAP_IS_DERIVED = Rule(
-    cel=f"!has(self.javaOptions) || !self.javaOptions.exists(o, o.matches("
-    f"{cel_string(_NOT_JAVA_OPTIONS)}))",
-    message="javaOptions cannot set the heap (-Xmx, -Xms) or Spark's configuration (-Dspark): use "
+HEAP_IS_DERIVED = ValidationRule(
+    ~is_set("javaOptions") | ~some("javaOptions", _NOT_JAVA_OPTIONS),
+    "javaOptions cannot set the heap (-Xmx, -Xms) or Spark's configuration (-Dspark): use "
     "resources.limits.memory with memoryOverhead, or sparkConf",
-    holds=lambda it: not any(re.search(_NOT_JAVA_OPTIONS, each) for each in it.java_options),
 )
 
-ONE_MEMORY = Rule(
-    cel=f"!({cel_has(f'self.{_REQUEST}')} && {cel_has(f'self.{_LIMIT}')}) || "
-    + _compared(f"string(self.{_REQUEST})", f"string(self.{_LIMIT})", "{0}.compareTo({1}) == 0"),
-    message="resources.requests.memory and resources.limits.memory must be equal, because Spark "
-    "gives an executor one memory for both: remove one of them",
-    holds=lambda it: memory_request(it) == memory_limit(it),
+ONE_MEMORY = ValidationRule(
+    _quantities(_REQUEST, _LIMIT, "== 0", eq),
+    "resources.requests.memory and resources.limits.memory must be equal, because Spark gives an "
+    "executor one memory for both: remove one of them",
 )
 
 POD_TEMPLATE: Any = Field(
@@ -150,13 +177,6 @@ JAVA_OPTIONS: Any = Field(
     description="Options of the JVM, except the heap, which follows from `resources`.",
     examples=[["-XX:+UseZGC"]],
 )
-
-
-def _checked(template: dict[str, Any], container: str) -> dict[str, Any]:
-    refusal = pod_template_rules.refusal(template, container)
-    if refusal is not None:
-        raise ValueError(refusal)
-    return template
 
 
 class Driver(SpecObject):
@@ -183,11 +203,6 @@ class Driver(SpecObject):
     java_options: JavaOptions = JAVA_OPTIONS
     pod_template: dict[str, Any] = POD_TEMPLATE
 
-    @field_validator("pod_template")
-    @classmethod
-    def _sets_nothing_of_ours(cls, template: dict[str, Any]) -> dict[str, Any]:
-        return _checked(template, "driver")
-
 
 class Executor(SpecObject):
     """The executors' pods. Their number follows the source's partitions."""
@@ -196,11 +211,11 @@ class Executor(SpecObject):
         HEAP_IS_DERIVED,
         _heap_is_enough(EXECUTOR_MEMORY, EXECUTOR_LEAST_OVERHEAD),
         ONE_MEMORY,
-        Rule(
-            cel="!has(self.minInstances) || !has(self.maxInstances) || "
-            "self.minInstances <= self.maxInstances",
-            message="minInstances cannot be above maxInstances",
-            holds=lambda it: it.max_instances is None or it.min_instances <= it.max_instances,
+        ValidationRule(
+            ~is_set("minInstances")
+            | ~is_set("maxInstances")
+            | at_most("minInstances", "maxInstances"),
+            "minInstances cannot be above maxInstances",
         ),
     )
     cores: int = Field(
@@ -238,8 +253,3 @@ class Executor(SpecObject):
     )
     java_options: JavaOptions = JAVA_OPTIONS
     pod_template: dict[str, Any] = POD_TEMPLATE
-
-    @field_validator("pod_template")
-    @classmethod
-    def _sets_nothing_of_ours(cls, template: dict[str, Any]) -> dict[str, Any]:
-        return _checked(template, "executor")

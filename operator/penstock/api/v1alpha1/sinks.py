@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from penstock.api.conditions import not_among, takes_exactly_one
 from penstock.api.kafka_options import SINK_OPTIONS, WRITER_OPTIONS
-from penstock.api.rules import exactly_one_of, not_among
 from penstock.api.v1alpha1.base import Options, SpecObject
 from penstock.api.v1alpha1.kafka import (
     OWN_BROKERS_FOR_OWN_CREDENTIALS,
@@ -64,16 +64,7 @@ class CustomSink(SpecObject):
 class Sink(SpecObject):
     """Where the records go."""
 
-    rules = (
-        exactly_one_of(
-            "spec.sink",
-            kafka="kafka",
-            console="console",
-            noop="noop",
-            memory="memory",
-            custom="custom",
-        ),
-    )
+    rules = (takes_exactly_one("spec.sink", "kafka", "console", "noop", "memory", "custom"),)
     kafka: KafkaSink | None = Field(None, description="Write to Kafka.")
     console: ConsoleSink | None = Field(None, description="Print to the driver's log.")
     noop: NoopSink | None = Field(None, description="Discard the records.")

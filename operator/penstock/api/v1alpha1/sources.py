@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
-from penstock.api.kafka_options import SOURCE_OPTIONS, check_source_values
-from penstock.api.rules import Rule, exactly_one_of, not_among
+from penstock.api.conditions import ValidationRule, not_among, not_together, takes_exactly_one
+from penstock.api.kafka_options import SOURCE_OPTIONS
 from penstock.api.v1alpha1.base import WITHOUT_NULLS, Duration, Options, SpecObject, checked_by
 from penstock.api.v1alpha1.kafka import (
     OWN_BROKERS_FOR_OWN_CREDENTIALS,
@@ -33,16 +33,10 @@ class KafkaSource(KafkaClient):
     """Reads Kafka topics. In continuous mode each partition has one long-running task."""
 
     rules = (
-        exactly_one_of(
-            "spec.source.kafka",
-            topics="topics",
-            topic_pattern="topicPattern",
-            assign="assign",
-        ),
-        Rule(
-            cel="!(has(self.startingOffsets) && has(self.startingOffsetsByPartition))",
-            message="startingOffsets and startingOffsetsByPartition exclude each other: keep one",
-            holds=lambda it: not (it.starting_offsets_by_partition and it.starting_offsets),
+        takes_exactly_one("spec.source.kafka", "topics", "topicPattern", "assign"),
+        ValidationRule(
+            not_together("startingOffsets", "startingOffsetsByPartition"),
+            "startingOffsets and startingOffsetsByPartition exclude each other: keep one",
         ),
         OWN_BROKERS_FOR_OWN_CREDENTIALS,
         *client_rules(SOURCE_OPTIONS),
@@ -65,12 +59,6 @@ class KafkaSource(KafkaClient):
                 if not re.fullmatch("[0-9]{1,9}", partition):
                     raise ValueError(f"{topic}: {partition!r} is not a partition's number")
         return offsets
-
-    @field_validator("options")
-    @classmethod
-    def _values_that_spark_reads(cls, options: dict[str, str]) -> dict[str, str]:
-        check_source_values(options)
-        return options
 
     @model_validator(mode="after")
     def _starts_at_what_it_reads(self) -> KafkaSource:
@@ -214,9 +202,7 @@ class CustomSource(SpecObject):
 class Source(SpecObject):
     """Where the records come from."""
 
-    rules = (
-        exactly_one_of("spec.source", kafka="kafka", rate="rate", socket="socket", custom="custom"),
-    )
+    rules = (takes_exactly_one("spec.source", "kafka", "rate", "socket", "custom"),)
     kafka: KafkaSource | None = Field(None, description="Read Kafka topics.")
     rate: RateSource | None = Field(None, description="Generate numbered rows at a steady rate.")
     socket: SocketSource | None = Field(None, description="Read lines from a TCP socket.")

@@ -6,10 +6,15 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from penstock.api.mode_rules import MODE_RULES
+from penstock.api.conditions import (
+    Condition,
+    ValidationRule,
+    cel_unchanged,
+    in_cel_only,
+    rules_of_scalar,
+)
 from penstock.api.reserved_spark_conf import NO_RESERVED_CONF
-from penstock.api.rules import Rule, cel_unchanged, rules_of_scalar
-from penstock.api.v1alpha1.base import ObjectName, Options, SpecObject, matching
+from penstock.api.v1alpha1.base import ObjectName, Options, SpecObject, text_like
 from penstock.api.v1alpha1.checkpoint import UPDATE_RULES, Checkpoint
 from penstock.api.v1alpha1.kafka import CONNECTION_RULES, KafkaConnection, with_connection
 from penstock.api.v1alpha1.pods import Driver, Executor
@@ -17,7 +22,7 @@ from penstock.api.v1alpha1.restart import Restart
 from penstock.api.v1alpha1.sinks import Sink
 from penstock.api.v1alpha1.sources import Source
 from penstock.api.v1alpha1.transforms import Transform
-from penstock.api.v1alpha1.triggers import Trigger
+from penstock.api.v1alpha1.triggers import MODE_RULES, Trigger
 
 
 class ImagePullSecret(SpecObject):
@@ -26,29 +31,25 @@ class ImagePullSecret(SpecObject):
     name: ObjectName = Field(description="Name of the Secret.")
 
 
-_NOT_DEFAULT = Rule(
-    cel="self != 'default'",
-    message="default is the account of every pod that names none: name another",
+_NOT_DEFAULT = ValidationRule(
+    Condition("self != 'default'", lambda name: name != "default"),
+    "default is the account of every pod that names none: name another",
 )
-
-
-def _not_default(name: str) -> str:
-    if name == "default":
-        raise ValueError(_NOT_DEFAULT.message)
-    return name
 
 
 # Its rights on pods are meant for the driver only.
 DriverServiceAccount = Annotated[
-    ObjectName, AfterValidator(_not_default), Field(json_schema_extra=rules_of_scalar(_NOT_DEFAULT))
+    ObjectName,
+    AfterValidator(_NOT_DEFAULT.check),
+    Field(json_schema_extra=rules_of_scalar(_NOT_DEFAULT)),
 ]
 
 
 # As of a Job's `managedBy` and a Service's `loadBalancerClass`: two operators could otherwise both
 # take a stream for their own for a moment.
-_SAME_CLASS = Rule(
-    cel=cel_unchanged("className"),
-    message="className cannot be changed, added or removed: delete the stream and apply it again; "
+_SAME_CLASS = ValidationRule(
+    in_cel_only(cel_unchanged("className")),
+    "className cannot be changed, added or removed: delete the stream and apply it again; "
     "it continues from a retained checkpoint",
 )
 
@@ -60,7 +61,7 @@ class Dependencies(SpecObject):
         list[
             Annotated[
                 str,
-                matching(
+                text_like(
                     r"^(https?|local|file|s3a|hdfs|gs|abfss?)://.+$",
                     "takes a URL: write for example local:///opt/jars/netcat.jar",
                     max_length=2048,
@@ -77,7 +78,7 @@ class Dependencies(SpecObject):
         list[
             Annotated[
                 str,
-                matching(
+                text_like(
                     r"^[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+:[A-Za-z0-9_.-]+$",
                     "takes group:artifact:version",
                     max_length=512,
@@ -107,7 +108,7 @@ class Observability(SpecObject):
     event_log: (
         Annotated[
             str,
-            matching(
+            text_like(
                 r"^(file|s3a|hdfs|gs|abfss?)://.+$",
                 "takes the URL of a folder: write for example s3a://logs/spark",
                 max_length=1024,
@@ -136,7 +137,7 @@ class StreamSpec(SpecObject):
     class_name: (
         Annotated[
             str,
-            matching(
+            text_like(
                 r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
                 "takes a-z, 0-9 and '-', and begins and ends with a letter or a digit",
                 max_length=63,
@@ -177,7 +178,7 @@ class StreamSpec(SpecObject):
     query_name: (
         Annotated[
             str,
-            matching(
+            text_like(
                 r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$",
                 "takes at most 63 letters, digits, '.', '_' and '-', and begins and ends with a "
                 "letter or a digit",
@@ -224,9 +225,7 @@ class StreamSpec(SpecObject):
     @field_validator("spark_conf")
     @classmethod
     def _no_reserved_conf(cls, conf: dict[str, str]) -> dict[str, str]:
-        refusal = NO_RESERVED_CONF.refusal(conf)
-        if refusal is not None:
-            raise ValueError(refusal)
+        NO_RESERVED_CONF.check(conf)
         return conf
 
     @model_validator(mode="after")

@@ -6,8 +6,15 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
-from penstock.api.rules import Rule
-from penstock.api.v1alpha1.base import ClassName, Duration, Identifier, KeyRef, SpecObject, matching
+from penstock.api.conditions import ValidationRule, not_together
+from penstock.api.v1alpha1.base import (
+    ClassName,
+    Duration,
+    Identifier,
+    KeyRef,
+    SpecObject,
+    text_like,
+)
 
 _BY_NAME = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 
@@ -83,15 +90,14 @@ class PythonTransform(SpecObject):
     """A Python function that takes the DataFrame of the source and returns another."""
 
     rules = (
-        Rule(
-            cel="!(has(self.inline) && has(self.configMap))",
-            message="inline and configMap exclude each other: keep one",
-            holds=lambda it: it.inline is None or it.config_map is None,
+        ValidationRule(
+            not_together("inline", "configMap"),
+            "inline and configMap exclude each other: keep one",
         ),
     )
     function: Annotated[
         str,
-        matching(
+        text_like(
             r"^[A-Za-z_][A-Za-z0-9_.]{0,253}:[A-Za-z_][A-Za-z0-9_]{0,127}$",
             "takes a module and a function with : between them: write for example transforms:clean",
         ),
@@ -135,11 +141,10 @@ class Transform(SpecObject):
     """What happens to each record."""
 
     rules = (
-        Rule(
-            cel="[has(self.sql), has(self.python), has(self.java)].filter(x, x).size() <= 1",
-            message="sql, python and java exclude each other: keep one. A function in Python or "
-            "Java can call spark.sql",
-            holds=lambda it: [it.sql, it.python, it.java].count(None) >= 2,
+        ValidationRule(
+            not_together("sql", "python", "java"),
+            "sql, python and java exclude each other: keep one. A function in Python or Java can "
+            "call spark.sql",
         ),
     )
 

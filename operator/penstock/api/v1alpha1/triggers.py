@@ -1,12 +1,22 @@
-"""The trigger: the mode of a query and its interval."""
+"""The trigger: the mode of a query and its interval, and what each mode supports of a spec."""
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+from typing import Annotated
 
+from pydantic import AfterValidator, Field
+
+from penstock.api.conditions import (
+    Condition,
+    ValidationRule,
+    cel_string,
+    is_one_of,
+    is_set,
+    rules_of_scalar,
+    takes_exactly_one,
+)
 from penstock.api.modes import Mode
 from penstock.api.quantities import DURATION_PATTERN, SPARK_TO_KUBERNETES, milliseconds
-from penstock.api.rules import Rule, cel_string, exactly_one_of, rules_of_scalar
 from penstock.api.v1alpha1.base import DURATION_RULE, Duration, SpecObject
 
 # Spark refuses shorter ones (Structured Streaming, "Real-time Mode").
@@ -19,13 +29,14 @@ _AS_KUBERNETES = "self" + "".join(
 )
 
 
-def _at_least(least_ms: int, message: str) -> Rule:
+def _at_least(least_ms: int, message: str) -> ValidationRule:
     """A minimum. It holds for a text that is not a duration: DURATION_RULE refuses that."""
-    return Rule(
-        cel=f"!self.matches({cel_string(DURATION_PATTERN)}) || "
-        f"duration({_AS_KUBERNETES}) >= duration('{least_ms}ms')",
-        message=message,
-        holds=lambda duration: milliseconds(duration) >= least_ms,
+    cel = (
+        f"!self.matches({cel_string(DURATION_PATTERN)}) || "
+        f"duration({_AS_KUBERNETES}) >= duration('{least_ms}ms')"
+    )
+    return ValidationRule(
+        Condition(cel, lambda duration: milliseconds(duration) >= least_ms), message
     )
 
 
@@ -35,17 +46,10 @@ LONG_ENOUGH = _at_least(
 )
 
 
-def _checked(duration: str, rule: Rule) -> str:
-    refusal = rule.refusal(duration)
-    if refusal is not None:
-        raise ValueError(refusal)
-    return duration
-
-
 class ContinuousTrigger(SpecObject):
     """Spark's continuous engine: record by record, with latencies of milliseconds."""
 
-    checkpoint_interval: Duration = Field(
+    checkpoint_interval: Annotated[Duration, AfterValidator(POSITIVE.check)] = Field(
         description=(
             "How often an epoch is committed to the checkpoint. After a crash, the records since "
             "the last commit are replayed. A duration in the spelling of Kubernetes (500ms, 1m30s) "
@@ -54,11 +58,6 @@ class ContinuousTrigger(SpecObject):
         examples=["1s", "10 seconds"],
         json_schema_extra=rules_of_scalar(DURATION_RULE, POSITIVE),
     )
-
-    @field_validator("checkpoint_interval")
-    @classmethod
-    def _positive(cls, interval: str) -> str:
-        return _checked(interval, POSITIVE)
 
 
 class AsyncProgress(SpecObject):
@@ -89,17 +88,12 @@ class MicroBatchTrigger(SpecObject):
 class RealTimeTrigger(SpecObject):
     """Spark's real-time mode: the lowest median latency, with a pause between two batches."""
 
-    batch_duration: Duration = Field(
+    batch_duration: Annotated[Duration, AfterValidator(LONG_ENOUGH.check)] = Field(
         "5m",
         description="How long one batch lasts, at least 5s. After a crash, the unfinished batch is "
         "replayed. Default: 5m.",
         json_schema_extra=rules_of_scalar(DURATION_RULE, LONG_ENOUGH),
     )
-
-    @field_validator("batch_duration")
-    @classmethod
-    def _long_enough(cls, duration: str) -> str:
-        return _checked(duration, LONG_ENOUGH)
 
 
 class AvailableNowTrigger(SpecObject):
@@ -110,13 +104,7 @@ class Trigger(SpecObject):
     """The mode of the query: exactly one of these."""
 
     rules = (
-        exactly_one_of(
-            "spec.trigger",
-            continuous="continuous",
-            micro_batch="microBatch",
-            real_time="realTime",
-            available_now="availableNow",
-        ),
+        takes_exactly_one("spec.trigger", "continuous", "microBatch", "realTime", "availableNow"),
     )
     continuous: ContinuousTrigger | None = Field(
         None, description="Continuous mode: record by record, with a commit in each interval."
@@ -164,3 +152,64 @@ class Trigger(SpecObject):
             milliseconds(self.interval),
             0 if tracking is None else milliseconds(tracking.checkpoint_interval),
         )
+
+
+# Rules of the whole spec. Sources: Structured Streaming Programming Guide ("Continuous Processing",
+# "Asynchronous Progress Tracking", "Real-time Mode"), and tests with Spark 4.2
+# (operator/tests/integration).
+
+# Data sources that write files: the continuous engine has no streaming write for them.
+_FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml", "delta", "iceberg")
+
+_NOT_CONTINUOUS = ~is_set("trigger.continuous")
+_NOT_REAL_TIME = ~is_set("trigger.realTime")
+_NOT_ASYNC = ~is_set("trigger.microBatch.asyncProgress")
+_NO_WATERMARK = ~is_set("transform.watermark")
+_DEFAULT_OUTPUT = ~is_set("outputMode")
+
+MODE_RULES: tuple[ValidationRule, ...] = (
+    ValidationRule(
+        _NOT_CONTINUOUS
+        | ~is_set("sink.custom")
+        | ~is_one_of("sink.custom.format", *_FILE_FORMATS, any_case=True),
+        "trigger.continuous cannot write files: use trigger.microBatch for sink.custom",
+    ),
+    ValidationRule(
+        _NOT_CONTINUOUS | ~is_set("source.rate.rampUpTime"),
+        "trigger.continuous takes only rowsPerSecond and numPartitions of source.rate: remove "
+        "rampUpTime, or use trigger.microBatch",
+    ),
+    ValidationRule(
+        _NOT_CONTINUOUS | _NO_WATERMARK,
+        "trigger.continuous does not support EventTimeWatermark: remove transform.watermark, or "
+        "use trigger.microBatch",
+    ),
+    ValidationRule(
+        _NOT_CONTINUOUS | _DEFAULT_OUTPUT | is_one_of("outputMode", "append", "update"),
+        "trigger.continuous does not support outputMode complete, which needs an aggregate: use "
+        "outputMode append",
+    ),
+    ValidationRule(
+        _NOT_REAL_TIME | is_set("source.kafka"),
+        "trigger.realTime reads Kafka only: use source.kafka, or trigger.continuous",
+    ),
+    ValidationRule(
+        _NOT_REAL_TIME | is_set("sink.kafka") | is_set("sink.console") | is_set("sink.memory"),
+        "trigger.realTime writes to Kafka, console or memory only: change sink, or use "
+        "trigger.microBatch",
+    ),
+    ValidationRule(
+        _NOT_REAL_TIME | _DEFAULT_OUTPUT | is_one_of("outputMode", "update"),
+        "trigger.realTime supports outputMode update only: set update, or remove outputMode",
+    ),
+    ValidationRule(
+        _NOT_ASYNC | is_set("sink.kafka") | is_set("sink.noop") | is_set("sink.memory"),
+        "trigger.microBatch.asyncProgress needs sink.kafka: remove asyncProgress, or write to "
+        "Kafka",
+    ),
+    ValidationRule(
+        _NOT_ASYNC | _NO_WATERMARK,
+        "trigger.microBatch.asyncProgress needs a stateless query: remove asyncProgress or "
+        "transform.watermark",
+    ),
+)

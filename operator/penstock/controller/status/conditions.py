@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Literal
 
+from penstock.api.problem import Problem
 from penstock.api.v1alpha1.status import Condition, StreamStatus
 from penstock.cluster.lenient_fields import MAX_MESSAGE_CHARACTERS
 from penstock.cluster.stream import find_condition, not_ready_since
 from penstock.controller.observation import ObservedStream
 from penstock.controller.status.outcome import CHANGED_BY_OTHERS, NotApplied, Outcome
-from penstock.validation.problem import Problem
 
 _FAILED = "ReconcileFailed"
 _NOT_STALLED = ("NotStalled", "The stream runs, or goes on by itself when it can")

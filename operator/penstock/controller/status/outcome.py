@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from penstock.api.problem import Problem
 from penstock.api.v1alpha1.status import StreamState
 from penstock.cluster.assessment import Assessment
 from penstock.contract import naming
-from penstock.validation.problem import Problem
 
 CHANGED_BY_OTHERS = "ChangedByOthers"
 _ADOPT = "spec.checkpoint.volume.adopt"

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from penstock.api import group_version
 from penstock.api.modes import Mode, execution_of
+from penstock.api.problem import Problem
 from penstock.api.v1alpha1.status import (
     CommittedOffset,
     Cores,
@@ -26,7 +27,6 @@ from penstock.controller.observation import ObservedStream
 from penstock.controller.status.conditions import build_conditions, failed_conditions
 from penstock.controller.status.outcome import Outcome
 from penstock.controller.status.restart_history import report_of, update_history
-from penstock.validation.problem import Problem
 
 _NUMBERS_INTERVAL = timedelta(seconds=NUMBERS_INTERVAL_SECONDS)
 

@@ -1,11 +1,10 @@
-"""Which files the arguments of `penstock validate` stand for."""
+"""Which files the arguments of `penstock validate` stand for, and their bytes."""
 
 from __future__ import annotations
 
 import glob
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 STDIN = "-"
@@ -13,65 +12,65 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _WILDCARDS = "*?["
 
 
-@dataclass(frozen=True)
-class Missing:
-    """An argument that stands for no file, and why."""
-
-    name: str
-    reason: str
+class UnreadableFile(Exception):
+    """A file that cannot be opened, or an argument that stands for none; the message says why."""
 
 
-def expand(arguments: Iterable[str]) -> Iterator[Path | Missing]:
-    """The files, once each: of a folder all manifests below it, of a pattern all matches."""
+def read_file(path: Path | None) -> bytes:
+    """The bytes of a file; of stdin for None. Raises UnreadableFile."""
+    try:
+        # A descriptor of our own, since sys.stdin is None if nothing is connected to it.
+        with open(0 if path is None else path, "rb", closefd=path is not None) as file:
+            return file.read()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise UnreadableFile(getattr(error, "strerror", None) or str(error)) from error
+
+
+def expand(arguments: Iterable[str]) -> Iterator[tuple[str, Path | UnreadableFile]]:
+    """The files by name, once each: all manifests below a folder, all matches of a pattern."""
     seen = set()
     for argument in arguments:
-        for found in _expand(argument):
-            if isinstance(found, Missing) or found not in seen:
-                yield found
+        for name, found in _expand(argument):
+            if isinstance(found, UnreadableFile) or found not in seen:
+                yield name, found
                 seen.add(found)
 
 
-def _expand(argument: str) -> Iterator[Path | Missing]:
+def _expand(argument: str) -> Iterator[tuple[str, Path | UnreadableFile]]:
     path = Path(argument)
     try:
         path.lstat()
     except (OSError, ValueError) as error:
         if argument == STDIN:
-            yield path
+            yield argument, path
         elif any(each in argument for each in _WILDCARDS):
             matches = sorted(glob.glob(argument, recursive=True))  # noqa: PTH207  may be absolute
             for match in matches:
                 yield from _existing(Path(match))
             if not matches:
-                yield Missing(argument, "no file matches it")
+                yield argument, UnreadableFile("no file matches it")
         else:
-            yield Missing(argument, getattr(error, "strerror", None) or str(error))
+            yield argument, UnreadableFile(getattr(error, "strerror", None) or str(error))
         return
     yield from _existing(path)
 
 
-def _existing(path: Path) -> Iterator[Path | Missing]:
-    if not path.is_dir():
-        yield path
-        return
-    found = list(_manifests(path))
+def _existing(path: Path) -> Iterator[tuple[str, Path | UnreadableFile]]:
+    found = list(_manifests(path)) if path.is_dir() else [(str(path), path)]
     yield from found
     if not found:
-        yield Missing(str(path), f"no file in it ends with {', '.join(_SUFFIXES)}")
+        yield str(path), UnreadableFile(f"no file in it ends with {', '.join(_SUFFIXES)}")
 
 
-def _manifests(folder: Path) -> Iterator[Path | Missing]:
+def _manifests(folder: Path) -> Iterator[tuple[str, Path | UnreadableFile]]:
     """The manifests of a folder, without what is hidden; links to folders are not followed."""
-    unreadable: list[Missing] = []
-
-    def note(error: OSError) -> None:
-        unreadable.append(Missing(str(error.filename), error.strerror or str(error)))
-
-    for parent, folders, names in os.walk(folder, onerror=note):
-        folders[:] = sorted(each for each in folders if not each.startswith("."))
+    unreadable: list[OSError] = []
+    for parent, folders, names in os.walk(folder, onerror=unreadable.append):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
-            if name.endswith(_SUFFIXES) and not name.startswith("."):
-                path = Path(parent, name)
-                if path.is_file() or path.is_symlink():  # a broken link is said to be one
-                    yield path
-    yield from unreadable
+            path = Path(parent, name)
+            is_file = path.is_file() or path.is_symlink()  # a broken link is said to be one
+            if name.endswith(_SUFFIXES) and not name.startswith(".") and is_file:
+                yield str(path), path
+    for error in unreadable:
+        yield str(error.filename), UnreadableFile(error.strerror or str(error))

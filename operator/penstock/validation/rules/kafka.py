@@ -2,26 +2,60 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated
 
-from penstock.api.kafka_options import BATCH_LIMITS
+from pydantic import Field, TypeAdapter, ValidationError
+
+from penstock.api.kafka_options import (
+    BATCH_LIMITS,
+    CLIENT_PREFIX,
+    KNOWN_SINK_OPTIONS,
+    KNOWN_SOURCE_OPTIONS,
+)
 from penstock.api.modes import Mode
+from penstock.api.problem import NOT_JUDGED, Problem, Severity, dotted
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
-from penstock.sql.refusals import NOT_JUDGED
-from penstock.validation.problem import Problem
 from penstock.validation.rules import java_regex
+
+# Numbers of Spark's source, with the smallest with which it can read and its type's largest.
+_INT, _LONG = 2**31 - 1, 2**63 - 1
+_NUMBERS = {
+    "minpartitions": (1, _INT),
+    "maxrecordsperpartition": (1, _LONG),
+    "maxoffsetspertrigger": (0, _LONG),
+    "minoffsetspertrigger": (0, _LONG),
+    "fetchoffset.numretries": (0, _INT),
+    "fetchoffset.retryintervalms": (0, _LONG),
+    "kafkaconsumer.polltimeoutms": (0, _LONG),
+    "startingtimestamp": (0, _LONG),
+}
+_WORDS = {"startingoffsetsbytimestampstrategy": ("error", "latest")}
+# JavaUtils.timeStringAs of Spark, which trims the text.
+_SPARK_TIME = re.compile(r"\s*-?[0-9]+(us|ms|s|m|min|h|d)?\s*", re.IGNORECASE)
+_INTEGER = re.compile(r"[-+]?\d{1,19}")
+_TIMESTAMPS: TypeAdapter[dict[str, dict[str, int]]] = TypeAdapter(
+    dict[str, dict[Annotated[str, Field(pattern="^[0-9]{1,9}$")], Annotated[int, Field(le=_LONG)]]]
+)
 
 
 def find_problems(spec: StreamSpec) -> Iterator[Problem]:
     """Problems of a valid spec."""
-    source = spec.source.kafka
-    if source is None:
-        return
-    if source.topic_pattern is not None:
-        yield from _pattern(source.topic_pattern)
-    yield from _loop(source, spec)
-    yield from _batch_limits(source, spec)
+    source, sink = spec.source.kafka, spec.sink.kafka
+    # An image of the user's own may have a newer connector, which knows more options.
+    severity: Severity = "error" if spec.image is None else "warning"
+    if source is not None:
+        yield from _unknown_options("source", source.options, KNOWN_SOURCE_OPTIONS, severity)
+        yield from _wrong_values(source.options)
+        if source.topic_pattern is not None:
+            yield from _pattern(source.topic_pattern)
+        yield from _loop(source, spec)
+        yield from _batch_limits(source, spec)
+    if sink is not None:
+        yield from _unknown_options("sink", sink.options, KNOWN_SINK_OPTIONS, severity)
+        yield from _broken_guarantees(sink.options)
 
 
 def least_partitions(source: KafkaSource) -> int:
@@ -32,6 +66,75 @@ def least_partitions(source: KafkaSource) -> int:
     if named:  # Spark requires all partitions there
         return sum(len(each) for each in named.values())
     return len(set(source.topics or ())) or 1
+
+
+def _option_problem(end: str, name: str, text: str, severity: Severity = "error") -> Problem:
+    path = ("spec", end, "kafka", "options", name)
+    return Problem("KafkaOptionInvalid", f"{dotted(path)}: {text}", severity, path)
+
+
+def _unknown_options(
+    end: str, options: Mapping[str, str], known: Sequence[str], severity: Severity
+) -> Iterator[Problem]:
+    """Spark ignores an option that it does not know without a word, such as max.poll.records."""
+    by_lower = {name.lower(): name for name in known}
+    for name in options:
+        if name.lower() in by_lower or name.lower().startswith(CLIENT_PREFIX):
+            continue
+        near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.75)
+        meant = by_lower[near[0]] if near else f"{CLIENT_PREFIX}{name}"
+        hint = f"did you mean {meant}?" if near or "." in name else "remove it"
+        if not near and "." in name:
+            hint += " Options of Kafka's client have the prefix kafka."
+        said = f"Spark has no such option, and would ignore it: {hint}"
+        yield _option_problem(end, name, said, severity)
+
+
+def _wrong_values(options: Mapping[str, str]) -> Iterator[Problem]:
+    """Values that Spark's source cannot read."""
+    for name, value in options.items():
+        wanted = _wanted(name.lower(), value)
+        if wanted is not None:
+            yield _option_problem("source", name, f"takes {wanted}")
+
+
+def _wanted(key: str, value: str) -> str | None:
+    """What an option takes, if that is something else."""
+    if key in _NUMBERS:
+        least, most = _NUMBERS[key]
+        text = value.strip() if key == "startingtimestamp" else value
+        if not _INTEGER.fullmatch(text) or not least <= int(text) <= most:
+            return f"an integer of {least} or more"
+    elif key in _WORDS and value.lower() not in _WORDS[key]:
+        return f"one of: {', '.join(_WORDS[key])}"
+    elif key == "maxtriggerdelay" and not _SPARK_TIME.fullmatch(value):
+        return "a number and a unit without a space, such as 15m"
+    elif key == "startingoffsetsbytimestamp" and not _are_timestamps(value):
+        return 'milliseconds in JSON, such as {"payments": {"0": 1767225600000}}'
+    return None
+
+
+def _are_timestamps(value: str) -> bool:
+    try:
+        _TIMESTAMPS.validate_json(value, strict=True)
+    except ValidationError:
+        return False
+    return True
+
+
+def _broken_guarantees(options: Mapping[str, str]) -> Iterator[Problem]:
+    """Options with which a committed epoch would not mean that its records are in Kafka."""
+    for name, value in options.items():
+        why = None
+        if name.lower() == "kafka.acks" and value.strip() in ("0", "1"):
+            why = (
+                f"with {value.strip()} a broker's failure loses records that the stream has "
+                "committed: remove it, or set all"
+            )
+        elif name.lower() == "kafka.transactional.id":
+            why = "Spark's writer begins no transactions, so every record would fail: remove it"
+        if why is not None:
+            yield _option_problem("sink", name, why)
 
 
 def _pattern(pattern: str) -> Iterator[Problem]:
@@ -66,25 +169,25 @@ def _batch_limits(source: KafkaSource, spec: StreamSpec) -> Iterator[Problem]:
     for name in source.options:
         if name.lower() not in limits:
             continue
-        field = f"spec.source.kafka.options.{name}"
         if spec.trigger.mode is Mode.REAL_TIME:
-            yield Problem(
-                "KafkaOptionInvalid",
-                f"{field}: Spark refuses it in real-time mode, whose batches end by time: remove "
-                "it, or use trigger.microBatch",
+            yield _option_problem(
+                "source",
+                name,
+                "Spark refuses it in real-time mode, whose batches end by time: remove it, or use "
+                "trigger.microBatch",
             )
         elif spec.trigger.mode is Mode.CONTINUOUS:
             yield Problem(
                 "OptionIgnored",
-                f"{field}: Spark ignores it in continuous mode, which has no batches: remove it, "
-                "or use trigger.microBatch",
+                f"spec.source.kafka.options.{name}: Spark ignores it in continuous mode, which has "
+                "no batches: remove it, or use trigger.microBatch",
                 "warning",
             )
 
 
 def _shares_broker(source: KafkaSource, servers: str) -> bool:
     def brokers(text: str) -> set[str]:
-        return {each.strip() for each in text.split(",")} - {""}
+        return {each.strip().rpartition("://")[2] for each in text.split(",")} - {""}
 
     return bool(brokers(source.bootstrap_servers) & brokers(servers))
 

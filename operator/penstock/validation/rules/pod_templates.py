@@ -1,4 +1,4 @@
-"""Finds misspelled fields, wrong types and missing names in pod templates.
+"""Finds what Penstock sets itself, misspelled fields, and wrong types in pod templates.
 
 The CRD keeps a template as it is, and the API server drops what it does not know from a pod. So
 nothing else would say that a `nodeSelektor` selects nothing. The models of the Kubernetes client
@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from penstock.api.problem import NOT_JUDGED, FieldPath, Problem, dotted
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.sql.refusals import NOT_JUDGED
-from penstock.validation.problem import FieldPath, Problem, dotted
+from penstock.validation.rules.pod_security import mappings
 
 _TYPES: dict[str, Any] = {
     "str": str,
@@ -37,6 +37,24 @@ _REASON = "InvalidPodTemplate"
 _OPTIONAL = {("V1PodSpec", "containers")}
 
 
+# Fields that Penstock sets itself.
+_POD = {
+    "restartPolicy": "the pod's owner restarts it",
+    "serviceAccountName": "use spec.serviceAccountName",
+    "serviceAccount": "use spec.serviceAccountName",
+    "imagePullSecrets": "use spec.imagePullSecrets",
+}
+_CONTAINER = {
+    "image": "use spec.image",
+    "command": "the image's own command runs",
+    "args": "Penstock sets the arguments",
+}
+_RESOURCES = ("cpu", "memory")
+# Kubernetes' own types have about fifteen levels. The API server stores ten thousand of them where
+# the schema declares none, and the operator's functions on templates are recursive.
+_MAX_DEPTH = 32
+
+
 def find_problems(spec: StreamSpec) -> Iterator[Problem]:
     """Problems of the driver's and the executors' templates."""
     for name, template in (
@@ -44,9 +62,10 @@ def find_problems(spec: StreamSpec) -> Iterator[Problem]:
         ("executor", spec.executor.pod_template),
     ):
         path: FieldPath = ("spec", name, "podTemplate")
-        if not template:
-            continue
-        if _models() is None:
+        refusal = _refusal(template, name)
+        if refusal is not None:
+            yield Problem("InvalidSpec", f"{dotted(path)}: {refusal}", path=path)
+        elif template and _models() is None:
             yield Problem(
                 NOT_JUDGED,
                 f"spec.{name}.podTemplate: its fields were not checked, which needs "
@@ -54,9 +73,66 @@ def find_problems(spec: StreamSpec) -> Iterator[Problem]:
                 "notice",
                 path,
             )
-        else:
+        elif template:
             yield from _object(template, "V1PodTemplateSpec", path)
             yield from _containers(template, name, path)
+
+
+def _refusal(template: Mapping[str, Any], container: str) -> str | None:
+    if _is_deeper(template, _MAX_DEPTH):
+        return f"podTemplate cannot have more than {_MAX_DEPTH} levels"
+    found = next(_reserved(template, container), None)
+    return None if found is None else f"podTemplate cannot set {found[0]}: {found[1]}"
+
+
+def _reserved(template: Mapping[str, Any], container: str) -> Iterator[tuple[str, str]]:
+    for name in template:
+        if name not in ("metadata", "spec"):
+            yield name, "it takes metadata and spec"
+    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    if not isinstance(metadata, Mapping):
+        yield "metadata to something that is not an object", "write labels and annotations"
+        return
+    for name in ("labels", "annotations"):
+        if not isinstance(metadata.get(name) or {}, Mapping):
+            yield f"metadata.{name} to something that is not an object", "write names and values"
+    if not isinstance(spec, Mapping):
+        yield "spec to something that is not an object", "write the fields of a PodSpec"
+        return
+    for name, why in _POD.items():
+        if name in spec:
+            yield f"spec.{name}", why
+    for each in mappings(spec.get("containers")):
+        if each.get("name") == container:
+            yield from _reserved_in_container(each, container)
+
+
+def _reserved_in_container(each: Mapping[str, Any], container: str) -> Iterator[tuple[str, str]]:
+    for name, why in _CONTAINER.items():
+        if name in each:
+            yield f"{name} of the container {container}", why
+    resources = each.get("resources")
+    for kind in ("requests", "limits"):
+        amounts = resources.get(kind) if isinstance(resources, Mapping) else None
+        for name in _RESOURCES:
+            if isinstance(amounts, Mapping) and name in amounts:
+                field = f"resources.{kind}.{name}"
+                yield f"{field} of the container {container}", f"use spec.{container}.{field}"
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether objects and lists are nested deeper; not recursive itself."""
+    layer = [value]
+    for _ in range(levels):
+        layer = [
+            inner
+            for each in layer
+            if isinstance(each, Mapping | list)
+            for inner in (each.values() if isinstance(each, Mapping) else each)
+        ]
+        if not layer:
+            return False
+    return any(isinstance(each, Mapping | list) for each in layer)
 
 
 def _containers(template: Mapping[str, Any], name: str, path: FieldPath) -> Iterator[Problem]:

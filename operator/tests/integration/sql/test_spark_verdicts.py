@@ -13,7 +13,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from penstock.sql import operations
+from penstock.sql import supported_operations as op
+from penstock.sql.spark_function_names import SPARK_FUNCTIONS
 from penstock.sql.spark_functions import operation_of
 from testkit.driver.spark_verdicts import ROWS, compositions, key_of, refused_here
 from testkit.paths import CHECKOUT
@@ -97,11 +98,15 @@ def test_every_aggregate_and_generator_of_spark_is_known(spark: dict[str, Any]) 
         group = _GROUPS.get(name, group)
         if group == "window_funcs":
             continue
-        if (ours is operations.AGGREGATE) != (group == "agg_funcs"):
+        if (ours is op.AGGREGATE) != (group == "agg_funcs"):
             wrong.append((name, group, type(node).__name__))
-        if (ours is operations.GENERATE) != (group == "generator_funcs"):
+        if (ours is op.GENERATE) != (group == "generator_funcs"):
             wrong.append((name, group, type(node).__name__))
     assert wrong == []
+
+
+def test_the_names_of_functions_are_those_of_spark(spark: dict[str, Any]) -> None:
+    assert {name for name in spark["groups"] if name.isidentifier()} == SPARK_FUNCTIONS
 
 
 def _call(name: str) -> exp.Expr | None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1.status import MAX_COMMITTED_OFFSETS, StreamState
-from scripts.codegen import crd
 from testkit.streams.crd_schema import schema
 
 
@@ -30,26 +29,9 @@ def test_the_description_lists_every_state() -> None:
     assert all(state in field("state")["description"] for state in StreamState)
 
 
-def test_cores_are_two_integers() -> None:
-    cores = field("cores")
-    assert {name: node["type"] for name, node in cores["properties"].items()} == {
-        "registered": "integer",
-        "desired": "integer",
-    }
-
-
 def test_committed_offsets_are_a_bounded_map_list() -> None:
     offsets = field("committedOffsets")
     assert offsets["maxItems"] == MAX_COMMITTED_OFFSETS == 64
     assert offsets["x-kubernetes-list-type"] == "map"
     assert offsets["x-kubernetes-list-map-keys"] == ["topic", "partition"]
     assert set(offsets["items"]["required"]) == {"topic", "partition", "offset"}
-
-
-def test_kubectl_get_shows_the_condition_and_wide_the_rest() -> None:
-    (version,) = crd.crd()["spec"]["versions"]
-    columns = version["additionalPrinterColumns"]
-    narrow = [each["name"] for each in columns if not each.get("priority")]
-    wide = [each["name"] for each in columns if each.get("priority") == 1]
-    assert narrow == ["Ready", "Reason", "Mode", "Lag", "Age"]
-    assert wide == ["State", "Partitions", "Executors", "Epoch", "Restarts", "Image"]

@@ -23,7 +23,6 @@ _WITH_REASON = {
     "LastFailure": None,
     "NotApplied": 0,
     "Problem": 0,
-    "Refusal": 0,
     "Rule": 1,
     "StreamEvent": 1,
     "WaitingReason": 0,

@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
+from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key
 from penstock.controller.metrics import Metrics
 from penstock.controller.reconciler import Reconciler
-from penstock.validation import spec_problems
-from penstock.validation.texts.judge import judge_texts
-from penstock.validation.texts.verdict import TextVerdict
+from penstock.validation import spec_check
+from penstock.validation.text_sandbox import judge_texts
 from testkit.controller import samples
 from testkit.controller.fake_kubernetes_api import Clock, FakeKubernetesApi
 
@@ -25,13 +25,13 @@ async def test_a_stream_is_reconciled_while_another_tenants_text_is_judged(
     """The judge blocks until the other stream has its children: in the event loop, for ever."""
     started, done = threading.Event(), threading.Event()
 
-    def judge(spec: StreamSpec) -> TextVerdict:
+    def judge(spec: StreamSpec) -> tuple[Problem, ...]:
         if "bomb" in str(spec.transform.sql):
             started.set()
             assert done.wait(30), "the event loop waits for the judge"
         return judge_texts(spec)
 
-    monkeypatch.setattr(spec_problems, "judge_texts", judge)
+    monkeypatch.setattr(spec_check, "judge_texts", judge)
     clock = Clock()
     api = FakeKubernetesApi(clock)
     api.put(samples.stream())

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.api.reserved_spark_conf import RESERVED_CONFS
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.sql.operations import COMPLETE_WITHOUT_AGGREGATE, OPERATIONS
+from penstock.sql.supported_operations import COMPLETE_WITHOUT_AGGREGATE, OPERATIONS
 from scripts.codegen import chart, crd, reference
 from testkit.streams.crd_schema import nodes
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.validation.plain_credentials import find_plain_credentials
-from penstock.validation.spec_problems import judge
+from penstock.validation.rules.plain_credentials import find_problems
 from testkit.streams.streams import spec
 
 
@@ -34,7 +33,7 @@ def env(name: str, kind: str = "containers", **value: Any) -> dict[str, Any]:
     ],
 )
 def test_it_is_a_warning_that_names_the_place(fields: dict[str, Any], place: str) -> None:
-    found = [each for each in judge(spec(**fields)) if each.reason == "PlainCredential"]
+    found = find_problems(spec(**fields))
     assert [each.severity for each in found] == ["warning"]
     assert place in found[0].message
     assert "=x" not in found[0].message
@@ -52,4 +51,4 @@ def test_it_is_a_warning_that_names_the_place(fields: dict[str, Any], place: str
     ],
 )
 def test_a_reference_and_an_innocent_name_are_none(fields: dict[str, Any]) -> None:
-    assert list(find_plain_credentials(spec(**fields))) == []
+    assert find_problems(spec(**fields)) == []

@@ -14,8 +14,12 @@ import pytest
 from penstock.cli import main
 from penstock.controller.observation import parse_stream
 from penstock.controller.operator_settings import Settings
-from penstock.validation.pod_security import PodSecurity, find_violations, find_violations_in_conf
-from penstock.validation.spec_problems import judge
+from penstock.validation.rules.pod_security import (
+    PodSecurity,
+    find_violations,
+    find_violations_in_conf,
+)
+from penstock.validation.spec_check import judge
 from testkit.controller import samples
 from testkit.streams.streams import spec
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from penstock.api.problem import Problem
 from penstock.cli import main
-from penstock.validation.findings import Analyzer, check
-from penstock.validation.problem import Problem
-from penstock.validation.reading.loading import Document, load
-from penstock.validation.reading.yaml_tree import compose
+from penstock.validation.file_check import Analyzer, check
+from penstock.validation.reading.documents import Document, load
+from penstock.validation.reading.yaml_document import compose
 from penstock.validation.rules import pod_templates
 from testkit.streams.streams import KAFKA_TO_KAFKA, changed, manifest
 
@@ -213,10 +214,11 @@ def test_a_place_in_a_block_of_sql_is_a_place_in_the_file(style: str, file: Path
     file.write_text(f"a: b\ntransform:\n    sql: {style}\n      SELECT\n\n        x\n")
     tree = compose(file.read_text())
     assert tree is not None
-    document = Document({}, tree.place, file.read_text())
-    assert document.locate(("transform", "sql")) == (3, 5)
-    assert document.locate(("transform", "sql"), 3, 3) == (6, 9)
-    assert document.locate(("transform", "nothing", 0)) == (2, 1)
+    document = Document({}, tree.place, text=file.read_text())
+    sql = Problem("X", "x", path=("transform", "sql"))
+    assert document.locate(sql) == (3, 5)
+    assert document.locate(replace(sql, text_line=3, text_column=3)) == (6, 9)
+    assert document.locate(replace(sql, path=("transform", "nothing", 0))) == (2, 1)
 
 
 def test_a_sink_that_feeds_its_source_is_a_warning(
@@ -235,19 +237,19 @@ def test_what_spark_judges_needs_no_notice_any_more(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pod_templates, "_models", lambda: None)
     spec = changed(KAFKA_TO_KAFKA, "driver.podTemplate", {"spec": {}})
     spec = changed(changed(spec, "source.kafka.topics", ...), "source.kafka.topicPattern", "(?x)a")
-    spec = changed(spec, "transform", {"sql": "SELECT IDENTIFIER('value') FROM source"})
-    loaded = load(json.dumps(manifest("it", spec)).encode())
+    sql = "SELECT IDENTIFIER('value'), ofTheImage(key) FROM source"
+    spec = changed(spec, "transform", {"sql": sql})
+    loaded = load(json.dumps(manifest("it", spec)).encode(), "it")
 
     def not_judged(analyzer: Analyzer | None) -> list[str]:
-        found = check("it", loaded, analyzer).findings
-        return sorted(
-            each.message.split(":")[0].split(",")[0] for each in found if each.reason == "NotJudged"
-        )
+        found = check(loaded, analyzer).findings
+        return sorted(each.message.split(":")[0].split(",")[0] for each in found)
 
     template = "spec.driver.podTemplate"
-    assert not_judged(None) == [template, "spec.source.kafka.topicPattern", "spec.transform.sql"]
+    sql_twice = ["spec.transform.sql"] * 2
+    assert not_judged(None) == [template, "spec.source.kafka.topicPattern", *sql_twice]
     assert not_judged(lambda _: []) == [template]
-    assert len(not_judged(lambda _: [Problem("NotJudged", "no class", "notice")])) == 4
+    assert len(not_judged(lambda _: [Problem("NotJudged", "no class", "notice")])) == 5
 
 
 def test_a_null_is_a_warning(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

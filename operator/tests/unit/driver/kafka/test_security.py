@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.security import check_secrets, security_options
-from penstock.validation import spec_problems
+from penstock.validation.schema_errors import describe_error
 from testkit.streams.streams import kafka_source, stream
 
 SECRETS = Path("/etc/penstock-secrets")
@@ -138,7 +138,7 @@ def test_a_jaas_text_with_a_credential_is_refused_and_not_repeated(jaas: str, ta
         return
     with pytest.raises(ValidationError) as refused:
         stream(document)
-    (problem,) = spec_problems.describe_error(refused.value)
+    (problem,) = describe_error(refused.value)
     assert "jaasConfigSecret" in problem.message
     assert jaas not in problem.message
 

@@ -11,8 +11,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.pods import Driver, Executor
+from penstock.validation.rules.pod_security import mappings
 
 # The end of a name: DB_PASSWORD, fs.s3a.secret.key, AWS_SECRET_ACCESS_KEY, apiKey, SASL_TOKEN...
 _CREDENTIAL = re.compile(
@@ -24,8 +26,22 @@ _CREDENTIAL = re.compile(
 _LOGIN_IN_URL = re.compile(r"^[a-z0-9+.-]+://[^/@:]+:[^/@]+@", re.IGNORECASE)
 
 
-def find_plain_credentials(spec: StreamSpec) -> Iterator[str]:
-    """The places of a spec that hold what looks like a credential, as "field: name"."""
+def find_problems(spec: StreamSpec) -> list[Problem]:
+    """A warning for each place of a spec that holds what looks like a credential."""
+    return [
+        Problem(
+            "PlainCredential",
+            f"{place} looks like a credential, and is readable in the resource and in a ConfigMap: "
+            "provide it from a Secret in podTemplate (a volume, or env with valueFrom), if what "
+            "reads it can take it from there",
+            "warning",
+        )
+        for place in _places(spec)
+    ]
+
+
+def _places(spec: StreamSpec) -> Iterator[str]:
+    """As "field: name"."""
     for path, options in _maps(spec).items():
         yield from (f"{path}: {name}" for name in options if _CREDENTIAL.search(name))
     for field, pod in (("driver", spec.driver), ("executor", spec.executor)):
@@ -57,12 +73,8 @@ def _in_template(path: str, template: Mapping[str, Any]) -> Iterator[str]:
     """Plain values in the environment of any container; a reference (valueFrom) is none."""
     spec = template.get("spec")
     for kind in ("initContainers", "containers"):
-        for container in _mappings(spec.get(kind) if isinstance(spec, Mapping) else None):
-            for variable in _mappings(container.get("env")):
+        for container in mappings(spec.get(kind) if isinstance(spec, Mapping) else None):
+            for variable in mappings(container.get("env")):
                 name = str(variable.get("name", ""))
                 if variable.get("value") and _CREDENTIAL.search(name):
                     yield f"{path}: spec.{kind}[{container.get('name', '')}].env: {name}"
-
-
-def _mappings(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []

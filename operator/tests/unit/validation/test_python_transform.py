@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 import yaml
 
+from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.validation.texts.python_text import judge_python
-from penstock.validation.texts.verdict import TextVerdict
+from penstock.validation.python_transform import judge_python
 from testkit.paths import CHECKOUT
 from testkit.streams.streams import KAFKA_TO_KAFKA
 
 GOOD = "def f(source):\n    return source.select('value')\n"
 
 
-def verdict(text: str, name: str = "f", **fields: Any) -> TextVerdict:
+def verdict(text: str, name: str = "f", **fields: Any) -> list[Problem]:
     """The verdict on the text of a module; fields of the spec are by default continuous."""
     transform = {"python": {"function": f"m:{name}", "inline": text}}
     return judge_python(
@@ -41,6 +41,11 @@ REFUSED = [
     ("def f(source):\n    yield source", "f returns nothing"),
     ("def f(source):\n    def g(): return 1\n    source.where('a')", "f returns nothing"),
     ("async def f(source): return source", "f must not be async"),
+    ("def f(source):\n    return source.writeStream.start()", "so writeStream cannot be used here"),
+    (
+        "def w(b, n): pass\ndef f(s):\n    q = s.writeStream\n    return q.foreachBatch(w)",
+        "name their destination in spec.sink. For a database or another service, spec.sink.custom",
+    ),
 ]
 ACCEPTED = [
     GOOD,
@@ -67,18 +72,18 @@ ACCEPTED = [
 @pytest.mark.parametrize(("text", "says"), REFUSED)
 def test_what_cannot_work_is_refused(text: str, says: str) -> None:
     """A syntax error, a missing function, one that takes or returns the wrong thing."""
-    (refusal,) = verdict(text).refusals
+    (refusal,) = verdict(text)
     assert refusal.reason == "PythonFailed"
     assert says in refusal.message
 
 
 @pytest.mark.parametrize("text", ACCEPTED)
 def test_what_may_work_is_accepted(text: str) -> None:
-    assert verdict(text).refusals == ()
+    assert all(problem.severity == "warning" for problem in verdict(text))
 
 
 def test_a_near_miss_is_suggested() -> None:
-    (refusal,) = verdict("def clean(source): return source", "claen").refusals
+    (refusal,) = verdict("def clean(source): return source", "claen")
     assert "did you mean clean?" in refusal.message
 
 
@@ -94,33 +99,32 @@ def test_a_near_miss_is_suggested() -> None:
 def test_a_udf_is_a_warning_with_its_line(text: str) -> None:
     """In continuous and real-time mode; micro-batches wait anyway."""
     both = f"{GOOD}{text}"
-    (slow,) = verdict(both).warnings
+    (slow,) = verdict(both)
     assert slow.reason == "PythonInContinuousMode"
     assert f"inline, line {3 + text.count(chr(10), 0, text.find('udf'))}" in slow.message or (
         "inline, line 3" in slow.message
     )
-    (refused,) = verdict(both, trigger={"realTime": {}}).warnings
+    (refused,) = verdict(both, trigger={"realTime": {}})
     assert refused.reason == "PythonInRealTimeMode"
-    assert verdict(both, trigger={"microBatch": {}}).warnings == ()
+    assert verdict(both, trigger={"microBatch": {}}) == []
 
 
 def test_native_expressions_are_no_warning() -> None:
     """The shipped example, and each that imports nothing but pyspark and Python's own modules."""
     example = yaml.safe_load(Path(CHECKOUT, "examples/python-transform.yaml").read_text())
-    assert judge_python(StreamSpec.model_validate(example["spec"])) == TextVerdict()
-    assert verdict(f"import json\n{GOOD}") == TextVerdict()
+    assert judge_python(StreamSpec.model_validate(example["spec"])) == []
+    assert verdict(f"import json\n{GOOD}") == []
 
 
 def test_a_module_of_somebody_else_may_bring_a_udf() -> None:
-    (warning,) = verdict(f"import mine.udfs\n{GOOD}").warnings
+    (warning,) = verdict(f"import mine.udfs\n{GOOD}")
     assert "it imports mine" in warning.message
 
 
 def test_an_image_of_the_users_own_may_have_a_newer_python() -> None:
     """Its syntax is not judged by ours."""
     found = verdict("def f[T](source: T) -> T: return source!", image="example.com/mine:1")
-    assert found.refusals == ()
-    assert [each.reason for each in found.warnings] == ["NotJudged"]
+    assert [each.reason for each in found] == ["NotJudged"]
 
 
 @pytest.mark.parametrize(
@@ -129,4 +133,4 @@ def test_an_image_of_the_users_own_may_have_a_newer_python() -> None:
 def test_deep_text_is_refused_or_not_judged(text: str) -> None:
     """Never a RecursionError."""
     found = verdict(text)
-    assert found.refusals or found.warnings
+    assert found

@@ -1,4 +1,4 @@
-"""What is wrong with a resource, as a value."""
+"""Something wrong with a resource: the one value for it, from the rules to status and output."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ Severity = Literal["error", "warning", "notice"]
 """`error`: it cannot run. `warning`: it runs, but probably not as intended. `notice`: nothing is
 known against it, but only Spark or the cluster can judge it (reason NotJudged)."""
 
+NOT_JUDGED = "NotJudged"
 FieldPath = tuple[str | int, ...]
 
 

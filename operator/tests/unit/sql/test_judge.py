@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.sql.refusals import Refusal, judge_sql
+from penstock.sql.judge import judge_sql
 from testkit.streams.kafka_rows import REFUSED, TAKEN, TAKEN_WITH_TOPIC
 from testkit.streams.nested_queries import NESTED, NESTED_WATERMARKED
 from testkit.streams.queries import EXECUTIONS, QUERIES, WATERMARKED, WITH_WATERMARK, Query
@@ -29,11 +30,15 @@ FIELDS: dict[str, dict[str, Any]] = {
 SAME_AS = {"trigger.availableNow": "A"}
 
 
-def refusals_of(sql: str, letter: str, **transform: Any) -> list[Refusal]:
+def refusals_of(sql: str, letter: str, **transform: Any) -> list[Problem]:
     """The refusals of a query over a topic, for a sink that takes any columns."""
     fields = {"sink": {"memory": {}}, **FIELDS[letter], "transform": {"sql": sql, **transform}}
     spec = StreamSpec.model_validate({**KAFKA_TO_KAFKA, **fields})
-    return list(judge_sql(spec).refusals)
+    return errors(judge_sql(spec))
+
+
+def errors(found: list[Problem]) -> list[Problem]:
+    return [each for each in found if each.severity == "error"]
 
 
 def verdicts(query: Query, letters: Iterable[str], **transform: Any) -> dict[str, str]:
@@ -84,7 +89,7 @@ def test_a_kafka_sink_takes_the_columns_that_sparks_writer_takes(sql: str) -> No
     spec = {**query_stream(sql, "U"), "sink": KAFKA_TO_KAFKA["sink"]}  # U accepts all of them
     without_topic = changed(spec, "sink.kafka.topic", ...)
     taken = [
-        not judge_sql(StreamSpec.model_validate(each)).refusals for each in (spec, without_topic)
+        not errors(judge_sql(StreamSpec.model_validate(each))) for each in (spec, without_topic)
     ]
     assert taken == [sql not in REFUSED, sql in TAKEN]
 
@@ -235,3 +240,126 @@ def test_the_body_of_a_function_is_checked_if_it_is_called() -> None:
     assert "spec.transform.functions[0].expression, line 2, column 2: " in found.message
     assert refusals_of("SELECT key FROM source", "C", functions=[function]) == []
     assert refusals_of("SELECT f() AS t FROM source", "A", functions=[function]) == []
+
+
+def judged(sql: str, letter: str = "A", **fields: Any) -> list[tuple[str, str, str]]:
+    """Severity, reason and message of everything that is said about a query."""
+    transform = {"sql": sql, **fields.pop("transform", {})}
+    fields = {"sink": {"memory": {}}, **FIELDS[letter], **fields, "transform": transform}
+    found = judge_sql(StreamSpec.model_validate({**KAFKA_TO_KAFKA, **fields}))
+    return [(each.severity, each.reason, each.message) for each in found]
+
+
+FLAGGED = {"name": "isPaymentFlagged", "returns": "BOOLEAN", "expression": "true"}
+LIKELY: list[tuple[str, dict[str, Any], str, str]] = [
+    ("SELECT uper(key) AS k FROM source", {}, "error", "column 8: uper is neither a function of "
+     "Spark nor declared: did you mean upper?"),
+    ("SELECT key FROM source WHERE\n isPaymentFlaged(1)", {"functions": [FLAGGED]}, "error",
+     "line 2, column 2: isPaymentFlaged is neither a function of Spark nor declared: did you mean "
+     "isPaymentFlagged?"),
+    ("SELECT nothingLikeIt(key) AS k FROM source", {}, "warning", "declare it in transform.func"),
+    ("SELECT f(key) AS k FROM source",
+     {"functions": [{"name": "f", "returns": "STRING", "expression": "lowr('A')"}]}, "error",
+     "spec.transform.functions[0].expression, line 1, column 1: lowr is neither"),
+    ("SELECT key FROM source WHERE topic = :topic", {}, "error", ":topic is a parameter"),
+    ("SELECT ? AS k FROM source", {}, "error", "? is a parameter, which nobody gives a value"),
+    ("SELECT key,\n value, FROM source", {}, "error", "line 2, column 7: a comma with nothing"),
+    ("SELECT key FROM source GROUP BY key,", {}, "error", "column 36: a comma with nothing"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "transform", "severity", "says"), LIKELY)
+def test_what_spark_would_refuse_is_found_without_it(
+    sql: str, transform: dict[str, Any], severity: str, says: str
+) -> None:
+    found = judged(sql, "U", transform=transform)
+    assert [each for each in found if each[0] == severity and says in each[2]], found
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"image": "mine:1"},
+        {"dependencies": {"jars": ["local:///sedona.jar"]}},
+        {"sparkConf": {"spark.sql.extensions": "org.apache.sedona.sql.SedonaSqlExtensions"}},
+    ],
+)
+def test_an_image_a_jar_or_an_extension_may_bring_functions(fields: dict[str, Any]) -> None:
+    ((severity, reason, _),) = judged("SELECT uper(key) AS k FROM source", **fields)
+    assert (severity, reason) == ("warning", "UnknownFunction")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT catalog.db.mine(key) AS k FROM source",
+        "SELECT /*+ BROADCAST(source) */ key FROM source",
+        "SELECT timestampadd(HOUR, 1, timestamp) AS t, ':no' AS p FROM source",
+        "SELECT t.k FROM source LATERAL VIEW explode(array(1)) t AS k",
+    ],
+)
+def test_what_only_looks_like_a_mistake_is_accepted(sql: str) -> None:
+    assert judged(sql) == []
+
+
+LATE = "WATERMARK ts DELAY OF INTERVAL 25 MINUTES"
+EVENTS = f"(SELECT CAST(value AS TIMESTAMP) AS ts FROM source) {LATE}"
+WINDOWS = "SELECT window.start, count(*) AS n FROM {} GROUP BY window(ts, '10 minutes')"
+
+
+@pytest.mark.parametrize("interval", ["25 MINUTES", "'25' MINUTE", "1 HOUR 30 SECONDS"])
+def test_a_watermark_in_sql_is_read(interval: str) -> None:
+    """Which column carries it is left to Spark; the rest of the query is judged."""
+    events = EVENTS.replace("25 MINUTES", interval)
+    assert judged(WINDOWS.format(events)) == []
+    assert judged(WINDOWS.format(f"{events} e")) == []
+    assert judged(f"SELECT DISTINCT ts FROM {events} WHERE ts > 1") == []
+    ((_, reason, message),) = judged(f"SELECT nothing FROM {events}")
+    assert (reason, "no column nothing" in message) == ("UnknownColumn", True)
+    found = judged(f"SELECT ts FROM {events}", "C")
+    assert [each[1] for each in found] == ["UnsupportedOperation"]
+    assert "column 68: trigger.continuous does not support EventTimeWatermark" in found[0][2]
+
+
+def test_a_watermark_that_the_parser_cannot_read_is_left_to_spark() -> None:
+    """Spark takes no text with a unit there (measured with 4.2), and an expression with a name."""
+    for clause in ("ts DELAY OF INTERVAL '1 hour'", "now() AS t DELAY OF INTERVAL 1 HOUR"):
+        events = EVENTS.replace(LATE, f"WATERMARK {clause}")
+        ((severity, reason, _),) = judged(f"SELECT ts FROM {events}")
+        assert (severity, reason) == ("notice", "NotJudged")
+
+
+def test_a_watermark_on_a_column_of_the_query_names_the_way() -> None:
+    """And not what follows from it, which leads astray."""
+    watermark = {"column": "ts", "delay": "5s"}
+    sql = WINDOWS.format("(SELECT CAST(value AS TIMESTAMP) AS ts FROM source)")
+    ((_, _, message),) = judged(sql, transform={"watermark": watermark})
+    assert "the source has no column ts" in message
+    assert "write FROM (SELECT ...) WATERMARK ts DELAY OF INTERVAL" in message
+    assert "withWatermark in transform.python" in message
+
+
+def test_a_common_table_expression_can_be_a_subquery() -> None:
+    ((_, _, message),) = judged("WITH c AS (SELECT key FROM source) SELECT key FROM c", "C")
+    assert "write it as a subquery in FROM, or use trigger.realTime" in message
+
+
+@pytest.mark.parametrize(
+    ("sql", "sink", "says"),
+    [
+        ("SELECT * FROM source", {"topic": "out"}, ["partition"]),
+        ("SELECT value, partition FROM (SELECT * FROM source)", {"topic": "out"}, ["partition"]),
+        ("SELECT * FROM source", {}, ["partition", "topic"]),
+        ("SELECT key, value, topic FROM source", {}, ["topic"]),
+        ("SELECT key, value, topic FROM source", {"topic": "out"}, []),
+        ("SELECT value, partition + 0 AS partition FROM source", {"topic": "out"}, []),
+        ("SELECT * EXCEPT (partition) FROM source", {"topic": "out"}, []),
+        ("SELECT value, concat(topic, '-x') AS topic FROM source", {}, []),
+    ],
+)
+def test_the_sources_partition_and_topic_as_destination_are_warnings(
+    sql: str, sink: dict[str, str], says: list[str]
+) -> None:
+    found = judged(sql, sink={"kafka": {"bootstrapServers": "k:9092", **sink}})
+    assert [each[:2] for each in found] == [("warning", "SinkRouting")] * len(says)
+    assert all(f"column {it}," in each[2] for it, each in zip(says, found, strict=True))

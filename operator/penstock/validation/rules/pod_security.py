@@ -8,9 +8,11 @@ server. A field is judged as the template has it, also where Penstock's own valu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from penstock.api.problem import Problem
+from penstock.api.v1alpha1 import StreamSpec
 
 
 class PodSecurity(StrEnum):
@@ -21,63 +23,23 @@ class PodSecurity(StrEnum):
     PRIVILEGED = "privileged"
 
 
-@dataclass(frozen=True)
-class Violation:
-    """A field of a pod template, and what is wrong with it."""
-
-    path: str
-    words: str
-    standard: PodSecurity
-    """The standard that forbids it."""
-
-
 _SAFE_CAPABILITIES = frozenset(
-    [
-        "AUDIT_WRITE",
-        "CHOWN",
-        "DAC_OVERRIDE",
-        "FOWNER",
-        "FSETID",
-        "KILL",
-        "MKNOD",
-        "NET_BIND_SERVICE",
-        "SETFCAP",
-        "SETGID",
-        "SETPCAP",
-        "SETUID",
-        "SYS_CHROOT",
-    ]
-)
+    ("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD",
+     "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT")
+)  # fmt: skip
 _SAFE_SYSCTLS = frozenset(
-    [
-        "kernel.shm_rmid_forced",
-        "net.ipv4.ip_local_port_range",
-        "net.ipv4.ip_unprivileged_port_start",
-        "net.ipv4.tcp_syncookies",
-        "net.ipv4.ping_group_range",
-        "net.ipv4.ip_local_reserved_ports",
-        "net.ipv4.tcp_keepalive_time",
-        "net.ipv4.tcp_fin_timeout",
-        "net.ipv4.tcp_keepalive_intvl",
-        "net.ipv4.tcp_keepalive_probes",
-    ]
-)
+    ("kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range",
+     "net.ipv4.ip_unprivileged_port_start", "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range",
+     "net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout",
+     "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes")
+)  # fmt: skip
 _SELINUX_TYPES = frozenset(
     ["", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"]
 )
 _VOLUME_TYPES = frozenset(
-    [
-        "configMap",
-        "csi",
-        "downwardAPI",
-        "emptyDir",
-        "ephemeral",
-        "image",
-        "persistentVolumeClaim",
-        "projected",
-        "secret",
-    ]
-)
+    ("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim",
+     "projected", "secret")
+)  # fmt: skip
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
@@ -85,29 +47,43 @@ _APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 _Found = Iterator[tuple[str, str]]
 
 
-def find_violations(
-    template: Mapping[str, Any], own_container: str, allowed: PodSecurity
-) -> list[Violation]:
-    """What the template asks for beyond the standard.
+def find_problems(spec: StreamSpec, allowed: PodSecurity) -> list[Problem]:
+    """What the templates and sparkConf ask for beyond the standard that pods must meet."""
+    return [
+        *find_violations(spec.driver.pod_template, "driver", allowed),
+        *find_violations(spec.executor.pod_template, "executor", allowed),
+        *find_violations_in_conf(spec.spark_conf, allowed),
+    ]
 
-    Penstock sets what the standard requires for the whole pod and for its own container. Other
-    containers must set themselves what cannot be set for the whole pod.
+
+def find_violations(template: Mapping[str, Any], pod: str, allowed: PodSecurity) -> list[Problem]:
+    """What the template of the `driver` or the `executor` asks for beyond the standard.
+
+    Penstock sets what the standard requires for the whole pod and for its own container, which has
+    the pod's name. Other containers must set themselves what cannot be set for the whole pod.
     """
     if allowed is PodSecurity.PRIVILEGED:
         return []
-    pod = _mapping(template.get("spec"))
-    found = [
-        Violation(path, words, PodSecurity.BASELINE)
-        for path, words in _beyond_baseline(pod, _mapping(template.get("metadata")))
-    ]
+    spec = _mapping(template.get("spec"))
+    at = f"spec.{pod}.podTemplate"
+    beyond_baseline = list(_beyond_baseline(spec, _mapping(template.get("metadata"))))
+    found = [_violation(at, *each, PodSecurity.BASELINE) for each in beyond_baseline]
     if allowed is PodSecurity.RESTRICTED:
-        known = {each.path for each in found}
+        known = {path for path, _ in beyond_baseline}
         found += [
-            Violation(path, words, PodSecurity.RESTRICTED)
-            for path, words in _beyond_restricted(pod, own_container)
+            _violation(at, path, words, PodSecurity.RESTRICTED)
+            for path, words in _beyond_restricted(spec, pod)
             if path not in known
         ]
     return found
+
+
+def _violation(at: str, path: str, words: str, standard: PodSecurity) -> Problem:
+    return Problem(
+        "PodSecurityViolation",
+        f"{at}: {path}: {words}: the {standard} Pod Security Standard forbids it (the chart's "
+        "value podSecurity allows more)",
+    )
 
 
 def _beyond_baseline(pod: Mapping[str, Any], metadata: Mapping[str, Any]) -> _Found:
@@ -117,7 +93,7 @@ def _beyond_baseline(pod: Mapping[str, Any], metadata: Mapping[str, Any]) -> _Fo
     for path, volume in _volumes(pod):
         if "hostPath" in volume:
             yield f"{path}.hostPath", "mounts the node's file system"
-    for sysctl in _mappings(_mapping(pod.get("securityContext")).get("sysctls")):
+    for sysctl in mappings(_mapping(pod.get("securityContext")).get("sysctls")):
         if sysctl.get("name") not in _SAFE_SYSCTLS:
             yield "spec.securityContext.sysctls", f"{sysctl.get('name')} is not a safe sysctl"
     for path, context in _contexts(pod):
@@ -157,7 +133,7 @@ def _beyond_baseline_in_container(path: str, container: Mapping[str, Any]) -> _F
     for capability in _added(context):
         if capability not in _SAFE_CAPABILITIES:
             yield f"{at}.capabilities.add", f"{capability} is a right on the node"
-    if any(port.get("hostPort") for port in _mappings(container.get("ports"))):
+    if any(port.get("hostPort") for port in mappings(container.get("ports"))):
         yield f"{path}.ports.hostPort", "takes a port of the node"
     lifecycle = _mapping(container.get("lifecycle"))
     handlers = {name: container.get(name) for name in _PROBES}
@@ -202,12 +178,12 @@ def _contexts(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]
 
 def _containers(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for kind in _CONTAINERS:
-        for each in _mappings(pod.get(kind)):
+        for each in mappings(pod.get(kind)):
             yield f"spec.{kind}[{each.get('name', '')}]", each
 
 
 def _volumes(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for each in _mappings(pod.get("volumes")):
+    for each in mappings(pod.get("volumes")):
         yield f"spec.volumes[{each.get('name', '')}]", each
 
 
@@ -220,7 +196,8 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _mappings(value: Any) -> list[Mapping[str, Any]]:
+def mappings(value: Any) -> list[Mapping[str, Any]]:
+    """The objects of a list that may be anything."""
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
@@ -229,7 +206,7 @@ _CONF_VOLUMES = "spark.kubernetes.executor.volumes."
 _CONF_ANNOTATION = "spark.kubernetes.executor.annotation."
 
 
-def find_violations_in_conf(spark_conf: Mapping[str, str], allowed: PodSecurity) -> list[Violation]:
+def find_violations_in_conf(spark_conf: Mapping[str, str], allowed: PodSecurity) -> list[Problem]:
     """What Spark's configuration asks for in the pods of executors beyond the standard."""
     if allowed is PodSecurity.PRIVILEGED:
         return []
@@ -240,8 +217,10 @@ def find_violations_in_conf(spark_conf: Mapping[str, str], allowed: PodSecurity)
             is_host = kind == "hostPath"
             if is_host or allowed is PodSecurity.RESTRICTED:
                 standard = PodSecurity.BASELINE if is_host else PodSecurity.RESTRICTED
-                found.append(Violation(name, f"{kind} is not a volume for everyone", standard))
+                words = f"{kind} is not a volume for everyone"
+                found.append(_violation("spec.sparkConf", name, words, standard))
         annotation = name.removeprefix(_CONF_ANNOTATION)
         if annotation.startswith(_APPARMOR_ANNOTATION) and not _is_confined(value):
-            found.append(Violation(name, "removes the AppArmor profile", PodSecurity.BASELINE))
+            words = "removes the AppArmor profile"
+            found.append(_violation("spec.sparkConf", name, words, PodSecurity.BASELINE))
     return found

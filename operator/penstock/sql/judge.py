@@ -8,29 +8,26 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.api.modes import EXECUTIONS, Execution, execution_of
+from penstock.api.problem import NOT_JUDGED, Problem, Severity
 from penstock.api.v1alpha1 import SqlFunction, StreamSpec
+from penstock.sql import supported_operations as op
 from penstock.sql.columns import (
     Column,
     Columns,
     find_column_problems,
+    find_routing_warnings,
     passed_columns,
     source_columns,
 )
-from penstock.sql.operations import (
-    IN_FUNCTION,
-    PIPE,
-    REMOVE_IT,
-    Operation,
-    reason_for_refusal,
-)
-from penstock.sql.reader import QueryReader
+from penstock.sql.query_operations import QueryReader
+from penstock.sql.spark_function_names import SPARK_FUNCTIONS
 from penstock.sql.spark_functions import called_functions
 from penstock.sql.statement import (
     MAX_TOKENS,
@@ -39,61 +36,53 @@ from penstock.sql.statement import (
     TextTooLarge,
     UnreadableText,
     declared_type,
+    find_trailing_comma,
+    find_watermarks,
     parse,
     tokenize,
 )
+from penstock.sql.supported_operations import (
+    IN_FUNCTION,
+    PIPE,
+    REMOVE_IT,
+    Operation,
+    reason_for_refusal,
+)
 
-NOT_JUDGED = "NotJudged"
 # The first words of a query; any other statement would run as a command in the driver.
 _QUERY_WORDS = ("SELECT", "WITH", "FROM", "TABLE", "VALUES", "(", "MAP", "REDUCE")
 _MAX_EXCERPT_LENGTH = 60
+# Configuration that may bring functions of its own.
+_MORE_FUNCTIONS = ("spark.sql.extensions", "spark.sql.catalog", "spark.plugins", "spark.jars")
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """Why a query cannot run as its spec says; or, as NotJudged, why only Spark can tell."""
-
-    reason: str
-    message: str
-    line: int = 0
-    """The place in the field's text, from 1; 0 for the whole field."""
-    column: int = 0
-
-
-@dataclass(frozen=True)
-class SqlVerdict:
-    """What was found in a stream's SQL."""
-
-    refusals: tuple[Refusal, ...] = ()
-    not_judged: tuple[Refusal, ...] = ()
-    """What only Spark can judge."""
-
-
-def judge_sql(spec: StreamSpec) -> SqlVerdict:
+def judge_sql(spec: StreamSpec) -> list[Problem]:
     """Judges the query, the functions that it calls, and the columns that it makes.
 
-    Raises only MemoryError. May use a lot of time: `validation.judge` sets a limit to both.
+    Errors are certain; what only Spark can judge is a notice, NotJudged. Raises only MemoryError.
+    May use a lot of time: `validation/text_sandbox.py` sets a limit to both.
     """
     try:
         return _Judge(spec).judge()
     except RecursionError:
-        return SqlVerdict(not_judged=(_left_to_spark("spec.transform.sql", "it nests too deep"),))
+        return [_left_to_spark("spec.transform.sql", "it nests too deep")]
 
 
-def _left_to_spark(path: str, why: str, place: Place | None = None) -> Refusal:
-    return _refusal(
-        NOT_JUDGED,
-        path,
-        place,
+def _left_to_spark(path: str, why: str, place: Place | None = None) -> Problem:
+    said = (
         f": {why}. So Penstock does not judge it: Spark does when the driver plans the query, or "
-        "now with `penstock validate --spark`",
+        "now with `penstock validate --spark`"
     )
+    return _problem(NOT_JUDGED, path, place, said, "notice")
 
 
-def _refusal(reason: str, path: str, place: Place | None, text: str) -> Refusal:
+def _problem(
+    reason: str, path: str, place: Place | None, text: str, severity: Severity = "error"
+) -> Problem:
     if place is None:
-        return Refusal(reason, f"{path}{text}")
-    return Refusal(reason, f"{path}{place}{text}", place.line, place.column)
+        return Problem(reason, f"{path}{text}", severity)
+    message = f"{path}{place}{text}"
+    return Problem(reason, message, severity, text_line=place.line, text_column=place.column)
 
 
 class _Judge:
@@ -110,33 +99,37 @@ class _Judge:
             **{each.name.lower(): None for each in spec.transform.java_functions},
         }
         self._tokens_left = MAX_TOKENS
-        self._refusals = [*self._judge_watermark()]
-        self._not_judged: list[Refusal] = []
+        self._watermark_is_unknown = False
+        self._problems = [*self._judge_watermark()]
 
-    def judge(self) -> SqlVerdict:
+    def judge(self) -> list[Problem]:
         transform = self._transform
         if transform.sql is not None:
             try:
                 self._judge_query(transform.sql)
             except TextTooLarge as error:
-                return SqlVerdict((Refusal("QueryTooLarge", str(error)),))
+                return [Problem("QueryTooLarge", str(error))]
         elif transform.python is None and transform.java is None:
             self._judge_pass_through()
-        return SqlVerdict(tuple(self._refusals), tuple(self._not_judged))
+        return self._problems
 
-    def _judge_watermark(self) -> Iterable[Refusal]:
+    def _judge_watermark(self) -> Iterable[Problem]:
         if self._watermark is None or self._source is None or "." in self._watermark:
             return
         name = self._watermark.strip("`")
         column = next((c for c in self._source if (c.name or "").lower() == name.lower()), None)
         if column is None:
-            yield Refusal(
+            self._watermark_is_unknown = True
+            yield Problem(
                 "UnknownColumn",
                 f"spec.transform.watermark.column: the source has no column {name}"
-                f"{_suggestion(name, self._source)}",
+                f"{_suggestion(name, self._source)}. For a time that the query reads from the "
+                f"value, remove transform.watermark, and write FROM (SELECT ...) WATERMARK {name} "
+                "DELAY OF INTERVAL 1 MINUTE in transform.sql, or call withWatermark in "
+                "transform.python",
             )
         elif column.type not in (None, "timestamp"):
-            yield Refusal(
+            yield Problem(
                 "UnknownColumn",
                 f"spec.transform.watermark.column: {name} is not a TIMESTAMP but "
                 f"{str(column.type).upper()}: use a column of that type",
@@ -151,8 +144,8 @@ class _Judge:
         self._judge_columns(tuple(columns), ", since the source passes unchanged")
 
     def _judge_columns(self, columns: Columns, suffix: str = "") -> None:
-        self._refusals += [
-            Refusal("SinkColumns", f"{each}{suffix}")
+        self._problems += [
+            Problem("SinkColumns", f"{each}{suffix}")
             for each in find_column_problems(columns, self._spec.sink)
         ]
 
@@ -162,11 +155,12 @@ class _Judge:
             tokens = tokenize(query)
             self._tokens_left -= len(tokens)
             if not_one_select := _check_statement(query.path, tokens):
-                self._refusals.append(not_one_select)
+                self._problems.append(not_one_select)
                 return
+            self._refuse_trailing_comma(query, tokens)
             root = parse(query, tokens)
         except UnreadableText as error:
-            self._not_judged.append(_left_to_spark(query.path, str(error), error.place))
+            self._problems.append(_left_to_spark(query.path, str(error), error.place))
             return
         reader = QueryReader(self._source, self._function_types)
         rows = reader.read(root)
@@ -174,15 +168,27 @@ class _Judge:
         is_pipe = any(each.token_type is TokenType.PIPE_GT for each in tokens)
         if is_pipe:
             operations = [(PIPE, root), *operations]
+        execution = self._execution
+        if watermarks := find_watermarks(tokens):
+            execution = replace(execution, watermark=True)
+            operations.append((op.WATERMARK, exp.var(tokens[watermarks[0].first].text)))
+        if watermarks or self._watermark_is_unknown:
+            operations = [(op.IF_EVENT_TIME.get(each, each), node) for each, node in operations]
         for node in reader.unreadable[:1]:
             place = _place(node, query, tokens)
             why = "IDENTIFIER stands for a name that Spark resolves"
-            self._not_judged.append(_left_to_spark(query.path, why, place))
-        self._refusals += _refuse_unsupported(query, operations, self._execution, tokens)
+            self._problems.append(_left_to_spark(query.path, why, place))
+        self._problems += _refuse_unsupported(query, operations, execution, tokens)
         self._refuse_unknown_columns(query, tokens, reader.unknown_columns)
+        self._refuse_unknown_functions(query, tokens, root)
         certain = not (is_pipe or reader.unreadable or reader.unknown_columns)
         if certain and rows.is_stream and rows.columns is not None:
             self._judge_columns(rows.columns)
+        if certain and self._spec.source.kafka is not None:
+            self._problems += [
+                Problem("SinkRouting", f"{query.path}: {each}", "warning")
+                for each in find_routing_warnings(rows.columns or (), self._spec.sink)
+            ]
         self._judge_functions(called_functions(root))
 
     def _judge_functions(self, called: frozenset[str]) -> None:
@@ -216,7 +222,7 @@ class _Judge:
             self._tokens_left -= len(tokens)
             root = parse(body, tokens)
         except UnreadableText as error:
-            self._not_judged.append(_left_to_spark(body.path, str(error), error.place))
+            self._problems.append(_left_to_spark(body.path, str(error), error.place))
             return frozenset()
         if isinstance(root, exp.Select):
             reader = QueryReader(self._source, self._function_types)
@@ -225,8 +231,9 @@ class _Judge:
             )
             reader.read_body(function.name, root, parameters)
             operations = [each for each in reader.operations if is_called or each[0] in IN_FUNCTION]
-            self._refusals += _refuse_unsupported(body, operations, self._execution, tokens)
+            self._problems += _refuse_unsupported(body, operations, self._execution, tokens)
             self._refuse_unknown_columns(body, tokens, reader.unknown_columns, parameters)
+            self._refuse_unknown_functions(body, tokens, root)
         return called_functions(root)
 
     def _refuse_unknown_columns(
@@ -246,7 +253,62 @@ class _Judge:
             columns = self._source if known is None else known
             message = f": {where} no column {name} here{_suggestion(node.name, columns or ())}"
             place = _place(node, text, tokens)
-            self._refusals.append(_refusal("UnknownColumn", text.path, place, message))
+            self._problems.append(_problem("UnknownColumn", text.path, place, message))
+
+    def _refuse_trailing_comma(self, text: SqlText, tokens: list[Token]) -> None:
+        comma = find_trailing_comma(tokens)
+        if comma is not None:
+            message = ": a comma with nothing behind it: remove it"
+            self._problems.append(
+                _problem("InvalidSql", text.path, _token_place(comma, text), message)
+            )
+
+    def _refuse_unknown_functions(self, text: SqlText, tokens: list[Token], root: exp.Expr) -> None:
+        """Parameters, which nobody binds, and functions that are neither declared nor Spark's."""
+        known = SPARK_FUNCTIONS | self._function_types.keys()
+        reported: set[str] = set()
+        for node in root.find_all(exp.Anonymous, exp.Placeholder, exp.Parameter):
+            name = node.name.lower()
+            if not isinstance(node, exp.Anonymous):
+                message = f": {_excerpt(node)} is a parameter, which nobody gives a value: write it"
+                place = _place(node, text, tokens)
+                self._problems.append(_problem("InvalidSql", text.path, place, message))
+            elif name not in known | reported | {"identifier"} and _is_call_by_name(node):
+                reported.add(name)
+                self._problems.append(self._unknown_function(node, text, tokens, known))
+
+    def _unknown_function(
+        self, node: exp.Anonymous, text: SqlText, tokens: list[Token], known: Collection[str]
+    ) -> Problem:
+        """An error only for a misspelled name, and if Spark can have no functions but its own.
+
+        An image, a jar and an extension may register more.
+        """
+        declared = [each.name for each in self._transform.functions]
+        declared += [each.name for each in self._transform.java_functions]
+        names = {name: name for name in known} | {name.lower(): name for name in declared}
+        near = difflib.get_close_matches(node.name.lower(), names, 1, cutoff=0.8)
+        spec = self._spec
+        may_have_more = (
+            spec.image is not None
+            or bool(spec.dependencies.jars or spec.dependencies.packages)
+            or any(name.startswith(_MORE_FUNCTIONS) for name in spec.spark_conf)
+        )
+        hint = f"did you mean {names[near[0]]}?" if near else "declare it in transform.functions"
+        return _problem(
+            "UnknownFunction",
+            text.path,
+            _place(node, text, tokens),
+            f": {node.name} is neither a function of Spark nor declared: {hint}",
+            "error" if near and not may_have_more else "warning",
+        )
+
+
+def _is_call_by_name(node: exp.Anonymous) -> bool:
+    """Not a call with a schema before its name, and not a hint."""
+    return not isinstance(node.parent, exp.Dot | exp.Hint) and not (
+        isinstance(node.parent, exp.Table) and bool(node.parent.db)
+    )
 
 
 def _suggestion(name: str, columns: Columns) -> str:
@@ -257,7 +319,7 @@ def _suggestion(name: str, columns: Columns) -> str:
     return f": it has {', '.join(names)}" if names else ""
 
 
-def _check_statement(path: str, tokens: list[Token]) -> Refusal | None:
+def _check_statement(path: str, tokens: list[Token]) -> Problem | None:
     statements = [
         each
         for before, each in zip([None, *tokens], tokens, strict=False)
@@ -265,12 +327,12 @@ def _check_statement(path: str, tokens: list[Token]) -> Refusal | None:
         and (before is None or before.token_type is TokenType.SEMICOLON)
     ]
     if len(statements) != 1:
-        return Refusal(
+        return Problem(
             "NotOneSelect", f"{path} takes one SELECT, not {len(statements)}: keep only one"
         )
     word = statements[0].text.upper()
     if word not in _QUERY_WORDS:
-        return Refusal(
+        return Problem(
             "NotOneSelect",
             f"{path} takes one SELECT over the view source, not {word}: select the rows to write, "
             f"and name their destination in spec.sink",
@@ -283,7 +345,7 @@ def _refuse_unsupported(
     operations: Iterable[tuple[Operation, exp.Expr]],
     execution: Execution,
     tokens: list[Token],
-) -> list[Refusal]:
+) -> list[Problem]:
     """One refusal for each kind of unsupported operation, at its first place in the text."""
     operations = list(operations)
     unsupported = {
@@ -297,7 +359,7 @@ def _refuse_unsupported(
         if each != execution and all(operation.supported_by(each) for operation, _ in operations)
     ]
     return [
-        _refusal(
+        _problem(
             "UnsupportedOperation",
             text.path,
             _place(node, text, tokens),
@@ -311,7 +373,7 @@ def _message(
     operation: Operation, node: exp.Expr, execution: Execution, alternatives: list[Execution]
 ) -> str:
     remedy = operation.remedy
-    if alternatives and remedy == REMOVE_IT:
+    if alternatives and (remedy == REMOVE_IT or operation is op.WITH):
         remedy += f", or use {_nearest(alternatives, execution)}"
     return (
         f": {execution} does not support {operation.name} "
@@ -340,6 +402,10 @@ def _place(node: exp.Expr, text: SqlText, tokens: list[Token]) -> Place | None:
         token = next((each for each in tokens if each.text.upper().split()[:1] == [wanted]), None)
     if token is None:
         return None
+    return _token_place(token, text)
+
+
+def _token_place(token: Token, text: SqlText) -> Place:
     return Place(token.line, text.column(token.line, token.col - (token.end - token.start)))
 
 

@@ -171,7 +171,17 @@ STATIC_EXCEPT_WITHOUT_EVENT_TIME = Operation(
     "Except", "EXCEPT", _aggregate_without_event_time, _NO_EVENT_TIME
 )
 INTERSECT = Operation("Intersect", "INTERSECT", _never)
-WITH = Operation("WithCTE", "a common table expression (WITH)", _not_continuous)
+WITH = Operation(
+    "WithCTE",
+    "a common table expression (WITH)",
+    _not_continuous,
+    remedy="write it as a subquery in FROM",
+)
+WATERMARK = Operation(
+    "EventTimeWatermark",
+    "a watermark (WATERMARK ... DELAY OF)",
+    lambda execution: execution.mode not in (Mode.CONTINUOUS, Mode.ASYNC),
+)
 PIPE = Operation("PipeOperator", "pipe syntax", _not_continuous)
 LATERAL = Operation("LateralJoin", "a lateral subquery", _not_continuous)
 LIMIT = Operation("Limit", "LIMIT", _limit, "rows already written cannot be withdrawn")
@@ -217,6 +227,14 @@ NO_STREAM = Operation(
     "select from `source`",
 )
 
+# What an operation is if its event time is known to Spark only.
+IF_EVENT_TIME = {
+    AGGREGATE_WITHOUT_EVENT_TIME: AGGREGATE,
+    DISTINCT_WITHOUT_EVENT_TIME: DISTINCT,
+    DISTINCT_UNION_WITHOUT_EVENT_TIME: DISTINCT_UNION,
+    STATIC_EXCEPT_WITHOUT_EVENT_TIME: STATIC_EXCEPT,
+    JOIN_WITHOUT_EVENT_TIME: JOIN,
+}
 # What makes Spark refuse to create a function, whether or not the query calls it.
 IN_FUNCTION = (AGGREGATE_IN_FUNCTION, GENERATE_IN_FUNCTION, WINDOW, STREAM_IN_SUBQUERY)
 
@@ -227,8 +245,8 @@ OPERATIONS: tuple[Operation, ...] = (
     UNPIVOT, SLIDING_WINDOW, INTERVAL_IN_WINDOW, WINDOW, JOIN, OUTER_JOIN, SEMI_JOIN,
     JOIN_WITHOUT_EVENT_TIME, ANTI_JOIN, CROSS_JOIN, STATIC_JOIN, STATIC_CROSS_JOIN,
     TABLE_PRESERVING_JOIN, UNION, DISTINCT_UNION_WITHOUT_EVENT_TIME, DISTINCT_UNION, STATIC_UNION,
-    EXCEPT, STATIC_EXCEPT_WITHOUT_EVENT_TIME, STATIC_EXCEPT, INTERSECT, JOIN_HINT, WITH, PIPE,
-    LATERAL, LIMIT, OFFSET, SORT_WITHOUT_AGGREGATE, SORT, REPARTITION, SAMPLE, GENERATE,
+    EXCEPT, STATIC_EXCEPT_WITHOUT_EVENT_TIME, STATIC_EXCEPT, INTERSECT, JOIN_HINT, WATERMARK, WITH,
+    PIPE, LATERAL, LIMIT, OFFSET, SORT_WITHOUT_AGGREGATE, SORT, REPARTITION, SAMPLE, GENERATE,
     GENERATE_IN_FUNCTION, SCRIPT, CURRENT_TIME, ROW_NUMBER, STREAM_IN_SUBQUERY,
     COMPLETE_WITHOUT_AGGREGATE, NO_STREAM,
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """Judges texts of tenants within bounds of time and memory, and remembers its verdicts.
 
-The parsers run in processes of their own (`worker.py`), so that no text can stop or bloat the
-process that asks. A verdict depends on the spec alone, and is kept by its hash.
+The parsers run in processes of their own (`text_sandbox_process.py`), so that no text can stop or
+bloat the process that asks. A verdict depends on the spec alone, and is kept by its hash.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cache
 
+from penstock.api.problem import NOT_JUDGED, Problem
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.sql.refusals import NOT_JUDGED, Refusal
-from penstock.validation.texts.verdict import TextVerdict
-from penstock.validation.texts.worker import (
+from penstock.validation.text_sandbox_process import (
     MAX_CPU_SECONDS,
     MAX_DATA_BYTES,
     OUT_OF_MEMORY,
-    verdict_on,
+    problems_of_texts,
 )
 
 _WORKERS = 2
@@ -35,7 +34,7 @@ _MAX_VERDICTS = 4096
 # The worker's limit counts processor time. This is for one that gets none, or waits.
 _PATIENCE_SECONDS = 30.0
 # -P: no module of the current folder may take the place of one of ours.
-_COMMAND = (sys.executable, "-P", "-m", "penstock.validation.texts.worker")
+_COMMAND = (sys.executable, "-P", "-m", "penstock.validation.text_sandbox_process")
 # How a worker ends that the same text would end again: by our limits, or in a parser's C code.
 # (Pydantic's Rust aborts where Python raises MemoryError.)
 _NO_MEMORY = (OUT_OF_MEMORY, -signal.SIGABRT)
@@ -53,11 +52,11 @@ class WorkerFailed(Exception):
         """Whether the same text will end the same way."""
 
 
-def judge_texts(spec: StreamSpec) -> TextVerdict:
+def judge_texts(spec: StreamSpec) -> tuple[Problem, ...]:
     """The verdict on a spec's texts. Blocks for about a minute at most; call it from any thread."""
     custom = spec.source.custom
     texts = (spec.transform.sql, spec.transform.python, None if custom is None else custom.schema_)
-    return verdict_on(spec) if texts == (None, None, None) else _judge().judge(spec)
+    return problems_of_texts(spec) if texts == (None, None, None) else _judge().judge(spec)
 
 
 @cache
@@ -74,10 +73,10 @@ class Judge:
         self._workers: queue.LifoQueue[Worker] = queue.LifoQueue()
         for _ in range(workers):
             self._workers.put(Worker(command))
-        self._verdicts: OrderedDict[bytes, TextVerdict] = OrderedDict()
+        self._verdicts: OrderedDict[bytes, tuple[Problem, ...]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def judge(self, spec: StreamSpec) -> TextVerdict:
+    def judge(self, spec: StreamSpec) -> tuple[Problem, ...]:
         """The verdict on a spec's texts, from memory if they were judged before."""
         request = _request(spec)
         key = hashlib.sha256(request).digest()
@@ -116,7 +115,7 @@ class Worker:
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, request: bytes) -> TextVerdict:
+    def ask(self, request: bytes) -> tuple[Problem, ...]:
         """The worker's verdict. Raises WorkerFailed."""
         process = self._started()
         assert process.stdin is not None
@@ -155,7 +154,7 @@ class Worker:
         return self._process
 
 
-def _ask(worker: Worker, request: bytes) -> TextVerdict:
+def _ask(worker: Worker, request: bytes) -> tuple[Problem, ...]:
     """Asks twice if the first worker came to an end that has nothing to do with the text."""
     try:
         return worker.ask(request)
@@ -170,11 +169,8 @@ def _request(spec: StreamSpec) -> bytes:
     return json.dumps(fields, sort_keys=True).encode()
 
 
-def _verdict(line: bytes) -> TextVerdict:
-    answer = json.loads(line)
-    return TextVerdict(
-        *(tuple(Refusal(**each) for each in answer[name]) for name in ("refusals", "warnings"))
-    )
+def _verdict(line: bytes) -> tuple[Problem, ...]:
+    return tuple(Problem(**each) for each in json.loads(line))
 
 
 def _why(code: int) -> str:
@@ -185,7 +181,7 @@ def _why(code: int) -> str:
     return f"could not be judged (the parser's process ended with {code})"
 
 
-def _not_judged(spec: StreamSpec, why: str) -> TextVerdict:
+def _not_judged(spec: StreamSpec, why: str) -> tuple[Problem, ...]:
     path = "spec.transform.python" if spec.transform.sql is None else "spec.transform.sql"
     message = f"{path} {why}. So Penstock does not judge it: the driver tries it"
-    return TextVerdict(warnings=(Refusal(NOT_JUDGED, message),))
+    return (Problem(NOT_JUDGED, message, "notice"),)

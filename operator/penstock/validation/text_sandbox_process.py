@@ -1,8 +1,8 @@
-"""The process that judges texts for `judge.py`: one JSON request a line, one JSON answer a line.
+"""The process that judges texts for `text_sandbox.py`: a line of JSON in, a line of JSON out.
 
 It reads what tenants wrote, with parsers that nobody made for that, so the kernel bounds it: a
 request that takes too much processor time ends the process by SIGPROF, also within a parser; one
-that takes too much memory gets a MemoryError. `judge.py` starts another process then.
+that takes too much memory gets a MemoryError. `text_sandbox.py` starts another process then.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import traceback
 import warnings
 from dataclasses import asdict
 
+from penstock.api.problem import NOT_JUDGED, Problem
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.sql.refusals import NOT_JUDGED, Refusal, judge_sql
-from penstock.validation.texts.python_text import judge_python
-from penstock.validation.texts.verdict import TextVerdict
+from penstock.sql.judge import judge_sql
+from penstock.validation.python_transform import judge_python
 
 MAX_CPU_SECONDS = 2.0
 """For a request. The largest text within the bounds of `sql/statement.py` takes about half."""
@@ -31,10 +31,9 @@ OUT_OF_MEMORY = 3
 _MAX_CALLS = 10_000
 
 
-def verdict_on(spec: StreamSpec) -> TextVerdict:
+def problems_of_texts(spec: StreamSpec) -> tuple[Problem, ...]:
     """Judges the SQL and the Python of a spec, in this process. Raises only MemoryError."""
-    sql, python = judge_sql(spec), judge_python(spec)
-    return TextVerdict((*sql.refusals, *python.refusals), (*sql.not_judged, *python.warnings))
+    return (*judge_sql(spec), *judge_python(spec))
 
 
 def main() -> None:
@@ -58,16 +57,16 @@ def _answer(line: bytes) -> str:
     spec = StreamSpec.model_validate_json(line)
     signal.setitimer(signal.ITIMER_PROF, MAX_CPU_SECONDS)
     try:
-        verdict = verdict_on(spec)
+        problems = problems_of_texts(spec)
     except MemoryError:
         raise
     except Exception as error:  # a bug of ours must not end as one more bomb
         traceback.print_exc()
         why = f"{type(error).__name__} in Penstock's own rules: the driver tries the stream"
-        verdict = TextVerdict(warnings=(Refusal(NOT_JUDGED, f"spec.transform: {why}"),))
+        problems = (Problem(NOT_JUDGED, f"spec.transform: {why}", "notice"),)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-    return json.dumps(asdict(verdict))
+    return json.dumps([asdict(each) for each in problems])
 
 
 if __name__ == "__main__":

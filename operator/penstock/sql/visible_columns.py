@@ -58,7 +58,7 @@ class _Index:
 
     def _add(self, column: Column, relation: Relation) -> None:
         if not relation.is_stream:
-            column = replace(column, event_time=False, fields=())
+            column = replace(column, event_time=False, fields=(), origin=None)
         if column.name is None:
             self._add_unknown(relation)
             return

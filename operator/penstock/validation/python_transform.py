@@ -8,17 +8,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from penstock.api.modes import Mode
+from penstock.api.problem import NOT_JUDGED, Problem
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.transforms import PythonTransform
-from penstock.sql.refusals import NOT_JUDGED, Refusal
-from penstock.validation.texts.verdict import TextVerdict
 
 _INLINE = "spec.transform.python.inline"
 # What makes Spark run Python for records (pyspark.sql.functions, DataFrame, GroupedData, catalog).
 _UDF_NAMES = frozenset(
     ("udf", "pandas_udf", "arrow_udf", "udtf", "arrow_udtf", "mapInPandas", "mapInArrow",
      "applyInPandas", "applyInPandasWithState", "applyInArrow", "transformWithState",
-     "transformWithStateInPandas", "foreachBatch")
+     "transformWithStateInPandas")
 )  # fmt: skip
 # Modules that cannot bring a UDF that this text does not show.
 _PURE_MODULES = frozenset(
@@ -39,40 +38,42 @@ _REFUSED = (
 )
 
 
-def judge_python(spec: StreamSpec) -> TextVerdict:
+def judge_python(spec: StreamSpec) -> list[Problem]:
     """Judges the transform's Python text, without running it."""
     python = spec.transform.python
     if python is None:
-        return TextVerdict()
+        return []
     if python.inline is None:
-        return TextVerdict(warnings=tuple(_warn_unseen(spec, python)))
+        return list(_warn_unseen(spec, python))
     try:
         tree = ast.parse(python.inline)
-        refusals = tuple(_judge_function(tree, python))
-        warnings = tuple(_warn_of_udf(spec, tree))
+        found = list(_judge_function(tree, python))
+        return [*(found or _judge_writes(tree)), *_warn_of_udf(spec, tree)]
     except (SyntaxError, ValueError) as error:  # ValueError: null bytes, integers of 5,000 digits
-        return _unreadable(spec, error)
+        return [_unreadable(spec, error)]
     except (RecursionError, MemoryError):  # CPython's parser raises MemoryError for deep text
-        return TextVerdict(warnings=(_not_judged(f"{_INLINE} nests too deep"),))
-    return TextVerdict(refusals, warnings)
+        return [_not_judged(f"{_INLINE} nests too deep")]
 
 
-def _unreadable(spec: StreamSpec, error: SyntaxError | ValueError) -> TextVerdict:
+def _unreadable(spec: StreamSpec, error: SyntaxError | ValueError) -> Problem:
     line, column, words = 0, 0, str(error)
     if isinstance(error, SyntaxError):
         line, column, words = error.lineno or 0, error.offset or 1, error.msg
     place = f", line {line}, column {column}" if line else ""
     if spec.image is not None:  # an image of the user's own may have a newer Python
         why = f"{_INLINE}{place}: the Python of this program cannot read it ({words})"
-        return TextVerdict(warnings=(replace(_not_judged(why), line=line, column=column),))
-    return TextVerdict((Refusal("PythonFailed", f"{_INLINE}{place}: {words}", line, column),))
+        return replace(_not_judged(why), text_line=line, text_column=column)
+    message = f"{_INLINE}{place}: {words}"
+    return Problem("PythonFailed", message, text_line=line, text_column=column)
 
 
-def _not_judged(why: str) -> Refusal:
-    return Refusal(NOT_JUDGED, f"{why}. So Penstock does not judge it: the driver runs it")
+def _not_judged(why: str) -> Problem:
+    return Problem(
+        NOT_JUDGED, f"{why}. So Penstock does not judge it: the driver runs it", "notice"
+    )
 
 
-def _judge_function(tree: ast.Module, python: PythonTransform) -> Iterator[Refusal]:
+def _judge_function(tree: ast.Module, python: PythonTransform) -> Iterator[Problem]:
     """Why the module certainly has no function that takes a DataFrame and returns one."""
     field = "spec.transform.python.function"
     name = python.function.partition(":")[2]
@@ -81,7 +82,7 @@ def _judge_function(tree: ast.Module, python: PythonTransform) -> Iterator[Refus
         if members.is_certain:
             near = difflib.get_close_matches(name, members.names, 1)
             listed = f": did you mean {near[0]}?" if near else _listed(members.names)
-            yield Refusal("PythonFailed", f"{field}: the text of inline has no {name}{listed}")
+            yield Problem("PythonFailed", f"{field}: the text of inline has no {name}{listed}")
         return
     functions = members.functions.get(name, [])
     if len(functions) != 1 or members.count(name) != 1 or functions[0].decorator_list:
@@ -89,13 +90,30 @@ def _judge_function(tree: ast.Module, python: PythonTransform) -> Iterator[Refus
     (function,) = functions
     place = f"{_INLINE}, line {function.lineno}: {name}"
     if not _takes_one_argument(function.args):
-        yield Refusal(
+        yield Problem(
             "PythonFailed", f"{place} must take one argument, the DataFrame of the source"
         )
     elif isinstance(function, ast.AsyncFunctionDef):
-        yield Refusal("PythonFailed", f"{place} must not be async: it returns a DataFrame")
+        yield Problem("PythonFailed", f"{place} must not be async: it returns a DataFrame")
     elif not _returns(function):
-        yield Refusal("PythonFailed", f"{place} returns nothing: it must return a DataFrame")
+        yield Problem("PythonFailed", f"{place} returns nothing: it must return a DataFrame")
+
+
+def _judge_writes(tree: ast.Module) -> Iterator[Problem]:
+    """Why the module certainly starts a query of its own, as a program for spark-submit does."""
+    for node in _walk(tree.body, into_functions=True):
+        if isinstance(node, ast.Attribute) and node.attr in ("writeStream", "foreachBatch"):
+            yield Problem(
+                "PythonFailed",
+                f"{_INLINE}, line {node.lineno}: the function returns the DataFrame, and Penstock "
+                f"starts the query, so {node.attr} cannot be used here: return the rows, and name "
+                "their destination in spec.sink. For a database or another service, spec.sink."
+                "custom.format takes a data source of the image, in Java or in Python "
+                "(module:Class, with a DataSourceStreamWriter)",
+                text_line=node.lineno,
+                text_column=node.col_offset + 1,
+            )
+            return
 
 
 class _Members:
@@ -167,19 +185,19 @@ def _returns(function: ast.FunctionDef) -> bool:
     return bool(returns) or any(isinstance(each, ast.Raise) for each in nodes)
 
 
-def _warn_unseen(spec: StreamSpec, python: PythonTransform) -> Iterator[Refusal]:
+def _warn_unseen(spec: StreamSpec, python: PythonTransform) -> Iterator[Problem]:
     where = "a ConfigMap" if python.config_map is not None else "the image"
     text = f"spec.transform.python: its text is in {where}"
     match spec.trigger.mode:
         case Mode.CONTINUOUS:
-            yield Refusal("PythonInContinuousMode", f"{text}: if it has a UDF, {_SLOW}")
+            yield Problem("PythonInContinuousMode", f"{text}: if it has a UDF, {_SLOW}", "warning")
         case Mode.REAL_TIME:
-            yield Refusal("PythonInRealTimeMode", f"{text}: if it has a UDF, {_REFUSED}")
+            yield Problem("PythonInRealTimeMode", f"{text}: if it has a UDF, {_REFUSED}", "warning")
         case _:
             yield _not_judged(text)
 
 
-def _warn_of_udf(spec: StreamSpec, tree: ast.Module) -> Iterator[Refusal]:
+def _warn_of_udf(spec: StreamSpec, tree: ast.Module) -> Iterator[Problem]:
     mode = spec.trigger.mode
     if mode not in (Mode.CONTINUOUS, Mode.REAL_TIME):
         return
@@ -192,9 +210,9 @@ def _warn_of_udf(spec: StreamSpec, tree: ast.Module) -> Iterator[Refusal]:
             return
         what = f"{_INLINE}: it imports {', '.join(foreign)}, which may bring a UDF, and "
     if mode is Mode.CONTINUOUS:
-        yield Refusal("PythonInContinuousMode", f"{what}{_SLOW}")
+        yield Problem("PythonInContinuousMode", f"{what}{_SLOW}", "warning")
     else:
-        yield Refusal("PythonInRealTimeMode", f"{what}{_REFUSED}")
+        yield Problem("PythonInRealTimeMode", f"{what}{_REFUSED}", "warning")
 
 
 def _is_udf(node: ast.AST) -> bool:

@@ -1,15 +1,17 @@
-"""What pydantic says about a resource, in our words: the field, what is wrong, what to write."""
+"""What is wrong with a resource by its schema: pydantic's errors in our words, and nulls."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from penstock.api.problem import FieldPath, Problem, dotted
 from penstock.api.v1alpha1.base import PATTERN_WORDS
 from penstock.api.v1alpha1.stream import ContinuousStream
 
@@ -27,25 +29,53 @@ _TYPE_ERRORS = {
 _SENSITIVE = {"options", "sparkConf"}
 _MAX_VALUE_LENGTH = 80
 _MAX_NAME_LENGTH = 64
+_MOST_ERRORS = 50
 
 
-def path_of(error: ErrorDetails) -> tuple[str | int, ...]:
+# Kubernetes keeps what is in there as it is, nulls too.
+_KEPT = "podTemplate"
+
+
+def describe_error(
+    error: ValidationError, model: type[BaseModel] = ContinuousStream
+) -> list[Problem]:
+    """Why a resource is not a valid one of the model: its first problems, and the number of all."""
+    errors = error.errors(include_url=False, include_context=True)
+    found = [
+        Problem("InvalidSpec", _message(each, model), path=_path(each))
+        for each in errors[:_MOST_ERRORS]
+    ]
+    if len(errors) > _MOST_ERRORS:
+        found.append(Problem("InvalidSpec", f"and {len(errors) - _MOST_ERRORS} more problems"))
+    return found
+
+
+def find_nulls(value: Any, path: FieldPath) -> Iterator[Problem]:
+    """Warnings: the API server drops a null, and who writes `microBatch:` means `microBatch: {}`.
+
+    A Helm value that is not set leaves one.
+    """
+    entries = enumerate(value) if isinstance(value, list) else ()
+    for name, each in value.items() if isinstance(value, dict) else entries:
+        if each is None and isinstance(value, dict):
+            text = "null is as good as no field: remove it, or write a value, such as {} for an"
+            message = f"{dotted((*path, name))}: {text} object"
+            yield Problem("NullField", message, "warning", (*path, name))
+        elif name != _KEPT:
+            yield from find_nulls(each, (*path, name))
+
+
+def _path(error: ErrorDetails) -> FieldPath:
     """The path of the field. A key of a map that is wrong itself stands for its entry."""
     return tuple(each for each in error["loc"] if each != "[key]")
 
 
-def dotted(path: Sequence[str | int]) -> str:
-    """A path as kubectl writes it."""
-    text = "".join(f"[{each}]" if isinstance(each, int) else f".{_short(each)}" for each in path)
-    return text.removeprefix(".") or "the resource"
-
-
-def message(error: ErrorDetails) -> str:
+def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
     """One sentence about one field."""
-    path, value = path_of(error), error["input"]
-    where = dotted(path)
+    path, value = _path(error), error["input"]
+    where = dotted(path) or "the resource"
     if error["type"] == "extra_forbidden":
-        return f"{where}: there is no such field{_suggestion(path)}"
+        return f"{where}: there is no such field{_suggestion(path, model)}"
     text = _text(error)
     if (
         error["type"] == "missing"
@@ -78,17 +108,13 @@ def _own_words(text: str) -> str:
     return text.removeprefix("Input should ")
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 3]}..."
-
-
-def _suggestion(path: tuple[str | int, ...]) -> str:
+def _suggestion(path: FieldPath, model: type[BaseModel]) -> str:
     """The field that was probably meant: one with a similar name, or of the same name elsewhere."""
     *parents, last = path
     name = str(last)
     if len(name) > _MAX_NAME_LENGTH:
         return ""
-    here = _fields(tuple(parents))
+    here = _fields(tuple(parents), _schema(model))
     lower = {each.lower(): each for each in here}
     as_camel = re.sub(r"[_-]", "", name.lower())
     near = difflib.get_close_matches(as_camel, list(lower), n=1, cutoff=0.7)
@@ -98,28 +124,27 @@ def _suggestion(path: tuple[str | int, ...]) -> str:
 
 
 @cache
-def _schema() -> dict[str, Any]:
-    return ContinuousStream.model_json_schema(by_alias=True)
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema(by_alias=True)
 
 
-def _fields(path: tuple[str | int, ...]) -> list[str]:
+def _fields(path: FieldPath, schema: dict[str, Any]) -> list[str]:
     """The fields of the object at a path."""
-    node = _resolved(_schema())
+    node = _resolved(schema, schema)
     for step in path:
         if isinstance(step, int):
-            node = _resolved(node.get("items", {}))
+            node = _resolved(node.get("items", {}), schema)
         else:
-            node = _resolved(
-                node.get("properties", {}).get(step) or node.get("additionalProperties") or {}
-            )
+            properties = node.get("properties", {})
+            node = _resolved(properties.get(step) or node.get("additionalProperties") or {}, schema)
     return list(node.get("properties", {}))
 
 
-def _resolved(node: Any) -> dict[str, Any]:
+def _resolved(node: Any, schema: dict[str, Any]) -> dict[str, Any]:
     """A schema without its reference and without `or null`."""
     while isinstance(node, dict):
         if "$ref" in node:
-            node = _schema()["$defs"][node["$ref"].rsplit("/", 1)[-1]]
+            node = schema["$defs"][node["$ref"].rsplit("/", 1)[-1]]
         elif "anyOf" in node:
             node = node["anyOf"][0]
         else:

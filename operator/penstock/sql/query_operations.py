@@ -12,15 +12,14 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from penstock.sql import operations as op
+from penstock.sql import supported_operations as op
 from penstock.sql.columns import Columns
-from penstock.sql.expressions import may_carry_event_time, output_columns
-from penstock.sql.grouping import may_group_by_event_time
+from penstock.sql.expressions import may_carry_event_time, may_group_by_event_time, output_columns
 from penstock.sql.joins import classify_join, classify_set_operation, set_operation_columns
-from penstock.sql.operations import Operation
-from penstock.sql.scope import Relation, Scope
 from penstock.sql.spark_functions import operation_of
+from penstock.sql.supported_operations import Operation
 from penstock.sql.time_windows import WINDOW_COLUMNS, is_session_window, is_time_window
+from penstock.sql.visible_columns import Relation, Scope
 
 SOURCE_VIEW = "source"
 

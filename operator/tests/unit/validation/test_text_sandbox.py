@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.validation.texts.judge import Judge
-from penstock.validation.texts.worker import verdict_on
+from penstock.validation.text_sandbox import Judge
+from penstock.validation.text_sandbox_process import problems_of_texts
 from testkit.streams.streams import KAFKA_TO_KAFKA, changed
 
 GOOD = StreamSpec.model_validate(KAFKA_TO_KAFKA)
@@ -37,7 +37,7 @@ def with_python(text: str) -> StreamSpec:
 
 def limited(setting: str) -> Judge:
     """A judge with one worker and another limit."""
-    start = f"import penstock.validation.texts.worker as w; w.{setting}; w.main()"
+    start = f"import penstock.validation.text_sandbox_process as w; w.{setting}; w.main()"
     return Judge(1, (sys.executable, "-P", "-c", start))
 
 
@@ -59,7 +59,7 @@ def pid_of(judge: Judge) -> int | None:
     ],
 )
 def test_the_worker_gives_the_same_verdict(judge: Judge, spec: StreamSpec) -> None:
-    assert judge.judge(spec) == verdict_on(spec)
+    assert judge.judge(spec) == problems_of_texts(spec)
 
 
 def test_a_verdict_is_remembered(judge: Judge) -> None:
@@ -76,7 +76,7 @@ def test_a_verdict_is_remembered(judge: Judge) -> None:
 def test_the_issues_bomb_is_refused(judge: Judge) -> None:
     """60 kB of a+a+... took 13 s in the operator's event loop, at each look."""
     verdict = judge.judge(with_sql(f"SELECT {'a+' * 29_000}a AS value FROM source"))
-    assert [each.reason for each in verdict.refusals] == ["QueryTooLarge"]
+    assert [each.reason for each in verdict] == ["QueryTooLarge"]
 
 
 @pytest.mark.parametrize(
@@ -88,14 +88,14 @@ def test_the_issues_bomb_is_refused(judge: Judge) -> None:
 )
 def test_deep_nesting_is_refused(judge: Judge, sql: str) -> None:
     verdict = judge.judge(with_sql(sql))
-    assert [each.reason for each in verdict.refusals] == ["QueryTooLarge"]
+    assert [each.reason for each in verdict] == ["QueryTooLarge"]
 
 
 @pytest.mark.parametrize("word", ["NOT ", "- ", "~ "])
 def test_recursion_without_brackets_is_not_judged(judge: Judge, word: str) -> None:
     """Never a RecursionError."""
     verdict = judge.judge(with_sql(f"SELECT {word * 15_000} true AS value FROM source"))
-    assert [each.reason for each in verdict.warnings] == ["NotJudged"]
+    assert [each.reason for each in verdict] == ["NotJudged"]
 
 
 def test_the_functions_that_a_query_calls_count_as_well(judge: Judge) -> None:
@@ -104,8 +104,8 @@ def test_the_functions_that_a_query_calls_count_as_well(judge: Judge) -> None:
         for i in range(6)
     ]
     verdict = judge.judge(with_sql("SELECT f0() AS value FROM source", functions=functions))
-    assert [each.reason for each in verdict.refusals] == ["QueryTooLarge"]
-    assert "spec.transform.functions[2].expression" in verdict.refusals[0].message
+    assert [each.reason for each in verdict] == ["QueryTooLarge"]
+    assert "spec.transform.functions[2].expression" in verdict[0].message
 
 
 # The limit counts these pages of the kernel, in KiB.
@@ -118,15 +118,15 @@ def test_a_worker_out_of_memory_ends_and_the_next_text_gets_another() -> None:
     try:
         for name in ("offset", "partition"):
             verdict = judge.judge(with_sql(f"SELECT {f'{name} + ' * 5_000} 1 AS value FROM source"))
-            assert [each.reason for each in verdict.warnings] == ["NotJudged"]
-            assert "MiB" in verdict.warnings[0].message
+            assert [each.reason for each in verdict] == ["NotJudged"]
+            assert "MiB" in verdict[0].message
     finally:
         judge.close()
 
 
 def test_deep_python_is_not_judged(judge: Judge) -> None:
     verdict = judge.judge(with_python("x = " + "-" * 60_000 + "1"))
-    assert [each.reason for each in verdict.warnings] == ["NotJudged"]
+    assert [each.reason for each in verdict] == ["NotJudged"]
 
 
 def test_processor_time_is_bounded_by_the_kernel() -> None:
@@ -135,7 +135,7 @@ def test_processor_time_is_bounded_by_the_kernel() -> None:
     slow = with_sql(f"SELECT {'offset + ' * 5_000} 1 AS value FROM source")
     try:
         verdict = judge.judge(slow)
-        assert "of a processor" in verdict.warnings[0].message
+        assert "of a processor" in verdict[0].message
         assert judge.judge(slow) is verdict
     finally:
         judge.close()
@@ -147,5 +147,5 @@ def test_a_worker_that_somebody_killed_is_started_again(judge: Judge) -> None:
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     spec = with_sql("SELECT 2 AS value FROM source")
-    assert judge.judge(spec) == verdict_on(spec)
+    assert judge.judge(spec) == problems_of_texts(spec)
     assert pid_of(judge) != pid

@@ -1,0 +1,109 @@
+"""Checks manifests without a cluster, in three rings: what `penstock validate` does.
+
+Rings 1 and 2 are the models and the rules. They include everything that the API server's CEL
+checks, except rules about updates. Ring 3 is Spark's own analyzer on this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from penstock.api.problem import NOT_JUDGED, Problem
+from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.validation.findings import Finding, Report
+from penstock.validation.reading.documents import Document, Loaded, load
+from penstock.validation.reading.files import STDIN, UnreadableFile, expand, read_file
+from penstock.validation.rules import metadata
+from penstock.validation.rules.pod_security import PodSecurity
+from penstock.validation.schema_errors import describe_error, find_nulls
+from penstock.validation.spec_check import judge
+
+# What Spark's analyzer says about a spec.
+Analyzer = Callable[[StreamSpec], Iterable[Problem]]
+# The fields that it judges.
+_JUDGED_BY_SPARK = (("spec", "transform"), ("spec", "source"))
+
+
+def check_paths(
+    arguments: Iterable[str],
+    analyzer: Analyzer | None = None,
+    allowed: PodSecurity = PodSecurity.RESTRICTED,
+) -> tuple[Report, bool]:
+    """What was found in all files that the arguments stand for, and whether all could be read."""
+    report, all_read = Report(), True
+    for argument, path in expand(arguments):
+        try:
+            if isinstance(path, UnreadableFile):
+                raise path
+            data = read_file(None if argument == STDIN else path)
+        except UnreadableFile as error:
+            finding = Finding(argument, 1, 1, "", "error", "Unreadable", f"cannot be read: {error}")
+            report, all_read = report + Report((finding,), unread=1), False
+        else:
+            file = "<stdin>" if argument == STDIN else str(path)
+            report += check(load(data, file), analyzer, allowed)
+    return report, all_read
+
+
+def check(
+    loaded: Loaded,
+    analyzer: Analyzer | None = None,
+    allowed: PodSecurity = PodSecurity.RESTRICTED,
+) -> Report:
+    """What is wrong in a file, and how much of it was judged."""
+    findings, invalid = [*loaded.findings], 0
+    for document in loaded.streams:
+        of_stream = list(check_document(document, analyzer, allowed=allowed))
+        invalid += any(finding.severity == "error" for finding in of_stream)
+        findings += of_stream
+    findings.sort(key=lambda finding: (finding.line, finding.column))
+    valid, unread = len(loaded.streams) - invalid, len(loaded.findings)
+    return Report(tuple(findings), valid, invalid, loaded.skipped, unread)
+
+
+def check_document(
+    document: Document,
+    analyzer: Analyzer | None = None,
+    *,
+    local: bool = False,
+    allowed: PodSecurity = PodSecurity.RESTRICTED,
+) -> Iterator[Finding]:
+    """The findings about one stream; with `local`, only those that matter to `penstock run`."""
+
+    def judged(spec: StreamSpec) -> list[Problem]:
+        return judge(spec, local=local, allowed=allowed)
+
+    for problem in _problems(document.content, judged, analyzer):
+        yield document.finding(problem)
+
+
+def _problems(
+    content: dict[str, Any],
+    judged: Callable[[StreamSpec], list[Problem]],
+    analyzer: Analyzer | None,
+) -> Iterator[Problem]:
+    yield from metadata.find_problems(content)
+    yield from find_nulls(content.get("spec"), ("spec",))
+    try:
+        # Its metadata is judged already, and may have a generateName in place of a name.
+        stream = ContinuousStream.model_validate({**content, "metadata": {"name": "judged"}})
+    except ValidationError as error:
+        yield from describe_error(error)
+        return
+    problems = judged(stream.spec)
+    if analyzer is not None and all(problem.severity != "error" for problem in problems):
+        of_spark = list(analyzer(stream.spec))
+        if all(problem.reason != NOT_JUDGED for problem in of_spark):  # Spark has judged them now
+            problems = [problem for problem in problems if not _is_left_to_spark(problem)]
+        problems += of_spark
+    yield from problems
+
+
+def _is_left_to_spark(problem: Problem) -> bool:
+    return (
+        problem.reason in (NOT_JUDGED, "UnknownFunction") and problem.field[:2] in _JUDGED_BY_SPARK
+    )

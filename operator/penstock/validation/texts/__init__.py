@@ -1,1 +1,0 @@
-"""Judges the SQL and Python of a spec, which tenants wrote, within bounds."""

@@ -14,6 +14,6 @@ from e2e.install import Installation
 def alerts(
     installation: Installation, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Alerting]:
-    """Prometheus and Alertmanager with the chart's monitors and rules."""
+    """Prometheus with the chart's monitors and rules."""
     with alerting(installation.cluster, tmp_path_factory.mktemp("alerting")) as running:
         yield running

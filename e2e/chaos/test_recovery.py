@@ -1,7 +1,7 @@
 """Faults hit one stream under numbered traffic, one after another; no record is lost.
 
 `make test` makes those of every day. `make test-all` makes all of them, and a person answers the
-alerts: a real Prometheus and Alertmanager watch the stream.
+alerts: a real Prometheus watches the stream.
 """
 
 from __future__ import annotations

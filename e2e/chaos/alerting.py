@@ -19,8 +19,8 @@ from typing import Any
 
 import yaml
 
-from e2e.install import CHART, NAMESPACE, RELEASE
 from testkit.cluster.access import Cluster
+from testkit.cluster.install import CHART, NAMESPACE, RELEASE
 from testkit.kubernetes.kubectl import Object
 from testkit.operations.alert_rules import ALERTS, rules
 from testkit.operations.pod_monitors import scrape_configs, targets

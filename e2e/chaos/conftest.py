@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.chaos.alerting import Alerting, alerting
-from e2e.install import Installation
+from testkit.cluster.install import Installation
 
 
 @pytest.fixture(scope="module")

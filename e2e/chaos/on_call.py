@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from e2e.chaos.alerting import Alerting
 from e2e.chaos.runbook import follow
-from e2e.cluster_stream import Stream
-from e2e.install import Installation
+from testkit.cluster.install import Installation
+from testkit.cluster.stream import Stream
 from testkit.kubernetes.penstock_command import PenstockCommand
 from testkit.operations.prometheus import FiredAlert
 from testkit.wait import wait_for

@@ -6,8 +6,8 @@ import os
 import subprocess
 
 from e2e.chaos.alerting import Alerting
-from e2e.install import NAMESPACE
 from testkit.cluster.access import Cluster
+from testkit.cluster.install import NAMESPACE
 from testkit.operations.prometheus import FiredAlert
 from testkit.operations.runbooks import blocks, sections
 from testkit.paths import CHECKOUT

@@ -18,9 +18,9 @@ from confluent_kafka import Producer
 from e2e.chaos.alerting import Alerting
 from e2e.chaos.faults import firewall_rules
 from e2e.chaos.on_call import PersonOnCall
-from e2e.cluster_stream import KIND, Stream, small_stream
-from e2e.install import CLUSTER_ROLE, Installation
 from testkit.cluster.access import Cluster
+from testkit.cluster.install import CLUSTER_ROLE, Installation
+from testkit.cluster.stream import KIND, Stream, small_stream
 from testkit.kafka.topic_admin import create_topics
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.operations.prometheus import FiredAlert

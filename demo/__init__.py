@@ -1,5 +1,4 @@
 """The demo: `laptop.py` is `make demo`, `cluster.py` is `make demo-cluster`.
 
-Imports `testkit`, `penstock` and, for the cluster, `e2e`. Both send the same payments through the
-same stream and count the same way (`payments.py`).
+Both send the same payments through the same stream and count the same way (`payments.py`).
 """

@@ -8,9 +8,9 @@ import yaml
 
 from demo.payments import EXAMPLE, PARTITIONS, SINK, SOURCE, Count
 from demo.steps import kill_and_count, print_line
-from e2e.cluster_stream import KIND, Stopwatch, Stream
-from e2e.install import Installation, install
+from testkit.cluster.install import Installation, install
 from testkit.cluster.kind_cluster import ensure_cluster
+from testkit.cluster.stream import KIND, Stopwatch, Stream
 from testkit.errors import ClusterError, WaitTimeout
 from testkit.kafka.topic_admin import create_topics, delete_topics
 from testkit.kubernetes.kubectl import Kube

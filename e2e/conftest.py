@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.install import Installation, install
 from testkit.cluster.access import Cluster
+from testkit.cluster.install import Installation, install
 from testkit.cluster.kind_cluster import ensure_cluster
 from testkit.kubernetes.kubectl import Kube
 

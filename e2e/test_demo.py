@@ -3,8 +3,8 @@
 import pytest
 
 from demo import cluster
-from e2e.cluster_stream import KIND
-from e2e.install import Installation
+from testkit.cluster.install import Installation
+from testkit.cluster.stream import KIND
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.full]
 

@@ -18,9 +18,9 @@ from functools import cached_property
 import pytest
 import yaml
 
-from e2e.cluster_stream import KIND, Stream
-from e2e.install import Installation
+from testkit.cluster.install import Installation
 from testkit.cluster.load_images import ensure_example_images
+from testkit.cluster.stream import KIND, Stream
 from testkit.images.penstock_images import example_names
 from testkit.kafka.topic_admin import create_topics
 from testkit.kubernetes.kubectl import Kube, Object

@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 
-from e2e.install import NAMESPACE, OPERATOR, RELEASE, Installation
+from testkit.cluster.install import NAMESPACE, OPERATOR, RELEASE, Installation
 from testkit.errors import KubectlError
 from testkit.kubernetes.kubectl import Kube
 from testkit.wait import wait_for

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster_stream import KIND, Stream, small_stream
-from e2e.install import Installation
+from testkit.cluster.install import Installation
+from testkit.cluster.stream import KIND, Stream, small_stream
 from testkit.kafka.topic_admin import create_topics
 from testkit.kafka.traffic import Receiver, Sender
 from testkit.kubernetes.kubectl import Kube, Object

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from e2e.cluster_stream import KIND, Stream, small_stream
+from testkit.cluster.stream import KIND, Stream, small_stream
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.kubernetes.penstock_command import PenstockCommand
 from testkit.streams.streams import RATE_TO_CONSOLE

@@ -1,6 +1,6 @@
-"""A real Prometheus and a real Alertmanager watch the cluster by the chart's monitors and rules.
+"""A real Prometheus watches the cluster by the chart's monitors and rules.
 
-Both run on this machine. They reach pods and kubelets as `kubectl proxy` does: through the API
+It runs on this machine. It reaches pods and kubelets as `kubectl proxy` does: through the API
 server.
 """
 
@@ -9,25 +9,22 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import threading
 import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from e2e.install import CHART, NAMESPACE, RELEASE
 from testkit.cluster.access import Cluster
+from testkit.cluster.install import CHART, NAMESPACE, RELEASE
 from testkit.kubernetes.kubectl import Object
 from testkit.operations.alert_rules import ALERTS, rules
-from testkit.operations.alertmanager import Notification, Notifications, running_alertmanager
 from testkit.operations.pod_monitors import scrape_configs, targets
-from testkit.operations.prometheus import Prometheus, running_prometheus
+from testkit.operations.prometheus import AlertLog, FiredAlert, Prometheus, running_prometheus
 from testkit.paths import CHECKOUT
 from testkit.wait import repeat_in_background, wait_for
 
@@ -39,12 +36,12 @@ _RUNBOOKS = CHECKOUT / "docs" / "runbooks"
 
 @dataclass(frozen=True)
 class Alerting:
-    """What Prometheus knows, and the notifications that Alertmanager has sent."""
+    """What Prometheus knows, and the alerts that have fired."""
 
     prometheus: Prometheus
-    notifications: Notifications
+    log: AlertLog
 
-    def wait_fired(self, alert: str, since: float, /, **labels: str) -> Notification:
+    def wait_fired(self, alert: str, since: float, /, **labels: str) -> FiredAlert:
         """Waits until an alert has fired since a moment; it has a runbook."""
         (found, *_) = wait_for(
             f"{alert} fires", lambda: self.fired(alert, since, **labels), every=0.5
@@ -52,33 +49,30 @@ class Alerting:
         assert (_RUNBOOKS / found.annotations["runbook_url"].rpartition("/")[2]).exists()
         return found
 
-    def wait_resolved(self, fired: Notification) -> Notification:
-        def resolved() -> Notification | None:
-            now = self.notifications.about(**fired.labels)
+    def wait_resolved(self, fired: FiredAlert) -> FiredAlert:
+        def resolved() -> FiredAlert | None:
+            now = self.log.about(**fired.labels)
             return next((e for e in now if e.fired >= fired.fired and e.resolved), None)
 
         found = wait_for(f"{fired.name} is resolved", resolved, every=0.5)
         assert found is not None
         return found
 
-    def fired(self, alert: str, since: float, /, **labels: str) -> list[Notification]:
-        found = self.notifications.about(alertname=alert, **labels)
-        return [notification for notification in found if notification.fired >= since]
+    def fired(self, alert: str, since: float, /, **labels: str) -> list[FiredAlert]:
+        found = self.log.about(alertname=alert, **labels)
+        return [alert for alert in found if alert.fired >= since]
 
 
 @contextlib.contextmanager
 def alerting(cluster: Cluster, folder: Path) -> Iterator[Alerting]:
-    """Prometheus and Alertmanager, configured by what the chart renders."""
+    """Prometheus, configured by what the chart renders."""
     rendered = _rendered(cluster)
     monitors = [document for document in rendered if document["kind"] == "PodMonitor"]
     (rule,) = (document for document in rendered if document["kind"] == "PrometheusRule")
     (folder / "rules.yaml").write_text(yaml.safe_dump(rule["spec"]))
-    notifications = Notifications()
     with (
         _proxy(cluster, folder) as api,
         _discovery(api, folder),
-        _webhook(notifications) as url,
-        running_alertmanager(folder, url) as alertmanager,
         running_prometheus(
             folder,
             {
@@ -88,7 +82,6 @@ def alerting(cluster: Cluster, folder: Path) -> Iterator[Alerting]:
                     "evaluation_interval": _EVERY,
                 },
                 "rule_files": ["rules.yaml"],
-                "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]},
                 "scrape_configs": [
                     *scrape_configs(monitors, "targets.json"),
                     _kubelets(cluster, api),
@@ -96,7 +89,9 @@ def alerting(cluster: Cluster, folder: Path) -> Iterator[Alerting]:
             },
         ) as prometheus,
     ):
-        yield Alerting(prometheus, notifications)
+        log = AlertLog(prometheus)
+        with repeat_in_background(log.look, 0.25):
+            yield Alerting(prometheus, log)
 
 
 def _rendered(cluster: Cluster) -> list[Object]:
@@ -154,28 +149,3 @@ def _discovery(api: str, folder: Path) -> AbstractContextManager[None]:
             new.rename(folder / "targets.json")
 
     return repeat_in_background(look, 1.0)
-
-
-@contextlib.contextmanager
-def _webhook(notifications: Notifications) -> Iterator[str]:
-    """The URL of a server that takes Alertmanager's notifications."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            notifications.receive(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        thread.join(10)
-        server.server_close()

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from confluent_kafka import Producer
 
-from e2e.cluster_stream import Stream, small_stream
-from e2e.install import NAMESPACE, OPERATOR, Installation
 from penstock.cluster import kinds
 from testkit.cluster.access import Cluster
+from testkit.cluster.install import NAMESPACE, OPERATOR, Installation
+from testkit.cluster.stream import Stream, small_stream
 from testkit.kafka.traffic import Receiver
 from testkit.kubernetes.kubectl import Object
 from testkit.kubernetes.looks import look_at

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster_stream import KIND, Stream
 from testkit.cluster.access import Cluster
+from testkit.cluster.stream import KIND, Stream
 from testkit.errors import ClusterError
 from testkit.kafka.deliveries import CommitLog
 from testkit.kubernetes.kubectl import Object

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from e2e.chaos.alerting import Alerting
 from e2e.chaos.runbook import follow
-from e2e.cluster_stream import Stream
-from e2e.install import Installation
+from testkit.cluster.install import Installation
+from testkit.cluster.stream import Stream
 from testkit.kubernetes.penstock_command import PenstockCommand
-from testkit.operations.alertmanager import Notification
+from testkit.operations.prometheus import FiredAlert
 from testkit.wait import wait_for
 
 # How long a person asks again while the driver has not found out why it makes no progress.
@@ -25,7 +25,7 @@ class Call:
     """The alert that called, and what doctor answered."""
 
     alert: str
-    fired: Notification | None = None
+    fired: FiredAlert | None = None
     """None if it did not."""
     answer: str = ""
     error: str = ""
@@ -61,7 +61,7 @@ class PersonOnCall:
         first, *others = self._doctor.run("doctor", self._stream.name).stdout.splitlines()
         return f"{first}; {others[0]}" if first.startswith("ok: ") else first
 
-    def follow_runbook(self, fired: Notification) -> None:
+    def follow_runbook(self, fired: FiredAlert) -> None:
         """Follows the runbook of an alert that fires; AssertionError if that fails."""
         if fired.name not in self._followed:
             self._followed.add(fired.name)

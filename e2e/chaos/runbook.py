@@ -6,9 +6,9 @@ import os
 import subprocess
 
 from e2e.chaos.alerting import Alerting
-from e2e.install import NAMESPACE
 from testkit.cluster.access import Cluster
-from testkit.operations.alertmanager import Notification
+from testkit.cluster.install import NAMESPACE
+from testkit.operations.prometheus import FiredAlert
 from testkit.operations.runbooks import blocks, sections
 from testkit.paths import CHECKOUT
 from testkit.wait import wait_for
@@ -23,7 +23,7 @@ _STARTING_SECONDS = 60
 _MAY_HAVE_NO_ANSWER = (" > ", "penstock_driver_state_", "penstock_driver_watermark_")
 
 
-def follow(alert: Notification, cluster: Cluster, alerts: Alerting) -> None:
+def follow(alert: FiredAlert, cluster: Cluster, alerts: Alerting) -> None:
     """Runs the section Diagnosis with the alert's labels as variables.
 
     AssertionError if a command fails, or if a query has no answer that must have one.

@@ -18,12 +18,12 @@ from confluent_kafka import Producer
 from e2e.chaos.alerting import Alerting
 from e2e.chaos.faults import firewall_rules
 from e2e.chaos.on_call import PersonOnCall
-from e2e.cluster_stream import KIND, Stream, small_stream
-from e2e.install import CLUSTER_ROLE, Installation
 from testkit.cluster.access import Cluster
+from testkit.cluster.install import CLUSTER_ROLE, Installation
+from testkit.cluster.stream import KIND, Stream, small_stream
 from testkit.kafka.topic_admin import create_topics
 from testkit.kubernetes.kubectl import Kube, Object
-from testkit.operations.alertmanager import Notification
+from testkit.operations.prometheus import FiredAlert
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import kafka_to_kafka
 from testkit.wait import repeat_in_background
@@ -106,12 +106,12 @@ def test_an_alert_fires_for_each_fault_and_is_resolved(
     slow, crowded = Stream(kube, "slow"), Stream(kube, "crowded")
     created = began = time.time()
 
-    def fires(name: str, stream: Stream) -> Notification:
+    def fires(name: str, stream: Stream) -> FiredAlert:
         found = alerts.wait_fired(name, created, namespace=kube.namespace, name=stream.name)
         record_figure(f"{name}: seconds until it fired", max(0.0, found.fired - began))
         return found
 
-    def ends(*fired: Notification) -> None:
+    def ends(*fired: FiredAlert) -> None:
         for alert in fired:
             over = alerts.wait_resolved(alert)
             assert over.resolved is not None

@@ -15,10 +15,10 @@ from e2e.chaos.alerting import Alerting
 from e2e.chaos.faults import Target, wait_for_another_driver
 from e2e.chaos.observers import commits_on_node
 from e2e.chaos.on_call import PersonOnCall
-from e2e.cluster_stream import Stopwatch, Stream, small_stream
-from e2e.install import Installation
+from testkit.cluster.install import Installation
 from testkit.cluster.kind_config import SHARED_VOLUMES
 from testkit.cluster.load_images import load
+from testkit.cluster.stream import Stopwatch, Stream, small_stream
 from testkit.kafka.topic_admin import create_topics
 from testkit.kafka.traffic import Receiver, Sender
 from testkit.kubernetes.kubectl import Kube, Object

@@ -1,7 +1,7 @@
 """Faults hit one stream under numbered traffic, one after another; no record is lost.
 
 `make test` makes those of every day. `make test-all` makes all of them, and a person answers the
-alerts: a real Prometheus and Alertmanager watch the stream.
+alerts: a real Prometheus watches the stream.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from e2e.chaos.alerting import Alerting
 from e2e.chaos.faults import Target
 from e2e.chaos.observers import StatusLog, commits_on_node
 from e2e.chaos.on_call import Call, PersonOnCall
-from e2e.cluster_stream import Stopwatch, Stream, small_stream
-from e2e.install import Installation
+from testkit.cluster.install import Installation
+from testkit.cluster.stream import Stopwatch, Stream, small_stream
 from testkit.errors import WaitTimeout
 from testkit.kafka.topic_admin import create_topics
 from testkit.kafka.traffic import Receiver, Sender

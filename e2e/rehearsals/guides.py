@@ -20,8 +20,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from demo import cluster as demo
 from demo.payments import EXAMPLE, PARTITIONS, SOURCE
-from e2e.cluster_stream import KIND, Stream
-from e2e.install import Installation
+from testkit.cluster.install import Installation
+from testkit.cluster.stream import KIND, Stream
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.operations.runbooks import blocks, sections
 from testkit.paths import CHECKOUT

@@ -15,14 +15,14 @@ import pytest
 import yaml
 
 from demo.payments import EXAMPLE, SINK, SOURCE, payment, to_flag
-from e2e.cluster_stream import KIND, Stream
-from e2e.install import NAMESPACE, OPERATOR, RELEASE, upgrade
 from penstock import __version__
 from scripts import release
 from testkit.cluster.access import Cluster
+from testkit.cluster.install import NAMESPACE, OPERATOR, RELEASE, upgrade
 from testkit.cluster.kafka import ensure_kafka
 from testkit.cluster.load_images import ensure_images
 from testkit.cluster.registry import running_registry
+from testkit.cluster.stream import KIND, Stream
 from testkit.commands import run
 from testkit.kafka.topic_admin import create_topics, delete_topics
 from testkit.kafka.traffic import Receiver, Sender

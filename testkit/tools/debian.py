@@ -24,11 +24,6 @@ def prometheus() -> Path:
     return debian_program("prometheus", "prometheus")
 
 
-def alertmanager() -> Path:
-    """Prometheus' Alertmanager."""
-    return debian_program("prometheus-alertmanager", "prometheus-alertmanager")
-
-
 def container_registry() -> Path:
     """The registry of the CNCF's project Distribution."""
     return debian_program("docker-registry", "docker-registry")
@@ -51,19 +46,6 @@ def debian_program(package: str, program: str, *needs: str) -> Path:
         raise ClusterError(f"This machine lacks {program}: install {package}, see its website.")
     folder = cache_dir("tools") / f"debian-{debian_release()}-{package}"
     return build_once(folder, partial(_unpack, (package, *needs))) / "usr" / "bin" / program
-
-
-def with_its_files(program: Path) -> list[str]:
-    """The words that start an unpacked program, with its package's files under /usr/share.
-
-    They are there for the program only, in a mount namespace of its own.
-    """
-    share = program.parents[1] / "share"
-    if share == Path("/usr/share"):
-        return [str(program)]
-    script = 'mount --bind "$0" /usr/share && exec "$@"'
-    unshare = ["unshare", "--map-root-user", "--mount"]
-    return [*unshare, "sh", "-c", script, str(share), str(program)]
 
 
 def its_libraries(program: Path) -> dict[str, str]:

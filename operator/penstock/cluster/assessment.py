@@ -222,14 +222,14 @@ def _stuck(pod: DriverPod) -> Assessment:
     """Its node does not confirm the pod's end, so Kubernetes creates no other pod."""
     node = pod.node or "(unknown)"
     cause = f" ({pod.termination_cause})" if pod.termination_cause else ""
-    reason, message = (
+    obstacle = Obstacle(
         "DriverNodeUnreachable",
         f"The pod {pod.name} should have ended{cause}, and its node {node} does not confirm it. "
         f"Kubernetes starts no other driver until then. Repair the node; or, if it is shut down "
         f"for good, run `{leave_node(node)}`, and Kubernetes removes the pod and detaches its "
         f"volume",
     )
-    return Assessment(StreamState.RESTARTING, reason, message, (Obstacle(reason, message),))
+    return Assessment(StreamState.RESTARTING, obstacle.reason, obstacle.message, (obstacle,))
 
 
 def _not_started(pod: DriverPod, parts: RunningParts) -> Assessment:

@@ -38,6 +38,8 @@ _THREADS = 64
 class _Written:
     """A status as the server left it after the last write."""
 
+    uid: str
+    """Of the stream: another one of the same name has no status of ours that one could change."""
     content: str
     version: str
     """The resourceVersion of the stream with this status."""
@@ -135,6 +137,8 @@ class Reconciler:
         """
         stream = ObservedStream(raw)
         written = self._statuses.get(key)
+        if written is not None and written.uid != stream.uid:
+            written = None
         wait = written.contest.wait if written is not None else None
         if (
             wait is not None
@@ -147,7 +151,7 @@ class Reconciler:
         if decision.status_manifest is not None:
             left = await self._write_status(key, stream, decision)
             if written is None:
-                written = _Written("", "", Contest(self._now))
+                written = _Written(stream.uid, "", "", Contest(self._now))
             elif written.content != content_hash(raw.get("status")):
                 written.contest.undone()
             self._statuses[key] = replace(

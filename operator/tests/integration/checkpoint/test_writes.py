@@ -94,7 +94,7 @@ def known(done: list[Write]) -> set[str]:
     return {name for _, listing in listings(done) for name in listing}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.randoms(use_true_random=False), st.sampled_from([0, WINDOW]))
 def check_cuts(written: Written, rng: random.Random, window: int) -> None:
     at = rng.randrange(len(written.writes) + 1)

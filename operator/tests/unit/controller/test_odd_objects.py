@@ -149,7 +149,7 @@ def reconciled(tree: dict[str, Any], stream: ObservedStream | None = None) -> No
         StreamStatus.model_validate_json(decision.status.model_dump_json(by_alias=True))
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from(ODD)), min_size=1, max_size=4))
 def test_no_odd_fields_of_any_objects_stop_a_reconcile(
     changes: list[tuple[tuple[str | int, ...], Any]],
@@ -169,7 +169,7 @@ def test_each_field_of_a_pod_may_be_odd() -> None:
             reconciled({**CLUSTER, "pods": pods}, STREAM)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(st.sampled_from(list(paths(TEMPLATE))), st.sampled_from(ODD))
 def test_no_odd_pod_template_stops_a_reconcile(path: tuple[str | int, ...], value: Any) -> None:
     """The schema of the resource lets any object through."""

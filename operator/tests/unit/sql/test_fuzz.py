@@ -26,7 +26,7 @@ def verdict(sql: str, **transform: Any) -> None:
         judge_sql(spec)
 
 
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=250)
 @given(TEXTS)
 def test_any_sql_gets_a_verdict(sql: str) -> None:
     """An exception would make the stream NotJudged, and its traceback fill the operator's log."""
@@ -41,7 +41,7 @@ def test_fields_of_nested_structs_are_looked_up_once() -> None:
     verdict(f"SELECT {expression} AS value FROM source")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(EXPRESSIONS, EXPRESSIONS)
 def test_any_bodies_of_functions_get_a_verdict(one: str, other: str) -> None:
     """Also of functions that call each other."""
@@ -52,7 +52,7 @@ def test_any_bodies_of_functions_get_a_verdict(one: str, other: str) -> None:
     verdict("SELECT f() AS value FROM source", functions=functions)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     st.one_of(
         st.text(min_size=1, max_size=300),

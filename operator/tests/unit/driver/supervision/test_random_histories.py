@@ -79,7 +79,7 @@ POLICIES = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(observations(), st.floats(0, 0.999)), max_size=30), POLICIES)
 def test_invariants_over_random_histories(
     history: list[tuple[Observation, float]], policy: RestartPolicy

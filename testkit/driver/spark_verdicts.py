@@ -76,10 +76,10 @@ class Kafka:
 def main(target: Path, seeds: list[int]) -> None:
     """Writes the verdicts of Spark as JSON.
 
-    {"refusals": {query: {letter: text or null}}, "groups": {function: group},
-    "kafka": [[query, topic, text or null], ...]}. The refusals include those of the compositions of
-    each seed. Of these a query is started if Penstock refuses it and Spark's check does not: Spark
-    may refuse it with the first batch.
+    {"refusals": {query: {letter: text or null}}, "functions": [function, ...],
+    "groups": {function: group}, "kafka": [[query, topic, text or null], ...]}. The refusals
+    include those of the compositions of each seed. Of these a query is started if Penstock refuses
+    it and Spark's check does not: Spark may refuse it with the first batch.
     """
     with tempfile.TemporaryDirectory() as folder, _spark() as (spark, bootstrap):
         kafka = Kafka(bootstrap, Path(folder))
@@ -114,6 +114,7 @@ def main(target: Path, seeds: list[int]) -> None:
             json.dumps(
                 {
                     "refusals": refusals,
+                    "functions": _functions(spark),
                     "groups": _function_groups(spark),
                     "kafka": [
                         [sql, topic, _refused_by_kafka(checker, sql, topic)]
@@ -269,13 +270,17 @@ def _start(frame: Any, letter: str, kafka: Kafka, name: str) -> str | None:
     return None if failure is None else " ".join(str(failure).split())[:300]
 
 
+def _functions(spark: Any) -> list[str]:
+    """The names of Spark's built-in functions, table functions too."""
+    return [row[0] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()]
+
+
 def _function_groups(spark: Any) -> dict[str, str]:
-    """Spark's built-in functions, each with its group in Spark's documentation."""
+    """Spark's built-in functions of rows, each with its group in Spark's documentation."""
     registry = spark._jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin()
     identifier = spark._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier
-    names = [row[0] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()]
     found = {}
-    for name in names:
+    for name in _functions(spark):
         info = registry.lookupFunction(identifier(name))
         if info.isDefined():
             found[name] = info.get().getGroup()

@@ -95,7 +95,11 @@ QUERIES = (
     Query("SELECT value FROM source WHERE offset BETWEEN 1 AND 5", "CAUSR"),
     Query("SELECT value FROM source WHERE timestamp > TIMESTAMP '2020-01-01 00:00:00'", "CAUSR"),
     Query("SELECT * EXCEPT (key) FROM source", "CAUSR"),
-    Query("SELECT key FROM source WATERMARK timestamp DELAY OF INTERVAL 1 MINUTE", "AUR"),
+    Query(
+        "SELECT key FROM source WATERMARK timestamp DELAY OF INTERVAL 1 MINUTE",
+        "AUR",
+        refused_by_penstock_only="S",
+    ),
     Query(
         "SELECT DISTINCT ts FROM (SELECT timestamp AS ts FROM source) WATERMARK ts DELAY OF INTERVAL '1' MINUTE s",
         "AUM",

@@ -134,8 +134,8 @@ def parse(text: SqlText, tokens: list[Token]) -> exp.Query | exp.Values:
         raise _unexpected(error, text) from error
     except RecursionError as error:
         raise UnreadableText("it nests too deep") from error
-    except MemoryError:
-        raise
+    except (MemoryError, SystemError) as error:  # Python 3.11 without memory raises either (seen)
+        raise MemoryError from error
     except Exception as error:  # sqlglot raises more than its own errors
         raise UnreadableText(type(error).__name__) from error
     if not isinstance(root, exp.Query | exp.Values):

@@ -106,7 +106,7 @@ def test_every_aggregate_and_generator_of_spark_is_known(spark: dict[str, Any]) 
 
 
 def test_the_names_of_functions_are_those_of_spark(spark: dict[str, Any]) -> None:
-    assert {name for name in spark["groups"] if name.isidentifier()} == SPARK_FUNCTIONS
+    assert {name for name in spark["functions"] if name.isidentifier()} == SPARK_FUNCTIONS
 
 
 def _call(name: str) -> exp.Expr | None:

@@ -33,7 +33,7 @@ def main(watch_seconds: float = 12) -> int:
         print_line(f"The demo took too long:\n{error}")
         return 1
     except ClusterError as error:
-        print_line(f"The demo cannot go on: {error}")
+        print_line(f"The demo cannot continue: {error}")
         return 1
     print_line(str(count))
     _print_next_steps(installation)

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
             count = _run(Path(folder), watch_seconds)
     except (CommandError, BrokerError, DriverEnded, WaitTimeout) as error:
-        print_line(f"The demo cannot go on: {error}")
+        print_line(f"The demo cannot continue: {error}")
         return 1
     except KeyboardInterrupt:
         return 130

@@ -159,7 +159,7 @@ def test_a_retained_checkpoint_outlives_its_stream(kube: Kube, started: Started)
     kube.apply(started.manifest)
     stream.wait_ready()
     started.send(RECORDS + 100)  # the numbers of before, and new ones
-    # A start from the beginning would bring those of before more often.
+    # A start from the beginning would write the earlier ones again.
     assert arrivals.duplicates - before == RECORDS
 
 

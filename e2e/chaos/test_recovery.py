@@ -65,7 +65,7 @@ FAULTS = [
     Fault("query failed", faults.fail_query, finds="UserRaisedException: "),
     Fault("driver's JVM killed", faults.kill_jvm, level="process", finds="DriverKilled: "),
     Fault(
-        "spec edited while the operator is away",
+        "spec edited while the operator is down",
         faults.edit_without_operator,
         20,
         alert="PenstockOperatorAbsent",
@@ -143,7 +143,7 @@ FAULTS = [
 
 EVERY_DAY = [
     "driver's JVM killed",
-    "spec edited while the operator is away",
+    "spec edited while the operator is down",
     "suspended and continued",
     "driver's pod deleted",
     "executor deleted",

@@ -1,6 +1,6 @@
 """`make demo-cluster` where a registry is in reach, with one on loopback in that role.
 
-`make ordinary-rehearsal` runs it. podman starts with an empty storage, pulls the node image and the
+`make test-all` runs it. podman starts with an empty storage, pulls the node image and the
 base of the images under their public names, and gets both from the loopback registry. It holds this
 machine's own ones: Debian, and the node image of the test kit, since kind's cannot be had here.
 """

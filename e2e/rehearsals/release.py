@@ -1,6 +1,6 @@
 """A release is published to a registry and installed from there, as users would do both.
 
-`make release-rehearsal` runs it; `make test` does not, because pushing and pulling Spark's image
+`make test-all` runs it; `make test` does not, because pushing and pulling Spark's image
 takes minutes.
 """
 

@@ -134,7 +134,7 @@ def add_arguments(parser: argparse.ArgumentParser, command: Help) -> None:
 
 def _add_logs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--executors", action="store_true", help="also the logs of the executors")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until Ctrl-C")
+    parser.add_argument("-f", "--follow", action="store_true", help="follow the logs until Ctrl-C")
     parser.add_argument(
         "-p", "--previous", action="store_true", help="of the containers before their last restart"
     )

@@ -120,7 +120,7 @@ class OperatorFacts:
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """The namespaces that it looks after; empty: all of them."""
+        """The namespaces that it watches; empty: all of them."""
         return self._values_of("--namespace=")
 
     @property

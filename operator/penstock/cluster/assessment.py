@@ -1,7 +1,7 @@
 """What runs of a stream, and what Kubernetes says keeps it from running. Pure.
 
-The operator writes it into the status; `penstock doctor` makes it anew, so that it is as good while
-no operator runs.
+The operator writes it into the status; `penstock doctor` makes it again, so that it is as good
+while no operator runs.
 """
 
 from __future__ import annotations

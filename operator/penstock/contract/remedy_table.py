@@ -27,7 +27,7 @@ class Remedy:
     """Separated by spaces."""
     meaning: str
     action: str
-    """In the imperative; `NOTHING`, perhaps with more words, if Penstock goes on by itself."""
+    """In the imperative; `NOTHING`, perhaps with more words, if Penstock needs no help."""
     command: str = ""
     """The next command to run, with {namespace} and {name} of the stream; empty if none helps."""
 
@@ -88,7 +88,7 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "TooFewExecutorsAllowed",
         "executor.maxInstances allows fewer cores than the source has partitions. Stalled; "
-        "or, if partitions were added, the stream reads those of before.",
+        "or, if partitions were added, the stream reads only the earlier ones.",
         "Raise executor.maxInstances or executor.cores.",
         EDIT,
     ),
@@ -120,8 +120,8 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "ReconcileFailed",
-        "Reconciling: the operator could not read the stream's objects, or failed itself. "
-        "Everything else in the status stays; Ready is Unknown after a minute.",
+        "Reconciling: the operator could not read the stream's objects, or hit an error of its "
+        "own. Everything else in the status stays; Ready is Unknown after a minute.",
         "Look at the operator's log.",
         "kubectl logs -A -l app.kubernetes.io/name=penstock,app.kubernetes.io/component="
         "operator --prefix --tail=100",
@@ -136,7 +136,7 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "ChangedByOthers",
         "Reconciling: another client keeps changing an object of the stream, which the "
-        "operator restores ever more rarely.",
+        "operator restores less and less often.",
         "Stop that client; give a second operator namespaces of its own.",
     ),
     Remedy(
@@ -193,7 +193,7 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "CheckpointNotAccessible",
         "The checkpoint cannot be read, written or locked. The driver checks every half minute.",
-        "Check the volume: who owns its files, whether it is read-only, whether it has locks.",
+        "Check the volume: who owns its files, whether it is read-only, whether it supports locks.",
         CLAIM,
     ),
     Remedy(
@@ -219,7 +219,7 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "CheckpointTerminating",
-        "The volume claim is being deleted, and goes when the driver's pod ends.",
+        "The volume claim is being deleted, and is gone once the driver's pod ends.",
         "Keep the volume (persistentVolumeReclaimPolicy: Retain) or copy the checkpoint now.",
         CLAIM,
     ),
@@ -254,16 +254,16 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "RecordNotWritable",
-        "A record asks for a topic, a partition or a timestamp that Kafka does not take; every "
+        "A record asks for a topic, a partition or a timestamp that Kafka does not accept; every "
         "restart reads it again.",
         "Correct the columns topic, partition and timestamp that the transform writes (leave "
-        "partition out, if nothing needs it), or create the topic.",
+        "partition out if nothing needs it), or create the topic.",
         EDIT,
     ),
     Remedy(
         "BrokerUnreachable",
         "No answer from Kafka, or its brokers' names do not resolve.",
-        f"{NOTHING}, if it is short: the stream continues when the brokers answer. If it "
+        f"{NOTHING} if it is short: the stream continues when the brokers answer. If it "
         "lasts, check the brokers, the name server and the network policies.",
         INSIDE,
     ),
@@ -277,14 +277,14 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "HostUnknown ConnectionFailed TlsFailed SchemaRegistryFailed",
-        "A service that your code calls is away or answers with an error.",
+        "A service that your code calls does not answer, or answers with an error.",
         "Check that service, if it lasts.",
         LOGS,
     ),
     Remedy(
         "KafkaClientFailed Timeout",
         "Another error of Kafka's client, or a step that took too long.",
-        "See the message, and the driver's log.",
+        "Read the message and the driver's log.",
         LOGS,
     ),
     Remedy(
@@ -304,7 +304,7 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "QueryFailed Unknown",
-        "The query failed, and its driver does not know why.",
+        "The query failed, and the driver does not know why.",
         "See the driver's log.",
         LOGS,
     ),
@@ -355,7 +355,8 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "DriverNodeUnreachable",
-        "The node of the driver's pod does not confirm its end, so Kubernetes starts no other.",
+        "The node of the driver's pod does not confirm that it ended, so Kubernetes starts "
+        "no other.",
         "Repair the node; or, if it is shut down for good, taint it: the message has the command.",
         "kubectl get nodes",
     ),
@@ -392,7 +393,7 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "ClaimLost",
         "The volume of the checkpoint's claim is gone.",
-        "Restore the volume from a snapshot, or delete stream and claim to start anew.",
+        "Restore the volume from a snapshot, or delete the stream and the claim to start over.",
         CLAIM,
     ),
     Remedy(
@@ -410,7 +411,7 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "PythonInRealTimeMode",
-        "Warning: the Python code may make a UDF, and then Spark refuses the first batch.",
+        "Warning: the Python code may contain a UDF, and then Spark refuses the first batch.",
         "Use an expression of Spark instead, or another mode.",
         EDIT,
     ),

@@ -14,7 +14,7 @@ from penstock.driver.logs import log_event
 # Within the pod's grace period. A commit, the query, its tasks and Spark itself may take their time
 # on a busy node (loop.py, session.py, executors.py).
 _STOP_SECONDS = naming.GRACE_SECONDS - 10.0
-# How long a step may go on after the signal while no query runs: there is nothing to lose.
+# How long a step may run after the signal while no query runs: there is nothing to lose.
 _STEP_SECONDS = 3.0
 _EXIT_SECONDS = 3.0
 

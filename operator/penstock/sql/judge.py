@@ -258,7 +258,7 @@ class _Judge:
     def _refuse_trailing_comma(self, text: SqlText, tokens: list[Token]) -> None:
         comma = find_trailing_comma(tokens)
         if comma is not None:
-            message = ": a comma with nothing behind it: remove it"
+            message = ": a comma with nothing after it: remove it"
             self._problems.append(
                 _problem("InvalidSql", text.path, _token_place(comma, text), message)
             )
@@ -270,7 +270,7 @@ class _Judge:
         for node in root.find_all(exp.Anonymous, exp.Placeholder, exp.Parameter):
             name = node.name.lower()
             if not isinstance(node, exp.Anonymous):
-                message = f": {_excerpt(node)} is a parameter, which nobody gives a value: write it"
+                message = f": {_excerpt(node)} is a parameter, and nothing gives it a value"
                 place = _place(node, text, tokens)
                 self._problems.append(_problem("InvalidSql", text.path, place, message))
             elif name not in known | reported | {"identifier"} and _is_call_by_name(node):

@@ -49,7 +49,7 @@ def resource_type(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def operator_runs(facts: ClusterFacts) -> Iterator[Finding]:
-    """Whether an operator looks after the streams' namespaces."""
+    """Whether an operator watches the streams' namespaces."""
     if facts.operators is None:
         return
     if not facts.operators:
@@ -58,7 +58,7 @@ def operator_runs(facts: ClusterFacts) -> Iterator[Finding]:
             "operator",
             "OperatorMissing",
             "No Deployment has the labels of the operator (app.kubernetes.io/name=penstock)",
-            "Install the chart. What runs keeps running meanwhile; nothing new is started.",
+            "Install the chart. Running streams keep running; nothing new is started.",
             "helm list -A",
         )
     for each in facts.operators:
@@ -74,7 +74,7 @@ def operator_runs(facts: ClusterFacts) -> Iterator[Finding]:
                 Severity.PROBLEM,
                 f"namespace {namespace}",
                 "NamespaceNotWatched",
-                f"No operator looks after the namespace {namespace}",
+                f"No operator watches the namespace {namespace}",
                 "Add it to the chart's value watchNamespaces.",
                 "helm list -A",
             )
@@ -84,7 +84,7 @@ def operator_runs(facts: ClusterFacts) -> Iterator[Finding]:
                 Severity.PROBLEM,
                 f"namespace {namespace}",
                 "TwoOperators",
-                f"More than one operator looks after the namespace {namespace}: {names}",
+                f"More than one operator watches the namespace {namespace}: {names}",
                 "Give each of them namespaces (watchNamespaces) or a class (className) of its own.",
                 explains=frozenset({"ChangedByOthers"}),
             )
@@ -121,8 +121,8 @@ def _not_ready(operator: OperatorFacts) -> Finding:
         Severity.PROBLEM,
         f"operator {key}",
         "OperatorNotReady",
-        f"The operator does not run: {why}. Running streams go on; edits and failures that need "
-        "the operator wait",
+        f"The operator does not run: {why}. Running streams keep running; edits and failures "
+        "that need the operator wait",
         "Start the operator.",
         f"kubectl describe deployment {key.name} -n {key.namespace}",
     )

@@ -146,7 +146,7 @@ class Gatherer:
 
     @contextmanager
     def _noting(self, what: str) -> Iterator[None]:
-        """Notes what could not be read, and goes on."""
+        """Notes what could not be read, and continues."""
         try:
             yield
         except ApiError as error:

@@ -157,7 +157,7 @@ class Followed:
         self._lines: queue.SimpleQueue[Line] = queue.SimpleQueue()
         self._read_paths: set[str] = set()
         """The logs that a thread reads. A driver's next pod has the name of the last one, and so
-        the same log: its reader goes on."""
+        the same log: its reader continues."""
 
     def lines(self) -> Iterator[Line]:
         """Never ends: the stream may be created again."""

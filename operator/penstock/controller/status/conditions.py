@@ -13,7 +13,7 @@ from penstock.controller.observation import ObservedStream
 from penstock.controller.status.outcome import CHANGED_BY_OTHERS, NotApplied, Outcome
 
 _FAILED = "ReconcileFailed"
-_NOT_STALLED = ("NotStalled", "The stream runs, or goes on by itself when it can")
+_NOT_STALLED = ("NotStalled", "The stream runs, or continues on its own when it can")
 _KINDS = ("Ready", "Reconciling", "Stalled", "Warning")
 # Until then a failure to reconcile is taken for a hiccup of the API server.
 _UNKNOWN_AFTER = timedelta(minutes=1)

@@ -109,7 +109,7 @@ def _repaired(before: StreamStatus, after: StreamStatus) -> list[StreamEvent]:
 
 
 def _lost(before: StreamStatus, after: StreamStatus) -> list[StreamEvent]:
-    """Records that the spec lets the stream do without: it goes on, so no condition says it."""
+    """Records that the spec lets the stream do without. It keeps running: no condition says it."""
     failure = after.last_failure
     if failure is None or failure == before.last_failure:
         return []

@@ -174,9 +174,9 @@ SPECIFIC: tuple[Rule, ...] = (
 
 # Looked up, from the root outward, if no specific rule matches any of the causes.
 SERVICES: tuple[Rule, ...] = (
-    # A service that a function calls, such as a schema registry, is away or answers with an error.
-    # It may be wrapped in an exception that otherwise means a bad record. The message has the host,
-    # which a function may take from a record.
+    # A service that a function calls, such as a schema registry, does not answer, or answers with
+    # an error. It may be wrapped in an exception that otherwise means a bad record. The message has
+    # the host, which a function may take from a record.
     Rule("java.net.UnknownHostException", "HostUnknown"),
     Rule("java.net.SocketException", "ConnectionFailed"),
     Rule("java.net.SocketTimeoutException", "ConnectionFailed"),

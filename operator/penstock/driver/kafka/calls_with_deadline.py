@@ -1,7 +1,7 @@
 """Calls that may block in the network, made in a thread of their own with a deadline.
 
 A name resolution cannot be interrupted, and takes as long as the resolver's configuration says:
-often more than a minute. The caller goes on after its deadline, whatever the call does.
+often more than a minute. The caller continues after its deadline, whatever the call does.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _OPTIONS = {
     "key.deserializer": _DESERIALIZER,
     "value.deserializer": _DESERIALIZER,
     "enable.auto.commit": "false",
-    # From an offset that has expired, it goes on with the first record that is left.
+    # From an offset that has expired, it continues with the first record that is left.
     "auto.offset.reset": "earliest",
     # The broker sends at least one batch; nothing more is needed.
     "max.poll.records": "1",

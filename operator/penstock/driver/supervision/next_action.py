@@ -351,8 +351,8 @@ def _while_running(
 def _with_interruption(
     run: Running, history: History, observation: Observation, policy: RestartPolicy
 ) -> tuple[Running, tuple[Event, ...]]:
-    """Notes that the source is away, that the query does not progress or read it all, and what it
-    does without. Each is an event when its reason changes.
+    """Notes that the source does not answer, that the query makes no progress or leaves partitions
+    out, and what it does without. Each is an event when its reason changes.
     """
     late = stall_detection.late(run, history, observation, policy)
     unread = history.unread.interruption(run.committed_at, policy)

@@ -85,7 +85,7 @@ class RestartPolicy:
     def stall_after(self) -> float:
         """How long a query that has committed may show no progress.
 
-        In continuous mode everything that flows meanwhile comes twice. A stuck batch writes no
+        In continuous mode everything read until then is written twice. A stuck batch writes no
         more than its batch, so a batch engine gets a minute for a record, a state store or a sink
         that takes long.
         """
@@ -114,7 +114,7 @@ class RestartPolicy:
     def unread_restart_after(self) -> float:
         """How long commits may leave out a record before Spark restarts with new executors.
 
-        It is not urgent: the other partitions are read, and nothing comes twice meanwhile.
+        It is not urgent: the other partitions are read, and nothing is written twice.
         """
         return max(2 * self.unread_patience, self.stall_after)
 

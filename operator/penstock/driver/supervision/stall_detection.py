@@ -36,7 +36,7 @@ _MAX_UNCOMMITTED_EPOCHS = 3
 # Epochs that take this many times the interval are reported.
 _SLOW_FACTOR = 3.0
 # The source is asked every ten seconds and may take ten to answer. A stall waits this long for an
-# answer, because no restart helps while the source is away.
+# answer, because no restart helps while the source does not answer.
 _ANSWER_SECONDS = 20.0
 # What a clock is set back delays what is timed by it. This much is no reason for a restart.
 _MAX_SET_BACK_SECONDS = 5.0

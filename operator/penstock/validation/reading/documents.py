@@ -126,7 +126,7 @@ class _Reader:
         if separator is not None:
             after = separator[1].strip()
             if after and not after.startswith("#"):
-                said = "kubectl takes nothing but a comment after ---"
+                said = "kubectl accepts only a comment after ---"
                 self.findings.append(self._finding("InvalidYaml", said, Place(first_line, 4)))
                 return
             first_line, chunk = first_line + 1, chunk[separator.end() :]

@@ -1,6 +1,6 @@
 """A real Argo CD with examples/gitops: a Git repository on this machine, the operator, a stream.
 
-`make gitops` runs it; `make test` does not, because compiling Argo CD takes minutes.
+`make test-all` runs it; `make test` does not, because compiling Argo CD takes minutes.
 """
 
 from __future__ import annotations

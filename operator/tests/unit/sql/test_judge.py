@@ -262,7 +262,7 @@ LIKELY: list[tuple[str, dict[str, Any], str, str]] = [
      {"functions": [{"name": "f", "returns": "STRING", "expression": "lowr('A')"}]}, "error",
      "spec.transform.functions[0].expression, line 1, column 1: lowr is neither"),
     ("SELECT key FROM source WHERE topic = :topic", {}, "error", ":topic is a parameter"),
-    ("SELECT ? AS k FROM source", {}, "error", "? is a parameter, which nobody gives a value"),
+    ("SELECT ? AS k FROM source", {}, "error", "? is a parameter, and nothing gives it a value"),
     ("SELECT key,\n value, FROM source", {}, "error", "line 2, column 7: a comma with nothing"),
     ("SELECT key FROM source GROUP BY key,", {}, "error", "column 36: a comma with nothing"),
 ]  # fmt: skip

@@ -78,7 +78,9 @@ def poison_record() -> ClusterFacts:
 
 
 def broker_down() -> ClusterFacts:
-    return reports(QueryState.RESTARTING, "BrokerUnreachable", "No answer within 10 s")
+    return reports(
+        QueryState.RESTARTING, "BrokerUnreachable", "No answer within 10 s", query_runs=True
+    )
 
 
 def broker_refuses() -> ClusterFacts:

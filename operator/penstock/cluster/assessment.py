@@ -266,8 +266,9 @@ def _started(pod: DriverPod, report: DriverReport, parts: RunningParts) -> Asses
         case QueryState.WAITING_FOR_CORES:
             return _waiting_for_cores(report, parts)
         case QueryState.STARTING:
+            reason = "WaitingForFirstEpoch" if report.query_runs else "QueryStarting"
             message = report.message or "The query is starting"
-            return Assessment(StreamState.STARTING, "QueryStarting", message)
+            return Assessment(StreamState.STARTING, reason, message)
         case QueryState.RUNNING:
             return _running(pod, report)
         case QueryState.COMPLETED:
@@ -275,8 +276,8 @@ def _started(pod: DriverPod, report: DriverReport, parts: RunningParts) -> Asses
 
 
 def _how_it_restarts(report: DriverReport) -> str:
-    """What the driver does about the failure. A query that was left running has committed."""
-    if report.committed:
+    """What the driver does about the failure."""
+    if report.query_runs:
         return "The query is left running for now, and continues without a restart if it can"
     if report.next_retry_time is not None:
         at = report.next_retry_time.astimezone(UTC)
@@ -285,13 +286,23 @@ def _how_it_restarts(report: DriverReport) -> str:
 
 
 def _running(pod: DriverPod, report: DriverReport) -> Assessment:
-    if not report.committed:
-        message = report.message or "The query runs and has not committed its first epoch yet"
-        return Assessment(StreamState.STARTING, "WaitingForFirstEpoch", message)
     if not pod.ready:
         return _not_ready(pod, report.message)
-    message = report.message or "The query runs and commits epochs"
+    if report.committed:
+        message = report.message or "The query runs and has committed epochs"
+    else:
+        works = (report.message or "The query runs").rstrip(".")
+        message = f"{works}. It has committed nothing since its start: {_last_commit(report)}"
     return Assessment(StreamState.RUNNING, "Running", message)
+
+
+def _last_commit(report: DriverReport) -> str:
+    """The last commit of an earlier query."""
+    if report.epoch is None:
+        return "its checkpoint has no commit"
+    at = report.last_commit_time
+    when = f", was at {at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if at else " is of an earlier run"
+    return f"the last commit, epoch {report.epoch}{when}"
 
 
 def _not_ready(pod: DriverPod, reported: str) -> Assessment:

@@ -26,7 +26,7 @@ class QueryState(StrEnum):
 
     STARTING = "Starting"
     WAITING_FOR_CORES = "WaitingForCores"
-    RUNNING = "Running"
+    RUNNING = "Running"  # and is known to work, although it may have committed nothing yet
     RESTARTING = "Restarting"
     FAILED = "Failed"
     STOPPING = "Stopping"
@@ -50,6 +50,11 @@ class DriverReport(Report):
     )
     committed: bool = Field(
         False, description="Whether the query has committed an epoch since its last start."
+    )
+    query_runs: bool = Field(
+        False,
+        description="Whether a query runs: while Starting, one that has not shown yet that it "
+        "works; while Restarting, one that is left running, because it may continue.",
     )
     lag: int | None = Field(None, description="Records between committed and newest offsets.")
     committed_offsets: list[CommittedOffset] | None = Field(

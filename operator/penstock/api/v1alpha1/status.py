@@ -192,7 +192,10 @@ class StreamStatus(Report):
     executors: int | None = Field(None, description="Executors registered with the driver.")
     cores: Cores | None = Field(None, description="The executors' cores.")
     epoch: int | None = Field(
-        None, description="The last committed epoch or batch. Updated at most every ten seconds."
+        None,
+        description="The last epoch or batch with a commit in the checkpoint, by this query or an "
+        "earlier one: Ready says so if this one has committed none. Updated at most every ten "
+        "seconds.",
     )
     last_commit_time: AwareDatetime | None = Field(
         None, description="When the last epoch was committed."

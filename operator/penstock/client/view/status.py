@@ -12,6 +12,7 @@ from penstock.client.formatting import NONE, age, clock, number, printable, size
 from penstock.client.view.timeline import Moment, moments_of
 from penstock.cluster.pods import Pod
 from penstock.contract import naming
+from penstock.contract.driver_report import QueryState
 from penstock.contract.reasons import remedy_for
 from penstock.contract.remedy_table import Remedy
 
@@ -149,7 +150,11 @@ def _generation(stream: StreamFacts) -> str:
 
 
 def _progress(stream: StreamFacts, facts: ClusterFacts) -> str:
-    parts = [f"epoch {number(stream.status.epoch)}"] if stream.status.epoch is not None else []
+    report = stream.driver_pod.report if stream.driver_pod else None
+    runs = report is not None and report.state is QueryState.RUNNING
+    of = " of an earlier query" if runs and report is not None and not report.committed else ""
+    epoch = stream.status.epoch
+    parts = [] if epoch is None else [f"epoch {number(epoch)}{of}"]
     if stream.metrics and stream.metrics.last_commit:
         parts.append(f"committed {age(stream.metrics.last_commit, facts.now)} ago")
     if stream.lag is not None:

@@ -130,7 +130,7 @@ def decide(
     if observation.completed:
         if isinstance(state.phase, Completed):
             return Decision(state, Action.WAIT)
-        done = replace(state, phase=Completed(confirmed=state.confirmed))
+        done = replace(state, phase=Completed(committed=state.committed))
         return Decision(done, Action.STOP_SESSION)
     match state.phase:
         case Running() as run if observation.has_query:

@@ -35,6 +35,8 @@ class Running:
     """The failure before this run, until the query shows that it works."""
     confirmed: bool = False
     """It has committed an epoch, or its activity has shown that it works."""
+    committed: bool = False
+    """It has committed an epoch."""
     partitions: int
     """The partitions that it was started with."""
     cores: int
@@ -110,8 +112,8 @@ class Failed:
 class Completed:
     """The query of trigger.availableNow has ended with its work done."""
 
-    confirmed: bool
-    """It has committed, or has found nothing to do."""
+    committed: bool
+    """It has committed; else it has found nothing to do."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,15 @@ class State:
         return self.phase.retry_at if isinstance(self.phase, BackingOff | Failed) else None
 
     @property
-    def confirmed(self) -> bool:
-        """Whether the query of this moment is known to work."""
-        return isinstance(self.phase, Running | Completed) and self.phase.confirmed
+    def committed(self) -> bool:
+        """Whether the query of this moment has committed an epoch."""
+        return isinstance(self.phase, Running | Completed) and self.phase.committed
+
+    @property
+    def query_runs(self) -> bool:
+        """Whether a query runs, and not only to recover from a failure."""
+        match self.phase:
+            case Running(after=failure, interruption=interruption):
+                return failure is None or interruption is not None
+            case _:
+                return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.api.modes import Mode
 from penstock.contract.driver_report import QueryState
 from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.observation import Observation
@@ -13,6 +14,12 @@ _SLOW_EPOCHS = (
     "is too slow, so a failure replays more records. Give the executors more resources, or use a "
     "longer interval."
 )
+_NO_EPOCH_YET = "The query runs and has not committed its first epoch yet"
+# What shows that a query works that has not committed (query_activity.py).
+_WORKS_WITHOUT_COMMIT = {
+    Mode.REAL_TIME: "The query runs a task for each partition, and its first batch has not ended",
+}
+_WAITS_FOR_RECORDS = "The query has looked for records and found none, and waits for them"
 
 
 def describe(
@@ -32,7 +39,7 @@ def describe(
         return QueryState.RUNNING, _running_message(phase, observation, policy)
     if state.failure is not None:
         return QueryState.RESTARTING, f"after {state.failure.reason}"
-    return QueryState.STARTING, ""
+    return QueryState.STARTING, _NO_EPOCH_YET if isinstance(phase, Running) else ""
 
 
 def _lacks_cores(observation: Observation, policy: RestartPolicy) -> bool:
@@ -52,11 +59,19 @@ def _running_message(run: Running, observation: Observation, policy: RestartPoli
         return observation.warning.message
     if observation.registered_cores < observation.desired_cores:
         return f"The query runs with {_cores(observation)}."
+    if not run.committed:
+        return _WORKS_WITHOUT_COMMIT.get(policy.mode, _WAITS_FOR_RECORDS)
     return _SLOW_EPOCHS if stall_detection.is_slow(run, policy) else ""
 
 
 def is_ready(state: State) -> bool:
-    """Whether the query runs and makes progress, or has completed."""
+    """Whether the query works and makes progress, or has completed.
+
+    What shows first that it works: in continuous mode a commit, which it makes on time also without
+    records. In the micro-batch modes a commit, or a look for records that finds none: without
+    records they commit nothing. In real-time mode, whose batches may take minutes, a commit, or a
+    task for each partition.
+    """
     match state.phase:
         case Running(confirmed=confirmed, interruption=interruption):
             return confirmed and interruption is None

@@ -41,6 +41,7 @@ def with_commits(
         run,
         after=None,
         confirmed=True,
+        committed=True,
         epoch=observation.epoch,
         offsets=observation.offsets,
         committed_at=observation.now,

@@ -71,6 +71,27 @@ def test_one_checkpoint_through_every_engine(
     assert topics.replays_of_committed(commits, source, sink) == []
 
 
+def test_a_switched_query_that_waits_for_records_claims_no_commit(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """It is Ready, since it works. The epoch in its checkpoint is that of the query before."""
+    source, sink = topics.make(), topics.make()
+    with running(number_flow(topics, source, sink, CONTINUOUS), jvm, tmp_path) as driver:
+        driver.wait_ready()
+        topics.send(source, range(10))
+        driver.wait_committed(10)
+    epoch = CheckpointFolder(tmp_path).progress.committed_epoch()
+    with running(number_flow(topics, source, sink, MICRO_BATCH), jvm, tmp_path) as driver:
+        driver.wait_ready()
+        waits = driver.wait("it runs", lambda report: report.state is QueryState.RUNNING)
+        assert (waits.committed, waits.epoch) == (False, epoch)
+        assert "waits for them" in waits.message
+        topics.send(source, range(10, 20))
+        report = driver.wait("a commit", lambda report: report.committed)
+        assert report.message == ""
+        assert report.epoch != epoch
+
+
 def _is_beyond(epoch: int, report: DriverReport) -> bool:
     return report.epoch is not None and report.epoch > epoch
 

@@ -17,7 +17,7 @@ from penstock.cluster.kinds import Key
 from penstock.cluster.stream import Stream
 from penstock.contract.driver_report import QueryState
 from penstock.contract.reasons import remedy_for
-from testkit.controller import samples
+from testkit.controller import samples, stream_faults
 from testkit.controller.facts import facts_of, with_stream
 from testkit.controller.fake_cluster import FakeCluster
 
@@ -66,6 +66,14 @@ def test_status_says_all_that_a_person_on_call_asks() -> None:
     assert lines["checkpoint"].startswith("flags-checkpoint")
     assert lines["last repair"] == "30s ago: Damage: commits/7 was removed"
     assert "flags-driver-0   Running" in text
+
+
+def test_an_epoch_of_an_earlier_query_is_not_taken_for_this_ones() -> None:
+    cluster = stream_faults.running()
+    cluster.report(committed=False, epoch=137)
+    cluster.settle()
+    facts = facts_of(cluster)
+    assert "epoch 137 of an earlier query" in status.as_text(facts.streams[0], facts)
 
 
 def test_the_story_is_in_order() -> None:

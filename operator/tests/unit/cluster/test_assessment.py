@@ -95,13 +95,14 @@ BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}
         (pod(), "Starting", "DriverStarting"),
         (pod(samples.report("another")), "Starting", "DriverStarting"),
         (pod(report(QueryState.STARTING)), "Starting", "QueryStarting"),
+        (pod(report(QueryState.STARTING, query_runs=True)), "Starting", "WaitingForFirstEpoch"),
         (pod(report(QueryState.WAITING_FOR_CORES)), "WaitingForCores", "WaitingForCores"),
         (pod(report(QueryState.RESTARTING, last_failure=BROKER)), "Restarting", "BrokerGone"),
         (pod(report(QueryState.RESTARTING)), "Restarting", "QueryRestarting"),
         (pod(report(QueryState.STOPPING)), "Restarting", "DriverStopping"),
         (pod(report(QueryState.FAILED, last_failure=TOPIC)), "Stalled", "TopicMissing"),
         (pod(report(QueryState.FAILED)), "Stalled", "QueryFailed"),
-        (pod(report(committed=False)), "Starting", "WaitingForFirstEpoch"),
+        (pod(report(committed=False)), "Running", "Running"),
         (pod(report(), **UNREADY), "Starting", "DriverNotReady"),
         (pod(report()), "Running", "Running"),
         (pod(report(QueryState.COMPLETED)), "Completed", "Completed"),
@@ -150,6 +151,23 @@ def test_a_stream_that_falls_behind_is_ready_and_says_so() -> None:
     assert assessment.message.startswith("Epochs take")
 
 
+@pytest.mark.parametrize(
+    ("epoch", "committed_at", "words"),
+    [
+        (137, samples.T0, "the last commit, epoch 137, was at 2026-11-21 00:00:00 UTC"),
+        (None, None, "its checkpoint has no commit"),
+    ],
+)
+def test_a_query_that_has_committed_nothing_is_not_said_to_commit(
+    epoch: int | None, committed_at: datetime | None, words: str
+) -> None:
+    """After a switch of mode the newest commit is that of the query before."""
+    waits = report(message="It waits", committed=False, epoch=epoch, last_commit_time=committed_at)
+    message = assess(pod(waits)).message
+    assert message == f"It waits. It has committed nothing since its start: {words}"
+    assert assess(pod(report())).message == "The query runs and has committed epochs"
+
+
 def test_the_status_never_quotes_the_log() -> None:
     """Without a termination message the kubelet puts the end of the log there."""
     assessment = assess(pod(**exited(1, message="password=hunter2")))
@@ -168,7 +186,7 @@ def test_an_exit_without_a_termination_message_is_explained(
 
 
 def test_a_query_that_waits_for_its_source_is_not_called_restarted() -> None:
-    left_running = report(QueryState.RESTARTING, last_failure=BROKER, committed=True)
+    left_running = report(QueryState.RESTARTING, last_failure=BROKER, query_runs=True)
     failed = report(QueryState.RESTARTING, last_failure=BROKER, committed=False)
     assert "is left running" in assess(pod(left_running)).message
     assert "restarted from its checkpoint" in assess(pod(failed)).message

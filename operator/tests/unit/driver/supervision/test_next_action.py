@@ -43,6 +43,7 @@ from testkit.driver.observations import (
     committing,
     decided,
     remembering,
+    run_of,
     running,
 )
 from testkit.streams.streams import stream
@@ -152,13 +153,43 @@ def test_the_policy_comes_from_the_spec() -> None:
     )
 
 
-def test_ready_means_committed_by_this_query() -> None:
-    state, observation = running(epoch=3)
-    assert not is_ready(state)
-    assert describe(state, observation, POLICY)[0] is QueryState.STARTING
-    state = after(state, replace(observation, epoch=4, now=101.0))
+IDLE = activity(idle=True, confirmed_running=True)
+TASKS = activity(confirmed_running=True, work=(7, 0, 0, 0, 0))
+MICRO_BATCH, ASYNC = (replace(POLICY, mode=mode) for mode in (Mode.MICRO_BATCH, Mode.ASYNC))
+
+
+@pytest.mark.parametrize(
+    ("policy", "works", "words"),
+    [
+        (CONTINUOUS, None, ""),
+        (MICRO_BATCH, IDLE, "found none, and waits"),
+        (ASYNC, IDLE, "found none, and waits"),
+        (REAL_TIME, TASKS, "a task for each partition"),
+    ],
+    ids=lambda value: value.mode.name if isinstance(value, RestartPolicy) else "",
+)
+def test_ready_means_that_this_query_works_and_says_what_it_has_committed(
+    policy: RestartPolicy, works: Activity | None, words: str
+) -> None:
+    """Each mode has its first sign. A commit of the query before, epoch 3, is none."""
+    state, seen = running(epoch=3, policy=policy)
+    reads = replace(seen, activity=activity(active_tasks=4, work=(7, 0, 1, 5, 5)))
+    started = after(state, reads, policy)
+    assert not is_ready(started)
+    said = describe(started, reads, policy)
+    assert started.query_runs
+    assert said == (QueryState.STARTING, "The query runs and has not committed its first epoch yet")
+    if works is not None:
+        shows = replace(seen, activity=works)
+        state = after(started, shows, policy)
+        what, message = describe(state, shows, policy)
+        assert (is_ready(state), what, state.committed) == (True, QueryState.RUNNING, False)
+        assert words in message
+    committed = replace(seen, epoch=4, now=101.0)
+    state = after(state, committed, policy)
     assert is_ready(state)
-    assert describe(state, observation, POLICY)[0] is QueryState.RUNNING
+    assert state.committed
+    assert describe(state, committed, policy) == (QueryState.RUNNING, "")
 
 
 def test_a_failed_query_is_not_ready_until_it_commits_again() -> None:
@@ -166,6 +197,7 @@ def test_a_failed_query_is_not_ready_until_it_commits_again() -> None:
     state, what, events = decided(state, replace(UP, failure=PASSING, epoch=4))
     assert (what, state.retry_at, events) == (Action.STOP_QUERY, 100.5, (NewFailure(PASSING),))
     assert describe(state, UP, POLICY) == (QueryState.RESTARTING, "after TaskFailed")
+    assert not state.query_runs
     ready = [replace(UP, now=now, epoch=4) for now in (100.4, 100.6, 100.7)]
     state, taken = actions(state, ready)
     assert taken == [Action.WAIT, Action.CHECK_CHECKPOINT, Action.CHECK_QUERY]
@@ -174,17 +206,8 @@ def test_a_failed_query_is_not_ready_until_it_commits_again() -> None:
     assert state.history.restarts == 1
     again = replace(observation, now=100.9)
     assert not is_ready(after(state, again))
+    assert not after(state, again).query_runs  # it is not said to be left running
     assert is_ready(after(state, replace(again, epoch=5)))
-
-
-def test_an_idle_query_is_ready() -> None:
-    state, observation = running(epoch=3)
-    works = replace(observation, activity=activity(work=(7, 0, 1, 5, 5)))
-    assert not is_ready(after(state, works))
-    idle = replace(observation, activity=activity(idle=True, confirmed_running=True))
-    state = after(state, idle)
-    assert is_ready(state)
-    assert describe(state, idle, POLICY)[0] is QueryState.RUNNING
 
 
 def test_a_completed_query_stops_its_session_once() -> None:
@@ -194,7 +217,7 @@ def test_a_completed_query_stops_its_session_once() -> None:
     state, taken = actions(state, [ended, gone])
     assert taken == [Action.STOP_SESSION, Action.WAIT]
     assert is_ready(state)
-    assert state.confirmed
+    assert state.committed
     assert describe(state, gone, POLICY) == (QueryState.COMPLETED, "")
 
 
@@ -308,7 +331,7 @@ def test_only_commits_with_records_prove_a_spec(policy: RestartPolicy) -> None:
     state = remembering(state, poison_failures=4, rechecks=4)
     empty = [replace(observation, epoch=epoch, offsets={"in": {0: 7}}) for epoch in range(3)]
     state, _ = actions(state, empty, policy)
-    assert state.confirmed
+    assert run_of(state).confirmed
     assert state.history == History(poison_failures=4, rechecks=4)
     state = after(state, replace(observation, epoch=3, offsets={"in": {0: 8}}), policy)
     assert state.history == History(proved=True)

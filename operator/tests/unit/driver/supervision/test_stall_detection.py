@@ -210,6 +210,7 @@ def test_a_query_that_shows_the_same_again_and_again_is_stalled(shows: Activity)
     state, taken = actions(state, [replace(same, now=102.0 + waited) for waited in patience])
     assert taken == [Action.WAIT] * 4
     assert not is_ready(state)
+    assert state.query_runs  # it is left running for now
     assert action(state, replace(same, now=103.0 + POLICY.stall_after)) is Action.STOP_QUERY
 
 

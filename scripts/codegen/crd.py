@@ -16,7 +16,7 @@ _FILE_HEAD = "# Generated from operator/penstock/api; run `make generate` to upd
 _READY = '.status.conditions[?(@.type=="Ready")]'
 _PRINTER_COLUMNS = (
     ("Ready", "string", f"{_READY}.status", "Whether the query runs"),
-    ("Reason", "string", f"{_READY}.reason", "Why it runs or does not"),
+    ("Reason", "string", f"{_READY}.reason", "Why it is Ready or not"),
     ("Mode", "string", ".status.mode", "How Spark runs the query"),
     ("Lag", "integer", ".status.lag", "Records between the committed and the newest offsets"),
     ("Age", "date", ".metadata.creationTimestamp", None),

@@ -50,6 +50,12 @@ ROWS: tuple[Remedy, ...] = (
         """-p '{{"spec":{{"suspend":false}}}}'""",
     ),
     Remedy(
+        "SpecNotApplied",
+        "Ready, by an earlier spec: the newest one is refused, or could not be applied yet.",
+        "See the condition Stalled, or Reconciling while the operator retries.",
+        "kubectl describe cstream {name} -n {namespace}",
+    ),
+    Remedy(
         "ReconciliationPaused",
         "Reconciling: the annotation penstock.dev/pause-reconciliation is true, so the operator "
         "changes nothing. Ready still says what runs.",

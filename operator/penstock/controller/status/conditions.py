@@ -13,6 +13,8 @@ from penstock.controller.observation import ObservedStream
 from penstock.controller.status.outcome import CHANGED_BY_OTHERS, NotApplied, Outcome
 
 _FAILED = "ReconcileFailed"
+# Why `kubectl get`, which shows Ready and its reason, does not look as if the edit ran.
+_SPEC_NOT_APPLIED = "SpecNotApplied"
 _NOT_STALLED = ("NotStalled", "The stream runs, or continues on its own when it can")
 _KINDS = ("Ready", "Reconciling", "Stalled", "Warning")
 # Until then a failure to reconcile is taken for a hiccup of the API server.
@@ -96,7 +98,7 @@ def _ready(outcome: Outcome) -> tuple[_Status, str, str]:
         return "True", outcome.reason, outcome.message
     where = "Reconciling" if outcome.not_applied.retried else "Stalled"
     message = f"{outcome.message}. The newest spec is not applied completely: see {where}"
-    return "True", outcome.reason, message
+    return "True", _SPEC_NOT_APPLIED, message
 
 
 def _reconciling(outcome: Outcome, *, stalled: bool) -> tuple[_Status, str, str]:

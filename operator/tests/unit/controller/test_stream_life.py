@@ -178,6 +178,7 @@ def test_an_invalid_edit_does_not_disturb_the_running_stream(cluster: FakeCluste
     stalled, ready = cluster.condition("Stalled"), cluster.condition("Ready")
     assert (stalled.status, ready.status, cluster.state) == ("True", "True", "Running")
     assert "keeps running" in stalled.message
+    assert ready.reason == "SpecNotApplied"  # which `kubectl get` shows beside True
     # So `kubectl wait --for=condition=Ready` does not take the bad edit for applied.
     assert ready.observed_generation < stalled.observed_generation
     for state in (QueryState.RESTARTING, QueryState.RUNNING):  # nor after a blip of what runs
@@ -189,6 +190,7 @@ def test_an_invalid_edit_does_not_disturb_the_running_stream(cluster: FakeCluste
     cluster.apply()
     cluster.settle()
     assert cluster.condition("Ready").observed_generation > stalled.observed_generation
+    assert cluster.condition("Ready").reason == "Running"
     assert cluster.state == StreamState.RUNNING
     assert len(cluster.drivers_started) == 1
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from penstock.api.v1alpha1.status import Condition, StreamStatus
+from penstock.api.v1alpha1.status import Condition, LastFailure, StreamStatus
 from penstock.cluster.assessment import RunningParts
 from penstock.cluster.kinds import Key
 from penstock.cluster.lenient_fields import at, count, mapping, mappings, text
@@ -80,6 +80,16 @@ class StreamFacts(RunningParts):
         """The driver's pod, also if its StatefulSet could not be read; None if there is none."""
         name = naming.driver_pod_name(self.key.name)
         return next((DriverPod(pod.manifest) for pod in self.pods if pod.name == name), None)
+
+    @property
+    def last_failure(self) -> LastFailure | None:
+        """The last failure, unless the spec that failed has been replaced since."""
+        failure, effective = self.status.last_failure, self.status.effective
+        pod = self.driver_pod
+        runs = pod.spec_hash if pod else effective.revision if effective else None
+        if failure is None or failure.revision in (None, runs) or runs is None:
+            return failure
+        return None
 
     @property
     def lag(self) -> int | None:

@@ -12,6 +12,7 @@ from penstock.api.v1alpha1.status import StreamStatus
 from penstock.cluster import kinds
 from penstock.cluster.assessment import assess_driver, assess_suspended, why_deleted
 from penstock.cluster.kinds import Manifest, Ref
+from penstock.cluster.objects import StatefulSet
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import not_ready_since
 from penstock.contract import naming
@@ -35,6 +36,7 @@ from penstock.controller.status.outcome import (
     previous_objects,
 )
 from penstock.controller.status.planned_status import failed_status, plan_status, status_manifest
+from penstock.controller.status.restart_history import WantedDriver
 from penstock.controller.status.stream_events import StreamEvent, checkpoint_found, stream_events
 
 # Watches report every change. These requeues only guard against a missed one.
@@ -155,9 +157,8 @@ def _decide(
     delete: tuple[Ref, ...] = (),
 ) -> Decision:
     pod, owner = children.driver_pod, children.stateful_set
-    stopped = pod is None and owner is not None and owner.scaled_to_zero
     warnings = _warnings(children)
-    update = plan_status(stream, outcome, pod, now, warnings, stopped=stopped)
+    update = plan_status(stream, outcome, pod, now, warnings, _wanted_driver(owner, apply))
     changed = update.status != stream.status
     requeue = _REQUEUE_SETTLED if outcome.settled or outcome.stalled else _REQUEUE_CHANGING
     if owner is not None and pod is None and not (outcome.obstacles or outcome.settled):
@@ -170,6 +171,18 @@ def _decide(
         events=stream_events(stream.status, update.status) if changed else (),
         requeue_after=min(update.numbers_due_in or requeue, requeue),
         status=update.status,
+    )
+
+
+def _wanted_driver(owner: StatefulSet | None, apply: Iterable[Manifest]) -> WantedDriver:
+    if owner is None:
+        return WantedDriver()
+    changed = (StatefulSet(each) for each in apply if each["kind"] == kinds.STATEFUL_SET.kind)
+    owners = (owner, *changed)
+    return WantedDriver(
+        frozenset(each.spec_hash for each in owners),
+        owner.update_revision,
+        stopped=any(each.scaled_to_zero for each in owners),
     )
 
 

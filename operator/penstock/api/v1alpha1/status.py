@@ -37,6 +37,9 @@ class LastFailure(Report):
         description="Whether a retry is pointless until the spec or the cause changes."
     )
     time: AwareDatetime = Field(description="When it happened.")
+    revision: str | None = Field(
+        None, description="The spec that failed: see `effective.revision` for the one that runs."
+    )
 
 
 class Cause(StrEnum):
@@ -158,6 +161,9 @@ class Internal(Report):
     spec_hash: str = Field(description="The hash of the spec of that pod.")
     container_restarts: int = Field(0, description="Its container restarts already counted.")
     query_restarts: int = Field(0, description="Its query restarts already counted.")
+    replaced_on_purpose: bool = Field(
+        False, description="Whether an edit or a suspension ends it, which is no failure."
+    )
 
 
 class StreamStatus(Report):

@@ -170,7 +170,7 @@ def not_ready(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
 
 def _cause(stream: StreamFacts, ready: Condition) -> tuple[str, str]:
     """The reason that says most, and why. A driver that starts says only that it does."""
-    failure = stream.status.last_failure
+    failure = stream.last_failure
     if failure is None or ready.reason in (failure.reason, "RollingOut"):  # somebody's edit
         return ready.reason, ready.message
     if failure.message and failure.message in ready.message:
@@ -215,7 +215,7 @@ def warnings(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
 
 def recovered(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     """The last failure of a stream that runs again."""
-    failure = stream.status.last_failure
+    failure = stream.last_failure
     if failure is None or not stream.holds("Ready") or facts.now - failure.time > _RECENT:
         return
     ago, total = age(failure.time, facts.now), stream.status.restarts

@@ -185,7 +185,7 @@ def _restarts(stream: StreamFacts) -> str:
 
 
 def _failure(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Row]:
-    failure, retry = stream.status.last_failure, stream.status.next_retry_time
+    failure, retry = stream.last_failure, stream.status.next_retry_time
     if failure is not None:
         ago = age(failure.time, facts.now)
         yield "last failure", f"{ago} ago: {failure.reason}: {printable(failure.message)}"

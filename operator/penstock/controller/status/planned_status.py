@@ -26,7 +26,12 @@ from penstock.controller.children.revision import Revision
 from penstock.controller.observation import ObservedStream
 from penstock.controller.status.conditions import build_conditions, failed_conditions
 from penstock.controller.status.outcome import Outcome
-from penstock.controller.status.restart_history import report_of, update_history
+from penstock.controller.status.restart_history import (
+    ANY_DRIVER,
+    WantedDriver,
+    report_of,
+    update_history,
+)
 
 _NUMBERS_INTERVAL = timedelta(seconds=NUMBERS_INTERVAL_SECONDS)
 
@@ -44,15 +49,11 @@ def plan_status(
     pod: DriverPod | None,
     now: datetime,
     warnings: tuple[Problem, ...] = (),
-    *,
-    stopped: bool = False,
+    wanted: WantedDriver = ANY_DRIVER,
 ) -> StatusUpdate:
-    """The status that follows from an outcome; unchanged where only numbers moved just now.
-
-    `stopped` says that there is no pod because somebody wants none.
-    """
+    """The status that follows from an outcome; unchanged where only numbers moved just now."""
     before = stream.status
-    status = _status(stream, outcome, pod, now, warnings, stopped=stopped)
+    status = _status(stream, outcome, pod, now, warnings, wanted)
     same_numbers = status.model_copy(update={name: getattr(before, name) for name in NUMBERS})
     wait = _until_numbers(stream, now)
     if same_numbers == before and status != before and wait > timedelta(0):
@@ -108,11 +109,10 @@ def _status(
     pod: DriverPod | None,
     now: datetime,
     warnings: tuple[Problem, ...],
-    *,
-    stopped: bool,
+    wanted: WantedDriver,
 ) -> StreamStatus:
     before = stream.status
-    history = update_history(before, pod, stopped=stopped)
+    history = update_history(before, pod, wanted)
     report = report_of(pod) if pod is not None and pod.started else None
     committed, omitted = _committed_offsets(stream, report)
     restarting = outcome.state is StreamState.RESTARTING

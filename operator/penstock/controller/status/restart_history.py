@@ -15,6 +15,21 @@ from penstock.contract.driver_report import DriverReport
 
 
 @dataclass(frozen=True)
+class WantedDriver:
+    """The driver that the StatefulSet asks for. The defaults fit any driver."""
+
+    spec_hashes: frozenset[str] = frozenset()
+    """As the StatefulSet is, and as it is being changed to."""
+    revision: str = ""
+    """Empty until the StatefulSet's controller has seen its newest template."""
+    stopped: bool = False
+    """Somebody wants no driver."""
+
+
+ANY_DRIVER = WantedDriver()
+
+
+@dataclass(frozen=True)
 class RestartHistory:
     """The part of the status that accumulates."""
 
@@ -24,18 +39,28 @@ class RestartHistory:
 
 
 def update_history(
-    before: StreamStatus, pod: DriverPod | None, *, stopped: bool = False
+    before: StreamStatus, pod: DriverPod | None, wanted: WantedDriver = ANY_DRIVER
 ) -> RestartHistory:
     """The history of the status, with what the driver's pod shows added to it.
 
-    `stopped` says that there is no pod because somebody wants none: the next one replaces none.
+    A pod that replaces one of the same spec is a restart, unless somebody's edit ended the earlier
+    one: two edits that follow each other may lead back to the first spec.
     """
     restarts, counted = before.restarts or Restarts(), before.internal
+    if counted is not None:
+        counted = counted.model_copy(
+            update={"replaced_on_purpose": _replaced_on_purpose(counted, pod, wanted)}
+        )
     if pod is None:
-        counted = None if stopped else counted
+        counted = None if wanted.stopped else counted
         return RestartHistory(restarts, counted, before.last_failure)
     new_pod = counted is None or counted.driver_pod_uid != pod.uid
-    replaced = new_pod and counted is not None and counted.spec_hash == pod.spec_hash
+    replaced = (
+        new_pod
+        and counted is not None
+        and counted.spec_hash == pod.spec_hash
+        and not counted.replaced_on_purpose
+    )
     if counted is None or new_pod:
         counted = Internal(driver_pod_uid=pod.uid, spec_hash=pod.spec_hash)
     report = report_of(pod)
@@ -55,6 +80,20 @@ def update_history(
         ),
         last_failure=_last_failure(before, pod, report, replaced=replaced),
     )
+
+
+def _replaced_on_purpose(counted: Internal, pod: DriverPod | None, wanted: WantedDriver) -> bool:
+    """Whether somebody's edit ends the counted pod, or has ended it.
+
+    An edit that is undone before the pod is deleted leaves it as it is.
+    """
+    if wanted.stopped or wanted.spec_hashes - {counted.spec_hash}:
+        return True
+    if pod is None or pod.uid != counted.driver_pod_uid or wanted.revision == "":
+        return counted.replaced_on_purpose
+    if pod.revision != wanted.revision:
+        return True
+    return pod.terminating and counted.replaced_on_purpose
 
 
 def report_of(pod: DriverPod) -> DriverReport | None:
@@ -81,7 +120,8 @@ def _last_failure(
     before: StreamStatus, pod: DriverPod, report: DriverReport | None, *, replaced: bool
 ) -> LastFailure | None:
     """The latest failure. Of two in the same second, the driver's report has the later one."""
-    known = [report.last_failure if report else None, before.last_failure, pod.failure]
+    reported = report.last_failure if report else None
+    known = [_of(pod, reported), before.last_failure, _of(pod, pod.failure)]
     if replaced:
         known.append(
             LastFailure(
@@ -89,6 +129,7 @@ def _last_failure(
                 message="The driver's pod was deleted or evicted, or its node was lost",
                 permanent=False,
                 time=pod.created,
+                revision=pod.spec_hash,
             )
         )
     return max(
@@ -96,3 +137,8 @@ def _last_failure(
         key=lambda failure: failure.time,
         default=None,
     )
+
+
+def _of(pod: DriverPod, failure: LastFailure | None) -> LastFailure | None:
+    """A failure with the spec of its pod."""
+    return failure and failure.model_copy(update={"revision": pod.spec_hash})

@@ -12,6 +12,7 @@ from penstock.client.checks.diagnosis import diagnose
 from penstock.client.checks.finding import Finding, Severity
 from penstock.client.cluster_facts import Right, Unread
 from penstock.client.view.findings import as_json, as_text, exit_code
+from penstock.client.view.status import as_text as as_status
 from penstock.cluster import kinds
 from penstock.cluster.objects import Claim, Lease
 from penstock.cluster.stream import Stream
@@ -144,6 +145,24 @@ def test_a_failure_that_has_passed_is_a_warning_for_an_hour() -> None:
     assert (finding.severity, finding.reason) == (Severity.WARNING, "ExecutorLost")
     assert exit_code((finding,)) == 0
     assert diagnose(replace(facts, now=facts.now + timedelta(hours=2))) == ()
+
+
+def test_a_failure_that_the_present_spec_has_cured_is_not_warned_of() -> None:
+    """The topic that it names is not in the spec any more."""
+    cluster = running()
+    missing = LastFailure(
+        reason="TopicMissing", message="no out", permanent=True, time=cluster.clock()
+    )
+    cluster.report(state=QueryState.FAILED, last_failure=missing, committed=False)
+    cluster.settle()
+    facts = facts_of(cluster)
+    assert [each.reason for each in diagnose(facts)] == ["TopicMissing"]
+    assert "last failure" in as_status(facts.streams[0], facts)
+    cluster.apply(trigger={"continuous": {"checkpointInterval": "7s"}})
+    cluster.settle()
+    facts = facts_of(cluster)
+    assert diagnose(facts) == ()
+    assert "last failure" not in as_status(facts.streams[0], facts)
 
 
 def test_an_operator_that_watches_other_namespaces_is_named() -> None:

@@ -127,6 +127,28 @@ def test_an_edit_replaces_the_driver_and_removes_the_old_config_map(cluster: Fak
     assert cluster.status.restarts.total == 0
 
 
+@pytest.mark.parametrize("edit", [{"executor": {"cores": 2}}, {"suspend": True}])
+def test_two_quick_edits_are_no_failure_of_the_pod_that_they_replace(
+    edit: dict[str, Any], cluster: FakeCluster
+) -> None:
+    """The second one leads back to the first spec, so the pods before and after are of one."""
+    first = cluster.pod
+    cluster.apply(**edit)
+    cluster.reconcile()
+    cluster.step()
+    cluster.apply()
+    cluster.settle()
+    assert cluster.pod != first
+    assert cluster.status.restarts is not None
+    assert (cluster.status.restarts.total, cluster.status.last_failure) == (0, None)
+    assert cluster.pod is not None
+    cluster.api.remove(cluster.pod)
+    cluster.settle()
+    assert cluster.status.restarts.pod == 1
+    assert cluster.status.last_failure is not None
+    assert cluster.status.last_failure.reason == "DriverPodReplaced"
+
+
 def test_an_edit_while_the_operator_is_away_is_rolled_out_when_it_returns(
     cluster: FakeCluster,
 ) -> None:
@@ -258,7 +280,9 @@ def test_a_stream_runs_again_after_a_permanent_failure_is_resolved(cluster: Fake
     cluster.report(last_failure=FAILURE)
     cluster.settle()
     assert cluster.state == StreamState.RUNNING
-    assert cluster.status.last_failure == FAILURE
+    assert cluster.status.last_failure == FAILURE.model_copy(
+        update={"revision": cluster.running_hash}
+    )
 
 
 def test_a_missing_driver_is_reported_at_once(cluster: FakeCluster) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from penstock.api.v1alpha1.status import Internal, LastFailure, Restarts, StreamStatus
 from penstock.cluster.pods import DriverPod
-from penstock.controller.status.restart_history import update_history
+from penstock.controller.status.restart_history import ANY_DRIVER, WantedDriver, update_history
 from testkit.controller import samples
 
 HASH = "0123456789"
@@ -24,14 +26,16 @@ def pod(uid: str = "pod-1", restarts: int = 0, spec_hash: str = HASH, **report: 
         containerStatuses=[samples.container(restartCount=restarts, state={"running": {}})],
     )
     raw["metadata"]["uid"] = uid
+    raw["metadata"]["labels"]["controller-revision-hash"] = f"of-{spec_hash}"
     return DriverPod(raw)
 
 
-def after(*pods: DriverPod | None) -> StreamStatus:
-    """The status after the operator observed these pods in this order."""
+def after(*pods: DriverPod | None, wanted: Sequence[WantedDriver] = ()) -> StreamStatus:
+    """The status after the operator observed these pods, while these were wanted."""
     status = StreamStatus()
-    for each in pods:
-        history = update_history(status, each)
+    for each, wants in itertools.zip_longest(pods, wanted, fillvalue=ANY_DRIVER):
+        assert not isinstance(each, WantedDriver)
+        history = update_history(status, each, wants)
         status = StreamStatus(
             restarts=history.restarts,
             internal=history.internal,
@@ -82,11 +86,25 @@ def test_counts_never_decrease(seen: list[tuple[str, int, int]]) -> None:
         assert one.total <= two.total
 
 
+def test_the_pod_of_an_undone_edit_counts_when_it_is_lost() -> None:
+    """The edit was undone before the StatefulSet deleted the pod."""
+    first, other = WantedDriver(frozenset({HASH})), WantedDriver(frozenset({"b"}))
+    pods, edits = (pod(), pod(), pod()), (first, other, first)
+    seen = replace(first, revision=pods[0].revision)
+    assert counts(after(*pods, pod("pod-2"), wanted=(*edits, seen))) == (0, 0, 0)
+    lost = (*pods, pod(), pod("pod-2"))
+    assert counts(after(*lost, wanted=(*edits, seen, seen))) == (0, 0, 1)
+
+
 def test_the_last_failure_is_the_latest() -> None:
     late = LastFailure(
-        reason="Late", message="", permanent=False, time=samples.T0.replace(year=2027)
+        reason="Late",
+        message="",
+        permanent=False,
+        time=samples.T0.replace(year=2027),
+        revision=HASH,
     )
-    early = LastFailure(reason="Early", message="", permanent=False, time=samples.T0)
+    early = late.model_copy(update={"reason": "Early", "time": samples.T0})
     assert after(pod(last_failure=late), pod(last_failure=early)).last_failure == late
     assert after(pod(last_failure=early), pod(last_failure=late)).last_failure == late
     assert after(pod(last_failure=early), None).last_failure == early
@@ -95,7 +113,9 @@ def test_the_last_failure_is_the_latest() -> None:
 def test_of_two_failures_in_the_same_second_the_report_has_the_later_one() -> None:
     """Kubernetes' times have whole seconds, and a cause may follow what was seen first."""
     seen = LastFailure(reason="NoProgress", message="", permanent=False, time=samples.T0)
-    cause = LastFailure(reason="ExecutorLost", message="", permanent=False, time=samples.T0)
+    cause = LastFailure(
+        reason="ExecutorLost", message="", permanent=False, time=samples.T0, revision=HASH
+    )
     assert after(pod(last_failure=seen), pod(last_failure=cause)).last_failure == cause
 
 

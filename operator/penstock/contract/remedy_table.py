@@ -410,6 +410,13 @@ ROWS: tuple[Remedy, ...] = (
         "penstock crd | kubectl apply --server-side -f -",
     ),
     Remedy(
+        "StartingOffsetsIgnored",
+        "Warning: where a stream starts was edited, and it has commits: it continues from those.",
+        "To read from elsewhere, give the stream a new checkpoint (docs/how-to/start-over.md). "
+        "Otherwise undo the edit.",
+        EDIT,
+    ),
+    Remedy(
         "PythonInContinuousMode OptionIgnored PlainCredential NotJudged",
         "Warning: the stream runs.",
         "See the message.",

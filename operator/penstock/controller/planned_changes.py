@@ -12,7 +12,7 @@ from penstock.api.v1alpha1.status import StreamStatus
 from penstock.cluster import kinds
 from penstock.cluster.assessment import assess_driver, assess_suspended, why_deleted
 from penstock.cluster.kinds import Manifest, Ref
-from penstock.cluster.objects import StatefulSet
+from penstock.cluster.objects import Claim, StatefulSet
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import not_ready_since
 from penstock.contract import naming
@@ -38,6 +38,13 @@ from penstock.controller.status.outcome import (
 from penstock.controller.status.planned_status import failed_status, plan_status, status_manifest
 from penstock.controller.status.restart_history import WantedDriver
 from penstock.controller.status.stream_events import StreamEvent, checkpoint_found, stream_events
+
+_START_IGNORED = Problem(
+    "StartingOffsetsIgnored",
+    "spec.source.kafka: the edit of startingOffsets, or of another option for the start, changes "
+    "nothing: it applies only to a checkpoint without commits, and this stream continues from its "
+    "last commit. docs/how-to/start-over.md says how to read from elsewhere",
+)
 
 # Watches report every change. These requeues only guard against a missed one.
 _REQUEUE_SETTLED = timedelta(minutes=5)
@@ -89,7 +96,7 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
         return unapplied(stream, children, cause, now, (*retained, *stopped))
     if previous:
         return unapplied(stream, children, previous_objects(previous), now)
-    wanted = _desired_objects(desired, children)
+    wanted = _desired_objects(stream, desired, children)
     foreign = _foreign_objects(desired, wanted, children)
     if foreign:
         cause = foreign_objects(stream.name, foreign)
@@ -157,7 +164,7 @@ def _decide(
     delete: tuple[Ref, ...] = (),
 ) -> Decision:
     pod, owner = children.driver_pod, children.stateful_set
-    warnings = _warnings(children)
+    warnings = _warnings(stream, children)
     update = plan_status(stream, outcome, pod, now, warnings, _wanted_driver(owner, apply))
     changed = update.status != stream.status
     requeue = _REQUEUE_SETTLED if outcome.settled or outcome.stalled else _REQUEUE_CHANGING
@@ -186,11 +193,19 @@ def _wanted_driver(owner: StatefulSet | None, apply: Iterable[Manifest]) -> Want
     )
 
 
-def _warnings(children: ObservedChildren) -> tuple[Problem, ...]:
-    """What will go wrong with the objects that a running stream needs."""
-    claim = children.claim
-    deleted = why_deleted(claim) if claim and children.stateful_set else None
-    return (Problem(deleted.reason, deleted.message),) if deleted else ()
+def _warnings(stream: ObservedStream, children: ObservedChildren) -> tuple[Problem, ...]:
+    """What will go wrong with the checkpoint of a running stream, and what it makes pointless."""
+    claim, desired = children.claim, stream.desired
+    if claim is None:
+        return ()
+    found: list[Problem] = []
+    deleted = why_deleted(claim) if children.stateful_set else None
+    if deleted is not None:
+        found.append(Problem(deleted.reason, deleted.message))
+    has_commits = stream.status.epoch is not None
+    if desired is not None and has_commits and checkpoint_claim.starts_elsewhere(desired, claim):
+        found.append(_START_IGNORED)
+    return tuple(found)
 
 
 def _had_checkpoint(stream: ObservedStream, children: ObservedChildren) -> bool:
@@ -245,7 +260,15 @@ def _stopped_driver(stream: ObservedStream, children: ObservedChildren) -> tuple
     return (with_applied_hash(scaled_to_zero(found)),)
 
 
-def _desired_objects(desired: Revision, children: ObservedChildren) -> tuple[Manifest, ...]:
+def _may_have_commits(stream: ObservedStream, claim: Claim | None) -> bool:
+    """Whether a claim's checkpoint has commits, or may have them from an earlier stream."""
+    is_older = claim is not None and claim.created < stream.created
+    return stream.status.epoch is not None or is_older
+
+
+def _desired_objects(
+    stream: ObservedStream, desired: Revision, children: ObservedChildren
+) -> tuple[Manifest, ...]:
     """All objects of a stream, each after those that it refers to."""
     optional = (access.service_account(desired), access.network_policy(desired))
     before_driver = (
@@ -255,7 +278,9 @@ def _desired_objects(desired: Revision, children: ObservedChildren) -> tuple[Man
         config_map(desired),
     )
     asked = with_applied_hash(checkpoint_claim.claim(desired))
-    claim = checkpoint_claim.claim_as_allowed(asked, children.claim)
+    claim = checkpoint_claim.claim_as_allowed(
+        asked, children.claim, begun=_may_have_commits(stream, children.claim)
+    )
     driver, found = driver_stateful_set(desired), children.stateful_set
     if found is not None and is_of_another_operator(driver, found):
         driver = with_template_of(driver, found)

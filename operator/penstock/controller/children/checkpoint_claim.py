@@ -5,19 +5,24 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from penstock.api import quantities
+from penstock.api import group_version, quantities
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.lenient_fields import mapping
 from penstock.cluster.objects import Claim
 from penstock.contract import naming
+from penstock.controller.children.diff import content_hash
 from penstock.controller.children.revision import Revision, build_object
+
+# Where the checkpoint began: a hash of the fields that count for a stream's first start only.
+_ANNOTATION_FIRST_START = f"{group_version.GROUP}/first-start"
 
 
 def claim(desired: Revision) -> Manifest:
     """The claim of the checkpoint's volume. The stream owns it under Delete, not under Retain."""
     volume = desired.stream.spec.checkpoint.volume
     manifest = build_object(kinds.CLAIM, desired, naming.checkpoint_claim_name(desired.name))
+    manifest["metadata"]["annotations"] = {_ANNOTATION_FIRST_START: _first_start(desired)}
     if volume.reclaim_policy == "Retain":
         del manifest["metadata"]["ownerReferences"]
     manifest["spec"] = {
@@ -29,14 +34,19 @@ def claim(desired: Revision) -> Manifest:
     return manifest
 
 
-def claim_as_allowed(asked: Manifest, found: Claim | None) -> Manifest:
+def claim_as_allowed(asked: Manifest, found: Claim | None, *, begun: bool = True) -> Manifest:
     """The claim to apply: of an existing claim only the size may change, and only grow.
 
     The rest of an existing claim's spec is immutable. Server-side apply would try to remove a
-    field that it once set, so the manifest repeats what the claim has.
+    field that it once set, so the manifest repeats what the claim has. `begun` says that its
+    checkpoint may have commits, so that where it began is settled.
     """
     if found is None:
         return asked
+    meta, start = asked["metadata"], found.annotations.get(_ANNOTATION_FIRST_START)
+    if start is not None and begun:
+        annotations = {**meta.get("annotations", {}), _ANNOTATION_FIRST_START: start}
+        asked = {**asked, "metadata": {**meta, "annotations": annotations}}
     kept = ("accessModes", "storageClassName")
     has = mapping(found.manifest.get("spec"))
     spec: Manifest = {field: has[field] for field in kept if field in has}
@@ -59,6 +69,23 @@ def without_owner(found: Claim) -> Manifest:
         "spec": {"resources": {"requests": {}}},
     }
     return claim_as_allowed(bare, found)
+
+
+def starts_elsewhere(desired: Revision, found: Claim) -> bool:
+    """Whether the spec says to start elsewhere than where the checkpoint of this claim began."""
+    began = found.annotations.get(_ANNOTATION_FIRST_START)
+    return began is not None and began != _first_start(desired)
+
+
+def _first_start(desired: Revision) -> str:
+    """A hash of what the spec says about the first start."""
+    kafka = desired.stream.spec.source.kafka
+    if kafka is None:
+        return "none"
+    options = {name.casefold(): value for name, value in kafka.options.items()}
+    starting = {name: options[name] for name in options if name.startswith("starting")}
+    fields = (kafka.starting_offsets or "latest", kafka.starting_offsets_by_partition, starting)
+    return content_hash(fields)[:10]
 
 
 def _amount(quantity: Any) -> Decimal:

@@ -353,6 +353,46 @@ def clean(source):
     assert cluster.condition("Warning").status == "True"
 
 
+def starting(offsets: str) -> dict[str, Any]:
+    kafka = {**samples.stream()["spec"]["source"]["kafka"], "startingOffsets": offsets}
+    return {"source": {"kafka": kafka}}
+
+
+def test_an_edit_of_where_a_stream_starts_is_warned_of_once_it_has_commits(
+    cluster: FakeCluster,
+) -> None:
+    cluster.apply(suspend=True)  # as someone does who wants to start over
+    cluster.settle()
+    cluster.apply(**starting("earliest"))
+    for _ in range(2):
+        cluster.settle()
+        warning = cluster.condition("Warning")
+        assert (warning.status, warning.reason) == ("True", "StartingOffsetsIgnored")
+        assert "a checkpoint without commits" in warning.message
+        assert "docs/how-to/start-over.md" in warning.message
+        assert cluster.state == StreamState.RUNNING
+    events = [each["reason"] for each in cluster.api.events]
+    assert events.count("StartingOffsetsIgnored") == 1
+    cluster.apply()
+    cluster.settle()
+    assert cluster.condition("Warning").status == "False"
+
+
+def test_an_edit_of_where_a_stream_starts_counts_before_its_first_commit() -> None:
+    cluster = FakeCluster()
+    cluster.apply()
+    cluster.reconcile()
+    cluster.apply(**starting("earliest"))
+    cluster.settle()
+    assert cluster.status.epoch is not None
+    assert cluster.condition("Warning").status == "False"
+    cluster.delete()  # and its claim stays
+    cluster.settle()
+    cluster.apply(**starting("latest"))
+    cluster.settle()
+    assert cluster.condition("Warning").reason == "StartingOffsetsIgnored"
+
+
 def test_numbers_alone_are_written_every_ten_seconds_at_most(cluster: FakeCluster) -> None:
     cluster.clock.advance(60)
     cluster.report(epoch=10)

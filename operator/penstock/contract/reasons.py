@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.api.v1alpha1.status import StreamState
-from penstock.contract.remedy_table import EDIT, LOGS, NOTHING, POD, ROWS, Remedy
+from penstock.contract.remedy_table import EDIT, LOGS, POD, ROWS, Remedy
 
 REMEDIES: Mapping[str, Remedy] = {reason: row for row in ROWS for reason in row.reasons.split()}
 
@@ -19,7 +19,10 @@ BY_STATE: Mapping[StreamState, Remedy] = {
         "", "Kubernetes cannot run the driver yet.", "Do what the message quotes.", POD
     ),
     StreamState.STARTING: Remedy(
-        "", "The query is on its way.", f"{NOTHING}. If it lasts for minutes, see the log.", LOGS
+        "",
+        "The query is on its way.",
+        "Wait for two minutes. If it lasts longer, see the log.",
+        LOGS,
     ),
     StreamState.WAITING_FOR_CORES: REMEDIES["WaitingForCores"],
     StreamState.RUNNING: REMEDIES["Running"],
@@ -30,7 +33,8 @@ BY_STATE: Mapping[StreamState, Remedy] = {
         "",
         "The query failed and is tried again. If it is a record that your transform cannot "
         "process, every attempt reads it again.",
-        "If it happens again, correct the transform (try_cast), or filter the record.",
+        "See the log for the cause. If a record is, correct the transform (try_cast), or filter "
+        "the record.",
         LOGS,
     ),
     StreamState.STALLED: Remedy(

@@ -66,13 +66,13 @@ ROWS: tuple[Remedy, ...] = (
         "DriverStarting DriverStopping RollingOut QueryStarting QueryRestarting "
         "WaitingForFirstEpoch WaitingForDeletion NoDriverPod",
         "On the way to Running.",
-        f"{NOTHING}. If it lasts for minutes, look at the events of the driver's pod.",
+        "Wait for two minutes. If it lasts longer, see the events of the driver's pod.",
         POD,
     ),
     Remedy(
         "DriverNotReady",
         "The query runs and makes no progress, or its driver does not answer the probe.",
-        f"{NOTHING}: the driver restarts a query without progress. If it lasts, see the log.",
+        "See the driver's log: it says whether the query or the driver waits, and for what.",
         LOGS,
     ),
     Remedy(
@@ -302,10 +302,16 @@ ROWS: tuple[Remedy, ...] = (
         "--as=system:serviceaccount:{namespace}:{name}-driver",
     ),
     Remedy(
-        "NoProgress CommitsStuck TasksMissing CoresLost ClockSetBack ExecutorLost TaskFailed "
+        "NoProgress CommitsStuck TasksMissing",
+        "The query shows no sign of work, and is restarted from its checkpoint.",
+        "See in the log of driver and executors what the query waits for.",
+        f"{LOGS} --executors",
+    ),
+    Remedy(
+        "CoresLost ClockSetBack ExecutorLost TaskFailed "
         "QueryEnded SessionStopped OffsetOutOfRange TopicRecreated DriverHung DriverStartTimeout",
         "The query or the driver is restarted from its checkpoint.",
-        f"{NOTHING}. If it happens again, see the log of driver and executors.",
+        "Wait for the restart. If it happens again, see the log of driver and executors.",
         f"{LOGS} --executors",
     ),
     Remedy(
@@ -337,7 +343,7 @@ ROWS: tuple[Remedy, ...] = (
         "DriverCrashed DriverExited DriverRestarting DriverPodReplaced DriverPodFailed "
         "ContainerStatusUnknown Error CrashLoopBackOff Evicted",
         "The driver's process or pod has ended, and another one is started.",
-        f"{NOTHING}. If it happens again, see the log of the process that ended.",
+        "See the log of the process that ended.",
         PREVIOUS,
     ),
     Remedy(

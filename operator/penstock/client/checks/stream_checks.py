@@ -41,9 +41,8 @@ _ON_THE_WAY = frozenset(
 # What failed just before says more.
 _SAYS_LITTLE = _ON_THE_WAY | {"DriverNotReady", "ExecutorLost"}
 _ASKED_FOR = frozenset({"Suspended", "Suspending"})
-_UNREACHABLE = frozenset(
-    {"BrokerUnreachable", "KafkaClientFailed", "Timeout", "NoProgress", "CommitsStuck"}
-)
+_SAYS_UNREACHABLE = frozenset({"BrokerUnreachable", "KafkaClientFailed", "Timeout"})
+_UNREACHABLE = _SAYS_UNREACHABLE | {"NoProgress", "CommitsStuck"}
 _REACHED = (
     "From inside the driver's container all bootstrapServers accept connections now. If the stream "
     "does not continue, look at TLS, and at the addresses that the brokers advertise"
@@ -192,7 +191,7 @@ def _reaches_brokers(stream: StreamFacts, reason: str) -> bool:
     """Whether the check inside reached the brokers that the driver may report as unreachable."""
     brokers = stream.inside.brokers if stream.inside else ()
     all_connected = all(each.outcome is Outcome.CONNECTED for each in brokers)
-    return reason in _UNREACHABLE and bool(brokers) and all_connected
+    return reason in _SAYS_UNREACHABLE and bool(brokers) and all_connected
 
 
 def asked_for(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:

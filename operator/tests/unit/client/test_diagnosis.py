@@ -27,6 +27,7 @@ from testkit.controller.stream_faults import (
     broker_refuses,
     checked_inside,
     pod_waits,
+    reports,
     running,
     topic_missing,
 )
@@ -50,6 +51,15 @@ def test_brokers_that_can_be_reached_point_to_what_else_it_may_be() -> None:
     (finding,) = diagnose(checked_inside(broker_down(), Outcome.CONNECTED))
     assert "accept connections now. If the stream does not continue, look at" in finding.message
     assert ".." not in finding.message
+
+
+def test_a_query_without_progress_has_a_next_command_and_no_guess() -> None:
+    """The brokers answer, and nothing points to TLS."""
+    stuck = reports(QueryState.RESTARTING, "NoProgress", "No progress", query_runs=True)
+    (finding,) = diagnose(checked_inside(stuck, Outcome.CONNECTED))
+    assert "TLS" not in finding.message
+    assert not finding.action.startswith("Nothing")
+    assert finding.command == "kubectl penstock logs flags -n default --executors"
 
 
 def test_a_warning_hides_no_problem() -> None:

@@ -183,7 +183,7 @@ def test_a_token_that_cannot_be_read_is_like_no_answer() -> None:
         raise FileNotFoundError("token")
 
     with pytest.raises(ApiError) as raised:
-        Api("http://127.0.0.1:1", "payments", token).uid("numbers-driver-0")
+        Api("http://127.0.0.1:1", "payments", token).pod("numbers-driver-0")
     assert raised.value.code == 0
 
 

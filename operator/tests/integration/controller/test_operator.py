@@ -211,6 +211,46 @@ async def test_a_deleted_driver_pod_is_counted_and_recovers(space: Namespace) ->
         assert (await space.status())["restarts"]["pod"] == 1
 
 
+async def is_valid(space: Namespace, token: str) -> bool:
+    """Whether the API server accepts a token."""
+    review = {
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}
+    }  # fmt: skip
+    answer = await space.kubectl("create", "-f", "-", "-o", "json", stdin=json.dumps(review))
+    return json.loads(answer)["status"].get("authenticated") is True
+
+
+async def test_a_pod_whose_service_account_was_made_again_is_replaced_once(
+    space: Namespace,
+) -> None:
+    """The API server rejects its token, which is of the account that is gone."""
+    async with space.operator() as metrics:
+        await start_stream(space)
+        old = await space.pod()
+        assert old is not None
+        pod = old["metadata"]["name"]
+        bound = ("--bound-object-kind", "Pod", "--bound-object-name", pod)
+        token = (await space.kubectl("create", "token", "flags-driver", *bound)).strip()
+        assert await is_valid(space, token)
+        await space.kubectl("delete", "serviceaccount", "flags-driver")
+        new = await space.replaced(old)
+
+        async def rejected() -> bool:
+            return not await is_valid(space, token)
+
+        await wait_for_async("the token rejected", rejected)
+        await space.run_driver()
+        await space.wait_ready()
+        await no_reconcile_for_a_second(metrics)
+        left = await space.pod()
+        assert left is not None
+        assert left["metadata"]["uid"] == new["metadata"]["uid"]
+        assert requests(metrics, verb="delete", resource="pods", code="200") == 1
+        assert (await space.status())["restarts"]["pod"] == 1
+        events = await space.kubectl("get", "events", "-ojsonpath={.items[*].reason}")
+        assert events.split().count("ServiceAccountRecreated") == 1
+
+
 async def test_an_object_of_any_depth_stops_no_other(space: Namespace) -> None:
     """The API server stores ten thousand levels, and Python's parser fails beyond one thousand."""
     deep = samples.stream(driver={"podTemplate": {"metadata": "@"}})

@@ -111,6 +111,35 @@ def driver_killed() -> ClusterFacts:
     return facts_of(cluster)
 
 
+def token_rejected() -> ClusterFacts:
+    """Its driver runs again, and cannot report; the process before said why it ended."""
+    cluster = running()
+    rejected = LastFailure(
+        reason="ApiServerUnauthorized",
+        message="The API server rejects the token",
+        permanent=False,
+        time=cluster.clock(),
+    )
+    ended = {"exitCode": 1, "message": rejected.model_dump_json(by_alias=True), "reason": "Error"}
+    cluster.put_pod(
+        conditions=[{"type": "Ready", "status": "False"}],
+        containerStatuses=[
+            samples.container(state={"running": {}}, lastState={"terminated": ended})
+        ],
+    )
+    cluster.reconcile()
+    return facts_of(cluster)
+
+
+def service_account_recreated() -> ClusterFacts:
+    cluster = running()
+    cluster.api.remove(cluster.api.one(kinds.SERVICE_ACCOUNT, naming.driver_name(samples.NAME)))
+    cluster.clock.advance(1)
+    cluster.reconcile()
+    cluster.reconcile()
+    return facts_of(cluster)
+
+
 def executor_out_of_memory() -> ClusterFacts:
     cluster = running()
     killed = LastFailure(

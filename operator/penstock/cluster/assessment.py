@@ -11,16 +11,30 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from penstock.api.v1alpha1.status import LastFailure, StreamState, StreamStatus
-from penstock.cluster.objects import Claim, Event, StatefulSet, newest_warning
+from penstock.cluster.objects import (
+    LONG_AGO,
+    Claim,
+    Event,
+    Object,
+    StatefulSet,
+    newest_warning,
+)
 from penstock.cluster.pods import DriverPod, Pod
 from penstock.cluster.stream import not_ready_since
 from penstock.contract import naming
-from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.contract.driver_report import (
+    API_SERVER_UNAUTHORIZED,
+    DriverReport,
+    QueryState,
+)
 
 # The kubelet confirms a pod's end within seconds. One that takes longer has a node that is away.
 _TERMINATION_SLACK = timedelta(seconds=30)
 # What the clocks of the cluster's components may differ by.
 _CLOCK_SLACK = timedelta(seconds=10)
+# An API server accepts a token for ten seconds after it was found valid (TokenSuccessCacheTTL).
+_TOKEN_CACHE = timedelta(seconds=30)
+SERVICE_ACCOUNT_RECREATED = "ServiceAccountRecreated"
 _IMAGE = frozenset({"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 
 
@@ -41,6 +55,8 @@ class RunningParts:
     pods: tuple[Pod, ...] = ()
     events: tuple[Event, ...] = ()
     """What is known of them, about these objects."""
+    driver_account: Object | None = None
+    """The ServiceAccount of the driver's pod; None without one, or if it was not read."""
 
     @property
     def driver_pod(self) -> DriverPod | None:
@@ -91,10 +107,21 @@ def assess_driver(
             "RollingOut",
             f"The pod {pod.name} has the previous spec and is being replaced",
         )
+    if has_void_token(parts):
+        return Assessment(
+            StreamState.RESTARTING,
+            SERVICE_ACCOUNT_RECREATED,
+            f"The ServiceAccount {pod.account_name} was deleted and created again, and the API "
+            f"server rejects the token of the earlier one, which the pod {pod.name} has. So the "
+            f"pod is replaced, and the query continues from its checkpoint",
+        )
     if pod.terminating:
         return Assessment(
             StreamState.RESTARTING, "DriverStopping", f"The pod {pod.name} is being replaced"
         )
+    failure = pod.failure
+    if failure is not None and _is_mute(pod, failure):
+        return Assessment(StreamState.RESTARTING, failure.reason, failure.message)
     if not pod.started:
         return _not_started(pod, parts)
     report = pod.report
@@ -122,6 +149,24 @@ def is_overdue(pod: Pod, now: datetime) -> bool:
     """Whether a pod should have ended, and its node does not confirm it."""
     due = pod.termination_due
     return due is not None and now > due + _TERMINATION_SLACK
+
+
+def has_void_token(parts: RunningParts) -> bool:
+    """Whether the token of the driver's pod is of a ServiceAccount that is gone.
+
+    A token is bound to the account's UID, so it ends when the account is deleted, also if another
+    one of its name is created at once. The next pod is younger than that account. After 48 minutes
+    the kubelet may have fetched a new token: then the driver has reported since.
+    """
+    pod, account = parts.driver_pod, parts.driver_account
+    if pod is None or account is None or account.name != pod.account_name:
+        return False
+    return LONG_AGO < pod.created < account.created and pod.wrote < account.created + _TOKEN_CACHE
+
+
+def _is_mute(pod: DriverPod, failure: LastFailure) -> bool:
+    """Whether its driver ended because its token is rejected, and has not reported since."""
+    return failure.reason == API_SERVER_UNAUTHORIZED and not pod.ready and pod.wrote <= failure.time
 
 
 def leave_node(node: str) -> str:

@@ -21,7 +21,7 @@ from penstock.cluster.lenient_fields import (
     text,
     timestamp,
 )
-from penstock.cluster.objects import Object
+from penstock.cluster.objects import LONG_AGO, Object
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport
 
@@ -182,6 +182,21 @@ class DriverPod(Pod):
     def revision(self) -> str:
         """The StatefulSet's revision that it was created from."""
         return self.labels.get("controller-revision-hash", "")
+
+    @property
+    def account_name(self) -> str:
+        """The name of the ServiceAccount that it runs as."""
+        return text(at(self.manifest, "spec", "serviceAccountName"))
+
+    @property
+    def wrote(self) -> datetime:
+        """When its driver last wrote a report, by the API server's clock: its token was valid."""
+        times = [
+            timestamp(entry.get("time"))
+            for entry in self.managed
+            if entry.get("manager") == naming.DRIVER_FIELD_MANAGER
+        ]
+        return max(filter(None, times), default=LONG_AGO)
 
     @property
     def started(self) -> bool:

@@ -20,6 +20,9 @@ from penstock.api.v1alpha1.status import (
 NUMBERS = ("epoch", "last_commit_time", "lag", "committed_offsets", "committed_offsets_omitted")
 NUMBERS_INTERVAL_SECONDS = 10.0
 
+# The reason in the termination message of a driver that cannot report, for want of a valid token.
+API_SERVER_UNAUTHORIZED = "ApiServerUnauthorized"
+
 
 class QueryState(StrEnum):
     """What the driver is doing with its query."""

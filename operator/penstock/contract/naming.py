@@ -3,6 +3,7 @@
 from penstock.api.group_version import GROUP
 
 FIELD_MANAGER = "penstock"
+DRIVER_FIELD_MANAGER = "penstock-driver"
 
 LABEL_STREAM = f"{GROUP}/stream"
 # The stream's class, on its objects: what operators of other classes need not watch.

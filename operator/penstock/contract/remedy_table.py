@@ -302,6 +302,28 @@ ROWS: tuple[Remedy, ...] = (
         "--as=system:serviceaccount:{namespace}:{name}-driver",
     ),
     Remedy(
+        "ApiServerUnauthorized",
+        "The API server rejects the token of the driver's pod (401). A running query runs on, but "
+        "can have no new executors, and the driver cannot report.",
+        "Delete the driver's pod: the next one gets a new token. If all pods are rejected, repair "
+        "the API server's authentication.",
+        "kubectl delete pod {name}-driver-0 -n {namespace}",
+    ),
+    Remedy(
+        "ServiceAccountRecreated",
+        "The driver's ServiceAccount was deleted and created again, which ends the token of its "
+        "pod. The operator replaces the pod, once.",
+        f"{NOTHING}. Find out who deleted the account.",
+        "kubectl get serviceaccount {name}-driver -n {namespace} --show-managed-fields -o yaml",
+    ),
+    Remedy(
+        "ServiceAccountMissing",
+        "Warning: the ServiceAccount that spec.serviceAccountName names is gone. A running query "
+        "runs on, but can have no new executors.",
+        "Create the account again; the operator then replaces the pod.",
+        "kubectl get serviceaccounts -n {namespace}",
+    ),
+    Remedy(
         "NoProgress CommitsStuck TasksMissing",
         "The query shows no sign of work, and is restarted from its checkpoint.",
         "See in the log of driver and executors what the query waits for.",

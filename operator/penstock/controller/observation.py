@@ -148,11 +148,24 @@ async def observe_children(api: KubernetesApi, key: Key) -> ObservedChildren:
         pods=tuple(map(Pod, pods)),
     )
     warnings = [each for uid in _waited_for(children) for each in await _warnings(api, key, uid)]
-    return replace(children, events=tuple(warnings))
+    account_of_pod = await _driver_account(api, key, children)
+    return replace(children, events=tuple(warnings), driver_account=account_of_pod)
 
 
 def _parsed(of: type[T], found: Manifest | None) -> T | None:
     return None if found is None else of(found)
+
+
+async def _driver_account(
+    api: KubernetesApi, key: Key, children: ObservedChildren
+) -> Object | None:
+    """The ServiceAccount of the driver's pod: the stream's own, or one that the spec names."""
+    pod, own = children.driver_pod, children.service_account
+    if pod is None or not pod.account_name:
+        return None
+    if own is not None and own.name == pod.account_name:
+        return own
+    return _parsed(Object, await api.get(kinds.SERVICE_ACCOUNT, key.namespace, pod.account_name))
 
 
 def _waited_for(children: ObservedChildren) -> list[str]:

@@ -10,7 +10,12 @@ from penstock.api import group_version
 from penstock.api.problem import Problem
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.cluster import kinds
-from penstock.cluster.assessment import assess_driver, assess_suspended, why_deleted
+from penstock.cluster.assessment import (
+    assess_driver,
+    assess_suspended,
+    has_void_token,
+    why_deleted,
+)
 from penstock.cluster.kinds import Manifest, Ref
 from penstock.cluster.objects import Claim, StatefulSet
 from penstock.cluster.rest import ApiError
@@ -93,7 +98,8 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     if desired is None:
         cause = invalid_spec(stream.problems, runs=children.stateful_set is not None)
         stopped = () if previous else _stopped_driver(stream, children)
-        return unapplied(stream, children, cause, now, (*retained, *stopped))
+        void = () if previous else _void_pod(children)
+        return unapplied(stream, children, cause, now, (*retained, *stopped), void)
     if previous:
         return unapplied(stream, children, previous_objects(previous), now)
     wanted = _desired_objects(stream, desired, children)
@@ -125,6 +131,7 @@ def unapplied(
     cause: NotApplied,
     now: datetime,
     apply: tuple[Manifest, ...] = (),
+    delete: tuple[Ref, ...] = (),
 ) -> Decision:
     """A stream whose spec is not applied. What was applied before still runs, and is assessed."""
     owner = children.stateful_set
@@ -136,7 +143,7 @@ def unapplied(
             driver = assess_driver(stream.name, owner.spec_hash, children, stream.status, now)
         if children.claim is None and not driver.ready:
             driver = None  # it cannot start without the claim, which the cause is about
-    decision = _decide(stream, children, Outcome.of(driver, cause), now, apply)
+    decision = _decide(stream, children, Outcome.of(driver, cause), now, apply, delete)
     return decision if cause.retry_in is None else decision.within(cause.retry_in)
 
 
@@ -194,18 +201,28 @@ def _wanted_driver(owner: StatefulSet | None, apply: Iterable[Manifest]) -> Want
 
 
 def _warnings(stream: ObservedStream, children: ObservedChildren) -> tuple[Problem, ...]:
-    """What will go wrong with the checkpoint of a running stream, and what it makes pointless."""
-    claim, desired = children.claim, stream.desired
-    if claim is None:
-        return ()
-    found: list[Problem] = []
-    deleted = why_deleted(claim) if children.stateful_set else None
+    """What will go wrong with what a running stream needs, and what its checkpoint overrides."""
+    claim, owner, pod = children.claim, children.stateful_set, children.driver_pod
+    desired, problems = stream.desired, list[Problem]()
+    deleted = why_deleted(claim) if claim and owner else None
     if deleted is not None:
-        found.append(Problem(deleted.reason, deleted.message))
+        problems.append(Problem(deleted.reason, deleted.message))
     has_commits = stream.status.epoch is not None
-    if desired is not None and has_commits and checkpoint_claim.starts_elsewhere(desired, claim):
-        found.append(_START_IGNORED)
-    return tuple(found)
+    if claim and desired and has_commits and checkpoint_claim.starts_elsewhere(desired, claim):
+        problems.append(_START_IGNORED)
+    if pod and owner and children.driver_account is None and pod.account_name != owner.name:
+        problems.append(_account_missing(pod.account_name))
+    return tuple(problems)
+
+
+def _account_missing(name: str) -> Problem:
+    """The stream's own account, which has the StatefulSet's name, is created again instead."""
+    return Problem(
+        "ServiceAccountMissing",
+        f"The ServiceAccount {name} of the driver is gone: the query can have no new executors, "
+        "and Kubernetes would create no other pod. Create the account again, and the operator "
+        "replaces the pod",
+    )
 
 
 def _had_checkpoint(stream: ObservedStream, children: ObservedChildren) -> bool:
@@ -303,8 +320,9 @@ def _to_delete(desired: Revision, children: ObservedChildren, *, applied: bool) 
     if not applied:
         return ()
     stuck, policy = _stuck_pod(desired, children), _unwanted_policy(desired, children)
-    optional = (stuck, policy)
-    return (*_unused_config_maps(desired, children), *(each for each in optional if each))
+    pods = _void_pod(children) or ((stuck,) if stuck else ())
+    policies = (policy,) if policy else ()
+    return (*_unused_config_maps(desired, children), *pods, *policies)
 
 
 def _unused_config_maps(desired: Revision, children: ObservedChildren) -> tuple[Ref, ...]:
@@ -340,6 +358,19 @@ def _stuck_pod(desired: Revision, children: ObservedChildren) -> Ref | None:
         return None
     is_newest = owner.update_revision in ("", pod.revision)
     return None if is_newest or pod.spec_hash == desired.spec_hash else pod.ref
+
+
+def _void_pod(children: ObservedChildren) -> tuple[Ref, ...]:
+    """The driver's pod, if its token is of a ServiceAccount that is gone.
+
+    Its query runs on, but can have no other executors, and cannot report. The next pod is younger
+    than the account, so it is replaced once. The StatefulSet still guarantees that there is only
+    one.
+    """
+    pod, owner = children.driver_pod, children.stateful_set
+    if pod is None or owner is None or owner.scaled_to_zero or pod.terminating:
+        return ()
+    return (pod.ref,) if has_void_token(children) else ()
 
 
 def _previous_objects(children: ObservedChildren, uid: str) -> list[str]:

@@ -20,7 +20,7 @@ from penstock.driver.reporting.report import ReportBuilder
 from penstock.driver.supervision.history import History, HistoryFile
 from penstock.driver.supervision.next_action import Action, decide, first_state
 from penstock.driver.supervision.observation import Observation, nothing_observed
-from penstock.driver.supervision.phases import State
+from penstock.driver.supervision.phases import BackingOff, Starting, State
 from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.reported_state import describe, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
@@ -76,6 +76,11 @@ class Loop:
         """The query and the session are being stopped."""
         self._state = State() if history_file is None else first_state(history_file.read(), policy)
         self._observation = nothing_observed(time.monotonic())
+
+    @property
+    def needs_executors(self) -> bool:
+        """Whether the query does not run, and is to."""
+        return isinstance(self._state.phase, Starting | BackingOff)
 
     def run(self, stop: threading.Event) -> None:
         """Returns after a clean stop; raises DriverMustExit if the process must exit."""

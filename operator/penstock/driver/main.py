@@ -34,7 +34,7 @@ from penstock.driver.failures import DriverError, Failure
 from penstock.driver.hang_guard import HangGuard
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, fast_start_options
 from penstock.driver.kubernetes.api import Api
-from penstock.driver.kubernetes.pod_guard import OwnPod, PodGuard
+from penstock.driver.kubernetes.pod_guard import Answer, Look, OwnPod, PodGuard
 from penstock.driver.kubernetes.wanted_log_level import WantedLogLevel
 from penstock.driver.logs import log_event
 from penstock.driver.loop import DriverMustExit, Loop
@@ -121,6 +121,13 @@ def run(
         return _exit_with(environment, error.failure)
     jvm = _launch(stream, environment, [lock_descriptor])
     shutdown = Shutdown(stop, jvm)
+    exit_code = 0
+
+    def end_without_pod(failure: Failure) -> None:
+        nonlocal exit_code
+        exit_code = _exit_with(environment, failure)  # it may take too long, and be killed
+        shutdown.request()
+
     try:
         publish, flush = _publisher(environment, on_report)
         api = (
@@ -136,8 +143,6 @@ def run(
         guard = HangGuard().watch(
             health, jvm.answers, lambda failure: _end_hung(environment, jvm, failure)
         )
-        if api is not None and isinstance(environment, PodEnvironment):
-            PodGuard().watch(OwnPod(api, environment.pod_name).ask, shutdown.request)
         sampler = Sampler(runtime, jvm, stream.spec, environment.secrets, metrics)
         loop = Loop(
             runtime,
@@ -152,6 +157,8 @@ def run(
             unread=lambda: sampler.unread,
         )
         shutdown.may_end_at_once = lambda: not loop.stopping and not runtime.has_query
+        if api is not None and isinstance(environment, PodEnvironment):
+            PodGuard().watch(_look(environment, api, health, loop), end_without_pod)
         with _without_time_limit(health, side_tasks(jvm) if side_tasks else nullcontext()):
             loop.run(stop)
         flush()
@@ -159,19 +166,38 @@ def run(
         shutdown.close()  # nothing is left to lose, and the JVM's end has its own limit
         jvm.end(environment.exit_seconds)
     except DriverMustExit as end:
-        if shutdown.ended_at_once:
-            return 0
-        return _exit_with(environment, end.failure, jvm)
+        if not shutdown.ended_at_once:
+            return _exit_with(environment, end.failure, jvm)
     except Exception as error:
-        if shutdown.ended_at_once:
-            return 0
-        # The exception's text may contain a trace of the JVM, and with it a record.
-        log_event("the driver failed", level=40, at=traceback.format_tb(error.__traceback__))
-        return _exit_with(environment, classify_exception(error), jvm)
+        if not shutdown.ended_at_once:
+            # The exception's text may contain a trace of the JVM, and with it a record.
+            log_event("the driver failed", level=40, at=traceback.format_tb(error.__traceback__))
+            return _exit_with(environment, classify_exception(error), jvm)
     finally:
         shutdown.close()
         lock.release(lock_descriptor)
-    return 0
+    return exit_code
+
+
+def _look(environment: PodEnvironment, api: Api, health: Health, loop: Loop) -> Callable[[], Look]:
+    """What the driver sees of its own pod; at the checkpoint only when the API server is no help:
+    a volume may not answer.
+    """
+    own_pod = OwnPod(api, environment.pod_name)
+
+    def look() -> Look:
+        answer = own_pod.ask()
+        doubtful = answer is Answer.UNAUTHORIZED
+        return Look(
+            now=time.monotonic(),
+            answer=answer,
+            token=api.token(),
+            probed_at=health.probed_at,
+            successor_waits=doubtful and lock.is_awaited(environment.checkpoint),
+            needs_executors=loop.needs_executors,
+        )
+
+    return look
 
 
 @contextmanager

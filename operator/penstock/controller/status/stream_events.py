@@ -9,6 +9,7 @@ from typing import Literal
 
 from penstock.api import group_version
 from penstock.api.v1alpha1.status import Cause, StreamState, StreamStatus
+from penstock.cluster.assessment import SERVICE_ACCOUNT_RECREATED
 from penstock.cluster.kinds import EVENT, Manifest
 from penstock.cluster.stream import find_condition, holds
 from penstock.contract import naming
@@ -33,6 +34,8 @@ class StreamEvent:
 def stream_events(before: StreamStatus, after: StreamStatus) -> tuple[StreamEvent, ...]:
     """The events for the change from one status to another."""
     found = _restarts(before, after)
+    if _replaces_pod(before, after):
+        found.append(_from_condition("Warning", after, "Ready"))
     if _is_new(before, after, "Stalled"):
         found.append(_from_condition("Warning", after, "Stalled"))
     elif holds(after, "Ready") != holds(before, "Ready") and not found:
@@ -40,6 +43,13 @@ def stream_events(before: StreamStatus, after: StreamStatus) -> tuple[StreamEven
     if _is_new(before, after, "Warning"):
         found.append(_from_condition("Warning", after, "Warning"))
     return (*found, *_repaired(before, after), *_lost(before, after))
+
+
+def _replaces_pod(before: StreamStatus, after: StreamStatus) -> bool:
+    """Whether the operator replaces a pod, also of a stream that was not Ready before."""
+    then, now = find_condition(before, "Ready"), find_condition(after, "Ready")
+    is_said = now is not None and now.reason == SERVICE_ACCOUNT_RECREATED
+    return is_said and (then is None or then.reason != SERVICE_ACCOUNT_RECREATED)
 
 
 def checkpoint_found(claim: str) -> StreamEvent:

@@ -19,6 +19,8 @@ from penstock.driver.failures import DriverError, Failure
 from penstock.driver.logs import log_event
 
 _LOCK = Path("penstock") / "lock"
+# Locked by the driver that waits for the other lock.
+_NEXT = Path("penstock") / "next"
 # What flock(2) and fcntl(2) answer where the file system has no locks, or its lock manager none
 # left: NFS without lockd, FUSE without flock, object storage mounted as files.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
@@ -33,26 +35,42 @@ def acquire(checkpoint: Path, timeout: float = _TIMEOUT_SECONDS) -> int:
     without its lock. Returns the descriptor that holds the lock. A process that inherits it holds
     the lock too; the kernel releases the lock when the last of them closes it or exits.
     """
-    path = checkpoint / _LOCK
+    path, place = checkpoint / _LOCK, None
     deadline, logged = time.monotonic() + timeout, False
-    while True:
-        failure: DriverError
-        try:
-            with durable_files.volume_errors(checkpoint):
-                lock = _open_and_lock(path)
-            if lock is not None:
-                return lock
-            failure = _in_use(checkpoint, timeout)
-        except DriverError as error:
-            if getattr(error.__cause__, "errno", None) in _NO_LOCKS:
-                raise _no_locks(checkpoint) from error
-            failure = error
-        if time.monotonic() >= deadline:
-            raise failure
-        if not logged:
-            log_event("waiting for the lock of the checkpoint", cause=failure.failure.message)
-            logged = True
-        time.sleep(0.1)
+    try:
+        while True:
+            failure: DriverError
+            try:
+                with durable_files.volume_errors(checkpoint):
+                    lock = _open_and_lock(path)
+                    if lock is not None:
+                        return lock
+                    place = _open_and_lock(checkpoint / _NEXT) if place is None else place
+                failure = _in_use(checkpoint, timeout)
+            except DriverError as error:
+                if getattr(error.__cause__, "errno", None) in _NO_LOCKS:
+                    raise _no_locks(checkpoint) from error
+                failure = error
+            if time.monotonic() >= deadline:
+                raise failure
+            if not logged:
+                log_event("waiting for the lock of the checkpoint", cause=failure.failure.message)
+                logged = True
+            time.sleep(0.1)
+    finally:
+        if place is not None:
+            os.close(place)
+
+
+def is_awaited(checkpoint: Path) -> bool:
+    """Whether another driver waits for the lock; also False if that cannot be seen."""
+    try:
+        place = _open_and_lock(checkpoint / _NEXT)
+    except OSError:
+        return False
+    if place is not None:
+        os.close(place)
+    return place is None
 
 
 def _open_and_lock(path: Path) -> int | None:

@@ -6,6 +6,7 @@ would delay each recovery.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import ssl
 import urllib.error
@@ -70,14 +71,19 @@ class Api:
             "PATCH",
             kinds.POD,
             pod,
-            {"fieldManager": f"{naming.FIELD_MANAGER}-driver"},
+            {"fieldManager": naming.DRIVER_FIELD_MANAGER},
             {"metadata": {"annotations": {annotation: value}}},
             "application/merge-patch+json",
         )
 
-    def uid(self, pod: str) -> str:
-        """The pod's UID, which differs from that of an earlier pod of the same name."""
-        return Object(self._call("GET", kinds.POD, pod)).uid
+    def token(self) -> str:
+        """The token as it is now; empty without one, or if it cannot be read."""
+        with contextlib.suppress(OSError):
+            return self._token() if self._token is not None else ""
+        return ""
+
+    def pod(self, name: str) -> Object:
+        return Object(self._call("GET", kinds.POD, name))
 
     def executors(self, stream: str) -> list[str]:
         labels = {

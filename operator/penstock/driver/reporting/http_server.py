@@ -26,6 +26,8 @@ class Health:
     ready: bool = False
     jvm_answers: bool = True
     """Whether the JVM answered when it was last asked; written by the hang guard."""
+    probed_at: float = field(default_factory=time.monotonic)
+    """When it was last asked for, on the monotonic clock; at first the start of the process."""
 
     def is_ready(self) -> bool:
         """Whether the query runs, and the driver's JVM with it."""
@@ -58,10 +60,15 @@ Pages = Mapping[str, Callable[[], tuple[int, str, bytes]]]
 
 def probe_pages(health: Health) -> Pages:
     """What the kubelet asks for."""
-    return {
-        "/livez": lambda: _verdict(health.is_alive()),
-        "/readyz": lambda: _verdict(health.is_ready()),
-    }
+
+    def probe(good: Callable[[], bool]) -> Callable[[], tuple[int, str, bytes]]:
+        def answer() -> tuple[int, str, bytes]:
+            health.probed_at = time.monotonic()
+            return _verdict(good())
+
+        return answer
+
+    return {"/livez": probe(health.is_alive), "/readyz": probe(health.is_ready)}
 
 
 def metrics_page(metrics: Metrics) -> Pages:

@@ -6,6 +6,7 @@ import concurrent.futures
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.rest import ApiError
@@ -13,6 +14,7 @@ from penstock.driver.environment import Environment, PodEnvironment
 from penstock.driver.failures import API_SERVER_UNREACHABLE, DriverError, Failure
 from penstock.driver.kubernetes import rpc_secret
 from penstock.driver.kubernetes.api import Api
+from penstock.driver.kubernetes.pod_guard import unauthorized
 from penstock.driver.logs import log_event
 from penstock.driver.spark import session
 
@@ -48,7 +50,7 @@ class ClusterPreparation:
             return
         pod_name, name = self._environment.pod_name, self._stream.metadata.name
         with api_errors():
-            uid = self._api.uid(pod_name)
+            uid = self._api.pod(pod_name).uid
             secret = rpc_secret.prepare(session.RPC_SECRET_FILE, self._api, name, pod_name, uid)
             removed = remove_executors(self._api, name)
         session.write_executor_template(pod_name, uid, self._stream, secret)
@@ -67,6 +69,8 @@ def api_errors() -> Iterator[None]:
     except ApiError as error:
         if error.code == 0:
             raise DriverError(_UNREACHABLE) from error
+        if error.code == HTTPStatus.UNAUTHORIZED:
+            raise DriverError(unauthorized("the query needs executors")) from error
         raise DriverError(
             Failure(
                 "ApiServerRefused",

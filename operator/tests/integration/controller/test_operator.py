@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from penstock.cluster.objects import Object
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.metrics import Metrics
+from penstock.driver.kubernetes.api import Api
+from penstock.driver.kubernetes.pod_guard import Answer, OwnPod
 from testkit.commands import run
 from testkit.controller import samples
 from testkit.controller.control_plane import ROOT, Namespace
@@ -209,6 +212,56 @@ async def test_a_deleted_driver_pod_is_counted_and_recovers(space: Namespace) ->
         await space.run_driver()
         await space.wait_ready()
         assert (await space.status())["restarts"]["pod"] == 1
+
+
+async def own_pod(space: Namespace, server: ApiServer) -> OwnPod:
+    """The driver's pod as its driver sees it, with the token that the kubelet would give it."""
+    pod = await space.pod()
+    assert pod is not None
+    name = pod["metadata"]["name"]
+    bound = ("--bound-object-kind", "Pod", "--bound-object-name", name)
+    token = (await space.kubectl("create", "token", "flags-driver", *bound)).strip()
+    trust = ssl.create_default_context(cafile=str(server.ca))
+    return OwnPod(Api(server.url, space.name, lambda: token, trust), name)
+
+
+async def wait_unauthorized(pod: OwnPod) -> None:
+    """An API server knows for some seconds what it has found valid."""
+
+    async def unauthorized() -> bool:
+        return await asyncio.to_thread(pod.ask) is Answer.UNAUTHORIZED
+
+    await wait_for_async("the token rejected", unauthorized)
+
+
+async def test_a_pod_whose_service_account_was_made_again_is_replaced_once(
+    space: Namespace, server: ApiServer
+) -> None:
+    """The API server rejects its token, as it does that of a pod that was deleted by force."""
+    async with space.operator() as metrics:
+        await start_stream(space)
+        old = await space.pod()
+        assert old is not None
+        seen = await own_pod(space, server)
+        assert await asyncio.to_thread(seen.ask) is Answer.EXISTS
+        await space.kubectl("delete", "serviceaccount", "flags-driver")
+        new = await space.replaced(old)
+        await wait_unauthorized(seen)
+        await space.run_driver()
+        await space.wait_ready()
+        await no_reconcile_for_a_second(metrics)
+        left = await space.pod()
+        assert left is not None
+        assert left["metadata"]["uid"] == new["metadata"]["uid"]
+        assert requests(metrics, verb="delete", resource="pods", code="200") == 1
+        assert (await space.status())["restarts"]["pod"] == 1
+        events = await space.kubectl("get", "events", "-ojsonpath={.items[*].reason}")
+        assert events.split().count("ServiceAccountRecreated") == 1
+        seen = await own_pod(space, server)
+        assert await asyncio.to_thread(seen.ask) is Answer.EXISTS
+        name = new["metadata"]["name"]
+        await space.kubectl("delete", "pod", name, "--grace-period=0", "--force")
+        await wait_unauthorized(seen)
 
 
 async def test_an_object_of_any_depth_stops_no_other(space: Namespace) -> None:

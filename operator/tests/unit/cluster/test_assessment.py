@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1.status import Internal, LastFailure, StreamStatus
-from penstock.cluster.assessment import Assessment, RunningParts, assess_driver, assess_suspended
+from penstock.cluster.assessment import (
+    Assessment,
+    RunningParts,
+    assess_driver,
+    assess_suspended,
+    has_void_token,
+)
 from penstock.cluster.kinds import Manifest
-from penstock.cluster.objects import Claim, Event, StatefulSet
+from penstock.cluster.objects import Claim, Event, Object, StatefulSet
 from penstock.cluster.pods import DriverPod, Pod
 from penstock.contract.driver_report import QueryState
 from testkit.controller import samples
@@ -126,6 +132,65 @@ def test_a_terminating_pod_is_not_ready_whatever_it_reports() -> None:
     terminating = pod(report())
     terminating["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
     assert assess(terminating).reason == "DriverStopping"
+
+
+@pytest.mark.parametrize(
+    ("account", "wrote", "void"),
+    [
+        ("23:59:59", None, False),
+        ("00:00:00", None, False),
+        ("00:00:01", None, True),
+        ("00:00:01", "00:00:01", True),
+        # The API server knows for ten seconds what it has found valid.
+        ("00:01:00", "00:01:10", True),
+        # The kubelet has fetched a token of the new account.
+        ("00:01:00", "00:50:00", False),
+        (None, None, False),
+    ],
+)
+def test_a_token_ends_with_its_service_account(
+    account: str | None, wrote: str | None, void: bool
+) -> None:
+    driver = pod(report())
+    driver["spec"] = {"serviceAccountName": "flags-driver"}
+    day = "2026-11-20" if account == "23:59:59" else "2026-11-21"
+    if wrote is not None:
+        times = [{"manager": "penstock-driver", "time": f"2026-11-21T{wrote}Z"}]
+        driver["metadata"]["managedFields"] = times
+    metadata = {"name": "flags-driver", "creationTimestamp": f"{day}T{account}Z"}
+    parts = RunningParts(
+        stateful_set=StatefulSet(samples.stateful_set()),
+        pods=(Pod(driver),),
+        driver_account=Object({"metadata": metadata}) if account else None,
+    )
+    assert has_void_token(parts) is void
+    reason = assess_driver(samples.NAME, HASH, parts, StreamStatus(), samples.T0).reason
+    assert reason == ("ServiceAccountRecreated" if void else "Running")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (UNREADY, "ApiServerUnauthorized"),
+        ({**UNREADY, "state": BACK_OFF}, "ApiServerUnauthorized"),
+        ({**UNREADY, "wrote": "00:00:01"}, "DriverNotReady"),
+        ({}, "Running"),
+    ],
+)
+def test_a_driver_that_cannot_report_says_so_when_it_ends(
+    changes: dict[str, Any], reason: str
+) -> None:
+    """Its last report is older."""
+    rejected = LastFailure(
+        reason="ApiServerUnauthorized", message="401", permanent=False, time=samples.T0
+    ).model_dump_json(by_alias=True)
+    more = dict(changes)
+    wrote = more.pop("wrote", "00:00:00")
+    ended = exited(1, message=rejected, state=more.pop("state", {"running": {}}))
+    driver = pod(report(), **ended, **more)
+    times = [{"manager": "penstock-driver", "time": f"2026-11-21T{wrote}Z"}]
+    driver["metadata"]["managedFields"] = times
+    assert assess(driver).reason == reason
 
 
 def test_a_pod_of_another_stateful_set_is_ignored() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.api.v1alpha1.status import Restarts, StreamState
+from penstock.cluster import kinds
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 from testkit.controller.fake_kubernetes_api import Killed, drop_empty
@@ -75,6 +76,13 @@ def restarted(cluster: FakeCluster) -> None:
     cluster.apply(restartedAt="now")
 
 
+def account_deleted(cluster: FakeCluster) -> None:
+    """Somebody deletes the ServiceAccount of a running stream, which ends its pod's token."""
+    cluster.apply()
+    cluster.settle()
+    cluster.api.remove(cluster.api.one(kinds.SERVICE_ACCOUNT, "flags-driver"))
+
+
 CAUSES = (
     created,
     edited,
@@ -85,7 +93,12 @@ CAUSES = (
     suspended,
     resumed,
     restarted,
+    account_deleted,
 )
+
+
+def restarts_after(cause: Callable[[FakeCluster], None]) -> Restarts:
+    return Restarts(total=1, pod=1) if cause is account_deleted else Restarts()
 
 
 def writes_until_settled(cause: Callable[[FakeCluster], None]) -> tuple[int, int, set[str], str]:
@@ -99,7 +112,7 @@ def writes_until_settled(cause: Callable[[FakeCluster], None]) -> tuple[int, int
     cluster.settle()
     expected = StreamState.SUSPENDED if cause is suspended else StreamState.RUNNING
     assert cluster.state == expected
-    assert cluster.status.restarts in (None, Restarts())
+    assert (cluster.status.restarts or Restarts()) == restarts_after(cause)
     return first, len(cluster.api.writes), cluster.children(), expected
 
 
@@ -121,7 +134,7 @@ def test_the_operator_recovers_from_a_crash_at_any_write(
         cluster.settle()
         assert cluster.state == state
         assert cluster.children() == children
-        assert cluster.status.restarts in (None, Restarts())
+        assert (cluster.status.restarts or Restarts()) == restarts_after(cause)
         assert cluster.reconcile() == []
         names = [each["metadata"]["name"] for each in cluster.api.events]
         assert len(names) == len(set(names))

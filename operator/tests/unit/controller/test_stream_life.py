@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.api import group_version
-from penstock.api.v1alpha1.status import Cores, LastFailure, StreamState
+from penstock.api.v1alpha1.status import Cores, LastFailure, Restarts, StreamState
 from penstock.cluster import kinds
 from penstock.cluster.objects import Object
 from penstock.cluster.rest import ApiError
@@ -272,6 +272,48 @@ def test_the_operator_replaces_a_broken_pod_that_the_stateful_set_keeps(
     cluster.settle()
     assert cluster.state == StreamState.RUNNING
     assert cluster.api.writes.count("delete Pod") == 1
+
+
+def test_a_pod_whose_service_account_was_made_again_is_replaced_once(cluster: FakeCluster) -> None:
+    """Its token is of the account that is gone."""
+    account = cluster.api.one(kinds.SERVICE_ACCOUNT, "flags-driver")
+    cluster.api.remove(account)
+    cluster.clock.advance(11)
+    assert cluster.reconcile() == ["apply ServiceAccount"]
+    cluster.clock.advance(11)
+    assert cluster.reconcile() == ["delete Pod", "event", "status"]
+    ready = cluster.condition("Ready")
+    assert (ready.status, ready.reason) == ("False", "ServiceAccountRecreated")
+    assert cluster.api.events[-1]["reason"] == "ServiceAccountRecreated"
+    cluster.settle()
+    assert cluster.state == StreamState.RUNNING
+    assert cluster.status.restarts == Restarts(total=1, pod=1)
+    assert cluster.api.writes.count("delete Pod") == 1
+
+
+def test_a_pod_with_an_account_of_the_user_is_replaced_when_that_is_made_again() -> None:
+    cluster = FakeCluster()
+    account: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "payments", "namespace": "default"},
+    }
+    made = cluster.api.put(account)
+    cluster.apply(serviceAccountName="payments")
+    cluster.settle()
+    cluster.api.remove(made)
+    cluster.settle()
+    assert cluster.state == StreamState.RUNNING
+    assert cluster.condition("Warning").reason == "ServiceAccountMissing"
+    assert cluster.api.writes.count("delete Pod") == 0
+    cluster.api.put(account)
+    # Also while the newest spec is refused: the pod is made again from the last valid one.
+    cluster.apply(serviceAccountName="payments", **samples.AGGREGATE)
+    cluster.settle()
+    assert cluster.state == StreamState.RUNNING
+    assert "ServiceAccountRecreated" in [each["reason"] for each in cluster.api.events]
+    assert cluster.condition("Warning").reason != "ServiceAccountMissing"
+    assert len(cluster.drivers_started) == 2
 
 
 def test_a_stream_runs_again_after_a_permanent_failure_is_resolved(cluster: FakeCluster) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.driver.checkpoint import lock
 from penstock.driver.failures import DriverError
+from testkit.wait import wait_for
 
 
 def test_a_second_driver_cannot_acquire_the_lock(tmp_path: Path) -> None:
@@ -50,3 +51,18 @@ def test_a_lock_that_cannot_be_written_is_waited_for(tmp_path: Path) -> None:
         waiting = pool.submit(lock.acquire, checkpoint, 60)
         checkpoint.unlink()
         lock.release(waiting.result(60))
+
+
+def test_a_driver_sees_that_another_one_waits_for_its_lock(tmp_path: Path) -> None:
+    first = lock.acquire(tmp_path, 0)
+    assert not lock.is_awaited(tmp_path)
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(lock.acquire, tmp_path, 60), pool.submit(lock.acquire, tmp_path, 0.3)
+        wait_for("the waiting driver seen", lambda: lock.is_awaited(tmp_path))
+        with pytest.raises(DriverError):
+            waiting[1].result(60)
+        wait_for("the one that still waits seen", lambda: lock.is_awaited(tmp_path))
+        lock.release(first)
+        lock.release(waiting[0].result(60))
+    assert not lock.is_awaited(tmp_path)
+    assert not lock.is_awaited(tmp_path / "penstock" / "lock")

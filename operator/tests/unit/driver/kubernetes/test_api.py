@@ -167,6 +167,14 @@ def test_a_refusal_of_the_api_server_is_not_its_absence(api: FakeApi) -> None:
     assert "503" in raised.value.failure.message
 
 
+def test_a_token_that_is_rejected_has_a_reason_of_its_own() -> None:
+    """It does not count as an attempt of the stream: restart.maxAttempts is about the query."""
+    with pytest.raises(DriverError) as raised, api_errors():
+        raise ApiError(401, "Unauthorized")
+    failure = raised.value.failure
+    assert (failure.reason, failure.recoverable) == ("ApiServerUnauthorized", True)
+
+
 def test_deleting_a_missing_pod_is_no_error(api: FakeApi) -> None:
     api.client().delete("numbers-exec-1", 1)
     assert api.deleted == []
@@ -183,7 +191,7 @@ def test_a_token_that_cannot_be_read_is_like_no_answer() -> None:
         raise FileNotFoundError("token")
 
     with pytest.raises(ApiError) as raised:
-        Api("http://127.0.0.1:1", "payments", token).uid("numbers-driver-0")
+        Api("http://127.0.0.1:1", "payments", token).pod("numbers-driver-0")
     assert raised.value.code == 0
 
 

@@ -52,6 +52,16 @@ def test_ready_only_when_set_and_alive(served: Served) -> None:
     assert get(connection, "/readyz")[0] == 503
 
 
+@pytest.mark.parametrize(("path", "is_probe"), [("/livez", 1), ("/readyz", 1), ("/metrics", 0)])
+def test_the_last_probe_shows_that_the_kubelet_lives(
+    served: Served, path: str, is_probe: int
+) -> None:
+    health, _, connection = served
+    health.probed_at = 0.0
+    get(connection, path)
+    assert bool(health.probed_at) == bool(is_probe)
+
+
 def test_not_ready_while_the_jvm_does_not_answer(served: Served) -> None:
     """The loop waits for the JVM then, and cannot say so itself."""
     health, _, connection = served

@@ -192,13 +192,15 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "CheckpointFull",
-        "The checkpoint's volume is full. The driver checks every half minute.",
+        "The checkpoint's volume is full. The query is stopped; the driver looks every two "
+        "seconds, and after five minutes, without executors, every half minute.",
         "Raise spec.checkpoint.volume.size, or delete files that are not the stream's.",
         EDIT,
     ),
     Remedy(
         "CheckpointNotAccessible",
-        "The checkpoint cannot be read, written or locked. The driver checks every half minute.",
+        "The checkpoint cannot be read, written or locked. The query is stopped; the driver looks "
+        "every two seconds, and after five minutes, without executors, every half minute.",
         "Check the volume: who owns its files, whether it is read-only, whether it supports locks.",
         CLAIM,
     ),

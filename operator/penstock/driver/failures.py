@@ -16,6 +16,10 @@ BROKER_UNREACHABLE = "BrokerUnreachable"
 KAFKA_AUTHORIZATION = "KafkaAuthorization"
 RECORD_NOT_WRITABLE = "RecordNotWritable"
 CHECKPOINT_HOLDS_NO_STATE = "CheckpointHoldsNoState"
+CHECKPOINT_FULL = "CheckpointFull"
+CHECKPOINT_NOT_ACCESSIBLE = "CheckpointNotAccessible"
+# Of the checkpoint's volume. Whether such a cause has gone is soon tried, and without executors.
+VOLUME_FAILURES = frozenset({CHECKPOINT_FULL, CHECKPOINT_NOT_ACCESSIBLE})
 # Found by the driver itself: a query that it has stopped still runs.
 QUERY_NOT_STOPPED = "QueryNotStopped"
 

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from penstock.api.modes import Mode
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm
-from penstock.driver.kafka.offsets import Position
+from penstock.driver.kafka.offsets import Position, lags
 from penstock.driver.logs import log_event
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
@@ -20,7 +21,7 @@ from penstock.driver.reporting.report import ReportBuilder
 from penstock.driver.supervision.history import History, HistoryFile
 from penstock.driver.supervision.next_action import Action, decide, first_state
 from penstock.driver.supervision.observation import Observation, nothing_observed
-from penstock.driver.supervision.phases import BackingOff, Starting, State
+from penstock.driver.supervision.phases import BackingOff, Starting
 from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.reported_state import describe, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
@@ -74,8 +75,10 @@ class Loop:
         self._unread = unread
         self.stopping = False
         """The query and the session are being stopped."""
-        self._state = State() if history_file is None else first_state(history_file.read(), policy)
-        self._observation = nothing_observed(time.monotonic())
+        now = time.monotonic()
+        known = History() if history_file is None else history_file.read()
+        self._state = first_state(known, policy, now)
+        self._observation = nothing_observed(now)
 
     @property
     def needs_executors(self) -> bool:
@@ -104,7 +107,7 @@ class Loop:
         self._stop()
         # Who stops it has looked at it, so the next process counts anew.
         stopped = self._state.history.for_next_process(self._policy)
-        self._store(replace(stopped, attempts=0, poison_failures=0))
+        self._store(replace(stopped, attempts=0, poison_failures=0, uncommitted_seconds=0.0))
 
     def _store(self, history: History) -> None:
         """Stores what a later process must know. A full disk stops nothing: it is tried again."""
@@ -166,7 +169,11 @@ class Loop:
     def _observe_commits(self) -> None:
         for commit, offset_range in self._runtime.progress.new_commits():
             self._metrics.observe_commit(commit, offset_range)
-        self._metrics.set_offsets(self._runtime.offsets())
+        offsets = self._runtime.offsets()
+        self._metrics.set_offsets(offsets)
+        # Without a query, nothing is added to what the last one may have written.
+        if offsets and self._runtime.has_query and self._policy.mode is Mode.CONTINUOUS:
+            self._metrics.set_records_in_doubt(sum(lags(*offsets).values()))
 
     def _execute(self, action: Action) -> None:
         log_event("next step", step=action.name.lower())
@@ -181,6 +188,7 @@ class Loop:
             Action.CHECK_QUERY: runtime.check_query,
             Action.REQUEST_EXECUTORS: runtime.request_executors,
             Action.START_QUERY: runtime.start_query,
+            Action.PROBE_CHECKPOINT: runtime.probe_checkpoint,
             Action.STOP_QUERY: runtime.stop_query,
             Action.STOP_SESSION: runtime.forget_partitions_and_stop,
         }

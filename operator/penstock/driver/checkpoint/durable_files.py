@@ -11,7 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.driver.failures import DriverError, Failure
+from penstock.driver.failures import (
+    CHECKPOINT_FULL,
+    CHECKPOINT_NOT_ACCESSIBLE,
+    DriverError,
+    Failure,
+)
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
@@ -79,9 +84,9 @@ def put_in_place(draft: Path, target: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Writes a file and removes it. Spark's own message for a full disk is harder to read."""
+    """Creates, syncs, renames and removes a file, as Spark does with the files of its logs."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_draft(path, b"Penstock could write here.\n")
+    write(path, b"Penstock could write here.\n")
     path.unlink()
 
 
@@ -95,7 +100,7 @@ def volume_errors(folder: Path) -> Iterator[None]:
         if error.errno in _NO_SPACE:
             raise DriverError(
                 Failure(
-                    "CheckpointFull",
+                    CHECKPOINT_FULL,
                     f"The checkpoint's volume is full ({folder}: {why}). Raise "
                     "spec.checkpoint.volume.size, or delete files that do not belong to the "
                     "stream.",
@@ -105,7 +110,7 @@ def volume_errors(folder: Path) -> Iterator[None]:
             ) from error
         raise DriverError(
             Failure(
-                "CheckpointNotAccessible",
+                CHECKPOINT_NOT_ACCESSIBLE,
                 f"The checkpoint cannot be read and written ({folder}: {why}). Check that its "
                 "volume is mounted read-write, healthy, and accessible to the driver's user.",
                 permanent=True,

@@ -14,6 +14,7 @@ from penstock.driver.checkpoint.batch_ids import may_recognise_batches
 from penstock.driver.checkpoint.files import Files, kafka_offsets, source_count
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan, plan_offsets
+from penstock.driver.checkpoint.write_probe import LOGS, WriteProbe
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.logs import log_event
@@ -27,8 +28,6 @@ _TOPIC_IDS = Path("penstock") / "topics.json"
 _KEEP_IDS = Path("penstock") / "keep-ids.json"
 # Written and removed before each start.
 _WRITE_TEST = Path("penstock") / "probe"
-
-_LOGS = ("commits", "offsets")
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,7 @@ class CheckpointFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.progress = ProgressReader(path)
+        self.write_probe = WriteProbe(path)
 
     @property
     def location(self) -> str:
@@ -56,6 +56,7 @@ class CheckpointFolder:
 
     def repair(self, spec: StreamSpec) -> RepairPlan:
         """Repairs what a crash or another engine left behind. Only while no query runs."""
+        self.write_probe.check()
         keep_ids = self._must_keep_ids(spec)
         with durable_files.volume_errors(self.path):
             durable_files.check_writable(self.path / _WRITE_TEST)
@@ -76,7 +77,7 @@ class CheckpointFolder:
 
         A power cut could take the last of them without a trace, while the sink keeps their batches.
         """
-        folders = [self.path, *(self.path / log for log in _LOGS if (self.path / log).is_dir())]
+        folders = [self.path, *(self.path / log for log in LOGS if (self.path / log).is_dir())]
         done = [durable_files.write_through(folder) for folder in folders]
         if not all(done):
             log_event("mount the checkpoint's volume with sync, if its node may lose power")
@@ -159,7 +160,7 @@ class CheckpointFolder:
         penstock_files.save(self.path, _TOPIC_IDS, dict(ids))
 
     def _read(self) -> dict[str, bytes]:
-        folders = [*_LOGS, *(f"sources/{name}" for name in _folders(self.path / "sources"))]
+        folders = [*LOGS, *(f"sources/{name}" for name in _folders(self.path / "sources"))]
         paths = [f"{folder}/{name}" for folder in folders for name in _names(self.path / folder)]
         paths += [name for name in _names(self.path) if "metadata" in name]
         return {name: (self.path / name).read_bytes() for name in paths}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from penstock.contract import naming
 from penstock.driver.checkpoint import durable_files
-from penstock.driver.failures import DriverError, Failure
+from penstock.driver.failures import CHECKPOINT_NOT_ACCESSIBLE, DriverError, Failure
 from penstock.driver.logs import log_event
 
 _LOCK = Path("penstock") / "lock"
@@ -107,7 +107,7 @@ def _in_use(checkpoint: Path, timeout: float) -> DriverError:
 def _no_locks(checkpoint: Path) -> DriverError:
     return DriverError(
         Failure(
-            "CheckpointNotAccessible",
+            CHECKPOINT_NOT_ACCESSIBLE,
             f"The volume of {checkpoint} has no file locks, so that two drivers could write one "
             "checkpoint. Use a volume with locks, as all local file systems have; NFS needs "
             "version 4, or a lock manager.",

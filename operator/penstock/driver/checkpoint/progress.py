@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.driver.checkpoint.files import kafka_offsets
-from penstock.driver.failures import DriverError, Failure
+from penstock.driver.failures import CHECKPOINT_NOT_ACCESSIBLE, DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
 
 # More than a loop finds at once. A long catch-up does not need a measurement for each commit.
@@ -134,7 +134,7 @@ class ProgressReader:
         except OSError as error:
             why = error.strerror or type(error).__name__
             message = f"The checkpoint's volume does not answer ({self._path / log}: {why})."
-            raise DriverError(Failure("CheckpointNotAccessible", message)) from error
+            raise DriverError(Failure(CHECKPOINT_NOT_ACCESSIBLE, message)) from error
         first_seen = known.first_seen if known is not None and known.changed == changed else now
         self._listed[log] = _Listing(changed, found, first_seen, now - first_seen > _TICK_SECONDS)
         return found

@@ -60,6 +60,13 @@ LAG_SECONDS = DRIVER.gauge(
     "(see below)",
     unit="seconds",
 )
+RECORDS_IN_DOUBT = DRIVER.gauge(
+    "records_in_doubt",
+    "continuous mode: records up to the newest offset that was there while the query ran, without "
+    "those that are committed; the sink may hold as many that come again if the query ends now. It "
+    "keeps its value while no query runs",
+    unit="records",
+)
 COMMIT_LATENCY = DRIVER.histogram(
     "record_commit_latency_seconds",
     "time from a record's Kafka timestamp to the commit of its epoch, for a few random records "

@@ -47,6 +47,7 @@ class Metrics:
         self._partitions: int | None = None
         self._lag: int | None = None
         self._lag_seconds: float | None = None
+        self._in_doubt: int | None = None
         described.BUILD_INFO.gauge(self.registry).labels(__version__, _spark_version()).set(1)
         self._state = described.STATE.gauge(self.registry)
         self._cores = described.CORES.gauge(self.registry)
@@ -123,6 +124,10 @@ class Metrics:
         """The committed and the newest offsets; None while they are unknown."""
         self._offsets = offsets
 
+    def set_records_in_doubt(self, records: int) -> None:
+        """The records that come twice if the query ends without another commit, at most."""
+        self._in_doubt = records
+
     def set_executors(self, executors: Sequence[ExecutorMetrics]) -> None:
         """Spark's metrics of all executors."""
         self._executors = executors
@@ -171,6 +176,7 @@ class Metrics:
         yield _number(described.PARTITIONS, self._partitions)
         yield _number(described.LAG_RECORDS, self._lag)
         yield _number(described.LAG_SECONDS, self._lag_seconds)
+        yield _number(described.RECORDS_IN_DOUBT, self._in_doubt)
 
     def _by_partition(self) -> Iterator[Metric]:
         committed, newest = self._offsets or ({}, {})

@@ -18,7 +18,9 @@ from penstock.driver.logs import log_event
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.unread_partitions import UnreadPartitions
 
-_STORED = ("proved", "attempts", "poison_failures", "stalls", "slowest_progress")
+_STORED = (
+    "proved", "attempts", "poison_failures", "stalls", "slowest_progress", "uncommitted_seconds",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,9 @@ class History:
     slowest_progress: float = 0.0
     """The longest time between two signs of progress, in seconds, beyond the policy's
     `progress_interval`. Commits make it fade."""
+    uncommitted_seconds: float = 0.0
+    """In continuous mode, the time from the last commit to the next attempt: that of the runs since
+    then, and of the pauses after them."""
     query_failures: int = 0
     """Failures in a row of a running query."""
     rechecks: int = 0
@@ -67,6 +72,7 @@ class History:
             attempts=self.attempts + int(not counted),
             poison_failures=self.poison_failures,
             stalls=self.stalls,
+            uncommitted_seconds=self.uncommitted_seconds,
             slowest_progress=2.0 ** math.ceil(math.log2(self.slowest_progress)) if slow else 0.0,
         )
 

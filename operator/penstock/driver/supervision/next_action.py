@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import NamedTuple
 
-from penstock.driver.failures import QUERY_NOT_STOPPED, TASK_FAILED, Failure, StreamWarning
+from penstock.api.modes import Mode
+from penstock.driver.failures import (
+    QUERY_NOT_STOPPED,
+    TASK_FAILED,
+    VOLUME_FAILURES,
+    Failure,
+    StreamWarning,
+)
 from penstock.driver.supervision import run_progress, stall_detection
 from penstock.driver.supervision.history import History
 from penstock.driver.supervision.observation import Observation
@@ -18,6 +25,7 @@ from penstock.driver.supervision.phases import (
     BackingOff,
     Completed,
     Failed,
+    Phase,
     Running,
     Starting,
     State,
@@ -43,6 +51,8 @@ class Action(Enum):
     """Plan the query, so that a query that Spark refuses does not wait for its executors."""
     REQUEST_EXECUTORS = auto()
     START_QUERY = auto()
+    PROBE_CHECKPOINT = auto()
+    """Find out whether the running query could write its logs."""
     STOP_QUERY = auto()
     """Stop the query and keep the session."""
     STOP_SESSION = auto()
@@ -57,7 +67,7 @@ class NewFailure:
 
     failure: Failure
     repeated: bool = False
-    """A stream that had failed permanently was looked at again."""
+    """The cause was looked at again, and has not gone."""
 
 
 @dataclass(frozen=True)
@@ -92,13 +102,22 @@ class Decision(NamedTuple):
     events: tuple[Event, ...] = ()
 
 
-def first_state(history: History, policy: RestartPolicy) -> State:
+def first_state(history: History, policy: RestartPolicy, now: float) -> State:
     """The state of a new process, which has exited once more than `history` says."""
     if policy.max_attempts is None or history.attempts < policy.max_attempts:
-        return State(history=history)
+        pause = policy.remaining_pause(history.uncommitted_seconds)
+        return State(_paused(now + pause) if pause else Starting(), history)
     exited = Failure("DriverRestarted", "The driver process keeps exiting.")
     final = _after_max_attempts(exited, history.attempts, policy)
     return State(Failed(final, retry_at=None), history)
+
+
+def _paused(until: float) -> BackingOff:
+    message = (
+        "The query of an earlier process has not committed what it wrote, and each attempt writes "
+        "it again. The next one follows after a pause."
+    )
+    return BackingOff(Failure(stall_detection.NO_PROGRESS, message), until)
 
 
 def decide(
@@ -123,7 +142,7 @@ def decide(
     state = replace(state, session_since=since if observation.has_session else None)
     if isinstance(state.phase, Running):
         run, history = run_progress.with_commits(state.phase, state.history, observation, policy)
-        state = replace(state, phase=run, history=history)
+        state = replace(state, phase=run, history=history, ran_at=observation.now)
     if observation.failure is not None:
         failure = _or_lost_executor(observation.failure, observation)
         return _on_failure(state, failure, observation, policy, jitter)
@@ -177,6 +196,7 @@ def _on_failure(
         stalls=known.stalls + int(failure.reason in stall_detection.STALLS),
         query_failures=known.query_failures + int(ran),
     )
+    history, pause = _after_run(before, history, failure, now, policy)
     poisoned = failure.maybe_poison and history.poison_failures >= policy.max_poison_failures
     stalled = failure.reason in stall_detection.STALLS
     phase: Starting | BackingOff | Failed
@@ -185,10 +205,14 @@ def _on_failure(
         phase, action = Failed(failure, retry_at=None), Action.STOP_SESSION
     elif failure.reason == QUERY_NOT_STOPPED:
         phase, action = Starting(after=failure), Action.EXIT_PROCESS
+    elif failure.reason in VOLUME_FAILURES and _keeps_session(state, observation, policy):
+        failure = replace(failure, permanent=False)
+        phase = BackingOff(failure, now + max(policy.volume_recheck, pause))
+        action = Action.STOP_QUERY
     elif failure.permanent or poisoned:
         history = replace(history, rechecks=history.rechecks + int(had_executors))
         rechecks = history.rechecks if had_executors else 0
-        retry_at = now + policy.recheck_delay(rechecks, poisoned=poisoned)
+        retry_at = now + max(pause, policy.recheck_delay(rechecks, poisoned=poisoned))
         ends = failure.asked_for or not history.proved
         failure, action = replace(failure, permanent=ends), Action.STOP_SESSION
         phase = (
@@ -200,11 +224,38 @@ def _on_failure(
         phase, action = Starting(after=failure), Action.EXIT_PROCESS
     else:
         waiting = not ran or not had_executors
-        retry_at = now + policy.backoff(history.attempts, jitter, waiting=waiting)
+        retry_at = now + max(pause, policy.backoff(history.attempts, jitter, waiting=waiting))
         phase = BackingOff(failure, retry_at)
         action = _next_rung(history, failure, policy, ran=ran)
-    event = NewFailure(failure, repeated=isinstance(before, Failed))
+    waits = failure.reason in VOLUME_FAILURES and failure == state.failure and not ran
+    repeated = isinstance(before, Failed) or waits
+    event = NewFailure(failure, repeated=repeated)
     return Decision(replace(state, phase=phase, history=history), action, (event,))
+
+
+def _after_run(
+    before: Phase, history: History, failure: Failure, now: float, policy: RestartPolicy
+) -> tuple[History, float]:
+    """The history after a run in continuous mode, and the pause until the next one.
+
+    A run that has committed is followed by the next one at once. Failures over a record have their
+    own limit.
+    """
+    if not isinstance(before, Running) or policy.mode is not Mode.CONTINUOUS:
+        return history, 0.0
+    uncommitted = history.uncommitted_seconds + now - before.committed_at
+    fruitless = not before.confirmed and not failure.maybe_poison
+    pause = policy.uncommitted_pause(uncommitted) if fruitless else 0.0
+    return replace(history, uncommitted_seconds=uncommitted + pause), pause
+
+
+def _keeps_session(state: State, observation: Observation, policy: RestartPolicy) -> bool:
+    """Whether the executors wait for the checkpoint's volume, which worked some minutes ago."""
+    return (
+        observation.has_session
+        and state.ran_at is not None
+        and observation.now - state.ran_at <= policy.volume_patience
+    )
 
 
 def _next_rung(history: History, failure: Failure, policy: RestartPolicy, *, ran: bool) -> Action:
@@ -320,8 +371,10 @@ def _while_running(
         failed = replace(state, phase=run, history=history)
         return _on_failure(failed, failure, observation, policy, jitter)
 
-    failure = stall_detection.clock_set_back(run, observation) or stall_detection.executor_lost(
-        run, observation, policy
+    failure = (
+        stall_detection.clock_set_back(run, observation)
+        or stall_detection.executor_lost(run, observation, policy)
+        or stall_detection.commits_stuck(observation, policy)
     )
     if failure is not None:
         return fail(failure)
@@ -345,6 +398,8 @@ def _while_running(
         failure = failure or stall_detection.stall(run, history, observation, policy)
     if failure is not None:
         return fail(failure)
+    if action is Action.WAIT and stall_detection.is_probe_due(run, observation, policy):
+        run, action = replace(run, probed_at=observation.now), Action.PROBE_CHECKPOINT
     return Decision(replace(state, phase=run, history=history), action, events)
 
 

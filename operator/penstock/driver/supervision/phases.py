@@ -49,6 +49,8 @@ class Running:
     """Kafka's offsets at that commit."""
     committed_at: float
     """When a new commit was last observed, or the query was started."""
+    probed_at: float = 0.0
+    """When it was last tried whether the checkpoint can be written."""
     commit_interval: float = 0.0
     """Smoothed time between commits; 0 while it is unknown."""
     progress_at: float
@@ -116,14 +118,19 @@ class Completed:
     """It has committed; else it has found nothing to do."""
 
 
+Phase = Starting | Running | BackingOff | Failed | Completed
+
+
 @dataclass(frozen=True)
 class State:
     """What the supervisor remembers between observations."""
 
-    phase: Starting | Running | BackingOff | Failed | Completed = Starting()
+    phase: Phase = Starting()
     history: History = History()  # noqa: RUF009
     session_since: float | None = None
     """Since when Spark has been running."""
+    ran_at: float | None = None
+    """When a query last ran."""
 
     @property
     def failure(self) -> Failure | None:

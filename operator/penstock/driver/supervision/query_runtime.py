@@ -101,6 +101,8 @@ class QueryRuntime:
         executors_ready, cores = self._registered()
         if self.session is not None:
             self._log_level.set(self.session, self._wanted_log_level.value, executors_ready)
+        # Before the commits, so that an epoch between two looks does not count as uncommitted.
+        planned_epoch = self.progress.planned_epoch()
         return Observation(
             now=time.monotonic(),
             failure=failure,
@@ -114,7 +116,7 @@ class QueryRuntime:
             epoch=self.progress.committed_epoch(),
             offsets=self.progress.committed_offsets(),
             unread=unread,
-            planned_epoch=self.progress.planned_epoch(),
+            planned_epoch=planned_epoch,
             activity=self._activity(),
             completed=self._completed,
             source_outage=source.outage if self.has_query else None,
@@ -315,6 +317,10 @@ class QueryRuntime:
             self._stream.metadata.name,
             self._checkpoint.location,
         )
+
+    def probe_checkpoint(self) -> None:
+        """Raises the reason why the running query cannot write its logs, if there is one."""
+        self._checkpoint.write_probe.check()
 
     def stop_query(self) -> None:
         """Stops the query if one runs. Raises QueryNotStopped if it does not end."""

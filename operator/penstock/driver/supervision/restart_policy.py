@@ -11,8 +11,15 @@ from penstock.api.v1alpha1 import StreamSpec
 # A query is late, and stalled, after this many times its slowest progress.
 _LATE_FACTOR = 2.0
 _STALL_FACTOR = 3.0
-# Patience doubles no more often: a cause that has gone must be noticed some day.
+# Patience doubles no more often: a cause that has gone must be noticed some day, and a continuous
+# run without a commit writes what comes twice all the time.
 MAX_DOUBLINGS = 5
+_MAX_DOUBLINGS_CONTINUOUS = 2
+# What is over by so much, when a commit should have come, is worth a probe of the checkpoint.
+_PROBE_SECONDS = 3.0
+_PROBE_FACTOR = 1.5
+# The pause after a run without a commit, as a part of the time since the last commit.
+_PAUSE_FACTOR = 0.5
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,13 @@ class RestartPolicy:
     minutes, when the kubelet has forgotten an earlier exit and starts it at once."""
     max_stalls: int = 3
     """After each so many stalls without a commit the process exits."""
+    uncommitted_cap: float = 600.0
+    """The longest pause after a run without a commit: how late it may be noticed that the cause has
+    gone."""
+    volume_recheck: float = 2.0
+    """How often a query that was stopped because its checkpoint cannot be written looks again."""
+    volume_patience: float = 300.0
+    """How long its executors are kept meanwhile."""
     max_poison_failures: int = 10
     """Failures over a record in a row, without a commit between, before the stream gives up, or
     slows down if its spec has proved itself."""
@@ -130,6 +144,38 @@ class RestartPolicy:
     def stall_after_slowest(self, slowest: float) -> float:
         """The patience that this slowest progress gives a query, whatever its interval does."""
         return self.progress_interval + _STALL_FACTOR * slowest
+
+    def patience_factor(self, stalls: int) -> int:
+        """How much more patience a run gets after this many stalls without a commit."""
+        continuous = self.mode is Mode.CONTINUOUS
+        doublings = _MAX_DOUBLINGS_CONTINUOUS if continuous else MAX_DOUBLINGS
+        return int(2 ** min(stalls, doublings))
+
+    def is_probe_due(self, overdue: float, probed: float) -> bool:
+        """Whether a commit is overdue for so long that the checkpoint is probed, if it was last
+        probed when the commit was overdue for `probed` seconds.
+        """
+        return overdue > max(_PROBE_SECONDS, _PROBE_FACTOR * probed)
+
+    def uncommitted_pause(self, uncommitted: float) -> float:
+        """The pause after a continuous run that has committed nothing, `uncommitted` seconds after
+        the last commit.
+
+        Each run writes again what has come since the last commit. With the pause a run ends at one
+        and a half times the time of the one before, at least, so within D seconds without a commit
+        there are no more than 1 + log(D / d, 1.5) such runs, if the first of them ends after d
+        seconds; from the cap on, which is reached after twice its length, there is one more for
+        each time of the cap.
+
+        >>> policy = RestartPolicy(interval=1.0, mode=Mode.CONTINUOUS)
+        >>> [policy.uncommitted_pause(seconds) for seconds in (4.0, 60.0, 1200.0, 86400.0)]
+        [2.0, 30.0, 600.0, 600.0]
+        """
+        return min(self.uncommitted_cap, _PAUSE_FACTOR * uncommitted)
+
+    def remaining_pause(self, uncommitted: float) -> float:
+        """The same for a process that was started instead, when `uncommitted` holds the pause."""
+        return self.uncommitted_pause(uncommitted / (1 + _PAUSE_FACTOR))
 
     def backoff(self, attempts: int, jitter: float, *, waiting: bool = False) -> float:
         """Exponential back-off with full jitter; `jitter` is in [0, 1). `waiting`: for a start."""

@@ -34,7 +34,12 @@ def with_commits(
     elif _is_stable(run, observation, policy):
         # Its first commit may have held all the records that there are.
         history = replace(history, proved=True)
-    history = replace(history, stalls=0, slowest_progress=_FADING * history.slowest_progress)
+    history = replace(
+        history,
+        stalls=0,
+        slowest_progress=_FADING * history.slowest_progress,
+        uncommitted_seconds=0.0,
+    )
     run, history = _progressed(run, history, observation, policy)
     healthy_since = observation.now if run.healthy_since is None else run.healthy_since
     return replace(

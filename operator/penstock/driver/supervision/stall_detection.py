@@ -14,7 +14,7 @@ from penstock.driver.failures import Failure
 from penstock.driver.supervision.history import History
 from penstock.driver.supervision.observation import Observation
 from penstock.driver.supervision.phases import Running
-from penstock.driver.supervision.restart_policy import MAX_DOUBLINGS, RestartPolicy
+from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.unread_partitions import PARTITIONS_NOT_READ
 
 EXECUTOR_LOST = "ExecutorLost"
@@ -31,8 +31,9 @@ NEED_NEW_SESSION = frozenset({CORES_LOST, CLOCK_SET_BACK, PARTITIONS_NOT_READ})
 DETECTED = STALLS | NEED_NEW_SESSION | {EXECUTOR_LOST}
 
 # One epoch ahead is normal: its offsets are written when every partition has reached the end of
-# the epoch, its commit when every writer has flushed it.
-_MAX_UNCOMMITTED_EPOCHS = 3
+# the epoch, its commit when every writer has flushed it. A task reaches the end of the next epoch
+# only after its writer's flush, so the coordinator has tried the commit before it writes more.
+_MAX_UNCOMMITTED_EPOCHS = 1
 # Epochs that take this many times the interval are reported.
 _SLOW_FACTOR = 3.0
 # The source is asked every ten seconds and may take ten to answer. A stall waits this long for an
@@ -53,7 +54,7 @@ def stall_after(run: Running, history: History, policy: RestartPolicy) -> float:
     """Seconds without progress after which the query is restarted."""
     base = policy.stall_after if run.confirmed else policy.start_after
     slowest = policy.stall_after_slowest(history.slowest_progress)
-    return float(max(base, slowest) * 2 ** min(history.stalls, MAX_DOUBLINGS))
+    return max(base, slowest) * policy.patience_factor(history.stalls)
 
 
 def needed_cores(partitions: int, observation: Observation, policy: RestartPolicy) -> int:
@@ -148,33 +149,41 @@ def stall(
         and answered_at < since + late_after(history, policy)
     ):
         return None
-    return (
-        _tasks_missing(run, observation, patience)
-        or _commits_stuck(observation, policy, patience)
-        or Failure(
-            NO_PROGRESS,
-            f"No progress within {patience:.0f} s although all cores are there. The query restarts "
-            "from its checkpoint.",
-        )
+    return _tasks_missing(run, observation, patience) or Failure(
+        NO_PROGRESS,
+        f"No progress within {patience:.0f} s although all cores are there. The query restarts "
+        "from its checkpoint.",
     )
 
 
-def _commits_stuck(
-    observation: Observation, policy: RestartPolicy, patience: float
-) -> Failure | None:
+def commits_stuck(observation: Observation, policy: RestartPolicy) -> Failure | None:
     """The continuous engine's coordinator swallows a failed commit and keeps planning epochs.
 
-    (A leftover checksum file causes it: measured, Spark 4.2. "ERROR Inbox: Ignoring error".)
+    It never commits again ("ERROR Inbox: Ignoring error"; a leftover checksum file causes it, or a
+    folder that cannot be written: measured, Spark 4.2), so the query is stopped at once.
     """
     if policy.mode is not Mode.CONTINUOUS or observation.planned_epoch is None:
         return None
     ahead = observation.planned_epoch - (-1 if observation.epoch is None else observation.epoch)
-    if ahead < _MAX_UNCOMMITTED_EPOCHS:
+    if ahead <= _MAX_UNCOMMITTED_EPOCHS:
         return None
     return Failure(
         COMMITS_STUCK,
-        f"Offsets of {ahead} epochs were written, and none was committed for "
-        f"{patience:.0f} s. The query restarts from its checkpoint.",
+        f"Offsets of {ahead} epochs were written after the last commit: a commit has failed, and "
+        "Spark does not repeat it. The query restarts from its checkpoint.",
+    )
+
+
+def is_probe_due(run: Running, observation: Observation, policy: RestartPolicy) -> bool:
+    """Whether to find out if the checkpoint is the reason why a commit is overdue.
+
+    A batch engine fails with the write. While the source is away, nothing is committed.
+    """
+    due = run.committed_at + policy.interval
+    return (
+        policy.mode is Mode.CONTINUOUS
+        and observation.source_outage is None
+        and policy.is_probe_due(observation.now - due, run.probed_at - due)
     )
 
 

@@ -88,7 +88,8 @@ def test_the_last_report_has_the_commit_that_the_stop_waited_for(
 def test_a_clean_stop_makes_the_next_process_count_anew(tmp_path: Path) -> None:
     """Who deletes the driver's pod, or stops the stream, has looked at its failures."""
     file = HistoryFile(tmp_path, "hash")
-    file.write(History(proved=True, attempts=2, poison_failures=3, slowest_progress=64.0))
+    stored = History(proved=True, attempts=2, poison_failures=3, uncommitted_seconds=64.0)
+    file.write(stored)
     runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, Exists()))
     policy, stop = RestartPolicy(1.0, max_attempts=4), threading.Event()
     stop.set()
@@ -96,6 +97,7 @@ def test_a_clean_stop_makes_the_next_process_count_anew(tmp_path: Path) -> None:
     Loop(runtime, jvm, policy, "hash", Health(), Metrics(), lambda _: None, file).run(stop)
     known = file.read()
     assert (known.proved, known.attempts, known.poison_failures) == (True, 0, 0)
+    assert known.uncommitted_seconds == 0.0
 
 
 class Exists:

@@ -20,11 +20,11 @@ def test_max_attempts_counts_across_processes(tmp_path: Path) -> None:
     """The supervisor's memory ends with its process."""
     policy = replace(POLICY, max_attempts=3)
     file = HistoryFile(tmp_path, "hash")
-    assert first_state(file.read(), policy) == State()
+    assert first_state(file.read(), policy, 0.0) == State()
     file.write(History().for_next_process(policy))  # this process crashes
-    assert first_state(file.read(), policy) == State(history=History(attempts=1))
+    assert first_state(file.read(), policy, 0.0) == State(history=History(attempts=1))
     file.write(History(attempts=2).for_next_process(policy))  # so does a later one
-    state = first_state(file.read(), policy)
+    state = first_state(file.read(), policy, 0.0)
     assert describe(state, nothing_observed(0.0), policy)[0] is QueryState.FAILED
     assert action(state, nothing_observed(1e9), policy) is Action.WAIT
 
@@ -32,7 +32,9 @@ def test_max_attempts_counts_across_processes(tmp_path: Path) -> None:
 def test_a_later_process_knows_what_this_one_has_learned(tmp_path: Path) -> None:
     """A spec that has proved itself stays so, and a slow query or a poison record is remembered."""
     file = HistoryFile(tmp_path, "hash")
-    known = History(proved=True, poison_failures=4, stalls=2, slowest_progress=100.0)
+    known = History(
+        proved=True, poison_failures=4, stalls=2, slowest_progress=100.0, uncommitted_seconds=9.0
+    )
     file.write(known.for_next_process(POLICY))
     assert file.read() == replace(known, attempts=1, slowest_progress=128.0)
     # A query that is not slow needs no memory, and no write for each epoch.

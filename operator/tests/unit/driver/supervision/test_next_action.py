@@ -384,7 +384,7 @@ def test_a_failure_for_which_the_process_exits_counts_once() -> None:
     assert taken[-1] is Action.EXIT_PROCESS
     known = state.history.for_next_process(policy, counted=True)
     assert known.attempts == POLICY.max_stalls
-    assert first_state(known, policy).failure is None
+    assert first_state(known, policy, 0.0).failure is None
 
 
 def test_a_poison_record_ends_a_stream_that_has_never_committed() -> None:

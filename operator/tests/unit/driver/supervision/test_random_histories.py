@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import log
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.api.modes import Mode
 from penstock.contract.driver_report import QueryState
-from penstock.driver.failures import QUERY_NOT_STOPPED, Failure, StreamWarning
+from penstock.driver.failures import (
+    CHECKPOINT_NOT_ACCESSIBLE,
+    QUERY_NOT_STOPPED,
+    Failure,
+    StreamWarning,
+)
 from penstock.driver.spark.query_activity import Activity
 from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.next_action import (
@@ -20,18 +26,28 @@ from penstock.driver.supervision.next_action import (
     NewWarning,
     QueryRestarted,
     decide,
+    first_state,
 )
 from penstock.driver.supervision.observation import Observation, nothing_observed
 from penstock.driver.supervision.phases import BackingOff, Failed, Running, Starting, State
 from penstock.driver.supervision.reported_state import describe, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
-from testkit.driver.observations import MAYBE_POISON, PASSING, PERMANENT, RECOVERABLE
+from testkit.driver.observations import (
+    CONTINUOUS,
+    MAYBE_POISON,
+    PASSING,
+    PERMANENT,
+    RECOVERABLE,
+    UP,
+    committing,
+)
 
 AWAY = Failure("BrokerUnreachable", "no answer")
 ASKED_FOR = replace(RECOVERABLE, reason="DataLoss", asked_for=True)
 NOT_STOPPED = Failure(QUERY_NOT_STOPPED, "")
+VOLUME = Failure(CHECKPOINT_NOT_ACCESSIBLE, "read-only", permanent=True, recoverable=True)
 FAILURES = st.sampled_from(
-    [*[None] * 5, PASSING, PERMANENT, RECOVERABLE, MAYBE_POISON, ASKED_FOR, NOT_STOPPED]
+    [*[None] * 5, PASSING, PERMANENT, RECOVERABLE, MAYBE_POISON, ASKED_FOR, NOT_STOPPED, VOLUME]
 )
 
 
@@ -94,7 +110,7 @@ def test_invariants_over_random_histories(
         _check_proof(state, decision.state, observation, policy)
         state = decision.state
         if state.retry_at is not None:
-            assert state.retry_at <= now + policy.recheck_cap
+            assert state.retry_at <= now + max(policy.recheck_cap, policy.uncommitted_cap)
         query_state, _ = describe(state, observation, policy)
         if is_ready(state):
             run = state.phase
@@ -115,7 +131,8 @@ def _check_action(
     if what in (Action.CHECK_CHECKPOINT, Action.START_QUERY):
         assert not observation.has_query
     if observation.failure is not None and observation.failure.permanent:
-        assert what is Action.STOP_SESSION
+        waits = observation.failure is VOLUME and what is Action.STOP_QUERY
+        assert what is Action.STOP_SESSION or (waits and isinstance(state.phase, BackingOff))
     if observation.failure is NOT_STOPPED and not isinstance(state.phase, Failed):
         assert what is Action.EXIT_PROCESS
     if what is Action.START_QUERY:
@@ -166,3 +183,50 @@ def _check_proof(
     if isinstance(after.phase, Running):
         late = stall_detection.late_after(after.history, policy)
         assert late <= stall_detection.stall_after(after.phase, after.history, policy)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0.1, 300),
+            st.sampled_from([PASSING, Failure("NoProgress", ""), Failure("CommitsStuck", "")]),
+            st.booleans(),
+        ),
+        min_size=2,
+        max_size=60,
+    ),
+    st.floats(0, 0.999),
+)
+def test_runs_without_a_commit_are_few(
+    runs: list[tuple[float, Failure, bool]], jitter: float
+) -> None:
+    """Each writes again what has come since the last commit: the bound on copies of a record.
+
+    Whatever ends them, how long they take, and whether the process ends between two of them.
+    """
+    policy, now = CONTINUOUS, 0.0
+    state, _ = committing(3, policy)
+    state = replace(state, phase=Starting())
+    ends: list[float] = []
+    for takes, failure, crashes in runs:
+        state, now = _started(state, now, jitter)
+        now += takes
+        seen = replace(UP, now=now, has_query=True, epoch=3, failure=failure)
+        state, what, _ = decide(state, seen, policy, jitter)
+        ends.append(now)
+        if crashes or what is Action.EXIT_PROCESS:
+            state = first_state(state.history.for_next_process(policy), policy, now)
+    cap = policy.uncommitted_cap
+    lasted, first = ends[-1], ends[0]
+    grown = max(0.0, log(min(lasted, 2 * cap) / first, 1.5))
+    assert len(ends) <= 2 + grown + max(0.0, lasted - 2 * cap) / cap
+
+
+def _started(state: State, now: float, jitter: float) -> tuple[State, float]:
+    """The state after the start of the query, and the time of it: no step takes any."""
+    for _ in range(10):
+        now = max(now, state.retry_at or now)
+        state, what, _ = decide(state, replace(UP, now=now, epoch=3), CONTINUOUS, jitter)
+        if what is Action.START_QUERY:
+            return state, now
+    raise AssertionError(state)

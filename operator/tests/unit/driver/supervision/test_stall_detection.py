@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.contract.driver_report import QueryState
-from penstock.driver.failures import Failure
+from penstock.driver.failures import VOLUME_FAILURES, Failure
 from penstock.driver.spark.query_activity import Activity
 from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.history import History
@@ -57,7 +57,7 @@ def test_a_query_without_progress_is_first_not_ready_and_then_restarted(
     assert is_ready(state)
     late = replace(observation, now=101.0 + policy.late_after + 0.5)
     state, what, events = decided(state, late, policy)
-    assert what is Action.WAIT
+    assert what in (Action.WAIT, Action.PROBE_CHECKPOINT)
     assert not is_ready(state)
     assert describe(state, late, policy)[0] is QueryState.RESTARTING
     assert [event.failure.reason for event in events if isinstance(event, NewInterruption)] == [
@@ -108,7 +108,7 @@ def test_patience_doubles_with_each_fruitless_restart() -> None:
     committed = replace(observation, now=100.0 + needs, epoch=0)
     late = replace(committed, now=100.0 + 2 * needs)
     state, taken = actions(state, [committed, late], CONTINUOUS)
-    assert taken == [Action.WAIT] * 2
+    assert taken == [Action.WAIT, Action.PROBE_CHECKPOINT]
     assert state.history.stalls == 0
     assert is_ready(state)
 
@@ -121,9 +121,13 @@ def test_slow_epochs_are_soon_forgotten() -> None:
 
 
 def test_patience_has_a_limit() -> None:
-    """A query that is stuck for a cause that goes must be restarted some day."""
+    """A query that is stuck for a cause that goes must be restarted some day.
+
+    In continuous mode everything that it reads meanwhile comes twice.
+    """
     state = remembering(running(policy=CONTINUOUS)[0], stalls=1000)
-    assert patience_of(state) == 32 * CONTINUOUS.start_after
+    assert patience_of(state) == 4 * CONTINUOUS.start_after
+    assert POLICY.patience_factor(1000) == 32
 
 
 @pytest.mark.parametrize("reason", sorted(STALLS))
@@ -146,11 +150,65 @@ def reason(state: State, observation: Observation) -> str:
     return stopped.failure.reason
 
 
-def test_offsets_without_commits_and_partitions_without_a_task_are_named() -> None:
+def test_a_commit_that_has_failed_stops_the_query_at_once() -> None:
+    """The offsets of one epoch are written before its commit, those of the next one after it."""
+    state, observation = committing(4, CONTINUOUS)
+    assert action(state, replace(observation, planned_epoch=5), CONTINUOUS) is Action.WAIT
+    assert reason(state, replace(observation, planned_epoch=6)) == COMMITS_STUCK
+    assert action(state, replace(observation, planned_epoch=6), POLICY) is Action.WAIT
+
+
+def test_an_overdue_commit_is_a_reason_to_probe_the_checkpoint() -> None:
+    """Seconds after it was due, and less often the longer that lasts."""
+    state, observation = committing(4, CONTINUOUS)
+    due, probed = observation.now + CONTINUOUS.interval, []
+    for quarter in range(4 * 12):
+        look = replace(observation, now=due + quarter / 4)
+        state, what, _ = decided(state, look, CONTINUOUS)
+        if what is Action.PROBE_CHECKPOINT:
+            probed.append(look.now - due)
+    assert probed == [3.25, 5.0, 7.75, 11.75]
+    # A batch engine fails with the write, and while the source is away nothing is committed.
+    state, observation = committing(4, CONTINUOUS)
+    late = replace(observation, now=due + 5)
+    assert action(state, replace(late, source_outage=AWAY), CONTINUOUS) is Action.WAIT
+    assert action(*committing(4), POLICY) is Action.WAIT
+    assert action(committing(4)[0], late) is Action.WAIT
+    committed = replace(late, epoch=5, planned_epoch=5)
+    assert action(state, committed, CONTINUOUS) is Action.WAIT
+
+
+@pytest.mark.parametrize("reason", sorted(VOLUME_FAILURES))
+@pytest.mark.parametrize("policy", [CONTINUOUS, POLICY])
+def test_a_checkpoint_that_cannot_be_written_is_waited_for_with_the_executors(
+    reason: str, policy: RestartPolicy
+) -> None:
+    """Nothing writes meanwhile, and the query is back seconds after its volume."""
+    state, observation = committing(4, policy)
+    failure = Failure(reason, "Read-only file system", permanent=True, recoverable=True)
+    state, what, events = decided(state, replace(observation, now=105.0, failure=failure), policy)
+    known = replace(failure, permanent=False)
+    assert (what, events) == (Action.STOP_QUERY, (NewFailure(known),))
+    assert state.retry_at == 105.0 + policy.volume_recheck
+    assert describe(state, UP, policy) == (QueryState.RESTARTING, f"after {reason}")
+    again, taken = actions(state, [replace(UP, now=107.0)] * 2, policy)
+    assert taken[0] is Action.CHECK_CHECKPOINT
+    again, what, events = decided(state, replace(UP, now=107.0, failure=failure), policy)
+    assert (what, events) == (Action.STOP_QUERY, (NewFailure(known, repeated=True),))
+    ready = [replace(UP, now=109.0)] * 3
+    assert actions(again, ready, policy)[1] == [
+        Action.CHECK_CHECKPOINT, Action.CHECK_QUERY, Action.START_QUERY,
+    ]  # fmt: skip
+    # After some minutes the executors are released, and it is looked at less often.
+    later = replace(UP, now=106.0 + policy.volume_patience, failure=failure)
+    state, what, _ = decided(again, later, policy)
+    assert what is Action.STOP_SESSION
+    assert state.retry_at == later.now + policy.recheck_interval
+
+
+def test_partitions_without_a_task_are_named() -> None:
     state, observation = committing(4, CONTINUOUS)
     late = replace(observation, now=101.0 + CONTINUOUS.stall_after + 1)
-    assert reason(state, replace(late, planned_epoch=6)) == NO_PROGRESS
-    assert reason(state, replace(late, planned_epoch=7)) == COMMITS_STUCK
     starving = replace(observation, now=102.0, activity=activity(active_tasks=3))
     assert action(state, starving, CONTINUOUS) is Action.WAIT
     assert reason(state, replace(late, activity=activity(active_tasks=4))) == NO_PROGRESS
@@ -269,7 +327,7 @@ def test_a_source_outage_is_reported_and_waited_for() -> None:
     # A restart would not help, so the patience starts when the source is back.
     back = replace(gone, now=301.0, source_outage=None, source_answered_at=301.0)
     state, taken = actions(state, [replace(gone, now=300.0), back], CONTINUOUS)
-    assert taken == [Action.WAIT] * 2
+    assert taken == [Action.WAIT, Action.PROBE_CHECKPOINT]
     commits = replace(back, epoch=1)
     state = after(state, commits, CONTINUOUS)
     assert describe(state, commits, CONTINUOUS)[0] is QueryState.RUNNING
@@ -288,7 +346,7 @@ def test_a_stall_waits_for_the_answer_of_the_source() -> None:
     """A broker that was killed just now is found within twenty seconds, and nothing comes twice."""
     state, observation = committing(0, CONTINUOUS)
     late = replace(observation, now=101.0 + CONTINUOUS.stall_after + 1, source_answered_at=101.5)
-    assert action(state, late, CONTINUOUS) is Action.WAIT
+    assert action(state, late, CONTINUOUS) is Action.PROBE_CHECKPOINT
     answered = replace(late, source_answered_at=late.now - 2)
     assert action(state, answered, CONTINUOUS) is Action.STOP_QUERY
     silent = replace(late, now=late.now + 21)
@@ -304,9 +362,10 @@ def test_a_query_that_lacks_cores_is_not_stalled() -> None:
     few = replace(observation, now=150.0, registered_cores=2)
     # The patience starts when the cores are there.
     there = replace(few, registered_cores=4, now=151.0)
-    assert actions(state, [few, there], CONTINUOUS)[1] == [Action.WAIT] * 2
+    waits = [Action.PROBE_CHECKPOINT, Action.WAIT]
+    assert actions(state, [few, there], CONTINUOUS)[1] == waits
     state, taken = actions(state, [few, replace(few, now=402.0)], CONTINUOUS)
-    assert taken == [Action.WAIT, Action.STOP_SESSION]  # a new session requests new executors
+    assert taken[1] is Action.STOP_SESSION  # a new session requests new executors
     assert state.retry_at is not None
 
 

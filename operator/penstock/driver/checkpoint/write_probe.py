@@ -1,0 +1,76 @@
+"""Whether Spark could write its logs in a checkpoint now.
+
+The continuous engine swallows the error of a commit that fails, and writes to the sink without
+committing any more (measured, Spark 4.2): only an attempt of our own shows why.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+
+from penstock.driver.checkpoint import durable_files
+
+LOGS = ("commits", "offsets")
+# Spark takes only whole numbers for files of a log (HDFSMetadataLog.batchFilesFilter), so it sees
+# neither this file nor its draft. What a crash leaves of them the next probe removes.
+_NAME = ".penstock-probe"
+# A volume that takes longer for a few bytes does not answer.
+_ANSWER_SECONDS = 5.0
+
+
+class WriteProbe:
+    """Writes to the logs of a checkpoint, in a thread: a write may block for as long as it likes.
+
+    Not for use by two threads.
+    """
+
+    def __init__(self, checkpoint: Path) -> None:
+        self._checkpoint = checkpoint
+        self._unanswered: Future[None] | None = None
+        """A probe that has not returned: there is never a second one beside it."""
+
+    def check(self, seconds: float = _ANSWER_SECONDS) -> None:
+        """Returns if each log can be written.
+
+        Raises CheckpointFull, or CheckpointNotAccessible with the error of the operating system,
+        after `seconds` at most.
+        """
+        probe = self._unanswered or self._start()
+        try:
+            probe.result(seconds)
+        except TimeoutError:
+            if not probe.done():
+                self._unanswered = probe
+                with durable_files.volume_errors(self._checkpoint):
+                    why = f"a write was not answered within {seconds:.0f} s"
+                    raise OSError(errno.ETIMEDOUT, why) from None
+            self._unanswered = None
+            raise
+        except BaseException:
+            self._unanswered = None
+            raise
+        self._unanswered = None
+
+    def _start(self) -> Future[None]:
+        probe: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                self._write()
+            except BaseException as error:
+                probe.set_exception(error)
+            else:
+                probe.set_result(None)
+
+        threading.Thread(target=run, name="write-probe", daemon=True).start()
+        return probe
+
+    def _write(self) -> None:
+        for log in LOGS:
+            folder = self._checkpoint / log
+            with durable_files.volume_errors(folder):
+                if folder.is_dir():  # Spark makes it with its first file
+                    durable_files.check_writable(folder / _NAME)

@@ -37,6 +37,8 @@ class Running:
     """It has committed an epoch, or its activity has shown that it works."""
     committed: bool = False
     """It has committed an epoch."""
+    committed_records: bool = False
+    """It has committed an epoch with records: its code is loaded, and its clients are connected."""
     partitions: int
     """The partitions that it was started with."""
     cores: int

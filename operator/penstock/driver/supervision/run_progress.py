@@ -29,7 +29,8 @@ def with_commits(
     if policy.mode is Mode.CONTINUOUS and run.confirmed and run.epoch is not None:
         latest = (observation.now - run.progress_at) / (observation.epoch - run.epoch)
         interval = latest if interval == 0 else interval + _SMOOTHING_WEIGHT * (latest - interval)
-    if _committed_records(run, observation, policy):
+    records = _committed_records(run, observation, policy)
+    if records:
         history = replace(history, proved=True, rechecks=0, poison_failures=0)
     elif _is_stable(run, observation, policy):
         # Its first commit may have held all the records that there are.
@@ -47,6 +48,7 @@ def with_commits(
         after=None,
         confirmed=True,
         committed=True,
+        committed_records=run.committed_records or records,
         epoch=observation.epoch,
         offsets=observation.offsets,
         committed_at=observation.now,

@@ -90,6 +90,20 @@ def patience_of(state: State) -> float:
     return stall_detection.stall_after(run_of(state), state.history, CONTINUOUS)
 
 
+def test_the_first_records_get_the_patience_of_a_start() -> None:
+    """An empty epoch shows nothing about the time that a record takes for the first time."""
+    before, read = {"in": {0: 5}}, {"in": {0: 6}}
+    state, observation = running(3, policy=CONTINUOUS)
+    state = replace(state, phase=replace(run_of(state), offsets=before))
+    empty = replace(observation, now=101.0, epoch=4, planned_epoch=4, offsets=before)
+    state = after(state, empty, CONTINUOUS)
+    assert patience_of(state) == CONTINUOUS.start_after
+    state = after(
+        state, replace(empty, now=102.0, epoch=5, planned_epoch=5, offsets=read), CONTINUOUS
+    )
+    assert patience_of(state) == CONTINUOUS.stall_after
+
+
 def test_patience_doubles_with_each_fruitless_restart() -> None:
     """So a query whose first epoch takes longer than the patience commits at last."""
     needs, first, begun = 200.0, CHECKED, 0

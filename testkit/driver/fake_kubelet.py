@@ -40,6 +40,8 @@ class Kubelet:
         self.used: set[str] = set()
         """The kinds of resources in the API requests."""
         self._class_path = class_path
+        # Not within a request of Spark, which waits 10 s: the archive may take half a minute.
+        self._java_options = java_options(class_path)
         self._logs = logs
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._lock = threading.RLock()
@@ -126,7 +128,7 @@ class Kubelet:
             folder = self._mount(self.pods[name]["metadata"]["uid"], self.secrets[secret])
             options = [option.replace(path, str(folder)) for option in options]
         more, self.options_of_first = self.options_of_first or self.options, []
-        options = [*java_options(self._class_path), *options, "-Dspark.master=k8s://", *more]
+        options = [*self._java_options, *options, "-Dspark.master=k8s://", *more]
         # As the driver's JVM, for its class path: the archive of classes works only with that.
         *java, _ = jvm.command(600, self._class_path, options)
         command = [

@@ -9,9 +9,11 @@ from __future__ import annotations
 import errno
 import threading
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
 from penstock.driver.checkpoint import durable_files
+from penstock.driver.kafka.calls_with_deadline import complete
 
 LOGS = ("commits", "offsets")
 # Spark takes only whole numbers for files of a log (HDFSMetadataLog.batchFilesFilter), so it sees
@@ -38,33 +40,20 @@ class WriteProbe:
         Raises CheckpointFull, or CheckpointNotAccessible with the error of the operating system,
         after `seconds` at most.
         """
-        probe = self._unanswered or self._start()
+        probe, self._unanswered = self._unanswered or self._start(), None
         try:
             probe.result(seconds)
         except TimeoutError:
-            if not probe.done():
-                self._unanswered = probe
-                with durable_files.volume_errors(self._checkpoint):
-                    why = f"a write was not answered within {seconds:.0f} s"
-                    raise OSError(errno.ETIMEDOUT, why) from None
-            self._unanswered = None
-            raise
-        except BaseException:
-            self._unanswered = None
-            raise
-        self._unanswered = None
+            if probe.done():  # the operating system's own
+                raise
+            self._unanswered = probe
+            with durable_files.volume_errors(self._checkpoint):
+                why = f"a write was not answered within {seconds:.0f} s"
+                raise OSError(errno.ETIMEDOUT, why) from None
 
     def _start(self) -> Future[None]:
         probe: Future[None] = Future()
-
-        def run() -> None:
-            try:
-                self._write()
-            except BaseException as error:
-                probe.set_exception(error)
-            else:
-                probe.set_result(None)
-
+        run = partial(complete, probe, self._write)
         threading.Thread(target=run, name="write-probe", daemon=True).start()
         return probe
 

@@ -39,7 +39,7 @@ class CallsWithDeadline:
         """
         future: Future[T] = Future()
         with self._lock:
-            self._waiting.put(lambda: _complete(future, function))
+            self._waiting.put(lambda: complete(future, function))
             if not self._runs:
                 self._runs = True
                 threading.Thread(target=self._run, name=self._name, daemon=True).start()
@@ -68,7 +68,8 @@ class CallsWithDeadline:
                         return
 
 
-def _complete(future: Future[T], function: Callable[[], T]) -> None:
+def complete(future: Future[T], function: Callable[[], T]) -> None:
+    """Gives the future what the function returns or raises; not if the future was cancelled."""
     if not future.set_running_or_notify_cancel():
         return
     try:

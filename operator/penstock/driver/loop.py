@@ -27,8 +27,8 @@ from penstock.driver.supervision.reported_state import describe, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
 
 _INTERVAL_SECONDS = 0.25
-# A stop right after a commit leaves almost nothing to replay. A stop does not wait for a commit
-# that may take longer than this: the pod's grace period is naming.GRACE_SECONDS.
+# A stop right after a commit leaves almost nothing to replay. A stop does not wait longer than this
+# for one: the pod's grace period is naming.GRACE_SECONDS.
 _MAX_COMMIT_WAIT_SECONDS = 10.0
 _COMMIT_SECONDS = 1.0
 _STORE_AGAIN_SECONDS = 10.0
@@ -224,9 +224,8 @@ class Loop:
         self._health.ready = False
         self._health.iteration_timeout = self._policy.step_timeout
         self._report(QueryState.STOPPING, "", self._observation)
-        interval = self._policy.interval
-        if commits and interval <= _MAX_COMMIT_WAIT_SECONDS:
-            self._runtime.wait_for_commit(interval + _COMMIT_SECONDS)
+        if commits:
+            self._runtime.wait_for_commit(_commit_wait(self._policy))
         self._runtime.stop_session()
         self._observe_commits()
         epoch = self._runtime.progress.committed_epoch()
@@ -234,3 +233,15 @@ class Loop:
         # Who moves the stream starts the next one at the offsets in its status.
         self._report(QueryState.STOPPING, "", last)
         log_event("stopped", epoch=epoch)
+
+
+def _commit_wait(policy: RestartPolicy) -> float:
+    """How many seconds a stop waits for a commit.
+
+    An epoch ends when its interval is over, and is not worth a wait if that is long. A batch ends
+    when its work is done, whatever its trigger's interval.
+    """
+    if not policy.mode.has_long_running_tasks:
+        return _MAX_COMMIT_WAIT_SECONDS
+    within_limit = policy.interval <= _MAX_COMMIT_WAIT_SECONDS
+    return policy.interval + _COMMIT_SECONDS if within_limit else 0.0

@@ -332,12 +332,13 @@ class QueryRuntime:
     def wait_for_commit(self, seconds: float) -> None:
         """Waits for the query's next commit: records written after it are written again later.
 
-        Does not wait for an idle query, which commits nothing.
+        Does not wait for a query that is idle or between two batches: it commits nothing.
         """
-        if self._activity().idle:
-            return
         epoch = self.progress.committed_epoch
         before, deadline = epoch(), time.monotonic() + seconds
+        planned_at_once = not self._mode.has_long_running_tasks
+        if self._activity().idle or (planned_at_once and self.progress.planned_epoch() == before):
+            return
         while self._query is not None and self._query.isActive and epoch() == before:
             if time.monotonic() > deadline:
                 return

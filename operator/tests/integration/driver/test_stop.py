@@ -11,10 +11,11 @@ import pytest
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark import session
 from testkit.driver.driver_process import driver, traffic
+from testkit.driver.in_process_driver import running
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
 from testkit.plugins.figures import RecordFigure
-from testkit.streams.streams import BOTH_ENGINES, EACH_MODE
+from testkit.streams.streams import BOTH_ENGINES, EACH_MODE, kafka_sink, kafka_source, stream
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -51,6 +52,43 @@ def test_a_stop_under_load_is_clean(
     assert topics.replays_of_committed(commits, source, sink) == []
     for process in (first, second):
         assert process.warnings() == []
+
+
+_SLOW_SEVEN = """
+import time
+from pyspark.sql.functions import col, udf
+
+def slow(value):
+    if value == "7":
+        time.sleep(5)
+    return value
+
+def transform(source):
+    return source.select("key", udf(slow)(col("value").cast("string")).alias("value"))
+"""
+
+
+def test_a_stop_waits_for_the_batch_that_has_begun(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """One partition's records are written while the other's are still worked at."""
+    source, sink = topics.make(), topics.make()
+    flow = stream(
+        kafka_source(topics.bootstrap, topics=[source]),
+        kafka_sink(topics.bootstrap, topic=sink),
+        transform={"python": {"function": "slow_seven:transform", "inline": _SLOW_SEVEN}},
+        trigger={"microBatch": {"interval": "2s"}},
+    )
+    with running(flow, jvm, tmp_path) as driver:
+        driver.wait_ready()
+        topics.send(source, range(100, 101))
+        driver.wait_committed(1)  # the next batch is two seconds away, and has all that follows
+        topics.send(source, range(10, 20), partition=0)
+        topics.send(source, range(7, 8), partition=1)
+        topics.wait_received(sink, range(10, 20))
+    with running(flow, jvm, tmp_path):
+        received = topics.wait_received(sink, [7, *range(10, 20), 100])
+    assert set(received.values()) == {1}, received
 
 
 def test_spark_leaves_ctrl_c_to_the_driver(jvm: Jvm) -> None:

@@ -154,10 +154,11 @@ class Run:
             assert report.state is not QueryState.FAILED, report.last_failure
             if self.mode == "N":
                 return report.state is QueryState.COMPLETED
+            # A stop waits for the batch that has begun if the driver has seen a commit.
             if self.mode == "S" or not self._ends:
                 # The last batch is committed only after the next one; files have no offsets.
                 return driver.health.ready
-            return self._is_committed()
+            return driver.health.ready and self._is_committed()
 
         driver.wait("everything committed", is_done)
 

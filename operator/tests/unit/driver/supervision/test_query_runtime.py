@@ -15,7 +15,7 @@ from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.source_monitor import SourceMonitor, SourceView
 from penstock.driver.supervision.query_runtime import QueryRuntime
-from testkit.streams.streams import kafka_source, stream
+from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_source, stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,9 +47,11 @@ class Query:
         return self._active
 
 
-def runtime_with(has_query: Query, folder: Path) -> QueryRuntime:
+def runtime_with(
+    has_query: Query, folder: Path, trigger: dict[str, Any] = CONTINUOUS
+) -> QueryRuntime:
     """A runtime with a query that has committed epoch 7."""
-    runtime = QueryRuntime(stream(), LocalEnvironment(folder), cast(Jvm, None))
+    runtime = QueryRuntime(stream(trigger=trigger), LocalEnvironment(folder), cast(Jvm, None))
     runtime._query = has_query  # type: ignore[assignment]
     (folder / "commits").mkdir()
     (folder / "commits" / "7").touch()
@@ -68,6 +70,14 @@ def test_a_stop_does_not_wait_without_a_commit(
     active: bool, seconds: float, tmp_path: Path
 ) -> None:
     runtime_with(Query(None, active), tmp_path).wait_for_commit(seconds)
+
+
+def test_a_stop_does_not_wait_for_a_batch_that_nobody_has_planned(tmp_path: Path) -> None:
+    """A trigger may have minutes between two batches."""
+    runtime = runtime_with(Query(None), tmp_path, MICRO_BATCH)
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "7").touch()
+    runtime.wait_for_commit(VERY_LONG)
 
 
 def test_a_topic_that_was_recreated_while_the_query_waits_for_cores_is_a_failure(

@@ -17,6 +17,8 @@ _CONTAINERS_CONF = """\
 # Without CAP_SYS_RESOURCE higher limits than these are refused.
 default_ulimits = ["nofile=20000:20000", "nproc=32768:32768"]
 log_driver = "k8s-file"
+# Each thread counts, and a node has many JVMs: podman's 2,048 are used up by ten streams.
+pids_limit = 0
 
 [engine]
 runtime = "runc"

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from penstock.driver.failures import DriverError, Failure
 
 # Of the driver's and the executors' JVMs: both files are at the same place in the image.
@@ -232,6 +234,14 @@ class Jvm:
                 return connection.recv(1) != b""
         except OSError:
             return False
+
+    def cpu_seconds(self) -> float:
+        """The processor time that it has used; 0 after its end."""
+        try:
+            used = psutil.Process(self.pid).cpu_times()
+        except psutil.NoSuchProcess:
+            return 0.0
+        return float(used.user + used.system)
 
     def end(self, timeout: float = 5.0) -> None:
         """Ends the JVM by closing its stdin; kills it if it still runs after `timeout` seconds."""

@@ -141,7 +141,10 @@ def run(
         runtime = QueryRuntime(stream, environment, jvm, api, log_level)
         policy = RestartPolicy.from_spec(stream.spec)
         guard = HangGuard().watch(
-            health, jvm.answers, lambda failure: _end_hung(environment, jvm, failure)
+            health,
+            jvm.answers,
+            jvm.cpu_seconds,
+            lambda failure: _end_hung(environment, jvm, failure),
         )
         sampler = Sampler(runtime, jvm, stream.spec, environment.secrets, metrics)
         loop = Loop(

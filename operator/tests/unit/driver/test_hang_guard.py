@@ -10,10 +10,16 @@ from penstock.driver.failures import Failure
 from penstock.driver.hang_guard import HangGuard
 from penstock.driver.reporting.http_server import Health
 
-QUICK = HangGuard(ask_interval=0.001, answer_timeout=0.001, frozen_after=0.01)
+QUICK = HangGuard(0.001, 0.001, frozen_after=0.01, overloaded_after=0.5)
 
 
-def found(health: Health, answers: Callable[[float], bool]) -> Failure:
+def idle() -> float:
+    return 7.0
+
+
+def found(
+    health: Health, answers: Callable[[float], bool], cpu_seconds: Callable[[], float] = idle
+) -> Failure:
     """What the guard finds."""
     failures: list[Failure] = []
     hangs = threading.Event()
@@ -22,7 +28,7 @@ def found(health: Health, answers: Callable[[float], bool]) -> Failure:
         failures.append(failure)
         hangs.set()
 
-    stopped = QUICK.watch(health, answers, on_hang)
+    stopped = QUICK.watch(health, answers, cpu_seconds, on_hang)
     assert hangs.wait(30)
     stopped.set()
     return failures[0]
@@ -30,7 +36,16 @@ def found(health: Health, answers: Callable[[float], bool]) -> Failure:
 
 def test_a_jvm_without_an_answer_is_not_ready_and_then_hung() -> None:
     health = Health(ready=True)
-    assert "has not answered" in found(health, lambda timeout: False).message
+    assert "does nothing" in found(health, lambda timeout: False).message
+    assert not health.is_ready()
+
+
+def test_a_jvm_that_works_gets_more_time_than_one_that_does_nothing() -> None:
+    began = time.monotonic()
+    health = Health(ready=True)
+    message = found(health, lambda timeout: False, cpu_seconds=time.monotonic).message
+    assert time.monotonic() - began > QUICK.overloaded_after
+    assert "of processor time" in message
     assert not health.is_ready()
 
 
@@ -51,7 +66,7 @@ def test_a_short_silence_is_none() -> None:
         return found
 
     hangs: list[Failure] = []
-    stopped = HangGuard(0.001, 0.001, 1000.0).watch(health, answer, hangs.append)
+    stopped = HangGuard(0.001, 0.001, 1000.0, 1000.0).watch(health, answer, idle, hangs.append)
     assert asked.wait(30)
     stopped.set()
     assert hangs == []

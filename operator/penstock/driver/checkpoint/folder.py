@@ -179,6 +179,7 @@ class CheckpointFolder:
                 durable_files.remove(self.path / name)
             durable_files.sync(self.path / folder)
         self._write(plan.write)
+        self.progress.forget_offsets()
 
     def _write(self, files: Files) -> None:
         for name, content in files.items():

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +19,11 @@ from penstock.driver.kafka.offsets import Offsets
 
 # More than a loop finds at once. A long catch-up does not need a measurement for each commit.
 _MAX_COMMITS = 50
-# Longer than a tick of the clock that stamps files, which is 10 ms at most.
+# Longer than a tick of the clock that stamps files, which is 10 ms at most; and than one of a file
+# system that keeps whole seconds, such as ext3 behind NFS, or every other one, such as FAT.
 _TICK_SECONDS = 0.05
+_COARSE_TICK_SECONDS = 2.05
+_NANOSECONDS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -97,8 +102,10 @@ class ProgressReader:
         if epoch is None:
             return None
         if self._offsets is None or self._offsets[0] != epoch:
+            file = self._path / "offsets" / str(epoch)
             try:
-                content = (self._path / "offsets" / str(epoch)).read_bytes()
+                with _volume_answers(file):
+                    content = file.read_bytes()
             except FileNotFoundError:  # purged in the meantime, or not repaired yet
                 return None
             found = _offsets(content)
@@ -106,6 +113,10 @@ class ProgressReader:
                 return None
             self._offsets = epoch, found
         return self._offsets[1]
+
+    def forget_offsets(self) -> None:
+        """A repair may have given the newest commit other offsets."""
+        self._offsets = None
 
     def new_commits(self) -> list[tuple[Commit, OffsetRange | None]]:
         """Commits since the last call, oldest first. The first call returns only the newest."""
@@ -122,21 +133,20 @@ class ProgressReader:
         file server and a clock that jumps have other times than this process: only the monotonic
         clock can tell.
         """
+        folder = self._path / log
         try:
-            changed, now = (self._path / log).stat().st_mtime_ns, time.monotonic()
-            known = self._listed.get(log)
-            if known is not None and known.changed == changed and known.is_final:
-                return known.numbers
-            with os.scandir(self._path / log) as entries:
-                found = [int(entry.name) for entry in entries if entry.name.isdecimal()]
+            with _volume_answers(folder):
+                changed, now = folder.stat().st_mtime_ns, time.monotonic()
+                known = self._listed.get(log)
+                if known is not None and known.changed == changed and known.is_final:
+                    return known.numbers
+                with os.scandir(folder) as entries:
+                    found = [int(entry.name) for entry in entries if entry.name.isdecimal()]
         except FileNotFoundError:
             return []
-        except OSError as error:
-            why = error.strerror or type(error).__name__
-            message = f"The checkpoint's volume does not answer ({self._path / log}: {why})."
-            raise DriverError(Failure(CHECKPOINT_NOT_ACCESSIBLE, message)) from error
         first_seen = known.first_seen if known is not None and known.changed == changed else now
-        self._listed[log] = _Listing(changed, found, first_seen, now - first_seen > _TICK_SECONDS)
+        tick = _TICK_SECONDS if changed % _NANOSECONDS else _COARSE_TICK_SECONDS
+        self._listed[log] = _Listing(changed, found, first_seen, now - first_seen > tick)
         return found
 
     def _advance(self, epoch: int) -> tuple[Commit, OffsetRange | None] | None:
@@ -149,16 +159,31 @@ class ProgressReader:
         return commit, self.offset_range
 
     def _read(self, epoch: int) -> Commit | None:
-        offsets = self._path / "offsets" / str(epoch)
+        offsets, commit = (self._path / log / str(epoch) for log in ("offsets", "commits"))
         try:
-            at = (self._path / "commits" / str(epoch)).stat().st_mtime
+            with _volume_answers(commit):
+                at = commit.stat().st_mtime
         except FileNotFoundError:  # purged in the meantime
             return None
         try:
-            planned, content = offsets.stat().st_mtime, offsets.read_bytes()
+            with _volume_answers(offsets):
+                planned, content = offsets.stat().st_mtime, offsets.read_bytes()
         except FileNotFoundError:
             return Commit(epoch, at, None, None)
         return Commit(epoch, at, max(0.0, at - planned), _offsets(content))
+
+
+@contextmanager
+def _volume_answers(path: Path) -> Iterator[None]:
+    """Turns an OSError into a failure; passes on that a file is not there."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        message = f"The checkpoint's volume does not answer ({path}: {why})."
+        raise DriverError(Failure(CHECKPOINT_NOT_ACCESSIBLE, message)) from error
 
 
 def _after(epochs: list[int], last: int) -> list[int]:

@@ -30,9 +30,7 @@ NEED_NEW_SESSION = frozenset({CORES_LOST, CLOCK_SET_BACK, PARTITIONS_NOT_READ})
 # All failures that are found by observation rather than by an exception.
 DETECTED = STALLS | NEED_NEW_SESSION | {EXECUTOR_LOST}
 
-# One epoch ahead is normal: its offsets are written when every partition has reached the end of
-# the epoch, its commit when every writer has flushed it. A task reaches the end of the next epoch
-# only after its writer's flush, so the coordinator has tried the commit before it writes more.
+# One epoch ahead is normal: `commits_stuck`.
 _MAX_UNCOMMITTED_EPOCHS = 1
 # Epochs that take this many times the interval are reported.
 _SLOW_FACTOR = 3.0
@@ -165,6 +163,16 @@ def commits_stuck(observation: Observation, policy: RestartPolicy) -> Failure | 
 
     It never commits again ("ERROR Inbox: Ignoring error"; a leftover checksum file causes it, or a
     folder that cannot be written: measured, Spark 4.2), so the query is stopped at once.
+
+    Offsets of epoch N + 1 without a commit of N prove it, however slow a sink or a volume is (Spark
+    4.2). One thread of a task reports the offset of N (ContinuousQueuedDataReader.next), flushes
+    and reports its commit (ContinuousWriteRDD.compute), and only then reports the offset of N + 1,
+    to an endpoint that handles one message at a time, in the order of a sender. So when
+    EpochCoordinator.receive has the last offset of N + 1 and writes offsets/N+1 (addOffset), it has
+    had all offsets and commits of N, and with the last of these it has called commitEpoch(N), which
+    returns once commits/N is there; or it waits for ever for an earlier epoch whose commit failed.
+    The planned epoch is observed before the committed one, which only grows in between: the
+    difference is never overstated.
     """
     if policy.mode is not Mode.CONTINUOUS or observation.planned_epoch is None:
         return None

@@ -6,14 +6,19 @@ import errno
 import os
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
 from penstock.driver.failures import DriverError
 from penstock.driver.reporting.record_timestamps import choose_records
+from testkit.driver.checkpoints import checkpoint
+from testkit.driver.checkpoints import write as write_files
+from testkit.streams.streams import kafka_sink, kafka_source, stream
 
 
 def write(folder: Path, epoch: int, offset: int | None, planned: float, committed: float) -> None:
@@ -127,15 +132,51 @@ def test_sampled_records_are_within_the_offset_range() -> None:
     assert len(choose_records(wide, random.Random(1))) == 8
 
 
+@pytest.mark.parametrize(
+    ("call", "look"),
+    [
+        ("os.scandir", ProgressReader.committed_epoch),
+        ("Path.read_bytes", ProgressReader.committed_offsets),
+        ("Path.read_bytes", ProgressReader.new_commits),
+    ],
+)
 def test_a_volume_that_does_not_answer_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: str,
+    look: Callable[[ProgressReader], Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def stale(path: object) -> None:
         raise OSError(errno.ESTALE, "Stale file handle")
 
-    (tmp_path / "commits").mkdir()
-    monkeypatch.setattr("penstock.driver.checkpoint.progress.os.scandir", stale)
+    write(tmp_path, 3, 30, 100.0, 100.5)
+    monkeypatch.setattr(f"penstock.driver.checkpoint.progress.{call}", stale)
     with pytest.raises(DriverError) as raised:
-        ProgressReader(tmp_path).committed_epoch()
+        look(ProgressReader(tmp_path))
     assert raised.value.failure.reason == "CheckpointNotAccessible"
     assert "Stale file handle" in raised.value.failure.message
+
+
+def test_a_file_system_with_whole_seconds_hides_no_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Offsets that are seen earlier than a commit before them would be a commit that has failed."""
+    reader, now = ProgressReader(tmp_path), 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    for epoch in (3, 4):
+        write(tmp_path, epoch, 30, 100.0, 100.0)
+        os.utime(tmp_path / "commits", (100.0, 100.0))
+        assert reader.committed_epoch() == epoch
+        now += 0.5
+        assert reader.committed_epoch() == epoch
+
+
+def test_the_offsets_that_a_repair_writes_are_seen(tmp_path: Path) -> None:
+    """The partitions to read are those in them."""
+    folder = CheckpointFolder(tmp_path)
+    write_files(checkpoint([4], [4]), tmp_path)
+    assert folder.progress.committed_offsets() == {"in": {0: 40, 1: 28}}
+    folder.replace_offsets(
+        folder.repair(stream(kafka_source(), kafka_sink()).spec), {"in": {0: 40}}
+    )
+    assert folder.progress.committed_offsets() == {"in": {0: 40}}

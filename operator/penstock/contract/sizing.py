@@ -6,6 +6,7 @@ some partitions starve without an error or a warning (Structured Streaming Progr
 """
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from penstock.api import quantities
 from penstock.api.quantities import mebibytes
@@ -111,12 +112,22 @@ class Cpu:
 
 def driver_memory(spec: StreamSpec) -> Memory:
     """The memory of the driver's container, with the defaults applied."""
-    return _memory(spec.driver)
+    return _memory(spec.driver, memory_overhead(spec.driver))
 
 
 def executor_memory(spec: StreamSpec) -> Memory:
     """The memory of one executor's container, with the defaults applied."""
-    return _memory(spec.executor)
+    overhead = memory_overhead(spec.executor, python=_executors_run_python(spec))
+    return _memory(spec.executor, overhead)
+
+
+def _executors_run_python(spec: StreamSpec) -> bool:
+    """Whether they may: what a function in Python does shows only in Spark's plan.
+
+    A data source in Python is named module:Class.
+    """
+    custom = (spec.source.custom, spec.sink.custom)
+    return spec.transform.python is not None or any(it and ":" in it.format for it in custom)
 
 
 def driver_cpu(spec: StreamSpec) -> Cpu:
@@ -129,9 +140,9 @@ def executor_cpu(spec: StreamSpec) -> Cpu:
     return _cpu(spec.executor, str(spec.executor.cores))
 
 
-def _memory(pod: Driver | Executor) -> Memory:
+def _memory(pod: Driver | Executor, overhead: Decimal) -> Memory:
     limit = mebibytes(memory_limit(pod))
-    heap = mebibytes(memory_limit(pod) - memory_overhead(pod))
+    heap = mebibytes(memory_limit(pod) - overhead)
     return Memory(mebibytes(memory_request(pod)), limit, limit - heap, heap)
 
 

@@ -27,6 +27,10 @@ DRIVER_MEMORY = "1536Mi"
 DRIVER_OVERHEAD = "512Mi"
 EXECUTOR_MEMORY = "1408Mi"
 EXECUTOR_LEAST_OVERHEAD = "384Mi"
+# Spark's factor on Kubernetes is 0.1 of the heap, and 0.4 where Python runs beside the JVM
+# (spark.kubernetes.memoryOverheadFactor). As parts of the container's memory, the first rounded up:
+_OVERHEAD = Decimal("0.1")
+_OVERHEAD_WITH_PYTHON = Decimal("0.4") / Decimal("1.4")
 
 # 1.5 times the 300 MiB that Spark reserves: UnifiedMemoryManager refuses a smaller heap, and Spark
 # would create executors that fail, one after another.
@@ -110,11 +114,15 @@ def memory_limit(pod: Driver | Executor) -> Decimal:
     return quantities.in_bytes(given.limits.memory or given.requests.memory or _default_memory(pod))
 
 
-def memory_overhead(pod: Driver | Executor) -> Decimal:
-    """The part of the memory that is not the JVM's heap, in bytes."""
+def memory_overhead(pod: Driver | Executor, *, python: bool = False) -> Decimal:
+    """The part of the memory that is not the JVM's heap, in bytes.
+
+    `python`: an executor runs Python, one process for each task.
+    """
     if pod.memory_overhead is not None:
         return quantities.in_bytes(pod.memory_overhead)
-    return max(quantities.in_bytes(EXECUTOR_LEAST_OVERHEAD), memory_limit(pod) / 10)
+    part = _OVERHEAD_WITH_PYTHON if python else _OVERHEAD
+    return max(quantities.in_bytes(EXECUTOR_LEAST_OVERHEAD), memory_limit(pod) * part)
 
 
 def _default_memory(pod: Driver | Executor) -> str:
@@ -122,8 +130,8 @@ def _default_memory(pod: Driver | Executor) -> str:
 
 
 def _heap_is_enough(default_memory: str, default_overhead: str) -> ValidationRule:
-    # An executor's default overhead grows to a tenth of its memory, which CEL cannot calculate.
-    # It exceeds the minimum from 3840Mi on, where the heap is large enough in any case.
+    # An executor's default overhead grows with its memory, which CEL cannot calculate. It exceeds
+    # the minimum from 3840Mi on, with Python from 1344Mi on: the heap is then large enough.
     cel = _compared(
         _request_or_limit(_LIMIT, _REQUEST, default_memory),
         cel_text("self.memoryOverhead", cel_string(default_overhead)),
@@ -241,7 +249,9 @@ class Executor(SpecObject):
             "The part of the memory for everything but the JVM's heap, such as the JVM itself and "
             "Python. The heap is the rest. Spark adds spark.memory.offHeap.size and "
             "spark.executor.pyspark.memory, if sparkConf sets them, to the memory of `resources`. "
-            f"Default: a tenth of the memory, at least {EXECUTOR_LEAST_OVERHEAD}."
+            f"Default: a tenth of the memory, at least {EXECUTOR_LEAST_OVERHEAD}; with "
+            "transform.python, or a source or sink in Python, two sevenths, which is 40% of the "
+            "heap, as Spark takes for Python."
         ),
     )
     min_instances: int = Field(1, ge=1, le=1000, description="Minimum of executors. Default: 1.")

@@ -85,13 +85,43 @@ def test_an_executors_overhead_is_a_tenth_of_its_memory_and_at_least_384_mebibyt
     assert executor_memory(spec(executor=executor)) == expected
 
 
-@given(st.integers(834 * MI, 10**12), st.none() | st.integers(MI, 384 * MI))
-def test_heap_and_overhead_fill_the_container_exactly(limit: int, overhead: int | None) -> None:
+PYTHON: list[dict[str, Any]] = [
+    {"transform": {"python": {"function": "module:function"}}},
+    {"source": {"custom": {"format": "module:Class"}}},
+    {"sink": {"custom": {"format": "module:Class"}}},
+]
+
+
+@pytest.mark.parametrize("python", PYTHON)
+def test_with_python_the_overhead_is_40_percent_of_the_heap(python: dict[str, Any]) -> None:
+    """As Spark on Kubernetes: 4Gi of heap and 40% of it."""
+    executor = {"resources": {"limits": {"memory": f"{4096 + 1639}Mi"}}}
+    memory = executor_memory(spec(executor=executor, **python))
+    assert (memory.heap, memory.overhead) == (4096, 1639)
+    assert executor_memory(spec(executor={"memoryOverhead": "384Mi"}, **python)).overhead == 384
+    small = executor_memory(spec(executor={"resources": {"limits": {"memory": "1Gi"}}}, **python))
+    assert small.overhead == 384
+
+
+def test_a_data_source_of_the_jvm_needs_no_memory_for_python() -> None:
+    custom = {"custom": {"format": "com.example.Netcat"}}
+    executor = {"resources": {"limits": {"memory": "10000Mi"}}}
+    assert executor_memory(spec(executor=executor, source=custom, sink=custom)).overhead == 1000
+
+
+@given(
+    st.integers(834 * MI, 10**12),
+    st.none() | st.integers(MI, 384 * MI),
+    st.sampled_from([{}, PYTHON[0]]),
+)
+def test_heap_and_overhead_fill_the_container_exactly(
+    limit: int, overhead: int | None, python: dict[str, Any]
+) -> None:
     """Spark requests their sum for an executor."""
     executor: dict[str, Any] = {"resources": {"limits": {"memory": limit}}}
     if overhead is not None:
         executor["memoryOverhead"] = overhead
-    memory = executor_memory(spec(executor=executor))
+    memory = executor_memory(spec(executor=executor, **python))
     assert memory.heap + memory.overhead == memory.limit == limit // MI
     assert memory.heap >= 450
 

@@ -70,6 +70,30 @@ def keep_ids(
     return _with_empty_batch(files, plan, used, reached, committed=mode.has_long_running_tasks)
 
 
+def refuse_other_records(files: Files, plan: RepairPlan) -> None:
+    """Raises if a planned batch would lose its records, for a query with state and such a sink.
+
+    For a checkpoint that `plan` has repaired, before its offsets are replaced. The sink and the
+    state may have the batch already. Spark reads its records again with the next number, which
+    would count them twice.
+    """
+    newest = max(entries(files, "offsets"), default=None)
+    if newest is None or newest == plan.epoch:
+        return
+    raise DriverError(
+        Failure(
+            "CheckpointHoldsState",
+            f"Batch {newest} was planned with records that the stream no longer reads: topics were "
+            "removed from spec.source, or Kafka has lost records. The sink and the query's state "
+            "may have this batch already, and would count what is left of it twice. If it was an "
+            "edit, restore the topics, let the stream commit all that it has read "
+            "(trigger.availableNow ends when it has), and remove them then. Otherwise apply the "
+            "stream under another name.",
+            permanent=True,
+        )
+    )
+
+
 def _newest_used_id(files: Files) -> int | None:
     """The newest id of which there is a trace.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.checkpoint import durable_files, mode_switch, penstock_files
-from penstock.driver.checkpoint.batch_ids import may_recognise_batches
+from penstock.driver.checkpoint.batch_ids import may_recognise_batches, refuse_other_records
 from penstock.driver.checkpoint.files import Files, kafka_offsets, source_count
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan, plan_offsets
@@ -105,10 +105,13 @@ class CheckpointFolder:
     def replace_offsets(self, repair: RepairPlan, offsets: Offsets) -> None:
         """Makes the query read on from these offsets, not from those after the `repair`.
 
-        Only while no query runs.
+        Only while no query runs. Raises CheckpointHoldsState if a batch could be counted twice.
         """
         with durable_files.volume_errors(self.path):
-            self._execute(plan_offsets(self._read(), repair, offsets))
+            files = self._read()
+            if (self.path / _KEEP_IDS).exists() and self._holds_state():
+                refuse_other_records(files, repair)
+            self._execute(plan_offsets(files, repair, offsets))
 
     def offsets_at(self, number: int) -> Offsets:
         """The Kafka offsets in an `offsets/N` that a repair has left."""

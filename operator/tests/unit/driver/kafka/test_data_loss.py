@@ -23,6 +23,7 @@ from testkit.driver.checkpoints import (
     BATCH_LINE,
     INITIAL_OFFSETS,
     checkpoint,
+    read,
     with_checksums,
     write,
 )
@@ -144,6 +145,35 @@ def test_the_committed_offsets_are_replaced(sink: dict[str, Any], tmp_path: Path
     assert folder.repair(spec) == RepairPlan((), 4)
 
 
+@pytest.mark.parametrize(
+    ("sink", "state", "planned", "refused"),
+    [
+        ({"custom": {"format": "parquet"}}, True, True, True),
+        ({"custom": {"format": "parquet"}}, True, False, False),
+        ({"custom": {"format": "parquet"}}, False, True, False),
+        (kafka_sink(), True, True, False),
+    ],
+)
+def test_a_planned_batch_with_state_keeps_its_records(
+    sink: dict[str, Any], state: bool, planned: bool, refused: bool, tmp_path: Path
+) -> None:
+    """The sink would skip it, and its state would count what is left of it again."""
+    folder = CheckpointFolder(tmp_path)
+    write(checkpoint([3, 4], [], [3, 4, 5] if planned else [3, 4]), tmp_path)
+    if state:
+        write({"state/0/0/4.delta": b"x"}, tmp_path)
+    sql = "SELECT count(*) AS n FROM source"
+    spec = stream(kafka_source(), sink, trigger=MICRO_BATCH, transform={"sql": sql}).spec
+    repair, before = folder.repair(spec), read(tmp_path)
+    if refused:
+        with pytest.raises(DriverError, match="CheckpointHoldsState: Batch 5 "):
+            folder.replace_offsets(repair, {"in": {0: 7}})
+        assert read(tmp_path) == before
+    else:
+        folder.replace_offsets(repair, {"in": {0: 7}})
+        assert folder.offsets_at(4) == {"in": {0: 7}}
+
+
 def test_planned_offsets_without_a_commit_are_replaced(tmp_path: Path) -> None:
     """The offsets before them, from which the planned batch reads; and those of batch 0 alone."""
     spec = stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec
@@ -179,7 +209,7 @@ class OneTopic(SourceMonitor):
 
 
 @pytest.mark.parametrize(
-    ("read", "assigned", "left"),
+    ("before", "assigned", "left"),
     [
         pytest.param({"no longer named": {0: 77}}, None, {"in": {0: 7}}, id="another topic"),
         pytest.param({"in": {0: 8}, "no longer named": {0: 7}}, None, {"in": {0: 8}}, id="fewer"),
@@ -188,7 +218,7 @@ class OneTopic(SourceMonitor):
     ],
 )
 def test_an_edit_of_the_topics_is_no_loss(
-    read: Offsets, assigned: list[int] | None, left: Offsets, tmp_path: Path
+    before: Offsets, assigned: list[int] | None, left: Offsets, tmp_path: Path
 ) -> None:
     """The checkpoint gets the partitions that the spec names: Spark would fail over others."""
     names: dict[str, Any] = {"topics": ["in"]} if assigned is None else {"assign": {"in": assigned}}
@@ -196,7 +226,7 @@ def test_an_edit_of_the_topics_is_no_loss(
     spec = stream(source, kafka_sink(), trigger=MICRO_BATCH).spec
     folder = CheckpointFolder(tmp_path)
     write(checkpoint([3, 4], [], [3, 4]), tmp_path)
-    folder.replace_offsets(folder.repair(spec), read)
+    folder.replace_offsets(folder.repair(spec), before)
     repair = folder.repair(spec)
     assert repair.after == 4
     assert check_for_data_loss(spec, folder, OneTopic(snapshot(7, 9)), repair) is None

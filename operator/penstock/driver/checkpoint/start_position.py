@@ -9,7 +9,9 @@ from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import StreamWarning
 from penstock.driver.kafka import data_loss
+from penstock.driver.kafka.data_loss import KafkaSnapshot
 from penstock.driver.kafka.offsets import Offsets, first_offsets, starting_offsets
+from penstock.driver.kafka.partition_choice import choose
 from penstock.driver.kafka.source_monitor import SourceMonitor
 
 
@@ -26,6 +28,7 @@ def check_for_data_loss(
         return None
     known_ids = folder.topic_ids()
     reached = _reached(spec.source, folder, repair) or {}
+    snapshot = _to_be_read(spec, snapshot, reached)
     still_read = _still_named(reached, kafka, source)
     losses = data_loss.find_losses(still_read, known_ids, snapshot, whole=kafka.assign is None)
     if losses and kafka.fail_on_data_loss:
@@ -41,6 +44,17 @@ def check_for_data_loss(
     if {**known_ids, **snapshot.ids} != known_ids:
         folder.save_topic_ids({**known_ids, **snapshot.ids})
     return data_loss.warning(losses) if losses else None
+
+
+def _to_be_read(spec: StreamSpec, snapshot: KafkaSnapshot, reached: Offsets) -> KafkaSnapshot:
+    """The snapshot without the partitions that are left out for want of cores.
+
+    In the checkpoint they would be partitions that the query does not read, which Spark takes for
+    lost ones, and at the next start partitions that the stream has read.
+    """
+    numbers = {topic: list(ends) for topic, ends in snapshot.newest.items()}
+    chosen = choose(spec, sum(map(len, numbers.values())), numbers, reached)
+    return snapshot.only(chosen.by_topic or {}) if chosen.left_out else snapshot
 
 
 def save_new_topics(folder: CheckpointFolder, ids: Mapping[str, str]) -> None:

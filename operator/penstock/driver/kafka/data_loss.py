@@ -8,7 +8,7 @@ are stored beside the checkpoint, and the offsets of a topic with another id are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from penstock.driver.failures import DriverError, Failure, StreamWarning
@@ -29,6 +29,14 @@ class KafkaSnapshot:
     ids: Mapping[str, str]
     earliest: Offsets
     newest: Offsets
+
+    def only(self, partitions: Mapping[str, Collection[int]]) -> KafkaSnapshot:
+        """What it says of these partitions, and of all topics."""
+        earliest, newest = (
+            {t: {n: at[t][n] for n in numbers} for t, numbers in partitions.items()}
+            for at in (self.earliest, self.newest)
+        )
+        return KafkaSnapshot(self.ids, earliest, newest)
 
 
 @dataclass(frozen=True)

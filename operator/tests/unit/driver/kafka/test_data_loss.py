@@ -239,6 +239,21 @@ def test_an_edit_of_the_topics_is_no_loss(
     assert (tmp_path / "offsets/4").read_bytes() == content
 
 
+@pytest.mark.parametrize("earliest", [0, 50], ids=["whole", "begins late"])
+def test_what_is_left_out_stays_out_of_the_checkpoint(earliest: int, tmp_path: Path) -> None:
+    """Spark would take it for lost, and the next start for read."""
+    spec = stream(kafka_source(), kafka_sink(), executor={"maxInstances": 2}).spec
+    folder = CheckpointFolder(tmp_path)
+    write(checkpoint([3, 4], [3, 4]), tmp_path)
+    repair = folder.repair(spec)
+    folder.replace_offsets(repair, {"in": {0: 8, 1: 8}, "no longer named": {0: 8}})
+    ends = {"in": {0: 9, 1: 9, 2: 90}}
+    grown = OneTopic(KafkaSnapshot({"in": ID}, {"in": {0: 0, 1: 0, 2: earliest}}, ends))
+    for _ in range(2):
+        assert check_for_data_loss(spec, folder, grown, folder.repair(spec)) is None
+        assert folder.offsets_at(4) == {"in": {0: 8, 1: 8}}
+
+
 def test_partitions_asked_for_from_the_earliest_lose_nothing_before_the_first_commit(
     tmp_path: Path,
 ) -> None:

@@ -140,6 +140,23 @@ def test_a_running_stream_follows_its_log_level(kube: Kube, started: Started) ->
     assert stream.status().get("restarts") == restarts
 
 
+def test_an_edit_that_only_spark_can_refuse_leaves_the_running_stream(
+    kube: Kube, started: Started
+) -> None:
+    """Its driver asks Spark before it is replaced."""
+    stream = started.stream
+    before, restarts = _uids(stream), stream.status().get("restarts")
+    stream.edit(transform={"sql": "SELECT key, no_such_function(value) AS value FROM source"})
+    stream.wait_for("Stalled", lambda: stream.condition("Stalled").get("status") == "True", 120)
+    assert "no_such_function" in stream.condition("Stalled")["message"]
+    assert stream.condition("Ready")["status"] == "True"
+    assert stream.condition("Ready")["reason"] == "SpecNotApplied"
+    stream.edit(transform=None)
+    stream.wait_ready()
+    assert _uids(stream) == before
+    assert stream.status().get("restarts") == restarts
+
+
 def _uids(stream: Stream) -> dict[str, str]:
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in stream.pods()}
 

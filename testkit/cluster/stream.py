@@ -79,13 +79,12 @@ class Stream:
         )
 
     def is_ready(self) -> bool:
+        """As `kubectl wait` sees it: by its newest spec, and not while an edit is judged."""
         resource = self.resource()
-        status = resource.get("status", {})
-        current = status.get("observedGeneration") == resource.get("metadata", {}).get("generation")
-        ready = {"type": "Ready", "status": "True"}
-        return current and any(
-            ready.items() <= condition.items() for condition in status.get("conditions", [])
-        )
+        generation = resource.get("metadata", {}).get("generation")
+        ready = {"type": "Ready", "status": "True", "observedGeneration": generation}
+        conditions = resource.get("status", {}).get("conditions", [])
+        return any(ready.items() <= condition.items() for condition in conditions)
 
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
         self.wait_for(f"{self.name} Ready", self.is_ready, seconds)

@@ -196,6 +196,23 @@ async def namespace(server: ApiServer) -> AsyncIterator[Namespace]:
         await _close_connections()
 
 
+def reconciles(metrics: Metrics, *results: str) -> float:
+    """How often the operator has reconciled with one of these results."""
+    name = "penstock_operator_reconcile_total"
+    counts = [metrics.registry.get_sample_value(name, {"result": result}) for result in results]
+    return sum(count or 0 for count in counts)
+
+
+async def no_reconcile_for_a_second(metrics: Metrics) -> None:
+    """Returns after a second without a reconcile."""
+    results = ("changed", "unchanged", "error")
+    while True:
+        before = reconciles(metrics, *results)
+        await asyncio.sleep(1)
+        if before == reconciles(metrics, *results):
+            return
+
+
 async def _close_connections() -> None:
     """Closes the remaining connections of this event loop.
 

@@ -47,8 +47,14 @@ class FakeCluster:
         """kubectl apply."""
         desired = samples.stream(**spec)
         there = self.api.objects.get((group_version.KIND, KEY.namespace, KEY.name))
+        edit = {"manager": "kubectl", "time": self.clock.text()}
         if there is not None:
-            desired = {**copy.deepcopy(there), "spec": desired["spec"]}
+            spec, desired = desired["spec"], copy.deepcopy(there)
+            if spec == desired["spec"]:
+                return
+            desired["spec"] = spec
+        others = [each for each in Object(desired).managed if each.get("subresource")]
+        desired["metadata"]["managedFields"] = [edit, *others]
         self.api.put(desired)
 
     def annotate(self, annotation: str, value: str) -> None:

@@ -189,7 +189,8 @@ class FakeKubernetesApi:
         changed = copy.deepcopy(there)
         changed["status"] = copy.deepcopy(status)
         changed["metadata"]["managedFields"] = [
-            {"manager": naming.FIELD_MANAGER, "subresource": "status", "time": self.clock.text()}
+            *(each for each in Object(there).managed if not each.get("subresource")),
+            {"manager": naming.FIELD_MANAGER, "subresource": "status", "time": self.clock.text()},
         ]
         return self.put(changed)
 

@@ -344,6 +344,14 @@ RING_1 = (
         "trigger.continuous cannot write files: use trigger.microBatch for sink.custom",
     ),
     Bad(
+        {"source": {"custom": {"format": "JSON", "schema": "value STRING"}}}, "spec",
+        "trigger.continuous cannot read files: use trigger.microBatch for source.custom",
+    ),
+    Bad(
+        {"trigger": {"microBatch": {}}, "outputMode": "complete", "transform": {}}, "spec",
+        "outputMode complete needs an aggregate, and without a transform there is none",
+    ),
+    Bad(
         {"source": {"rate": {"rampUpTime": "5s"}}}, "spec",
         "takes only rowsPerSecond and numPartitions of source.rate: remove rampUpTime",
     ),

@@ -156,6 +156,14 @@ QUERIES = (
     Query(
         "SELECT * FROM (SELECT topic, partition FROM source) PIVOT (count(partition) FOR topic IN ('a', 'b'))",
         "",
+    ),
+    Query(
+        "SELECT * FROM (SELECT topic, CAST(value AS STRING) AS v FROM source) PIVOT (max(v) FOR topic IN ('a', 'b'))",
+        "UM",
+    ),
+    Query(
+        "SELECT * FROM (SELECT topic, partition FROM source) PIVOT (max(partition) FOR topic IN ('a', 'b'))",
+        "",
         refused_by_spark_only="UM",
     ),
     Query(

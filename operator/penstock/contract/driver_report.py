@@ -9,6 +9,7 @@ from pydantic import AwareDatetime, Field
 from penstock.api.v1alpha1.status import (
     MAX_COMMITTED_OFFSETS,
     CommittedOffset,
+    EditVerdict,
     LastFailure,
     LastRepair,
     Message,
@@ -73,3 +74,8 @@ class DriverReport(Report):
     next_retry_time: AwareDatetime | None = None
     checkpoint_repairs: int = Field(0, description="Checkpoint repairs in this driver process.")
     last_repair: LastRepair | None = None
+    edit: EditVerdict | None = Field(
+        None,
+        description="About the newest edit that the driver has judged, also one that changes "
+        "nothing for it; None before its first look, and of a driver that judges none.",
+    )

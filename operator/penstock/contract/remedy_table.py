@@ -63,6 +63,12 @@ ROWS: tuple[Remedy, ...] = (
         "kubectl annotate cstream {name} -n {namespace} penstock.dev/pause-reconciliation-",
     ),
     Remedy(
+        "JudgingEdit",
+        "Reconciling: the driver that runs asks Spark whether it takes the edited spec.",
+        "Wait for half a minute at most.",
+        "kubectl describe cstream {name} -n {namespace}",
+    ),
+    Remedy(
         "DriverStarting DriverStopping RollingOut QueryStarting QueryRestarting "
         "WaitingForFirstEpoch WaitingForDeletion NoDriverPod",
         "On the way to Running.",

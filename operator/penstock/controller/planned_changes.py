@@ -30,6 +30,7 @@ from penstock.controller.children.stateful_set import (
     scaled_to_zero,
     with_template_of,
 )
+from penstock.controller.edits import held_back
 from penstock.controller.observation import ObservedChildren, ObservedStream
 from penstock.controller.status.outcome import (
     NotApplied,
@@ -111,6 +112,9 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
         return unapplied(stream, children, cause, now, retained)
     if children.claim is None and _had_checkpoint(stream, children):
         return unapplied(stream, children, missing_checkpoint(stream.name), now)
+    held = held_back(stream, desired, children, now)
+    if held is not None:
+        return unapplied(stream, children, held, now, retained, _void_pod(children))
     if desired.stream.spec.suspend:
         driver = assess_suspended(children.driver_pod, now)
     else:

@@ -34,8 +34,8 @@ from penstock.driver.failures import DriverError, Failure
 from penstock.driver.hang_guard import HangGuard
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, fast_start_options
 from penstock.driver.kubernetes.api import Api
+from penstock.driver.kubernetes.followed_stream import FollowedStream
 from penstock.driver.kubernetes.pod_guard import Answer, Look, OwnPod, PodGuard
-from penstock.driver.kubernetes.wanted_log_level import WantedLogLevel
 from penstock.driver.logs import log_event
 from penstock.driver.loop import DriverMustExit, Loop
 from penstock.driver.reporting.http_server import Health, metrics_page, probe_pages, serve
@@ -44,6 +44,7 @@ from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.publisher import ReportPublisher
 from penstock.driver.reporting.report import write_termination_message
 from penstock.driver.shutdown import Shutdown
+from penstock.driver.spark.edits import EditJudge
 from penstock.driver.spark.session import SCRATCH, submit_arguments
 from penstock.driver.supervision.history import HistoryFile
 from penstock.driver.supervision.query_runtime import QueryRuntime
@@ -135,10 +136,11 @@ def run(
             if isinstance(environment, PodEnvironment)
             else None
         )
-        log_level = WantedLogLevel(stream.spec.observability.log_level)
+        followed = FollowedStream(stream.spec.observability.log_level)
+        runtime = QueryRuntime(stream, environment, jvm, api, followed)
         if api is not None:
-            log_level.follow(lambda: api.log_level(stream.metadata.name))
-        runtime = QueryRuntime(stream, environment, jvm, api, log_level)
+            edits = EditJudge(stream.spec, environment, lambda: runtime.session)
+            followed.follow(lambda: api.stream(stream.metadata.name), edits.judge)
         policy = RestartPolicy.from_spec(stream.spec)
         guard = HangGuard().watch(
             health,
@@ -154,7 +156,7 @@ def run(
             environment.spec_hash,
             health,
             metrics,
-            publish,
+            lambda report: publish(report.model_copy(update={"edit": followed.verdict})),
             HistoryFile(environment.checkpoint, _query_hash(stream)),
             before_stop=sampler.stop,
             unread=lambda: sampler.unread,

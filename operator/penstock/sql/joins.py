@@ -29,9 +29,11 @@ def classify_join(
         if kind == "ANTI":
             return op.ANTI_JOIN
         if side or kind == "SEMI":
-            if scope is not None and not _may_compare_event_time(join, scope):
-                return op.JOIN_WITHOUT_EVENT_TIME
-            return op.SEMI_JOIN if kind == "SEMI" else op.OUTER_JOIN
+            if scope is None or _may_compare_event_time(join, scope):
+                return op.SEMI_JOIN if kind == "SEMI" else op.OUTER_JOIN
+            if kind == "SEMI":
+                return op.SEMI_JOIN_WITHOUT_EVENT_TIME
+            return op.OUTER_JOIN_WITHOUT_EVENT_TIME
         # The equality may be in a WHERE, also in that of an enclosing query.
         certain = _is_top_without_where(select) and not _may_have_equality(join)
         return op.CROSS_JOIN if certain else op.JOIN

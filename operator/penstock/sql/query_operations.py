@@ -164,7 +164,9 @@ class QueryReader:
                 self._add(op.UNPIVOT, pivot)
             else:
                 self.has_aggregate = is_grouped = True
-                self._add(op.PIVOT, pivot)
+                # Of other aggregates the types are not known here.
+                counts = all(isinstance(each.unalias(), exp.Count) for each in pivot.expressions)
+                self._add(op.PIVOT_OF_COUNTS if counts else op.PIVOT, pivot)
                 if rows.aggregated:
                     self._add(op.STATE_AFTER_AGGREGATE, pivot)
         for lateral in node.args.get("laterals") or ():

@@ -103,6 +103,14 @@ DISTINCT_WITHOUT_EVENT_TIME = Operation(
     "Deduplicate", "DISTINCT", _aggregate_without_event_time, _NO_EVENT_TIME
 )
 PIVOT = Operation("Pivot", "PIVOT", _aggregate, _NO_EVENT_TIME)
+# Spark makes two aggregates of it, one over the rows of the other (ResolvePivot, PivotFirst).
+PIVOT_OF_COUNTS = Operation(
+    "Pivot",
+    "PIVOT of numbers or booleans",
+    _append_with_watermark,
+    "Spark makes two aggregates of it, and rows that reach the second one late would be lost",
+    "use an aggregate with a CASE for each column",
+)
 UNPIVOT = Operation("Expand", "UNPIVOT", _not_continuous)
 SLIDING_WINDOW = Operation("Expand", "a sliding time window", _not_continuous)
 COMPLETE_WITHOUT_AGGREGATE = Operation(
@@ -134,12 +142,20 @@ OUTER_JOIN = Operation(
 SEMI_JOIN = Operation(
     "Join", "a semi join of two streams over event time", _watermark_not_complete, _NO_MATCH
 )
-JOIN_WITHOUT_EVENT_TIME = Operation(
+_COMPARE_IT = "compare the columns of event time in the condition"
+OUTER_JOIN_WITHOUT_EVENT_TIME = Operation(
     "Join",
-    "an outer or semi join of two streams without event time in its condition",
+    "an outer join of two streams without event time in its condition",
     _never,
     _NO_MATCH,
-    "compare the columns of event time in the condition",
+    _COMPARE_IT,
+)
+SEMI_JOIN_WITHOUT_EVENT_TIME = Operation(
+    "Join",
+    "a semi join of two streams without event time in its condition",
+    _never,
+    _NO_MATCH,
+    _COMPARE_IT,
 )
 ANTI_JOIN = Operation("Join", "an anti join with a stream on its right", _never)
 CROSS_JOIN = Operation("Join", "a join of two streams without an equality", _never, _NO_KEY)
@@ -233,7 +249,8 @@ IF_EVENT_TIME = {
     DISTINCT_WITHOUT_EVENT_TIME: DISTINCT,
     DISTINCT_UNION_WITHOUT_EVENT_TIME: DISTINCT_UNION,
     STATIC_EXCEPT_WITHOUT_EVENT_TIME: STATIC_EXCEPT,
-    JOIN_WITHOUT_EVENT_TIME: JOIN,
+    OUTER_JOIN_WITHOUT_EVENT_TIME: OUTER_JOIN,
+    SEMI_JOIN_WITHOUT_EVENT_TIME: SEMI_JOIN,
 }
 # What makes Spark refuse to create a function, whether or not the query calls it.
 IN_FUNCTION = (AGGREGATE_IN_FUNCTION, GENERATE_IN_FUNCTION, WINDOW, STREAM_IN_SUBQUERY)
@@ -242,10 +259,11 @@ IN_FUNCTION = (AGGREGATE_IN_FUNCTION, GENERATE_IN_FUNCTION, WINDOW, STREAM_IN_SU
 OPERATIONS: tuple[Operation, ...] = (
     AGGREGATE_WITHOUT_EVENT_TIME, AGGREGATE, SESSION_AGGREGATE, STATE_AFTER_AGGREGATE,
     DISTINCT_AGGREGATE, AGGREGATE_IN_FUNCTION, DISTINCT_WITHOUT_EVENT_TIME, DISTINCT, PIVOT,
-    UNPIVOT, SLIDING_WINDOW, INTERVAL_IN_WINDOW, WINDOW, JOIN, OUTER_JOIN, SEMI_JOIN,
-    JOIN_WITHOUT_EVENT_TIME, ANTI_JOIN, CROSS_JOIN, STATIC_JOIN, STATIC_CROSS_JOIN,
-    TABLE_PRESERVING_JOIN, UNION, DISTINCT_UNION_WITHOUT_EVENT_TIME, DISTINCT_UNION, STATIC_UNION,
-    EXCEPT, STATIC_EXCEPT_WITHOUT_EVENT_TIME, STATIC_EXCEPT, INTERSECT, JOIN_HINT, WATERMARK, WITH,
+    PIVOT_OF_COUNTS, UNPIVOT, SLIDING_WINDOW, INTERVAL_IN_WINDOW, WINDOW, JOIN, OUTER_JOIN,
+    SEMI_JOIN, OUTER_JOIN_WITHOUT_EVENT_TIME, SEMI_JOIN_WITHOUT_EVENT_TIME, ANTI_JOIN, CROSS_JOIN,
+    STATIC_JOIN, STATIC_CROSS_JOIN, TABLE_PRESERVING_JOIN, UNION,
+    DISTINCT_UNION_WITHOUT_EVENT_TIME, DISTINCT_UNION, STATIC_UNION, EXCEPT,
+    STATIC_EXCEPT_WITHOUT_EVENT_TIME, STATIC_EXCEPT, INTERSECT, JOIN_HINT, WATERMARK, WITH,
     PIPE, LATERAL, LIMIT, OFFSET, SORT_WITHOUT_AGGREGATE, SORT, REPARTITION, SAMPLE, GENERATE,
     GENERATE_IN_FUNCTION, SCRIPT, CURRENT_TIME, ROW_NUMBER, STREAM_IN_SUBQUERY,
     COMPLETE_WITHOUT_AGGREGATE, NO_STREAM,

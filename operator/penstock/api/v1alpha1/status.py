@@ -154,6 +154,15 @@ class Effective(Report):
     executor: EffectiveExecutor | None = Field(None, description="The resources of one executor.")
 
 
+class EditVerdict(Report):
+    """What a running driver's Spark says about an edit of its stream."""
+
+    generation: int = Field(description="The generation of the stream with the edit.")
+    refusal: LastFailure | None = Field(
+        None, description="Why Spark could not run it; absent if nothing is known against it."
+    )
+
+
 class Internal(Report):
     """The operator's bookkeeping: which of the driver's own counters `restarts` includes."""
 
@@ -163,6 +172,9 @@ class Internal(Report):
     query_restarts: int = Field(0, description="Its query restarts already counted.")
     replaced_on_purpose: bool = Field(
         False, description="Whether an edit or a suspension ends it, which is no failure."
+    )
+    edit: EditVerdict | None = Field(
+        None, description="The edit that Spark refuses: it stays refused when the driver restarts."
     )
 
 

@@ -158,7 +158,7 @@ class Trigger(SpecObject):
 # "Asynchronous Progress Tracking", "Real-time Mode"), and tests with Spark 4.2
 # (operator/tests/integration).
 
-# Data sources that write files: the continuous engine has no streaming write for them.
+# Data sources of files: the continuous engine can neither read nor write them.
 _FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml", "delta", "iceberg")
 
 _NOT_CONTINUOUS = ~is_set("trigger.continuous")
@@ -173,6 +173,12 @@ MODE_RULES: tuple[ValidationRule, ...] = (
         | ~is_set("sink.custom")
         | ~is_one_of("sink.custom.format", *_FILE_FORMATS, any_case=True),
         "trigger.continuous cannot write files: use trigger.microBatch for sink.custom",
+    ),
+    ValidationRule(
+        _NOT_CONTINUOUS
+        | ~is_set("source.custom")
+        | ~is_one_of("source.custom.format", *_FILE_FORMATS, any_case=True),
+        "trigger.continuous cannot read files: use trigger.microBatch for source.custom",
     ),
     ValidationRule(
         _NOT_CONTINUOUS | ~is_set("source.rate.rampUpTime"),
@@ -211,5 +217,14 @@ MODE_RULES: tuple[ValidationRule, ...] = (
         _NOT_ASYNC | _NO_WATERMARK,
         "trigger.microBatch.asyncProgress needs a stateless query: remove asyncProgress or "
         "transform.watermark",
+    ),
+    ValidationRule(
+        _DEFAULT_OUTPUT
+        | is_one_of("outputMode", "append", "update")
+        | is_set("transform.sql")
+        | is_set("transform.python")
+        | is_set("transform.java"),
+        "outputMode complete needs an aggregate, and without a transform there is none: use "
+        "outputMode append",
     ),
 )

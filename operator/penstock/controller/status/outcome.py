@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from penstock.api.problem import Problem
-from penstock.api.v1alpha1.status import StreamState
+from penstock.api.v1alpha1.status import EditVerdict, StreamState
 from penstock.cluster.assessment import Assessment
 from penstock.contract import naming
 
@@ -29,6 +29,8 @@ class NotApplied:
     """Whether a person wants it so, for as long as it takes."""
     retry_in: timedelta | None = None
     """When to try again, if that is known."""
+    edit: EditVerdict | None = None
+    """The running driver's refusal, if that is the cause."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,24 @@ def invalid_spec(problems: Sequence[Problem], *, runs: bool) -> NotApplied:
     if runs:
         message += ". The last valid spec keeps running"
     return NotApplied(problems[0].reason, message, retried=False)
+
+
+def edit_to_judge(retry_in: timedelta) -> NotApplied:
+    """The driver that runs is asked whether Spark takes the edit."""
+    return NotApplied(
+        "JudgingEdit",
+        "The driver that runs asks Spark whether it takes the edited spec, before anything is "
+        "replaced",
+        retried=True,
+        retry_in=retry_in,
+    )
+
+
+def refused_edit(edit: EditVerdict) -> NotApplied:
+    """The driver that runs has planned the edited query, and Spark refuses it."""
+    assert edit.refusal is not None
+    problem = Problem(edit.refusal.reason, edit.refusal.message.rstrip("."))
+    return replace(invalid_spec([problem], runs=True), edit=edit)
 
 
 def missing_checkpoint(name: str) -> NotApplied:

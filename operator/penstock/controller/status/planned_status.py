@@ -14,6 +14,7 @@ from penstock.api.v1alpha1.status import (
     Effective,
     EffectiveDriver,
     EffectiveExecutor,
+    Internal,
     StreamState,
     StreamStatus,
 )
@@ -28,6 +29,7 @@ from penstock.controller.status.conditions import build_conditions, failed_condi
 from penstock.controller.status.outcome import Outcome
 from penstock.controller.status.restart_history import (
     ANY_DRIVER,
+    RestartHistory,
     WantedDriver,
     report_of,
     update_history,
@@ -136,8 +138,17 @@ def _status(
         last_repair=(report.last_repair if report else None) or before.last_repair,
         next_retry_time=report.next_retry_time if report and restarting else None,
         effective=_effective(before, stream.desired, pod),
-        internal=history.internal,
+        internal=_internal(stream, outcome, history),
     )
+
+
+def _internal(stream: ObservedStream, outcome: Outcome, history: RestartHistory) -> Internal | None:
+    """The bookkeeping. What is refused stays so while something else is reported instead."""
+    cause, known = outcome.not_applied, stream.status.internal
+    edit = cause.edit if cause is not None else None
+    if cause is not None and edit is None and known is not None and known.edit is not None:
+        edit = known.edit if known.edit.generation == stream.generation else None
+    return history.internal and history.internal.model_copy(update={"edit": edit})
 
 
 def _blocked_since(before: StreamStatus, outcome: Outcome, now: datetime) -> datetime | None:

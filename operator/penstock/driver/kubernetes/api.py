@@ -19,8 +19,8 @@ from typing import Any
 
 from penstock.cluster import kinds, rest
 from penstock.cluster.kinds import Kind, Manifest
-from penstock.cluster.lenient_fields import at
 from penstock.cluster.objects import Object
+from penstock.cluster.stream import Stream
 from penstock.contract import naming
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -57,14 +57,12 @@ class Api:
             context=ssl.create_default_context(cafile=str(_SERVICE_ACCOUNT / "ca.crt")),
         )
 
-    def log_level(self, stream: str) -> str | None:
-        """The stream's `spec.observability.logLevel`, from the API server's cache.
+    def stream(self, name: str) -> Stream:
+        """The stream, from the API server's cache.
 
         Many drivers ask often: etcd should not answer each.
         """
-        found = self._call("GET", kinds.STREAM, stream, {"resourceVersion": "0"})
-        level = at(found, "spec", "observability", "logLevel")
-        return None if level is None else str(level)
+        return Stream(self._call("GET", kinds.STREAM, name, {"resourceVersion": "0"}))
 
     def annotate(self, pod: str, annotation: str, value: str) -> None:
         self._call(

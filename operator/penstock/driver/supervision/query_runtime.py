@@ -25,7 +25,7 @@ from penstock.driver.kafka.security import check_secrets
 from penstock.driver.kafka.sink_topic import SinkTopic
 from penstock.driver.kafka.source_monitor import SourceView, source_monitor
 from penstock.driver.kubernetes.api import Api
-from penstock.driver.kubernetes.wanted_log_level import WantedLogLevel
+from penstock.driver.kubernetes.followed_stream import FollowedStream
 from penstock.driver.logs import log_event
 from penstock.driver.spark import executors, query, session, user_python
 from penstock.driver.spark.batch_metrics import BatchReader, NewBatches
@@ -53,7 +53,7 @@ class QueryRuntime:
         environment: Environment,
         jvm: Jvm,
         api: Api | None = None,
-        log_level: WantedLogLevel | None = None,
+        followed: FollowedStream | None = None,
     ) -> None:
         self._stream = stream
         self._mode = stream.spec.trigger.mode
@@ -61,7 +61,7 @@ class QueryRuntime:
         self._jvm = jvm
         self._checkpoint = CheckpointFolder(environment.checkpoint)
         self._cluster = ClusterPreparation(stream, environment, api)
-        self._wanted_log_level = log_level or WantedLogLevel()
+        self._followed = followed or FollowedStream()
         self._log_level = LogLevel(stream.spec.spark_conf.get("spark.log.level", LOG_LEVEL))
         self._source = source_monitor(jvm, stream.spec, environment.secrets)
         self._sink = SinkTopic(jvm, stream.spec.sink, environment.secrets)
@@ -100,7 +100,7 @@ class QueryRuntime:
         desired = None if chosen is None else chosen.size
         executors_ready, cores = self._registered()
         if self.session is not None:
-            self._log_level.set(self.session, self._wanted_log_level.value, executors_ready)
+            self._log_level.set(self.session, self._followed.log_level, executors_ready)
         # Before the commits, so that an epoch between two looks does not count as uncommitted.
         planned_epoch = self.progress.planned_epoch()
         return Observation(

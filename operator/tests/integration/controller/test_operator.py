@@ -20,7 +20,12 @@ from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.pod_guard import Answer, OwnPod
 from testkit.commands import run
 from testkit.controller import samples
-from testkit.controller.control_plane import ROOT, Namespace
+from testkit.controller.control_plane import (
+    ROOT,
+    Namespace,
+    no_reconcile_for_a_second,
+    reconciles,
+)
 from testkit.kubernetes.api_server import ApiServer
 from testkit.tools import tool
 from testkit.wait import wait_for_async
@@ -46,27 +51,10 @@ async def resource_versions(space: Namespace) -> dict[str, str]:
     }
 
 
-def reconciles(metrics: Metrics, *results: str) -> float:
-    """How often the operator has reconciled with one of these results."""
-    name = "penstock_operator_reconcile_total"
-    counts = [metrics.registry.get_sample_value(name, {"result": result}) for result in results]
-    return sum(count or 0 for count in counts)
-
-
 def requests(metrics: Metrics, **labels: str) -> float:
     """How many requests of the operator ended like this."""
     name = "penstock_operator_api_requests_total"
     return metrics.registry.get_sample_value(name, labels) or 0
-
-
-async def no_reconcile_for_a_second(metrics: Metrics) -> None:
-    """Returns after a second without a reconcile."""
-    results = ("changed", "unchanged", "error")
-    while True:
-        before = reconciles(metrics, *results)
-        await asyncio.sleep(1)
-        if before == reconciles(metrics, *results):
-            return
 
 
 async def config_maps(space: Namespace) -> list[str]:

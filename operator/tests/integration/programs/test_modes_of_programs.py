@@ -17,7 +17,7 @@ from penstock.driver.spark.query import SinkColumnsError
 from penstock.validation.spec_check import judge
 from testkit.streams.streams import RATE, kafka_source, stream
 from tests.integration.programs.collection import PROGRAMS
-from tests.integration.programs.program import MODES, Program
+from tests.integration.programs.program import MODES
 from tests.integration.programs.running import Run
 
 if TYPE_CHECKING:
@@ -26,25 +26,8 @@ if TYPE_CHECKING:
 _NOWHERE = "127.0.0.1:9"
 
 
-def _known(program: Program) -> list[pytest.MarkDecorator]:
-    """What is refused late: by the driver, which has started then."""
-    if program.sql is None and program.python is None:
-        return [_late("validate accepts outputMode complete where there is no transform at all")]
-    if program.name == "files-to-kafka":
-        return [_late("validate accepts a source of files in continuous mode")]
-    if program.name == "impressions-without-a-click":
-        return [_late("validate accepts an outer join with WATERMARK clauses in outputMode update")]
-    return []
-
-
-def _late(reason: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
-
-
 @pytest.mark.full
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=_known(program)) for name, program in PROGRAMS.items()]
-)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_validate_agrees_with_spark(name: str, spark: SparkSession, tmp_path: Path) -> None:
     """What runs is not refused, and SQL that is judged is refused if and only if Spark refuses it.
 
@@ -83,7 +66,8 @@ def _is_left_to_spark(python: str | None, problems: list[Problem]) -> bool:
 def _refusal_of_spark(frame: DataFrame, mode: str) -> str:
     """What it says of the query in this mode, whatever source and sink the program has."""
     source = kafka_source() if mode == "R" else RATE
-    spec: StreamSpec = stream(source, {"memory": {}}, **MODES[mode]).spec
+    any_sql = {"sql": "SELECT count(*) FROM source"}
+    spec: StreamSpec = stream(source, {"memory": {}}, transform=any_sql, **MODES[mode]).spec
     try:
         query.check(frame, spec)
     except (AnalysisException, SinkColumnsError) as error:

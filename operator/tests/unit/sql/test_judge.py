@@ -94,6 +94,7 @@ def test_a_kafka_sink_takes_the_columns_that_sparks_writer_takes(sql: str) -> No
     assert taken == [sql not in REFUSED, sql in TAKEN]
 
 
+MARK = "WATERMARK timestamp DELAY OF INTERVAL 1 MINUTE"
 MESSAGES = [
     (
         "C",
@@ -153,6 +154,16 @@ MESSAGES = [
         "does not support CompleteOutput (outputMode complete without an aggregate: SELECT key "
         "FROM source), because each batch would write all rows again, without bound: use "
         "outputMode append",
+    ),
+    *(
+        (
+            "U",
+            f"SELECT a.key FROM (SELECT * FROM source {MARK}) a {kind} JOIN (SELECT * FROM source "
+            f"{MARK}) b ON a.key = b.key AND a.timestamp > b.timestamp",
+            "outputMode update and transform.watermark does not support Join (an outer join of two "
+            "streams over event time",
+        )
+        for kind in ("LEFT", "RIGHT", "FULL")
     ),
     ("A", "SELECT count(DISTINCT key) FROM source", "use approx_count_distinct"),
     ("A", "SELECT 1 AS value", "it would end at once: select from `source`"),

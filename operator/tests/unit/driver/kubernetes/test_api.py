@@ -133,20 +133,10 @@ def test_the_proxy_of_the_environment_is_not_used(
     assert api.client().executors("numbers") == ["numbers-exec-1"]
 
 
-@pytest.mark.parametrize(
-    ("spec", "level"),
-    [
-        ({}, None),
-        ({"observability": {"ui": True}}, None),
-        ({"observability": {"logLevel": "DEBUG"}}, "DEBUG"),
-    ],
-)
-def test_the_log_level_is_that_of_the_stream(
-    api: FakeApi, spec: dict[str, Any], level: str | None
-) -> None:
+def test_the_stream_is_read_from_the_api_servers_cache(api: FakeApi) -> None:
     streams = "/apis/penstock.dev/v1alpha1/namespaces/payments/continuousstreams"
-    api.streams[f"{streams}/numbers?resourceVersion=0"] = spec
-    assert api.client().log_level("numbers") == level
+    api.streams[f"{streams}/numbers?resourceVersion=0"] = {"suspend": True}
+    assert api.client().stream("numbers").suspended
 
 
 def test_an_api_server_that_is_away_is_waited_for(api: FakeApi) -> None:

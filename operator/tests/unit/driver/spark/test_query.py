@@ -79,7 +79,9 @@ def test_output_mode() -> None:
         return execution_of(spec(trigger, **more)).output_mode
 
     assert output_mode({"microBatch": {}}) == "append"
-    assert output_mode({"microBatch": {}}, outputMode="complete") == "complete"
+    counts = {"sql": "SELECT count(*) AS n FROM source"}
+    found = output_mode({"microBatch": {}}, outputMode="complete", transform=counts)
+    assert found == "complete"
     assert output_mode({"realTime": {}}) == "update"
 
 

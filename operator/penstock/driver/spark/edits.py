@@ -1,0 +1,87 @@
+"""Asks Spark about an edit of the stream that runs, before the operator replaces the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.cluster.stream import Stream
+from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.environment import Environment
+from penstock.driver.exceptions.classify import classify_exception
+from penstock.driver.failures import DriverError, Failure
+from penstock.driver.kafka.security import check_secrets
+from penstock.driver.spark import executors, query
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What Spark plans a query from.
+_QUERY = ("source", "transform", "sink", "trigger", "output_mode")
+# What only the next process has. (The operator compares the images: a spec may name none.)
+_PROCESS = ("dependencies", "driver", "spark_conf")
+
+
+def asks_spark(running: StreamSpec, edited: StreamSpec) -> bool:
+    """Whether an edit makes another query, which this process would plan as the next one will."""
+    if _same(running, edited, _QUERY) or not _same(running, edited, _PROCESS):
+        return False
+    python = edited.transform.python
+    # The file in this pod may be older than the ConfigMap, or missing.
+    return python is None or python.config_map is None
+
+
+def _same(running: StreamSpec, edited: StreamSpec, fields: tuple[str, ...]) -> bool:
+    values: list[Any] = [[getattr(each, name) for name in fields] for each in (running, edited)]
+    return bool(values[0] == values[1])
+
+
+class EditJudge:
+    """Plans edited queries beside the one that runs, and starts none."""
+
+    def __init__(
+        self,
+        running: StreamSpec,
+        environment: Environment,
+        session: Callable[[], SparkSession | None],
+    ) -> None:
+        self._running = running
+        self._environment = environment
+        self._session = session
+        self._checkpoint = CheckpointFolder(environment.checkpoint)
+
+    def judge(self, stream: Stream) -> Failure | None:
+        """Why the stream's spec could never run; None if nothing is known against it.
+
+        Raises an exception where that cannot be told now.
+        """
+        edited = ContinuousStream.model_validate(stream.manifest, extra="ignore").spec
+        if not asks_spark(self._running, edited):
+            return None
+        try:
+            check_secrets(edited, self._environment.secrets)
+        except DriverError:
+            return None  # this pod has not mounted them
+        spark = self._session()
+        if spark is None:
+            raise RuntimeError("Spark does not run")
+        try:
+            self._plan(spark, edited)
+        except Exception as error:
+            failure = classify_exception(error)
+            ended = self._session() is not spark or executors.is_stopped(spark.sparkContext)
+            if ended or failure.recoverable or not failure.permanent:
+                raise
+            return failure
+        return None
+
+    def _plan(self, spark: SparkSession, edited: StreamSpec) -> None:
+        """As QueryRuntime.check_query does, but with views and functions of its own."""
+        switches = edited.trigger.mode is not self._running.trigger.mode
+        # After a switch of the mode the checkpoint is repaired first.
+        contents = None if switches else self._checkpoint.contents()
+        frame = query.plan(spark.newSession(), edited, self._environment)
+        query.check(frame, edited)
+        query.check_continues(frame, contents)

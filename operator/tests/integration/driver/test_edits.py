@@ -1,0 +1,132 @@
+"""The driver that runs asks Spark about an edit, and its query does not notice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.cluster.stream import Stream
+from penstock.driver.environment import LocalEnvironment
+from penstock.driver.spark.edits import EditJudge
+from testkit.driver.bare_query import bare
+from testkit.streams.streams import (
+    CONTINUOUS,
+    EACH_MODE,
+    MICRO_BATCH,
+    RATE,
+    kafka_to_kafka,
+    manifest,
+)
+
+FUNCTION = {"name": "same", "parameters": [{"name": "x", "type": "BINARY"}], "returns": "BINARY"}
+RUNS: dict[str, Any] = {
+    "functions": [{**FUNCTION, "expression": "x"}],
+    "sql": "SELECT key, same(value) AS value FROM source",
+}
+
+
+def sql(value: str, more: str = "") -> dict[str, Any]:
+    return {"sql": f"SELECT key, CAST({value} AS STRING) AS value FROM source {more}"}
+
+
+def python(expression: str) -> dict[str, Any]:
+    text = f"def flow(source):\n    return source.select({expression})\n"
+    return {"python": {"function": "flows:flow", "inline": text}}
+
+
+# Only Spark can tell what is wrong with these.
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    (sql("from_json(CAST(value AS STRING), 'a STRUCT<b: INT>').a.c"), "FieldNotFound"),
+    (sql("offset + array(1)"), "DatatypeMismatch"),
+    ({"sql": "SELECT s.key, s.value FROM source s JOIN names n ON s.key = n.k"},
+     "TableOrViewNotFound"),
+    (python("'key', 'valeu'"), "UnresolvedColumn"),
+    ({"functions": [{**FUNCTION, "expression": "x.y"}], "sql": "SELECT same(value) AS value "
+      "FROM source"}, "InvalidExtractBaseFieldType"),
+    ({"sql": "SELECT key, struct(value) AS value FROM source"}, "SinkColumns"),
+]  # fmt: skip
+TAKEN = [
+    sql("from_json(CAST(value AS STRING), 'a STRUCT<b: INT>').a.b"),
+    sql("value", "WHERE offset > 3"),
+    python("'key', 'value'"),
+    {"functions": [{**FUNCTION, "expression": "null"}], "sql": "SELECT same(value) AS value "
+     "FROM source"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("trigger", EACH_MODE)
+def test_spark_judges_an_edit_in_each_mode(
+    trigger: dict[str, Any], spark: SparkSession, tmp_path: Path
+) -> None:
+    """Without a broker: Spark asks none before the query starts."""
+
+    def edited(transform: dict[str, Any]) -> Any:
+        return manifest("numbers", kafka_to_kafka("nowhere:9092", "a", "b", trigger, **transform))
+
+    running = ContinuousStream.model_validate(edited({"transform": RUNS}))
+    judge = EditJudge(running.spec, LocalEnvironment(tmp_path), lambda: spark).judge
+    refused = [judge(Stream(edited({"transform": each}))) for each, _ in REFUSED]
+    assert [each and each.reason for each in refused] == [reason for _, reason in REFUSED]
+    assert all(each is None or each.permanent for each in refused)
+    taken = [judge(Stream(edited({"transform": each}))) for each in TAKEN]
+    assert taken == [None] * len(TAKEN)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "reason"),
+    [(CONTINUOUS, "UnsupportedOperation"), (MICRO_BATCH, "CheckpointOfOtherReads")],
+    ids=["continuous", "micro-batch"],
+)
+def test_a_query_that_runs_does_not_notice(
+    trigger: dict[str, Any], reason: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """`reason`: why it cannot read its source twice."""
+
+    def edited(sql: str) -> Any:
+        numbers = {**FUNCTION, "parameters": [{"name": "x", "type": "BIGINT"}]}
+        function = {**numbers, "returns": "BIGINT", "expression": "x + 1"}
+        transform = {"functions": [function], "sql": sql}
+        fields = {"source": RATE, "sink": {"noop": {}}, "trigger": trigger, "transform": transform}
+        return manifest("numbers", fields)
+
+    running = ContinuousStream.model_validate(edited("SELECT same(value) AS value FROM source"))
+    judge = EditJudge(running.spec, LocalEnvironment(tmp_path), lambda: spark).judge
+    with bare(spark, running, tmp_path) as query:
+        progress = query.folder.progress
+        query.wait("two commits", lambda: (progress.committed_epoch() or 0) >= 1)
+        failure = judge(Stream(edited("SELECT valeu FROM source")))
+        assert failure is not None
+        assert failure.reason == "UnresolvedColumn"
+        twice = "SELECT value FROM source UNION ALL SELECT value FROM source"
+        failure = judge(Stream(edited(twice)))
+        assert failure is not None
+        assert failure.reason == reason
+        if trigger is MICRO_BATCH:  # the other engine joins no table
+            missing = Stream(edited("SELECT n FROM later, source"))
+            assert judge(missing) is not None
+            spark.sql(f"CREATE TABLE later (n BIGINT) USING csv LOCATION '{tmp_path / 'later'}'")
+            assert judge(missing) is None  # what was missing is there
+            spark.sql("DROP TABLE later")
+        other = edited("SELECT value AS v FROM source")
+        other["spec"]["transform"]["functions"][0]["expression"] = "x + 2"
+        assert judge(Stream(other)) is None
+        before = progress.committed_epoch() or 0
+        query.wait("two more commits", lambda: (progress.committed_epoch() or 0) > before + 1)
+        # Its own function is as it was. (No job: the tasks of the query hold all cores.)
+        plan = spark.sql("SELECT same(1L) AS one")._jdf.queryExecution().optimizedPlan()
+        assert "2 AS one" in plan.toString()
+
+
+def test_without_spark_there_is_no_verdict(tmp_path: Path) -> None:
+    """The operator then takes no answer for one, and rolls the edit out in time."""
+    fields = kafka_to_kafka("nowhere:9092", "a", "b", transform=RUNS)
+    running = ContinuousStream.model_validate(manifest("numbers", fields))
+    judge = EditJudge(running.spec, LocalEnvironment(tmp_path), lambda: None).judge
+    assert judge(Stream(manifest("numbers", fields))) is None  # the same query
+    fields["transform"] = TAKEN[0]
+    with pytest.raises(RuntimeError):
+        judge(Stream(manifest("numbers", fields)))

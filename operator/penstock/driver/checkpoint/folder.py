@@ -36,8 +36,8 @@ class Contents:
 
     sources: int
     """How often the previous query read a source: Spark wants as many again."""
-    lacks_state: bool
-    """It has committed without state: Spark then starts no query that keeps state."""
+    state: bool | None
+    """Whether the query that has committed kept state; None: nothing is committed."""
 
 
 class CheckpointFolder:
@@ -96,8 +96,8 @@ class CheckpointFolder:
             return None
         with durable_files.volume_errors(self.path):
             sources = source_count((self.path / "offsets" / str(newest)).read_bytes())
-        holds_state = self._holds_state() or self.progress.committed_epoch() is None
-        return Contents(sources, lacks_state=not holds_state)
+        nothing = self.progress.committed_epoch() is None
+        return Contents(sources, None if nothing else self._holds_state())
 
     def _holds_state(self) -> bool:
         return any(path.is_file() for path in (self.path / "state").rglob("*"))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.api.modes import Mode
+from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import Size
 from penstock.driver.checkpoint import start_position
@@ -14,7 +14,7 @@ from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.source_changes import SourceChanges
-from penstock.driver.environment import Environment, LocalEnvironment
+from penstock.driver.environment import Environment
 from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify
 from penstock.driver.failures import QUERY_NOT_STOPPED, DriverError, Failure, StreamWarning
@@ -29,17 +29,15 @@ from penstock.driver.kubernetes.wanted_log_level import WantedLogLevel
 from penstock.driver.logs import log_event
 from penstock.driver.spark import executors, query, session, user_python
 from penstock.driver.spark.batch_metrics import BatchReader, NewBatches
-from penstock.driver.spark.executor_pods import ClusterPreparation
 from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity, observe_activity
 from penstock.driver.spark.session import LOG_LEVEL, LogLevel
+from penstock.driver.spark.session_executors import SessionExecutors
 from penstock.driver.supervision.observation import Observation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-# How often the executors of a running query are counted.
-_REGISTERED_SECONDS = 1.0
 # The wall clock is known this exactly.
 _READ_SECONDS = 0.5
 
@@ -60,7 +58,7 @@ class QueryRuntime:
         self._environment = environment
         self._jvm = jvm
         self._checkpoint = CheckpointFolder(environment.checkpoint)
-        self._cluster = ClusterPreparation(stream, environment, api)
+        self._executors = SessionExecutors(stream, environment, api)
         self._wanted_log_level = log_level or WantedLogLevel()
         self._log_level = LogLevel(stream.spec.spark_conf.get("spark.log.level", LOG_LEVEL))
         self._source = source_monitor(jvm, stream.spec, environment.secrets)
@@ -73,16 +71,13 @@ class QueryRuntime:
         """The partitions that the query was planned with."""
         self._planned_count = 0
         self.session: SparkSession | None = None
-        self.requested_size: Size | None = None
-        """The size that Spark was last asked for; None without a session."""
-        self._executors_ready = 0
-        self._registered_at = 0.0
+        self._keeps_state: bool | None = None
+        """Whether the query keeps state, by its newest plan."""
         self._frame: DataFrame | None = None
         self._query: StreamingQuery | None = None
         self._completed = False
         self._repair_plans: list[RepairPlan] = []
         self._batches = BatchReader()
-        self._memory_kills = executors.MemoryKills()
 
     # Observe.
 
@@ -98,7 +93,7 @@ class QueryRuntime:
             self._changes.store_new_topics(source)
         chosen = self._partitions(source)
         desired = None if chosen is None else chosen.size
-        executors_ready, cores = self._registered()
+        executors_ready, cores = self._executors.registered(self.session, query_runs=self.has_query)
         if self.session is not None:
             self._log_level.set(self.session, self._wanted_log_level.value, executors_ready)
         # Before the commits, so that an epoch between two looks does not count as uncommitted.
@@ -137,6 +132,11 @@ class QueryRuntime:
         return self.session is not None
 
     @property
+    def requested_size(self) -> Size | None:
+        """The size that Spark was last asked for; None if it was asked for no executors."""
+        return self._executors.requested if self.has_session else None
+
+    @property
     def has_query(self) -> bool:
         """Whether a query was started and is not known to have ended."""
         return self._query is not None
@@ -164,14 +164,7 @@ class QueryRuntime:
         warning, self._warning = self._warning, None
         if warning is None and self.has_query:
             warning = self._changes.new_losses(self._source.view, self.progress.newest)
-        return warning or self._killed_for_memory()
-
-    def _killed_for_memory(self) -> StreamWarning | None:
-        up, size = self.session, self.requested_size
-        if up is None or size is None or isinstance(self._environment, LocalEnvironment):
-            return None
-        lacks_some = self._executors_ready < size.executors
-        return self._memory_kills.new(up.sparkContext) if lacks_some else None
+        return warning or self._executors.killed_for_memory(self.session)
 
     def take_repair_plans(self) -> list[RepairPlan]:
         """The repairs of the checkpoint since the last call."""
@@ -198,7 +191,8 @@ class QueryRuntime:
             # pyspark would refuse another context as long as it does not know that this one ended.
             self.session.stop()
             self._batches.keep(self._query)
-            self._query = self._frame = self.session = self.requested_size = None
+            self._query = self._frame = self.session = None
+            self._executors.forget()
             return Failure("SessionStopped", "Spark stopped the application by itself.")
         if self._query is None:
             # A query that waits for its cores was planned with the topics of that moment.
@@ -214,19 +208,6 @@ class QueryRuntime:
                 return None
             return Failure("QueryEnded", "The query ended by itself, without an exception.")
         return classify(read_chain(exception.get()))
-
-    def _registered(self) -> tuple[int, int]:
-        """Executors that are ready for tasks, and their cores."""
-        if self.session is None or self.requested_size is None:
-            return 0, 0
-        if isinstance(self._environment, LocalEnvironment):
-            return self.requested_size.executors, self.requested_size.cores
-        # Two calls into the JVM for each executor, so not at each look while all is well.
-        now = time.monotonic()
-        if self._query is None or now - self._registered_at >= _REGISTERED_SECONDS:
-            self._executors_ready = executors.registered(self.session.sparkContext)
-            self._registered_at = now
-        return self._executors_ready, self._executors_ready * self.requested_size.cores_per_executor
 
     def _activity(self) -> Activity:
         if self._query is None or self.session is None:
@@ -251,13 +232,23 @@ class QueryRuntime:
         self._sink.check()
 
     def start_session(self) -> None:
-        """Starts Spark with the desired executors, after those of an earlier process are gone."""
+        """Starts Spark, with the desired executors if it is known whether the query keeps state."""
         wanted = self._partitions(self._source.view)
         assert wanted is not None
-        self._cluster.finish()
         conf = session.spark_conf(self._stream, self._environment, wanted.size)
+        conf |= self._executors.before_session(wanted.size, keeps_state=self._may_keep_state())
         self.session = session.start(self._jvm.gateway, conf)
-        self.requested_size = wanted.size
+
+    def _may_keep_state(self) -> bool | None:
+        """Whether the query keeps state, as far as this is known before it is planned.
+
+        The checkpoint tells of the query before, and no other one can continue from it
+        (`query.check_continues`).
+        """
+        if self._keeps_state is not None or not execution_of(self._stream.spec).in_batches:
+            return bool(self._keeps_state)
+        contents = self._checkpoint.contents()
+        return None if contents is None else contents.state
 
     def check_checkpoint(self) -> None:
         """Repairs the checkpoint, looks for lost records and for the sink's topic. Needs no Spark.
@@ -293,19 +284,21 @@ class QueryRuntime:
         frame = query.plan(self.session, spec, self._environment, self._starting, partitions)
         self._planned, self._planned_count = wanted.by_topic, wanted.size.partitions
         query.check(frame, spec)
-        query.check_continues(frame, self._checkpoint.contents())
-        self._frame = frame
+        keeps_state = query.keeps_state(frame)
+        query.check_continues(frame, self._checkpoint.contents(), keeps_state=keeps_state)
+        if keeps_state and session.ADAPTIVE not in spec.spark_conf:
+            self.session.conf.set(session.ADAPTIVE, "false")
+        self._executors.planned(keeps_state=keeps_state)
+        self._frame, self._keeps_state = frame, keeps_state
 
     def request_executors(self) -> None:
-        """Asks for more executors. A local session stops instead and starts with more cores."""
+        """Asks for more executors, or stops a session that must start anew to have them."""
         wanted = self._partitions(self._source.view)
         assert wanted is not None
         assert self.session is not None
-        if isinstance(self._environment, LocalEnvironment):
+        keeps_state = bool(self._keeps_state)
+        if not self._executors.request(self.session, wanted.size, keeps_state=keeps_state):
             self.stop_session()
-            return
-        executors.request(self.session.sparkContext, wanted.size.executors)
-        self.requested_size = wanted.size
 
     def start_query(self) -> None:
         """Starts the query that `check_query` has planned."""
@@ -347,7 +340,8 @@ class QueryRuntime:
     def stop_session(self) -> None:
         """Stops the query and the session, which releases the executors."""
         running, self._query, self._frame = self._query, None, None
-        up, self.session, self.requested_size = self.session, None, None
+        up, self.session = self.session, None
+        self._executors.forget()
         if up is None:
             return
         # Tasks of async progress tracking may end only with the session.

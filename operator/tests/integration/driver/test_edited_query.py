@@ -62,6 +62,7 @@ def ran(spark: SparkSession, sql: str, folder: Path) -> CheckpointFolder:
         (UNION, UNION, None),
         (TWICE, TWICE, None),
         (STATEFUL, STATEFUL, None),
+        (STATEFUL, STATELESS, "CheckpointHoldsState"),
     ],
 )
 def test_what_a_checkpoint_can_continue(
@@ -72,11 +73,12 @@ def test_what_a_checkpoint_can_continue(
     environment = LocalEnvironment(tmp_path)
     frame = query.plan(spark, edited.spec, environment)
     query.check(frame, edited.spec)
+    keeps_state = query.keeps_state(frame)
     if reason is None:
-        query.check_continues(frame, folder.contents())
+        query.check_continues(frame, folder.contents(), keeps_state=keeps_state)
     else:
         with pytest.raises(DriverError) as raised:
-            query.check_continues(frame, folder.contents())
+            query.check_continues(frame, folder.contents(), keeps_state=keeps_state)
         assert raised.value.failure.reason == reason
         assert raised.value.failure.permanent
         assert "under another name" in raised.value.failure.message

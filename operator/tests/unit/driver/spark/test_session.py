@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -189,7 +190,7 @@ def test_executors_use_the_users_service_account() -> None:
 
 def test_the_users_template_adds_to_ours() -> None:
     template = executor_template(
-        "numbers-driver-0",
+        POD,
         "uid",
         stream(
             imagePullSecrets=[{"name": "registry"}],
@@ -209,6 +210,7 @@ def test_the_users_template_adds_to_ours() -> None:
             },
         ),
         "rpc",
+        keeps_state=False,
     )
     assert template["metadata"]["labels"] == {"team": "fraud"}
     assert "name" not in template["metadata"]
@@ -222,34 +224,31 @@ def test_the_users_template_adds_to_ours() -> None:
     assert spec["imagePullSecrets"] == [{"name": "registry"}]
 
 
-def test_executors_of_a_stateful_query_run_on_the_drivers_node_and_mount_the_checkpoint() -> None:
-    """The volume can be mounted on one node only."""
-    stateful = stream(
-        trigger={"microBatch": {}},
-        outputMode="update",
-        transform={"sql": "SELECT count(*) AS value FROM source"},
-    )
-    spec = executor_template("numbers-driver-0", "uid", stateful, "rpc")["spec"]
-    assert {"name": "checkpoint", "persistentVolumeClaim": {"claimName": "numbers-checkpoint"}} in (
-        spec["volumes"]
-    )
-    mounts = {each["name"]: each["mountPath"] for each in spec["containers"][0]["volumeMounts"]}
-    assert mounts["checkpoint"] == "/var/lib/penstock/checkpoint"
-    assert spec["securityContext"]["runAsNonRoot"] is True
-    (near,) = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert near["labelSelector"]["matchLabels"]["penstock.dev/stream"] == "numbers"
-    assert near["topologyKey"] == "kubernetes.io/hostname"
+def test_executors_that_write_state_mount_the_checkpoint_where_its_volume_can_be_mounted() -> None:
+    for shared in (False, True):
+        pod = replace(POD, shared_checkpoint=shared)
+        spec = executor_template(pod, "uid", stream(), "rpc", keeps_state=True)["spec"]
+        claim = {"claimName": "numbers-checkpoint"}
+        assert {"name": "checkpoint", "persistentVolumeClaim": claim} in spec["volumes"]
+        mounts = {each["name"]: each["mountPath"] for each in spec["containers"][0]["volumeMounts"]}
+        assert mounts["checkpoint"] == "/var/lib/penstock/checkpoint"
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert ("affinity" in spec) is not shared
+        if not shared:
+            rules = spec["affinity"]["podAffinity"]
+            (near,) = rules["requiredDuringSchedulingIgnoredDuringExecution"]
+            assert near["labelSelector"]["matchLabels"]["penstock.dev/stream"] == "numbers"
+            assert near["topologyKey"] == "kubernetes.io/hostname"
 
 
 def test_executors_of_a_stateless_query_run_on_any_node() -> None:
-    for each in (stream(), stream(trigger={"microBatch": {}})):
-        spec = executor_template("numbers-driver-0", "uid", each, "rpc")["spec"]
-        assert "affinity" not in spec
-        assert "checkpoint" not in {volume["name"] for volume in spec["volumes"]}
+    spec = executor_template(POD, "uid", stream(), "rpc", keeps_state=False)["spec"]
+    assert "affinity" not in spec
+    assert "checkpoint" not in {volume["name"] for volume in spec["volumes"]}
 
 
 def test_executors_have_an_owner_and_meet_the_restricted_pod_security_standard() -> None:
-    template = executor_template("numbers-driver-0", "uid", stream(), "numbers-rpc-1")
+    template = executor_template(POD, "uid", stream(), "numbers-rpc-1", keeps_state=False)
     (owner,) = template["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("Pod", "numbers-driver-0", "uid")
     spec = template["spec"]
@@ -306,17 +305,8 @@ def test_executors_that_have_just_registered_get_the_level() -> None:
     assert session.levels == ["INFO"] * 3
 
 
-@pytest.mark.parametrize(
-    ("trigger", "sql", "adaptive"),
-    [
-        (MICRO_BATCH, "SELECT value FROM source", "true"),
-        (MICRO_BATCH, "SELECT count(*) FROM source", "false"),
-        (CONTINUOUS, "SELECT value FROM source", "false"),
-    ],
-)
-def test_adaptive_execution_where_spark_uses_it(
-    trigger: dict[str, Any], sql: str, adaptive: str
-) -> None:
+def test_adaptive_execution_where_spark_may_use_it() -> None:
     """Elsewhere Spark disables it itself, with a warning at each start."""
-    it = stream(trigger=trigger, transform={"sql": sql})
-    assert spark_conf(it, POD, SIZE)["spark.sql.adaptive.enabled"] == adaptive
+    for trigger, adaptive in ((MICRO_BATCH, "true"), (CONTINUOUS, "false")):
+        conf = spark_conf(stream(trigger=trigger), POD, SIZE)
+        assert conf["spark.sql.adaptive.enabled"] == adaptive

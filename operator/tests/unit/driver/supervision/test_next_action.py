@@ -66,6 +66,25 @@ def test_the_steps_to_a_running_query() -> None:
     ]
 
 
+def test_executors_that_depend_on_the_plan_are_asked_for_after_it() -> None:
+    """Whether the query keeps state decides where they may run."""
+    up = replace(UP, requested_cores=0, registered_cores=0, registered_executors=0)
+    asked = replace(up, requested_cores=4)
+    begun = State(Starting(checkpoint_checked_at=100.0))
+    state, taken = actions(begun, [up, up])
+    assert taken == [Action.CHECK_QUERY, Action.REQUEST_EXECUTORS]
+    assert describe(state, up, POLICY) == (QueryState.STARTING, "")
+    assert describe(state, asked, POLICY) == (QueryState.WAITING_FOR_CORES, "0 of 4 cores")
+    assert actions(state, [asked, replace(asked, registered_cores=4)])[1] == [
+        Action.WAIT,
+        Action.START_QUERY,
+    ]
+    # A job that fails while the query is planned has lost no executor.
+    failed = after(state, replace(up, failure=PASSING)).failure
+    assert failed is not None
+    assert failed.reason == PASSING.reason
+
+
 def test_the_checkpoint_is_checked_before_each_start() -> None:
     """Also when the cores came late: records may have been deleted meanwhile."""
     state, _ = running()

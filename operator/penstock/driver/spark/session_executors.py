@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.api.v1alpha1.stream import ContinuousStream
@@ -33,6 +34,7 @@ class SessionExecutors:
     ) -> None:
         self._is_local = isinstance(environment, LocalEnvironment)
         self._cluster = ClusterPreparation(stream, environment, api)
+        self._wanted: Size | None = None
         self.requested: Size | None = None
         """What the session was last asked for; None if it was asked for no executors yet."""
         self._write_state: bool | None = None
@@ -48,6 +50,7 @@ class SessionExecutors:
         Waits until the executors of an earlier driver process are gone.
         """
         self._cluster.finish()
+        self._wanted = size
         if self._is_local:
             keeps_state = False
         if keeps_state is None:
@@ -56,6 +59,14 @@ class SessionExecutors:
         self._cluster.write_template(keeps_state=keeps_state)
         self.requested, self._write_state = size, keeps_state
         return {}
+
+    def request_for_job(self, session: SparkSession) -> None:
+        """Asks for an executor if there is none, for a job of a query that is still being planned.
+
+        It does not write state. If the query turns out to keep some, the session starts anew.
+        """
+        if self.requested is None and self._wanted is not None:
+            self.request(session, replace(self._wanted, executors=1), keeps_state=False)
 
     def planned(self, *, keeps_state: bool) -> None:
         """Tells whether the query keeps state, now that it is planned."""

@@ -27,8 +27,9 @@ from penstock.driver.kafka.source_monitor import SourceView, source_monitor
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.wanted_log_level import WantedLogLevel
 from penstock.driver.logs import log_event
-from penstock.driver.spark import executors, query, session, user_python
+from penstock.driver.spark import executors, planning, query, session, user_python
 from penstock.driver.spark.batch_metrics import BatchReader, NewBatches
+from penstock.driver.spark.planning import PlanningWait
 from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity, observe_activity
 from penstock.driver.spark.session import LOG_LEVEL, LogLevel
 from penstock.driver.spark.session_executors import SessionExecutors
@@ -271,6 +272,11 @@ class QueryRuntime:
         self._warning = start_position.check_for_data_loss(spec, folder, source, repair)
         self._changes.begin(source.view)
         self._starting = start_position.first_starting_offsets(spec, folder, source, repair)
+
+    def look_at_plan(self, thread: int) -> PlanningWait:
+        """What `check_query` waits for, which runs in this thread."""
+        assert self.session is not None
+        return planning.look(self.session, self._executors, thread)
 
     def check_query(self) -> None:
         """Plans the query; raises if Spark refuses it."""

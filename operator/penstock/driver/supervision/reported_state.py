@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.api.modes import Mode
 from penstock.contract.driver_report import QueryState
 from penstock.driver.supervision import stall_detection
+from penstock.driver.supervision.next_action import Action
 from penstock.driver.supervision.observation import Observation
 from penstock.driver.supervision.phases import BackingOff, Completed, Failed, Running, State
 from penstock.driver.supervision.restart_policy import RestartPolicy
@@ -15,9 +16,16 @@ _SLOW_EPOCHS = (
     "longer interval."
 )
 _NO_EPOCH_YET = "The query runs and has not committed its first epoch yet"
+# Each new message is a write to the API server.
+_SAID_EVERY_SECONDS = 10
 # What shows that a query works that has not committed (query_activity.py).
 _WORKS_WITHOUT_COMMIT = {
     Mode.REAL_TIME: "The query runs a task for each partition, and its first batch has not ended",
+}
+_STEPS = {
+    Action.START_SESSION: "Spark is being started",
+    Action.CHECK_QUERY: "The query is being planned",
+    Action.START_QUERY: "Spark is being asked to start the query",
 }
 _WAITS_FOR_RECORDS = "The query has looked for records and found none, and waits for them"
 
@@ -40,6 +48,18 @@ def describe(
     if state.failure is not None:
         return QueryState.RESTARTING, f"after {state.failure.reason}"
     return QueryState.STARTING, _NO_EPOCH_YET if isinstance(phase, Running) else ""
+
+
+def describe_step(action: Action, seconds: float, waits_for: str) -> str | None:
+    """The message while a step takes long; None while it does not.
+
+    >>> describe_step(Action.CHECK_QUERY, 67.8, "lookup.py, line 3")
+    'The query is being planned for 60 s: lookup.py, line 3'
+    """
+    if action not in _STEPS or seconds < _SAID_EVERY_SECONDS:
+        return None
+    since = seconds // _SAID_EVERY_SECONDS * _SAID_EVERY_SECONDS
+    return f"{_STEPS[action]} for {since:.0f} s" + (f": {waits_for}" if waits_for else "")
 
 
 def _lacks_cores(observation: Observation, policy: RestartPolicy) -> bool:

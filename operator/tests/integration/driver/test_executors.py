@@ -299,3 +299,25 @@ def test_the_plan_says_whether_executors_write_state(
         assert (up[0].executors is None) is is_first
         made, count = kubelet.made[count:], len(kubelet.made)
         assert [writes_state(executor) for executor in made] == [keeps_state]
+
+
+JOB = "    assert source.sparkSession.range(3).selectExpr('sum(id) AS n').head().n == 3\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "executors"), [(PASSES_ON, [False]), (COUNTS, [False, True])], ids=["none", "state"]
+)
+def test_a_job_of_the_plan_gets_an_executor(
+    kubelet: Kubelet, jvm: Jvm, tmp_path: Path, text: str, executors: list[bool]
+) -> None:
+    """At a first start none is asked for before the plan. One for a job cannot write state."""
+    define, *rest = text.splitlines(keepends=True)
+    transform = python("".join([define, JOB, *rest]))
+    flow = stream(
+        ONE_PARTITION, {"noop": {}}, trigger=MICRO_BATCH, transform=transform,
+        sparkConf=POLLING, outputMode="update",
+    )  # fmt: skip
+    with running(flow, jvm, pod(kubelet, tmp_path), api=Api(kubelet.url, "payments")) as driver:
+        driver.wait("a commit", lambda report: report.committed)
+        assert driver.last.last_failure is None
+    assert [writes_state(executor) for executor in kubelet.made] == executors

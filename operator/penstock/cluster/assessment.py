@@ -198,9 +198,22 @@ def executor_obstacles(parts: RunningParts) -> tuple[Obstacle, ...]:
     for pod in parts.executor_pods:
         is_waiting = pod.phase == "Pending" and not pod.terminating
         obstacle = why_waiting(pod, parts.events) if is_waiting else None
+        if obstacle is not None and pod.tied_to_driver and not pod.node:
+            obstacle = replace(obstacle, message=f"{obstacle.message} {_only_near_driver(parts)}")
         if obstacle is not None:
             by_reason.setdefault(obstacle.reason, obstacle)
     return tuple(by_reason.values())
+
+
+def _only_near_driver(parts: RunningParts) -> str:
+    """Why no other node will do, and how to come to one that does."""
+    node = parts.driver_pod.node if parts.driver_pod else ""
+    return (
+        "The query keeps its state on the checkpoint's volume, which one node can mount, so its "
+        f"executors must run on the driver's: {node or '(unknown)'}. Make room there, lower "
+        "spec.executor.resources.requests, or give the driver a node with room "
+        "(spec.driver.podTemplate.spec.nodeSelector), if the volume can follow."
+    )
 
 
 def why_waiting(pod: Pod, events: Iterable[Event]) -> Obstacle | None:

@@ -125,6 +125,12 @@ class Claim(Object):
     def storage_class(self) -> str:
         return text(at(self.manifest, "spec", "storageClassName"))
 
+    @property
+    def shared(self) -> bool:
+        """Whether several nodes can mount its volume at once."""
+        modes = at(self.manifest, "spec", "accessModes")
+        return isinstance(modes, list) and "ReadWriteMany" in modes
+
 
 @dataclass(frozen=True)
 class StatefulSet(Object):

@@ -102,6 +102,17 @@ class Pod(Object):
         return self.labels.get(naming.LABEL_COMPONENT) == naming.COMPONENT_DRIVER
 
     @property
+    def tied_to_driver(self) -> bool:
+        """Whether it can only run on the driver's node."""
+        rules = "requiredDuringSchedulingIgnoredDuringExecution"
+        required = at(self.manifest, "spec", "affinity", "podAffinity", rules)
+        return any(
+            at(each, "labelSelector", "matchLabels", naming.LABEL_COMPONENT)
+            == naming.COMPONENT_DRIVER
+            for each in mappings(required)
+        )
+
+    @property
     def phase(self) -> str:
         return text(at(self.manifest, "status", "phase"))
 

@@ -27,6 +27,8 @@ ANNOTATION_PAUSE = f"{GROUP}/pause-reconciliation"
 ENV_POD_NAME = "PENSTOCK_POD_NAME"
 ENV_POD_IP = "PENSTOCK_POD_IP"
 ENV_SPEC_HASH = "PENSTOCK_SPEC_HASH"
+# Set if several nodes can mount the checkpoint's volume at once.
+ENV_SHARED_CHECKPOINT = "PENSTOCK_SHARED_CHECKPOINT"
 
 DRIVER_CONTAINER = "driver"
 # The user of the image, by number, because runAsNonRoot cannot check a name.

@@ -302,7 +302,7 @@ def _desired_objects(
     claim = checkpoint_claim.claim_as_allowed(
         asked, children.claim, begun=_may_have_commits(stream, children.claim)
     )
-    driver, found = driver_stateful_set(desired), children.stateful_set
+    driver, found = driver_stateful_set(desired, children.claim), children.stateful_set
     if found is not None and is_of_another_operator(driver, found):
         driver = with_template_of(driver, found)
     driver = with_applied_hash(driver)

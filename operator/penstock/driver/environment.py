@@ -32,6 +32,8 @@ class PodEnvironment:
     secrets: Path = Path(naming.SECRETS_DIR)
     python: Path = Path(naming.PYTHON_DIR)
     exit_seconds: float = _EXIT_SECONDS
+    shared_checkpoint: bool = False
+    """Several nodes can mount the checkpoint's volume at once (ReadWriteMany)."""
 
     @property
     def address(self) -> str:
@@ -84,6 +86,7 @@ def pod_environment(
         namespace=stream.metadata.namespace,
         spec_hash=environment.get(naming.ENV_SPEC_HASH, ""),
         api_server=_api_server(environment),
+        shared_checkpoint=naming.ENV_SHARED_CHECKPOINT in environment,
     )
 
 

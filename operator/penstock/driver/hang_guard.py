@@ -1,5 +1,7 @@
 """Ends a driver whose JVM is frozen, or whose loop is blocked: such calls never return.
 
+A step that the user's code can prolong may take an hour, as long as the JVM answers (loop.py).
+
 Py4J calls have no timeout, so a thread that makes no such calls watches. In a pod the kubelet would
 find a blocked loop at /livez, but later and without a reason. Executors write on while the driver's
 JVM is frozen, and all of it comes again (8,282 records in 100 s, measured): so it is asked often.
@@ -78,7 +80,8 @@ class HangGuard:
         if not health.is_alive():
             return Failure(
                 "DriverHung",
-                f"A step of the driver took longer than {health.iteration_timeout:.0f} s "
-                "because the JVM does not answer. The process restarts.",
+                f"The driver took longer than {health.iteration_timeout:.0f} s for one step"
+                f"{f' ({health.step})' if health.step else ''}. The JVM "
+                f"answered {silent:.0f} s ago. The process restarts.",
             )
         return None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from penstock.api.modes import Mode
@@ -18,12 +19,13 @@ from penstock.driver.logs import log_event
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.report import ReportBuilder
+from penstock.driver.spark.planning import PlanningWait
 from penstock.driver.supervision.history import History, HistoryFile
 from penstock.driver.supervision.next_action import Action, decide, first_state
 from penstock.driver.supervision.observation import Observation, nothing_observed
 from penstock.driver.supervision.phases import BackingOff, Starting
 from penstock.driver.supervision.query_runtime import QueryRuntime
-from penstock.driver.supervision.reported_state import describe, is_ready
+from penstock.driver.supervision.reported_state import describe, describe_step, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
 
 _INTERVAL_SECONDS = 0.25
@@ -32,9 +34,18 @@ _INTERVAL_SECONDS = 0.25
 _MAX_COMMIT_WAIT_SECONDS = 10.0
 _COMMIT_SECONDS = 1.0
 _STORE_AGAIN_SECONDS = 10.0
-# Steps that may take longer than RestartPolicy.step_timeout, in seconds. The first DISCOVER waits
-# for the JVM, which may have to fetch dependencies.
-_STEP_TIMEOUTS = {Action.START_SESSION: 240.0, Action.DISCOVER: 300.0, Action.START_QUERY: 120.0}
+# How long the user's code, plugins and catalogs may take in a step, in seconds, while the JVM
+# answers (hang_guard.py): a plan may read a table, and a module may load a model.
+_LONG_STEP_SECONDS = 3600.0
+# Steps that may take longer than RestartPolicy.step_timeout. The first DISCOVER waits for the JVM,
+# which may have to fetch dependencies.
+_STEP_TIMEOUTS = {
+    Action.START_SESSION: _LONG_STEP_SECONDS,
+    Action.CHECK_QUERY: _LONG_STEP_SECONDS,
+    Action.START_QUERY: _LONG_STEP_SECONDS,
+    Action.DISCOVER: 300.0,
+}
+_LOOK_SECONDS = 1.0
 
 
 class DriverMustExit(Exception):
@@ -147,14 +158,48 @@ class Loop:
         if action is Action.WAIT:
             return None
         self._health.iteration_timeout = _STEP_TIMEOUTS.get(action, self._policy.step_timeout)
+        self._health.step = action.name.lower()
         try:
-            self._execute(action)
+            with self._watched(action):
+                self._execute(action)
         except Exception as error:
             return self._classify(error)
         finally:
             self._health.last_iteration_at = time.monotonic()
-            self._health.iteration_timeout = self._policy.step_timeout
+            self._health.iteration_timeout, self._health.step = self._policy.step_timeout, ""
         return None
+
+    @contextlib.contextmanager
+    def _watched(self, action: Action) -> Iterator[None]:
+        """Reports what a long step waits for, while it runs in this thread."""
+        ended, thread, began = threading.Event(), threading.get_ident(), time.monotonic()
+
+        def watch() -> None:
+            while not ended.wait(_LOOK_SECONDS):
+                try:
+                    self._look_at_step(action, thread, time.monotonic() - began)
+                except Exception as error:
+                    log_event("the step was not looked at", at=type(error).__name__)
+
+        if action not in _STEP_TIMEOUTS:
+            yield
+            return
+        watcher = threading.Thread(target=watch, name="step", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
+
+    def _look_at_step(self, action: Action, thread: int, seconds: float) -> None:
+        is_planning = action is Action.CHECK_QUERY
+        wait = self._runtime.look_at_plan(thread) if is_planning else PlanningWait()
+        message = describe_step(action, seconds, wait.what)
+        if message is not None:
+            state = QueryState.WAITING_FOR_CORES if wait.lacks_executor else QueryState.STARTING
+            self._health.step = message
+            self._report(state, message, self._observation)
 
     def _observe(self) -> Observation:
         if self._jvm.exit_failure is not None:

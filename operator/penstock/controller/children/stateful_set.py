@@ -7,7 +7,7 @@ from typing import Any
 from penstock.api import group_version
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
-from penstock.cluster.objects import StatefulSet
+from penstock.cluster.objects import Claim, StatefulSet
 from penstock.contract import naming, sizing
 from penstock.contract.pod_merge import merge_pod_template
 from penstock.contract.secrets import secret_mounts, secret_volumes
@@ -18,15 +18,17 @@ from penstock.controller.children.revision import Revision, labels, metadata
 _ANNOTATION_TEMPLATE = f"{group_version.GROUP}/template"
 
 
-def driver_stateful_set(desired: Revision) -> Manifest:
+def driver_stateful_set(desired: Revision, found: Claim | None = None) -> Manifest:
     """The StatefulSet that runs at most one driver, even if a node is lost; none if suspended.
+
+    `found` is the claim of the checkpoint if it exists.
 
     Under the policy OrderedReady the StatefulSet controller would wait for a broken pod to become
     ready before it replaces it, which is forever. Hence Parallel.
     """
     name = naming.driver_name(desired.name)
     spec = desired.stream.spec
-    template = merge_pod_template(spec.driver.pod_template, _pod(desired))
+    template = merge_pod_template(spec.driver.pod_template, _pod(desired, found))
     annotations = {_ANNOTATION_TEMPLATE: content_hash(template)[:16]}
     return {
         "apiVersion": kinds.STATEFUL_SET.api_version,
@@ -78,17 +80,17 @@ def scaled_to_zero(found: StatefulSet) -> Manifest:
     }
 
 
-def _pod(desired: Revision) -> Manifest:
+def _pod(desired: Revision, found: Claim | None) -> Manifest:
     return {
         "metadata": {
             "labels": labels(desired),
             "annotations": {naming.ANNOTATION_SPEC_HASH: desired.spec_hash},
         },
-        "spec": _pod_spec(desired),
+        "spec": _pod_spec(desired, found),
     }
 
 
-def _pod_spec(desired: Revision) -> Manifest:
+def _pod_spec(desired: Revision, found: Claim | None) -> Manifest:
     spec = desired.stream.spec
     pull_secrets = [{"name": each.name} for each in spec.image_pull_secrets]
     return {
@@ -108,7 +110,7 @@ def _pod_spec(desired: Revision) -> Manifest:
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(desired)],
+        "containers": [_container(desired, found)],
         "volumes": [
             {
                 "name": "spec",
@@ -145,7 +147,7 @@ def _python_mounts(desired: Revision) -> list[Manifest]:
     return [{"name": "python", "mountPath": path, "readOnly": True}]
 
 
-def _container(desired: Revision) -> Manifest:
+def _container(desired: Revision, found: Claim | None) -> Manifest:
     return {
         "name": naming.DRIVER_CONTAINER,
         "image": desired.image,
@@ -154,6 +156,7 @@ def _container(desired: Revision) -> Manifest:
             _from_field(naming.ENV_POD_NAME, "metadata.name"),
             _from_field(naming.ENV_POD_IP, "status.podIP"),
             {"name": naming.ENV_SPEC_HASH, "value": desired.spec_hash},
+            *_shared_checkpoint(found),
         ],
         "ports": [
             _port("probes", naming.PROBES_PORT),
@@ -181,6 +184,12 @@ def _container(desired: Revision) -> Manifest:
             *_python_mounts(desired),
         ],
     }
+
+
+def _shared_checkpoint(found: Claim | None) -> list[dict[str, Any]]:
+    """Nothing for a claim of Penstock's own, which is ReadWriteOnce."""
+    is_shared = found is not None and found.shared
+    return [{"name": naming.ENV_SHARED_CHECKPOINT, "value": "true"}] if is_shared else []
 
 
 def _resources(desired: Revision) -> Manifest:

@@ -10,7 +10,8 @@ for Kafka, whose offsets are the same in every mode, after two repairs (measured
 
 Rate and socket have different offsets for each engine, so such a switch is refused. So is a switch
 that would drop the state of a stateful query: the continuous engine ignores state, and the results
-that the query has not written yet would silently be lost.
+that the query has not written yet would silently be lost. (Whether another query in batches would
+drop it shows when it is planned: spark/query.py.)
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.api.modes import Mode
+from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
 from penstock.driver.checkpoint import batch_ids
@@ -28,7 +29,6 @@ from penstock.driver.checkpoint.files import Files, checksum_path, is_continuous
 from penstock.driver.checkpoint.repair import RepairPlan, plan_repair
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
-from penstock.sql.stateful import may_keep_state
 
 
 def plan(
@@ -51,7 +51,7 @@ def plan(
         kafka=spec.source.kafka is not None,
         first_known=first is not None and not state and not keep_ids,
     )
-    if state and repair.epoch is not None and not may_keep_state(spec):
+    if state and repair.epoch is not None and not execution_of(spec).in_batches:
         _refuse_to_drop_state()
     kept = _kept_offsets(files, repair)
     if repair.epoch is not None and repair.epoch in kept:

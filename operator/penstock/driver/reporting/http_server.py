@@ -23,6 +23,8 @@ class Health:
     """When the loop's last iteration or step began, on the monotonic clock."""
     iteration_timeout: float = 60.0
     """Seconds that one iteration may take: more while Spark starts."""
+    step: str = ""
+    """The step that runs, and what it waits for."""
     ready: bool = False
     jvm_answers: bool = True
     """Whether the JVM answered when it was last asked; written by the hang guard."""

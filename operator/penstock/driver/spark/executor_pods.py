@@ -1,4 +1,4 @@
-"""Removes the executors of an earlier driver process, and prepares the template of new ones."""
+"""Removes the executors of an earlier driver process, and writes the template of new ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FORCED_SECONDS = 5.0
 
 
 class ClusterPreparation:
-    """Writes the executor template and removes the executors of an earlier driver process.
+    """Removes the executors of an earlier driver process, and prepares what new ones need.
 
     It starts at once, in a thread, because it takes about as long as the start of the JVM.
     """
@@ -39,21 +39,36 @@ class ClusterPreparation:
         self._api = api
         self._pool = concurrent.futures.ThreadPoolExecutor(1, "cluster")
         self._started: concurrent.futures.Future[None] | None = self._pool.submit(self._prepare)
+        self._pod_uid = self._rpc_secret = ""
 
     def finish(self) -> None:
         """Waits for the preparation, and raises its error. A further call prepares again."""
         started, self._started = self._started, None
         (started or self._pool.submit(self._prepare)).result()
 
+    def write_template(self, *, keeps_state: bool) -> None:
+        """Writes the template of the executors that are requested next, after `finish`."""
+        if isinstance(self._environment, PodEnvironment):
+            session.write_executor_template(
+                session.executor_template(
+                    self._environment,
+                    self._pod_uid,
+                    self._stream,
+                    self._rpc_secret,
+                    keeps_state=keeps_state,
+                )
+            )
+
     def _prepare(self) -> None:
         if self._api is None or not isinstance(self._environment, PodEnvironment):
             return
         pod_name, name = self._environment.pod_name, self._stream.metadata.name
         with api_errors():
-            uid = self._api.pod(pod_name).uid
-            secret = rpc_secret.prepare(session.RPC_SECRET_FILE, self._api, name, pod_name, uid)
+            self._pod_uid = uid = self._api.pod(pod_name).uid
+            self._rpc_secret = rpc_secret.prepare(
+                session.RPC_SECRET_FILE, self._api, name, pod_name, uid
+            )
             removed = remove_executors(self._api, name)
-        session.write_executor_template(pod_name, uid, self._stream, secret)
         if removed:
             log_event("executors of an earlier driver process were removed", pods=removed)
 

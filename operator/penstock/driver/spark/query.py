@@ -118,12 +118,24 @@ def check_continues(frame: DataFrame, contents: Contents | None) -> None:
             f"{reads} times (each `source` in a union or a join is one), so the offsets in the "
             "checkpoint are not for it.",
         )
-    if contents.lacks_state and any(map(_keeps_state, _operators(frame))):
+    stateful = keeps_state(frame)
+    if contents.state is False and stateful:
         raise _not_continued(
             CHECKPOINT_HOLDS_NO_STATE,
             "This query keeps state (an aggregate, a join of streams, a deduplication), and the "
             "checkpoint is of a query without state, from which Spark starts no query with state.",
         )
+    if contents.state and not stateful:
+        raise _not_continued(
+            "CheckpointHoldsState",
+            "The previous query kept state in this checkpoint, and this query keeps none. Results "
+            "that the previous query has not written yet would be lost.",
+        )
+
+
+def keeps_state(frame: DataFrame) -> bool:
+    """Whether the query keeps state between batches, which executors write to the checkpoint."""
+    return any(map(_keeps_state, _operators(frame)))
 
 
 def _not_continued(reason: str, message: str) -> DriverError:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from penstock.api.modes import Mode
+from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1.spec import Observability, StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
@@ -28,7 +28,6 @@ from penstock.contract.sizing import (
 )
 from penstock.driver.environment import Environment, LocalEnvironment, PodEnvironment
 from penstock.driver.jvm import COMMON_OPTIONS
-from penstock.sql.stateful import may_keep_state
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +36,13 @@ SCRATCH = Path("/tmp/penstock")  # noqa: S108  the only writable folder of the c
 EXECUTOR_TEMPLATE = SCRATCH / "executor.yaml"
 RPC_SECRET_FILE = SCRATCH / "rpc" / naming.RPC_KEY
 
+ADAPTIVE = "spark.sql.adaptive.enabled"
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _JARS = "spark.jars"
+
+# Partitions of state at least, in micro-batches: the checkpoint keeps their number for ever, and no
+# more cores can work on it. What each costs is in docs/capacity.md.
+MIN_STATE_PARTITIONS = 4
 
 # What driver/log4j2.properties says.
 LOG_LEVEL = "WARN"
@@ -145,11 +150,11 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     spec = stream.spec
     # The shuffle of an aggregate would have 200 tasks per batch otherwise. Later starts use the
     # value that the first start wrote into the checkpoint.
-    shuffle = {"spark.sql.shuffle.partitions": str(size.cores)}
+    least = MIN_STATE_PARTITIONS if execution_of(spec).in_batches else 1
+    shuffle = {SHUFFLE_PARTITIONS: str(max(size.cores, least))}
     # Spark uses it for stateless micro-batches (4.2). For all others it turns it off itself, with
     # a warning at each start.
-    is_adaptive = not spec.trigger.mode.has_long_running_tasks and not may_keep_state(spec)
-    adaptive = {"spark.sql.adaptive.enabled": str(is_adaptive).lower()}
+    adaptive = {ADAPTIVE: str(not spec.trigger.mode.has_long_running_tasks).lower()}
     in_pods = {} if isinstance(environment, LocalEnvironment) else _DEFAULTS_ON_KUBERNETES
     files = _CHECKPOINT_FILES if spec.sink.custom is None else {}
     conf = {**_DEFAULTS, **adaptive, **files, **in_pods, **shuffle, **spec.spark_conf, **_FORCED}
@@ -220,7 +225,12 @@ def _quoted(option: str) -> str:
 
 
 def executor_template(
-    pod_name: str, pod_uid: str, stream: ContinuousStream, rpc_secret: str
+    environment: PodEnvironment,
+    pod_uid: str,
+    stream: ContinuousStream,
+    rpc_secret: str,
+    *,
+    keeps_state: bool,
 ) -> dict[str, Any]:
     """The pod template of executors: what Spark has no settings for, and the user's template.
 
@@ -241,7 +251,7 @@ def executor_template(
                 {
                     "apiVersion": "v1",
                     "kind": "Pod",
-                    "name": pod_name,
+                    "name": environment.pod_name,
                     "uid": pod_uid,
                     "controller": True,
                 }
@@ -280,15 +290,15 @@ def executor_template(
     }
     if spec.image_pull_secrets:
         ours["spec"]["imagePullSecrets"] = [{"name": it.name} for it in spec.image_pull_secrets]
-    if may_keep_state(spec):
-        _add_checkpoint(ours["spec"], stream.metadata.name)
+    if keeps_state:
+        _add_checkpoint(ours["spec"], stream.metadata.name, shared=environment.shared_checkpoint)
     return merge_pod_template(spec.executor.pod_template, ours)
 
 
-def _add_checkpoint(pod: dict[str, Any], name: str) -> None:
+def _add_checkpoint(pod: dict[str, Any], name: str, *, shared: bool) -> None:
     """Mounts the checkpoint, because executors write the state of a query themselves.
 
-    The volume can be mounted on one node only (ReadWriteOnce), so executors run on the driver's.
+    A volume that can be mounted on one node only (ReadWriteOnce) needs executors on the driver's.
     """
     claim = {"claimName": naming.checkpoint_claim_name(name)}
     pod["volumes"].append({"name": "checkpoint", "persistentVolumeClaim": claim})
@@ -298,6 +308,8 @@ def _add_checkpoint(pod: dict[str, Any], name: str) -> None:
         "fsGroup": naming.RUN_AS_USER,
         "fsGroupChangePolicy": "OnRootMismatch",
     }
+    if shared:
+        return
     driver = {"matchLabels": naming.stream_labels(name, naming.COMPONENT_DRIVER)}
     near_driver = [{"labelSelector": driver, "topologyKey": "kubernetes.io/hostname"}]
     pod["affinity"] = {
@@ -305,12 +317,9 @@ def _add_checkpoint(pod: dict[str, Any], name: str) -> None:
     }
 
 
-def write_executor_template(
-    pod_name: str, pod_uid: str, stream: ContinuousStream, rpc_secret: str
-) -> None:
-    """Writes the template to the path in Spark's configuration."""
+def write_executor_template(template: dict[str, Any]) -> None:
+    """Writes the template to the path in Spark's configuration. Spark reads it for each pod."""
     EXECUTOR_TEMPLATE.parent.mkdir(parents=True, exist_ok=True)
-    template = executor_template(pod_name, pod_uid, stream, rpc_secret)
     EXECUTOR_TEMPLATE.write_text(yaml.safe_dump(template))
 
 
@@ -333,6 +342,10 @@ def start(gateway: Any, conf: dict[str, str]) -> SparkSession:
     with concurrent.futures.ThreadPoolExecutor(1, "spark") as pool:
         context = pool.submit(SparkContext, conf=settings, gateway=gateway).result()
     return SparkSession(context)
+
+
+def shuffle_partitions(session: SparkSession) -> int:
+    return int(session.conf.get(SHUFFLE_PARTITIONS) or 1)
 
 
 def submit_arguments(spec: StreamSpec, scratch: Path) -> list[str]:

@@ -46,9 +46,10 @@ class Action(Enum):
     CHECK_CHECKPOINT = auto()
     """Repair the checkpoint and look for lost records, before anything is started."""
     START_SESSION = auto()
-    """Start Spark, and with it the executors."""
+    """Start Spark, and with it the executors, if it is known where they may run."""
     CHECK_QUERY = auto()
-    """Plan the query, so that a query that Spark refuses does not wait for its executors."""
+    """Plan the query, so that a query that Spark refuses does not wait for its executors. The plan
+    also shows whether it keeps state, and so where its executors may run."""
     REQUEST_EXECUTORS = auto()
     START_QUERY = auto()
     PROBE_CHECKPOINT = auto()
@@ -171,7 +172,7 @@ def _or_lost_executor(failure: Failure, observation: Observation) -> Failure:
     if (
         failure.reason == TASK_FAILED
         and observation.has_session
-        and observation.registered_cores < observation.desired_cores
+        and observation.registered_cores < observation.requested_cores
     ):
         return replace(failure, reason=stall_detection.EXECUTOR_LOST)
     return failure
@@ -332,10 +333,10 @@ def _while_starting(
         return step(Action.CHECK_CHECKPOINT, replace(unchecked, checkpoint_checked_at=now))
     if not observation.has_session:
         return step(Action.START_SESSION, replace(starting, query_checked=False))
-    if observation.requested_cores < observation.desired_cores:
-        return step(Action.REQUEST_EXECUTORS)
     if not starting.query_checked:
         return step(Action.CHECK_QUERY, replace(starting, query_checked=True))
+    if observation.requested_cores < observation.desired_cores:
+        return step(Action.REQUEST_EXECUTORS)
     if not _has_cores_to_start(state, observation, policy):
         return step(Action.WAIT)
     if now - checked_at > _CHECK_SECONDS:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.api.modes import Mode
+from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import Size
 from penstock.driver.checkpoint import start_position
@@ -14,7 +14,7 @@ from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.source_changes import SourceChanges
-from penstock.driver.environment import Environment, LocalEnvironment
+from penstock.driver.environment import Environment
 from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify
 from penstock.driver.failures import QUERY_NOT_STOPPED, DriverError, Failure, StreamWarning
@@ -27,19 +27,18 @@ from penstock.driver.kafka.source_monitor import SourceView, source_monitor
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.followed_stream import FollowedStream
 from penstock.driver.logs import log_event
-from penstock.driver.spark import executors, query, session, user_python
+from penstock.driver.spark import executors, planning, query, session, user_python
 from penstock.driver.spark.batch_metrics import BatchReader, NewBatches
-from penstock.driver.spark.executor_pods import ClusterPreparation
+from penstock.driver.spark.planning import PlanningWait
 from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity, observe_activity
 from penstock.driver.spark.session import LOG_LEVEL, LogLevel
+from penstock.driver.spark.session_executors import SessionExecutors
 from penstock.driver.supervision.observation import Observation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-# How often the executors of a running query are counted.
-_REGISTERED_SECONDS = 1.0
 # The wall clock is known this exactly.
 _READ_SECONDS = 0.5
 
@@ -60,7 +59,7 @@ class QueryRuntime:
         self._environment = environment
         self._jvm = jvm
         self._checkpoint = CheckpointFolder(environment.checkpoint)
-        self._cluster = ClusterPreparation(stream, environment, api)
+        self._executors = SessionExecutors(stream, environment, api)
         self._followed = followed or FollowedStream()
         self._log_level = LogLevel(stream.spec.spark_conf.get("spark.log.level", LOG_LEVEL))
         self._source = source_monitor(jvm, stream.spec, environment.secrets)
@@ -73,16 +72,13 @@ class QueryRuntime:
         """The partitions that the query was planned with."""
         self._planned_count = 0
         self.session: SparkSession | None = None
-        self.requested_size: Size | None = None
-        """The size that Spark was last asked for; None without a session."""
-        self._executors_ready = 0
-        self._registered_at = 0.0
+        self._state_partitions: int | None = None
+        """Of the query's state, by its newest plan: 0 if it keeps none; None before it."""
         self._frame: DataFrame | None = None
         self._query: StreamingQuery | None = None
         self._completed = False
         self._repair_plans: list[RepairPlan] = []
         self._batches = BatchReader()
-        self._memory_kills = executors.MemoryKills()
 
     # Observe.
 
@@ -98,7 +94,7 @@ class QueryRuntime:
             self._changes.store_new_topics(source)
         chosen = self._partitions(source)
         desired = None if chosen is None else chosen.size
-        executors_ready, cores = self._registered()
+        executors_ready, cores = self._executors.registered(self.session, query_runs=self.has_query)
         if self.session is not None:
             self._log_level.set(self.session, self._followed.log_level, executors_ready)
         # Before the commits, so that an epoch between two looks does not count as uncommitted.
@@ -111,6 +107,7 @@ class QueryRuntime:
             requested_cores=self.requested_size.cores if self.requested_size else 0,
             registered_executors=executors_ready,
             registered_cores=cores,
+            state_partitions=self._state_partitions or None,
             has_session=self.has_session,
             has_query=self.has_query,
             epoch=self.progress.committed_epoch(),
@@ -135,6 +132,11 @@ class QueryRuntime:
     def has_session(self) -> bool:
         """Whether Spark runs."""
         return self.session is not None
+
+    @property
+    def requested_size(self) -> Size | None:
+        """The size that Spark was last asked for; None if it was asked for no executors."""
+        return self._executors.requested if self.has_session else None
 
     @property
     def has_query(self) -> bool:
@@ -164,14 +166,7 @@ class QueryRuntime:
         warning, self._warning = self._warning, None
         if warning is None and self.has_query:
             warning = self._changes.new_losses(self._source.view, self.progress.newest)
-        return warning or self._killed_for_memory()
-
-    def _killed_for_memory(self) -> StreamWarning | None:
-        up, size = self.session, self.requested_size
-        if up is None or size is None or isinstance(self._environment, LocalEnvironment):
-            return None
-        lacks_some = self._executors_ready < size.executors
-        return self._memory_kills.new(up.sparkContext) if lacks_some else None
+        return warning or self._executors.killed_for_memory(self.session)
 
     def take_repair_plans(self) -> list[RepairPlan]:
         """The repairs of the checkpoint since the last call."""
@@ -198,7 +193,8 @@ class QueryRuntime:
             # pyspark would refuse another context as long as it does not know that this one ended.
             self.session.stop()
             self._batches.keep(self._query)
-            self._query = self._frame = self.session = self.requested_size = None
+            self._query = self._frame = self.session = None
+            self._executors.forget()
             return Failure("SessionStopped", "Spark stopped the application by itself.")
         if self._query is None:
             # A query that waits for its cores was planned with the topics of that moment.
@@ -227,19 +223,6 @@ class QueryRuntime:
             return error.failure
         return None
 
-    def _registered(self) -> tuple[int, int]:
-        """Executors that are ready for tasks, and their cores."""
-        if self.session is None or self.requested_size is None:
-            return 0, 0
-        if isinstance(self._environment, LocalEnvironment):
-            return self.requested_size.executors, self.requested_size.cores
-        # Two calls into the JVM for each executor, so not at each look while all is well.
-        now = time.monotonic()
-        if self._query is None or now - self._registered_at >= _REGISTERED_SECONDS:
-            self._executors_ready = executors.registered(self.session.sparkContext)
-            self._registered_at = now
-        return self._executors_ready, self._executors_ready * self.requested_size.cores_per_executor
-
     def _activity(self) -> Activity:
         if self._query is None or self.session is None:
             return NO_ACTIVITY
@@ -263,13 +246,22 @@ class QueryRuntime:
         self._sink.check()
 
     def start_session(self) -> None:
-        """Starts Spark with the desired executors, after those of an earlier process are gone."""
+        """Starts Spark, with the desired executors if it is known whether the query keeps state."""
         wanted = self._partitions(self._source.view)
         assert wanted is not None
-        self._cluster.finish()
         conf = session.spark_conf(self._stream, self._environment, wanted.size)
+        conf |= self._executors.before_session(wanted.size, keeps_state=self._may_keep_state())
         self.session = session.start(self._jvm.gateway, conf)
-        self.requested_size = wanted.size
+
+    def _may_keep_state(self) -> bool | None:
+        """Whether the query keeps state, if that is known before it is planned.
+
+        It does as the query before: no other one can continue (`query.check_continues`).
+        """
+        if self._state_partitions is not None or not execution_of(self._stream.spec).in_batches:
+            return bool(self._state_partitions)
+        contents = self._checkpoint.contents()
+        return None if contents is None else contents.state
 
     def check_checkpoint(self) -> None:
         """Repairs the checkpoint, looks for lost records and for the sink's topic. Needs no Spark.
@@ -293,6 +285,11 @@ class QueryRuntime:
         self._changes.begin(source.view)
         self._starting = start_position.first_starting_offsets(spec, folder, source, repair)
 
+    def look_at_plan(self, thread: int) -> PlanningWait:
+        """What `check_query` waits for, which runs in this thread."""
+        assert self.session is not None
+        return planning.look(self.session, self._executors, thread)
+
     def check_query(self) -> None:
         """Plans the query; raises if Spark refuses it."""
         assert self.session is not None
@@ -305,19 +302,22 @@ class QueryRuntime:
         frame = query.plan(self.session, spec, self._environment, self._starting, partitions)
         self._planned, self._planned_count = wanted.by_topic, wanted.size.partitions
         query.check(frame, spec)
-        query.check_continues(frame, self._checkpoint.contents())
-        self._frame = frame
+        keeps_state, contents = query.keeps_state(frame), self._checkpoint.contents()
+        query.check_continues(frame, contents)
+        if keeps_state and session.ADAPTIVE not in spec.spark_conf:
+            self.session.conf.set(session.ADAPTIVE, "false")
+        self._executors.planned(keeps_state=keeps_state)
+        of_state = (contents and contents.partitions) or session.shuffle_partitions(self.session)
+        self._frame, self._state_partitions = frame, of_state if keeps_state else 0
 
     def request_executors(self) -> None:
-        """Asks for more executors. A local session stops instead and starts with more cores."""
+        """Asks for more executors, or stops a session that must start anew to have them."""
         wanted = self._partitions(self._source.view)
         assert wanted is not None
         assert self.session is not None
-        if isinstance(self._environment, LocalEnvironment):
+        state = bool(self._state_partitions)
+        if not self._executors.request(self.session, wanted.size, keeps_state=state):
             self.stop_session()
-            return
-        executors.request(self.session.sparkContext, wanted.size.executors)
-        self.requested_size = wanted.size
 
     def start_query(self) -> None:
         """Starts the query that `check_query` has planned."""
@@ -359,7 +359,8 @@ class QueryRuntime:
     def stop_session(self) -> None:
         """Stops the query and the session, which releases the executors."""
         running, self._query, self._frame = self._query, None, None
-        up, self.session, self.requested_size = self.session, None, None
+        up, self.session = self.session, None
+        self._executors.forget()
         if up is None:
             return
         # Tasks of async progress tracking may end only with the session.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.api.modes import Mode
 from penstock.contract.driver_report import QueryState
 from penstock.driver.supervision import stall_detection
+from penstock.driver.supervision.next_action import Action
 from penstock.driver.supervision.observation import Observation
 from penstock.driver.supervision.phases import BackingOff, Completed, Failed, Running, State
 from penstock.driver.supervision.restart_policy import RestartPolicy
@@ -15,9 +16,16 @@ _SLOW_EPOCHS = (
     "longer interval."
 )
 _NO_EPOCH_YET = "The query runs and has not committed its first epoch yet"
+# Each new message is a write to the API server.
+_SAID_EVERY_SECONDS = 10
 # What shows that a query works that has not committed (query_activity.py).
 _WORKS_WITHOUT_COMMIT = {
     Mode.REAL_TIME: "The query runs a task for each partition, and its first batch has not ended",
+}
+_STEPS = {
+    Action.START_SESSION: "Spark is being started",
+    Action.CHECK_QUERY: "The query is being planned",
+    Action.START_QUERY: "Spark is being asked to start the query",
 }
 _WAITS_FOR_RECORDS = "The query has looked for records and found none, and waits for them"
 
@@ -42,9 +50,23 @@ def describe(
     return QueryState.STARTING, _NO_EPOCH_YET if isinstance(phase, Running) else ""
 
 
+def describe_step(action: Action, seconds: float, waits_for: str) -> str | None:
+    """The message while a step takes long; None while it does not.
+
+    >>> describe_step(Action.CHECK_QUERY, 67.8, "lookup.py, line 3")
+    'The query is being planned for 60 s: lookup.py, line 3'
+    """
+    if action not in _STEPS or seconds < _SAID_EVERY_SECONDS:
+        return None
+    since = seconds // _SAID_EVERY_SECONDS * _SAID_EVERY_SECONDS
+    return f"{_STEPS[action]} for {since:.0f} s" + (f": {waits_for}" if waits_for else "")
+
+
 def _lacks_cores(observation: Observation, policy: RestartPolicy) -> bool:
-    """Whether cores are missing, unless a micro-batch runs with those that are there."""
-    wanted = observation.desired_cores
+    """Whether cores are missing that were asked for, unless a micro-batch runs with those that are
+    there.
+    """
+    wanted = observation.desired_cores if observation.requested_cores else 0
     if observation.has_query and not policy.mode.has_long_running_tasks:
         wanted = min(wanted, 1)
     return observation.has_session and observation.registered_cores < wanted
@@ -61,7 +83,15 @@ def _running_message(run: Running, observation: Observation, policy: RestartPoli
         return f"The query runs with {_cores(observation)}."
     if not run.committed:
         return _WORKS_WITHOUT_COMMIT.get(policy.mode, _WAITS_FOR_RECORDS)
-    return _SLOW_EPOCHS if stall_detection.is_slow(run, policy) else ""
+    if stall_detection.is_slow(run, policy):
+        return _SLOW_EPOCHS
+    state, cores = observation.state_partitions, observation.desired_cores
+    if state is not None and state < cores:
+        return (
+            f"The query's state has {state} partitions, as its checkpoint began, so no more than "
+            f"{state} of the {cores} cores work on it at a time."
+        )
+    return ""
 
 
 def is_ready(state: State) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 import urllib.error
 import urllib.parse
@@ -26,7 +27,7 @@ from testkit.driver.hosts_file import HostsFile
 from testkit.driver.in_process_driver import InProcessDriver, running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.plugins.figures import RecordFigure
-from testkit.streams.streams import kafka_to_kafka, stream
+from testkit.streams.streams import MICRO_BATCH, kafka_to_kafka, stream
 from testkit.wait import wait_for
 
 pytestmark = pytest.mark.timeout(300)
@@ -243,3 +244,86 @@ def test_an_executor_that_cannot_reach_the_broker_is_replaced(
         assert driver.last.query_restarts == 1
     assert max(received.values()) == 1
     assert len(kubelet.made) == 4
+
+
+# Where executors may run.
+
+ONE_PARTITION = {"rate": {"rowsPerSecond": 10, "numPartitions": 1}}
+PASSES_ON = "def passes(source):\n    return source.select('value')\n"
+COUNTS = "def passes(source):\n    return source.groupBy('value').count()\n"
+
+
+def python(text: str) -> dict[str, Any]:
+    return {"python": {"function": "flows:passes", "inline": text}}
+
+
+def changes(executors: list[dict[str, Any]]) -> list[bool]:
+    """Whether they could write state, and each change. On a busy machine Spark replaces some."""
+    return [state for state, _ in itertools.groupby(map(writes_state, executors))]
+
+
+def writes_state(executor: dict[str, Any]) -> bool:
+    """Whether an executor mounts the checkpoint; if so, it must run where the driver does."""
+    spec = executor["spec"]
+    mounts = "checkpoint" in {volume["name"] for volume in spec["volumes"]}
+    assert ("podAffinity" in spec.get("affinity", {})) is mounts
+    return mounts
+
+
+@pytest.mark.parametrize(
+    ("trigger", "transform", "keeps_state"),
+    [
+        (MICRO_BATCH, python(PASSES_ON), False),
+        (MICRO_BATCH, {"watermark": {"column": "timestamp", "delay": "3s"}}, False),
+        (MICRO_BATCH, python(COUNTS), True),
+        ({"availableNow": {}}, {"sql": "SELECT count(*) FROM source"}, True),
+    ],
+    ids=["python", "watermark", "python-count", "sql-count"],
+)
+def test_the_plan_says_whether_executors_write_state(
+    kubelet: Kubelet,
+    jvm: Jvm,
+    tmp_path: Path,
+    trigger: dict[str, Any],
+    transform: dict[str, Any],
+    keeps_state: bool,
+) -> None:
+    """At the first start the plan does; at later ones the checkpoint, so that none waits for it."""
+    flow = stream(
+        ONE_PARTITION, {"noop": {}}, trigger=trigger, transform=transform, sparkConf=POLLING,
+        outputMode="update" if keeps_state else "append",
+    )  # fmt: skip
+    pods, count = pod(kubelet, tmp_path), 0
+    for is_first in (True, False):
+        with running(flow, jvm, pods, api=Api(kubelet.url, "payments")) as driver:
+            driver.wait("a commit", lambda report: report.committed)
+            session = driver.runtime.session
+            if session is not None:
+                adaptive = session.conf.get("spark.sql.adaptive.enabled")
+                assert adaptive == str(not keeps_state).lower()
+            up = [report for report in driver.reports if report.cores is not None]
+        assert (up[0].executors is None) is is_first
+        made, count = kubelet.made[count:], len(kubelet.made)
+        assert changes(made) == [keeps_state]
+
+
+JOB = "    assert source.sparkSession.range(3).selectExpr('sum(id) AS n').head().n == 3\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "executors"), [(PASSES_ON, [False]), (COUNTS, [False, True])], ids=["none", "state"]
+)
+def test_a_job_of_the_plan_gets_an_executor(
+    kubelet: Kubelet, jvm: Jvm, tmp_path: Path, text: str, executors: list[bool]
+) -> None:
+    """At a first start none is asked for before the plan. One for a job cannot write state."""
+    define, *rest = text.splitlines(keepends=True)
+    transform = python("".join([define, JOB, *rest]))
+    flow = stream(
+        ONE_PARTITION, {"noop": {}}, trigger=MICRO_BATCH, transform=transform,
+        sparkConf=POLLING, outputMode="update",
+    )  # fmt: skip
+    with running(flow, jvm, pod(kubelet, tmp_path), api=Api(kubelet.url, "payments")) as driver:
+        driver.wait("a commit", lambda report: report.committed)
+        assert driver.last.last_failure is None
+    assert changes(kubelet.made) == executors

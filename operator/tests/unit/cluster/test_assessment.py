@@ -18,6 +18,7 @@ from penstock.cluster.assessment import (
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.objects import Claim, Event, Object, StatefulSet
 from penstock.cluster.pods import DriverPod, Pod
+from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from testkit.controller import samples
 
@@ -208,6 +209,22 @@ def test_missing_cores_are_explained_by_the_executors_pods() -> None:
     assessment = assess(pod(report(QueryState.WAITING_FOR_CORES, message="2/4 cores")), *executors)
     assert assessment.message.startswith("2/4 cores")
     assert assessment.message.count(SCHEDULER) == 1
+
+
+def test_executors_that_only_the_drivers_node_can_run_say_which_it_is_and_why() -> None:
+    near = {"labelSelector": {"matchLabels": naming.stream_labels("numbers", "driver")}}
+    rules = {"requiredDuringSchedulingIgnoredDuringExecution": [near]}
+    tied = {
+        **samples.executor_pod(1, **UNSCHEDULABLE),
+        "spec": {"affinity": {"podAffinity": rules}},
+    }
+    driver = pod(report(QueryState.WAITING_FOR_CORES, message="0/4 cores"))
+    driver["spec"] = {**driver.get("spec", {}), "nodeName": "node-7"}
+    said = assess(driver, tied).message
+    assert SCHEDULER in said
+    assert "on the driver's: node-7. Make room there" in said
+    free = samples.executor_pod(1, **UNSCHEDULABLE)
+    assert "node-7" not in assess(driver, free).message
 
 
 def test_a_stream_that_falls_behind_is_ready_and_says_so() -> None:

@@ -50,8 +50,9 @@ def test_a_jvm_that_works_gets_more_time_than_one_that_does_nothing() -> None:
 
 
 def test_a_blocked_loop_is_hung_although_the_jvm_answers() -> None:
-    health = Health(last_iteration_at=time.monotonic() - 1000)
-    assert "took longer than 60 s" in found(health, lambda timeout: True).message
+    health = Health(last_iteration_at=time.monotonic() - 1000, step="stop_query")
+    message = found(health, lambda timeout: True).message
+    assert "took longer than 60 s for one step (stop_query). The JVM answered 0 s ago" in message
 
 
 def test_a_short_silence_is_none() -> None:

@@ -17,6 +17,7 @@ from penstock.cluster.objects import Claim, Object
 from penstock.contract import naming
 from penstock.controller.children import access, checkpoint_claim, revision
 from penstock.controller.children.stateful_set import driver_stateful_set
+from penstock.driver.environment import pod_environment
 from testkit.controller import samples
 
 
@@ -131,6 +132,27 @@ def test_only_a_claim_under_delete_is_deleted_with_its_stream(policy: str, owned
         samples.desired(checkpoint={"volume": {"reclaimPolicy": policy}})
     )
     assert ("ownerReferences" in claim["metadata"]) == owned
+
+
+@pytest.mark.parametrize(
+    ("found", "shared"),
+    [
+        (None, False),
+        (Claim(checkpoint_claim.claim(samples.desired())), False),
+        (Claim({"spec": {"accessModes": ["ReadWriteMany"]}}), True),
+    ],
+)
+def test_the_driver_knows_whether_several_nodes_can_mount_its_volume(
+    found: Claim | None, shared: bool
+) -> None:
+    """Only then may executors that write state run on other nodes than the driver's."""
+    pod = driver_stateful_set(samples.desired(), found)["spec"]["template"]["spec"]
+    environment = {
+        each["name"]: each.get("value", "10.1.2.3") for each in pod["containers"][0]["env"]
+    }
+    made = pod_environment(environment, samples.desired().stream)
+    assert made is not None
+    assert made.shared_checkpoint is shared
 
 
 @given(st.integers(1, 20), st.integers(1, 20), st.sampled_from([None, "fast", "slow"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -9,7 +10,12 @@ import pytest
 
 from penstock.contract.sizing import Size
 from penstock.driver.environment import LocalEnvironment, PodEnvironment, local_ip
-from penstock.driver.spark.session import LogLevel, executor_template, spark_conf
+from penstock.driver.spark.session import (
+    MIN_STATE_PARTITIONS,
+    LogLevel,
+    executor_template,
+    spark_conf,
+)
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
 
 if TYPE_CHECKING:
@@ -169,8 +175,17 @@ def test_the_log_of_a_custom_sink_is_written_as_spark_does() -> None:
     assert "FileSystemBased" in spark_conf(stream(), POD, SIZE)[setting]
 
 
-def test_an_aggregate_has_a_task_for_each_core() -> None:
-    assert spark_conf(stream(), POD, SIZE)["spark.sql.shuffle.partitions"] == "6"
+def test_state_has_a_partition_for_each_core_and_some_for_growth() -> None:
+    """The checkpoint keeps the number of the first start."""
+    one = Size(partitions=1, executors=1, cores_per_executor=1)
+    for trigger, size, partitions in [
+        (CONTINUOUS, SIZE, 6),
+        (CONTINUOUS, one, 1),
+        (MICRO_BATCH, SIZE, 6),
+        (MICRO_BATCH, one, MIN_STATE_PARTITIONS),
+    ]:
+        conf = spark_conf(stream(trigger=trigger), POD, size)
+        assert conf["spark.sql.shuffle.partitions"] == str(partitions)
     own = stream(sparkConf={"spark.sql.shuffle.partitions": "50"})
     assert spark_conf(own, POD, SIZE)["spark.sql.shuffle.partitions"] == "50"
 
@@ -189,7 +204,7 @@ def test_executors_use_the_users_service_account() -> None:
 
 def test_the_users_template_adds_to_ours() -> None:
     template = executor_template(
-        "numbers-driver-0",
+        POD,
         "uid",
         stream(
             imagePullSecrets=[{"name": "registry"}],
@@ -209,6 +224,7 @@ def test_the_users_template_adds_to_ours() -> None:
             },
         ),
         "rpc",
+        keeps_state=False,
     )
     assert template["metadata"]["labels"] == {"team": "fraud"}
     assert "name" not in template["metadata"]
@@ -222,34 +238,31 @@ def test_the_users_template_adds_to_ours() -> None:
     assert spec["imagePullSecrets"] == [{"name": "registry"}]
 
 
-def test_executors_of_a_stateful_query_run_on_the_drivers_node_and_mount_the_checkpoint() -> None:
-    """The volume can be mounted on one node only."""
-    stateful = stream(
-        trigger={"microBatch": {}},
-        outputMode="update",
-        transform={"sql": "SELECT count(*) AS value FROM source"},
-    )
-    spec = executor_template("numbers-driver-0", "uid", stateful, "rpc")["spec"]
-    assert {"name": "checkpoint", "persistentVolumeClaim": {"claimName": "numbers-checkpoint"}} in (
-        spec["volumes"]
-    )
-    mounts = {each["name"]: each["mountPath"] for each in spec["containers"][0]["volumeMounts"]}
-    assert mounts["checkpoint"] == "/var/lib/penstock/checkpoint"
-    assert spec["securityContext"]["runAsNonRoot"] is True
-    (near,) = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert near["labelSelector"]["matchLabels"]["penstock.dev/stream"] == "numbers"
-    assert near["topologyKey"] == "kubernetes.io/hostname"
+def test_executors_that_write_state_mount_the_checkpoint_where_its_volume_can_be_mounted() -> None:
+    for shared in (False, True):
+        pod = replace(POD, shared_checkpoint=shared)
+        spec = executor_template(pod, "uid", stream(), "rpc", keeps_state=True)["spec"]
+        claim = {"claimName": "numbers-checkpoint"}
+        assert {"name": "checkpoint", "persistentVolumeClaim": claim} in spec["volumes"]
+        mounts = {each["name"]: each["mountPath"] for each in spec["containers"][0]["volumeMounts"]}
+        assert mounts["checkpoint"] == "/var/lib/penstock/checkpoint"
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert ("affinity" in spec) is not shared
+        if not shared:
+            rules = spec["affinity"]["podAffinity"]
+            (near,) = rules["requiredDuringSchedulingIgnoredDuringExecution"]
+            assert near["labelSelector"]["matchLabels"]["penstock.dev/stream"] == "numbers"
+            assert near["topologyKey"] == "kubernetes.io/hostname"
 
 
 def test_executors_of_a_stateless_query_run_on_any_node() -> None:
-    for each in (stream(), stream(trigger={"microBatch": {}})):
-        spec = executor_template("numbers-driver-0", "uid", each, "rpc")["spec"]
-        assert "affinity" not in spec
-        assert "checkpoint" not in {volume["name"] for volume in spec["volumes"]}
+    spec = executor_template(POD, "uid", stream(), "rpc", keeps_state=False)["spec"]
+    assert "affinity" not in spec
+    assert "checkpoint" not in {volume["name"] for volume in spec["volumes"]}
 
 
 def test_executors_have_an_owner_and_meet_the_restricted_pod_security_standard() -> None:
-    template = executor_template("numbers-driver-0", "uid", stream(), "numbers-rpc-1")
+    template = executor_template(POD, "uid", stream(), "numbers-rpc-1", keeps_state=False)
     (owner,) = template["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("Pod", "numbers-driver-0", "uid")
     spec = template["spec"]
@@ -306,17 +319,8 @@ def test_executors_that_have_just_registered_get_the_level() -> None:
     assert session.levels == ["INFO"] * 3
 
 
-@pytest.mark.parametrize(
-    ("trigger", "sql", "adaptive"),
-    [
-        (MICRO_BATCH, "SELECT value FROM source", "true"),
-        (MICRO_BATCH, "SELECT count(*) FROM source", "false"),
-        (CONTINUOUS, "SELECT value FROM source", "false"),
-    ],
-)
-def test_adaptive_execution_where_spark_uses_it(
-    trigger: dict[str, Any], sql: str, adaptive: str
-) -> None:
+def test_adaptive_execution_where_spark_may_use_it() -> None:
     """Elsewhere Spark disables it itself, with a warning at each start."""
-    it = stream(trigger=trigger, transform={"sql": sql})
-    assert spark_conf(it, POD, SIZE)["spark.sql.adaptive.enabled"] == adaptive
+    for trigger, adaptive in ((MICRO_BATCH, "true"), (CONTINUOUS, "false")):
+        conf = spark_conf(stream(trigger=trigger), POD, SIZE)
+        assert conf["spark.sql.adaptive.enabled"] == adaptive

@@ -66,12 +66,40 @@ def test_the_steps_to_a_running_query() -> None:
     ]
 
 
+def test_executors_that_depend_on_the_plan_are_asked_for_after_it() -> None:
+    """Whether the query keeps state decides where they may run."""
+    up = replace(UP, requested_cores=0, registered_cores=0, registered_executors=0)
+    asked = replace(up, requested_cores=4)
+    begun = State(Starting(checkpoint_checked_at=100.0))
+    state, taken = actions(begun, [up, up])
+    assert taken == [Action.CHECK_QUERY, Action.REQUEST_EXECUTORS]
+    assert describe(state, up, POLICY) == (QueryState.STARTING, "")
+    assert describe(state, asked, POLICY) == (QueryState.WAITING_FOR_CORES, "0 of 4 cores")
+    assert actions(state, [asked, replace(asked, registered_cores=4)])[1] == [
+        Action.WAIT,
+        Action.START_QUERY,
+    ]
+    # A job that fails while the query is planned has lost no executor.
+    failed = after(state, replace(up, failure=PASSING)).failure
+    assert failed is not None
+    assert failed.reason == PASSING.reason
+
+
 def test_the_checkpoint_is_checked_before_each_start() -> None:
     """Also when the cores came late: records may have been deleted meanwhile."""
     state, _ = running()
     assert action(state, replace(UP, now=101.0)) is Action.CHECK_CHECKPOINT
     late = replace(UP, now=400.0)
     assert actions(CHECKED, [late, late])[1] == [Action.WAIT, Action.CHECK_CHECKPOINT]
+
+
+def test_cores_that_the_state_cannot_use_are_said() -> None:
+    state, observation = committing(3)
+    for partitions, words in ((None, ""), (4, ""), (3, "no more than 3 of the 4 cores work on it")):
+        seen = replace(observation, state_partitions=partitions)
+        what, message = describe(state, seen, POLICY)
+        assert what is QueryState.RUNNING
+        assert (words in message) if words else message == ""
 
 
 def test_a_query_that_the_supervisor_has_not_started_is_stopped() -> None:

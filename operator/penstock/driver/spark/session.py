@@ -308,10 +308,12 @@ def _add_checkpoint(pod: dict[str, Any], name: str) -> None:
 def write_executor_template(
     pod_name: str, pod_uid: str, stream: ContinuousStream, rpc_secret: str
 ) -> None:
-    """Writes the template to the path in Spark's configuration."""
+    """Writes the template to the path in Spark's configuration, where Spark may just read it."""
     EXECUTOR_TEMPLATE.parent.mkdir(parents=True, exist_ok=True)
     template = executor_template(pod_name, pod_uid, stream, rpc_secret)
-    EXECUTOR_TEMPLATE.write_text(yaml.safe_dump(template))
+    draft = EXECUTOR_TEMPLATE.with_suffix(".draft")
+    draft.write_text(yaml.safe_dump(template))
+    draft.rename(EXECUTOR_TEMPLATE)
 
 
 def start(gateway: Any, conf: dict[str, str]) -> SparkSession:

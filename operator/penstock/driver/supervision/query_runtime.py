@@ -226,6 +226,8 @@ class QueryRuntime:
         if self._query is None or now - self._registered_at >= _REGISTERED_SECONDS:
             self._executors_ready = executors.registered(self.session.sparkContext)
             self._registered_at = now
+            lacks_some = self._executors_ready < self.requested_size.executors
+            self._cluster.look_after(lacks_executors=lacks_some)
         return self._executors_ready, self._executors_ready * self.requested_size.cores_per_executor
 
     def _activity(self) -> Activity:

@@ -152,7 +152,7 @@ def test_a_token_ends_with_its_service_account(
     account: str | None, wrote: str | None, void: bool
 ) -> None:
     driver = pod(report())
-    driver["spec"] = {"serviceAccountName": "flags-driver"}
+    driver["spec"]["serviceAccountName"] = "flags-driver"
     day = "2026-11-20" if account == "23:59:59" else "2026-11-21"
     if wrote is not None:
         times = [{"manager": "penstock-driver", "time": f"2026-11-21T{wrote}Z"}]

@@ -48,7 +48,7 @@ class ByHand:
             case "pod":
                 return stream.driver_pod
             case "executor":
-                return str(self.target.executor()["metadata"]["name"])
+                return str(self.executor()["metadata"]["name"])
             case _ if kind == KIND:
                 return stream.name
             case _:
@@ -82,6 +82,12 @@ class ByHand:
         )
         self.kube.run("replace", "--force", "-f", "-", stdin=json.dumps(new))
         self.kube.run("annotate", KIND, stream.name, f"{naming.ANNOTATION_PAUSE}-")
+
+    def executor(self) -> Object:
+        """An executor, once there is one."""
+        target = self.target
+        target.stream.wait_for("an executor", target.stream.executors, 60)
+        return target.executor()
 
     def delete_executor(self) -> None:
         self.delete("executor", "--grace-period=0", "--force")

@@ -120,7 +120,9 @@ def _outcome(act: Act, it: ByHand, numbers: Sender, status: StatusLog) -> Outcom
     def as_before() -> bool:
         later = range(first, first + LATER)
         is_restored = not act.restored or shape(it.kube.get(kind, name)) == before
-        return is_restored and stream.is_ready() and not arrivals.missing(later)
+        # Spark misses the pod of an executor that it cannot see after half a minute.
+        is_whole = bool(stream.executors()) and stream.is_ready()
+        return is_restored and is_whole and not arrivals.missing(later)
 
     act.do(it)
     said = healed = None

@@ -94,7 +94,7 @@ def assess_driver(
     pod = parts.driver_pod
     if pod is None:
         return _no_pod(name, spec_hash, parts, status, now)
-    if is_overdue(pod, now):
+    if is_overdue(pod, now) or why_held(pod):
         return _stuck(pod)
     if pod.spec_hash != spec_hash:
         return Assessment(
@@ -137,7 +137,7 @@ def assess_suspended(pod: DriverPod | None, now: datetime) -> Assessment:
             "Suspended",
             "The stream is stopped. It continues from its checkpoint when spec.suspend is false",
         )
-    if is_overdue(pod, now):
+    if is_overdue(pod, now) or why_held(pod):
         return replace(_stuck(pod), state=StreamState.SUSPENDING)
     return Assessment(
         StreamState.SUSPENDING, "Suspending", f"The query commits, and the pod {pod.name} ends"
@@ -209,7 +209,7 @@ def _no_pod(
 
 
 def _stuck(pod: DriverPod) -> Assessment:
-    """Its node does not confirm the pod's end, so Kubernetes creates no other pod."""
+    """A finalizer keeps the pod, or its node does not confirm its end: there is no other one."""
     held = why_held(pod)
     if held is not None:
         return Assessment(StreamState.RESTARTING, held.reason, held.message, (held,))

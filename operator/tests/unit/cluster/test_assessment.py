@@ -344,6 +344,21 @@ def test_a_pod_whose_node_does_not_confirm_its_end_names_node_and_remedy(spec_ha
     assert "kubectl taint nodes node-7 node.kubernetes.io/out-of-service" in found.message
 
 
+def test_a_pod_that_a_finalizer_keeps_is_not_blamed_on_its_node() -> None:
+    """At once: its containers have ended, and nothing else keeps it."""
+    held = overdue(HASH)
+    held["metadata"]["finalizers"] = ["example.com/held"]
+    assert assess(held).reason == "DriverNodeUnreachable"  # a container runs, nobody knows how long
+    held["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:30Z"
+    held["status"]["containerStatuses"] = [samples.container(state={"terminated": {}})]
+    found = assess(held)
+    assert (found.state, found.reason) == ("Restarting", "HeldByFinalizers")
+    assert "example.com/held" in found.message
+    assert '{"metadata":{"finalizers":null}}' in found.message
+    held["metadata"]["finalizers"] = ["foregroundDeletion"]
+    assert assess(held).reason != "HeldByFinalizers"
+
+
 def test_a_suspended_stream_whose_node_is_away_still_stops() -> None:
     """Nobody knows whether its driver still writes to the checkpoint."""
     found = assess_suspended(DriverPod(overdue(HASH)), samples.T0)

@@ -86,7 +86,7 @@ class ByHand:
     def executor(self) -> Object:
         """An executor, once there is one."""
         target = self.target
-        target.stream.wait_for("an executor", target.stream.executors, 60)
+        target.stream.wait_for("an executor", target.executors, 60)
         return target.executor()
 
     def delete_executor(self) -> None:

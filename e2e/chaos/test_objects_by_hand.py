@@ -121,7 +121,7 @@ def _outcome(act: Act, it: ByHand, numbers: Sender, status: StatusLog) -> Outcom
         later = range(first, first + LATER)
         is_restored = not act.restored or shape(it.kube.get(kind, name)) == before
         # Spark misses the pod of an executor that it cannot see after half a minute.
-        is_whole = bool(stream.executors()) and stream.is_ready()
+        is_whole = bool(it.target.executors()) and stream.is_ready()
         return is_restored and is_whole and not arrivals.missing(later)
 
     act.do(it)

@@ -16,8 +16,6 @@ _CONTAINERS_CONF = """\
 [containers]
 # Without CAP_SYS_RESOURCE higher limits than these are refused.
 default_ulimits = ["nofile=20000:20000", "nproc=32768:32768"]
-# podman allows 2048 processes and threads, which is what the pods of eight streams take.
-pids_limit = 0
 log_driver = "k8s-file"
 # Each thread counts, and a node has many JVMs: podman's 2,048 are used up by ten streams.
 pids_limit = 0

@@ -216,6 +216,7 @@ def test_a_report_that_somebody_has_changed_is_published_again(
     report = DriverReport(spec_hash="hash", state=QueryState.RUNNING, epoch=3)
     publisher = ReportPublisher(api.client(), "numbers-driver-0")
     publisher.publish(report)
+    assert api.patched.wait(30)
     publisher.flush(30)
     for on_pod, again in ((as_annotation(report), False), (changed, True)):
         api.patched.clear()

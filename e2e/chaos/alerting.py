@@ -64,8 +64,8 @@ class Alerting:
 
 
 @contextlib.contextmanager
-def alerting(cluster: Cluster, folder: Path) -> Iterator[Alerting]:
-    """Prometheus, configured by what the chart renders."""
+def alerting(cluster: Cluster, folder: Path, every: str = _EVERY) -> Iterator[Alerting]:
+    """Prometheus, configured by what the chart renders; it looks this often."""
     rendered = _rendered(cluster)
     monitors = [document for document in rendered if document["kind"] == "PodMonitor"]
     (rule,) = (document for document in rendered if document["kind"] == "PrometheusRule")
@@ -77,9 +77,9 @@ def alerting(cluster: Cluster, folder: Path) -> Iterator[Alerting]:
             folder,
             {
                 "global": {
-                    "scrape_interval": _EVERY,
-                    "scrape_timeout": _EVERY,
-                    "evaluation_interval": _EVERY,
+                    "scrape_interval": every,
+                    "scrape_timeout": every,
+                    "evaluation_interval": every,
                 },
                 "rule_files": ["rules.yaml"],
                 "scrape_configs": [

@@ -102,14 +102,17 @@ class Target:
         assert pod is not None
         return pod
 
-    def executor(self) -> Object:
-        """The newest executor's pod that stays."""
-        staying = [
+    def executors(self) -> list[Object]:
+        """The pods of executors that run and stay."""
+        return [
             pod
             for pod in self.stream.executors()
             if "deletionTimestamp" not in pod["metadata"] and pod["status"]["phase"] == "Running"
         ]
-        return max(staying, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+
+    def executor(self) -> Object:
+        """The newest one of them."""
+        return max(self.executors(), key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
 
 
 def fail_query(target: Target) -> None:

@@ -17,7 +17,6 @@ from kubernetes.aio.client import Configuration
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Kind, Manifest
 from penstock.cluster.lenient_fields import at
-from penstock.cluster.objects import Object
 from penstock.cluster.pods import DriverPod
 from penstock.contract import naming
 from penstock.controller.kubernetes.api_client import KubernetesApiClient
@@ -144,7 +143,7 @@ class Namespace:
         """Plays kubelet and driver: starts the current pod and publishes its report."""
         pod = await wait_for_async("a pod of the driver", self.pod)
         assert pod is not None
-        spec_hash = Object(pod).annotations[naming.ANNOTATION_SPEC_HASH]
+        spec_hash = DriverPod(pod).spec_hash
         text = samples.report(spec_hash, **report).model_dump_json(by_alias=True)
         name = pod["metadata"]["name"]
         await self.kubectl(

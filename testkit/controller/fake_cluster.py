@@ -146,14 +146,13 @@ class FakeCluster:
         }
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
         self.api.put(pod)
-        self.drivers_started.append(meta["annotations"][naming.ANNOTATION_SPEC_HASH])
+        self.drivers_started.append(DriverPod(pod).spec_hash)
 
     def _kubelet_and_driver(self, pod: Manifest) -> None:
         """Starts a new pod if everything that it mounts exists. The driver then runs its query."""
         if "status" in pod or not self._mounts_exist(pod):
             return
-        spec_hash = Object(pod).annotations[naming.ANNOTATION_SPEC_HASH]
-        self.put_pod(samples.report(spec_hash))
+        self.put_pod(samples.report(DriverPod(pod).spec_hash))
 
     def _mounts_exist(self, pod: Manifest) -> bool:
         for volume in pod["spec"]["volumes"]:
@@ -171,8 +170,9 @@ class FakeCluster:
         like = samples.driver_pod("", report, **status)
         annotations = {**Object(pod).annotations}
         if report is not None:
-            annotations |= Object(like).annotations
-            annotations[naming.ANNOTATION_SPEC_HASH] = report.spec_hash
+            annotations[naming.ANNOTATION_REPORT] = Object(like).annotations[
+                naming.ANNOTATION_REPORT
+            ]
         meta = {**pod["metadata"], "annotations": annotations}
         self.api.put({**pod, "metadata": meta, "status": like["status"]})
 
@@ -207,7 +207,7 @@ class FakeCluster:
     @property
     def running_hash(self) -> str:
         pod = self.pod
-        return Object(pod).annotations[naming.ANNOTATION_SPEC_HASH] if pod else ""
+        return DriverPod(pod).spec_hash if pod else ""
 
     def children(self) -> set[str]:
         """All objects except the stream."""

@@ -88,6 +88,14 @@ def driver_pod(spec_hash: str, report: DriverReport | None = None, **status: Any
             "annotations": annotations,
             "ownerReferences": [{"kind": "StatefulSet", "uid": "set-1"}],
         },
+        "spec": {
+            "containers": [
+                {
+                    "name": naming.DRIVER_CONTAINER,
+                    "env": [{"name": naming.ENV_SPEC_HASH, "value": spec_hash}],
+                }
+            ]
+        },
         "status": {
             "phase": "Running",
             "conditions": [{"type": "Ready", "status": "True"}],

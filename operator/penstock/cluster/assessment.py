@@ -6,18 +6,18 @@ while no operator runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from penstock.api.v1alpha1.status import LastFailure, StreamState, StreamStatus
-from penstock.cluster.objects import (
-    LONG_AGO,
-    Claim,
-    Event,
-    Object,
-    StatefulSet,
-    newest_warning,
+from penstock.cluster.objects import LONG_AGO, Claim, Event, Object, StatefulSet
+from penstock.cluster.obstacles import (
+    Obstacle,
+    leave_node,
+    why_held,
+    why_no_pod,
+    why_unbound,
+    why_waiting,
 )
 from penstock.cluster.pods import DriverPod, Pod
 from penstock.cluster.stream import not_ready_since
@@ -30,20 +30,10 @@ from penstock.contract.driver_report import (
 
 # The kubelet confirms a pod's end within seconds. One that takes longer has a node that is away.
 _TERMINATION_SLACK = timedelta(seconds=30)
-# What the clocks of the cluster's components may differ by.
-_CLOCK_SLACK = timedelta(seconds=10)
 # An API server accepts a token for ten seconds after it was found valid (TokenSuccessCacheTTL).
 _TOKEN_CACHE = timedelta(seconds=30)
+_WORKS = frozenset({StreamState.RUNNING, StreamState.COMPLETED})
 SERVICE_ACCOUNT_RECREATED = "ServiceAccountRecreated"
-_IMAGE = frozenset({"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
-
-
-@dataclass(frozen=True)
-class Obstacle:
-    """Why Kubernetes does not run a pod, or starts no other one."""
-
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,12 +50,17 @@ class RunningParts:
 
     @property
     def driver_pod(self) -> DriverPod | None:
-        """The pod of the current StatefulSet, not of an earlier one of the same name."""
-        if self.stateful_set is None:
+        """The pod of the current StatefulSet, not of an earlier one of the same name.
+
+        A pod without an owner is one that the StatefulSet adopts, if its labels are right.
+        """
+        owner = self.stateful_set
+        if owner is None:
             return None
-        for pod in self.pods:
-            if pod.is_owned_by(self.stateful_set.uid):
-                return DriverPod(pod.manifest)
+        for pod in map(DriverPod, (each.manifest for each in self.pods)):
+            is_orphan = pod.name == f"{owner.name}-0" and not pod.owners and pod.spec_hash != ""
+            if pod.is_owned_by(owner.uid) or is_orphan:
+                return pod
         return None
 
     @property
@@ -99,7 +94,7 @@ def assess_driver(
     pod = parts.driver_pod
     if pod is None:
         return _no_pod(name, spec_hash, parts, status, now)
-    if is_overdue(pod, now):
+    if is_overdue(pod, now) or why_held(pod):
         return _stuck(pod)
     if pod.spec_hash != spec_hash:
         return Assessment(
@@ -112,8 +107,8 @@ def assess_driver(
             StreamState.RESTARTING,
             SERVICE_ACCOUNT_RECREATED,
             f"The ServiceAccount {pod.account_name} was deleted and created again, and the API "
-            f"server rejects the token of the earlier one, which the pod {pod.name} has. So the "
-            f"pod is replaced, and the query continues from its checkpoint",
+            f"server rejects the token of the earlier one, which the pod {pod.name} has. The next "
+            f"pod gets a new one, and the query continues from its checkpoint",
         )
     if pod.terminating:
         return Assessment(
@@ -126,6 +121,10 @@ def assess_driver(
         return _not_started(pod, parts)
     report = pod.report
     if report is None or report.spec_hash != spec_hash:
+        if pod.ready and status.state in _WORKS:
+            # Its driver writes it again within seconds, and says by its probe that the query works.
+            message = f"The pod {pod.name} is ready, and has no report that can be read"
+            return Assessment(StreamState(status.state), str(status.state), message)
         return Assessment(StreamState.STARTING, "DriverStarting", "The driver is starting")
     return _started(pod, report, parts)
 
@@ -138,7 +137,7 @@ def assess_suspended(pod: DriverPod | None, now: datetime) -> Assessment:
             "Suspended",
             "The stream is stopped. It continues from its checkpoint when spec.suspend is false",
         )
-    if is_overdue(pod, now):
+    if is_overdue(pod, now) or why_held(pod):
         return replace(_stuck(pod), state=StreamState.SUSPENDING)
     return Assessment(
         StreamState.SUSPENDING, "Suspending", f"The query commits, and the pod {pod.name} ends"
@@ -167,23 +166,6 @@ def has_void_token(parts: RunningParts) -> bool:
 def _is_mute(pod: DriverPod, failure: LastFailure) -> bool:
     """Whether its driver ended because its token is rejected, and has not reported since."""
     return failure.reason == API_SERVER_UNAUTHORIZED and not pod.ready and pod.wrote <= failure.time
-
-
-def leave_node(node: str) -> str:
-    """What to do about a node that is shut down for good.
-
-    Kubernetes, "Non-graceful node shutdown handling". `kubectl delete node` detaches no volumes.
-    """
-    return f"kubectl taint nodes {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
-
-
-def why_no_pod(owner: StatefulSet, events: Iterable[Event], since: datetime) -> Obstacle | None:
-    """Why a StatefulSet has no pod: what Kubernetes has said since then."""
-    refusal = newest_warning(events, owner.uid, since - _CLOCK_SLACK)
-    if refusal is None:
-        return None
-    message = f"Kubernetes refuses a pod of the {owner}: {refusal.message}"
-    return Obstacle(refusal.reason, message)
 
 
 def driver_obstacles(pod: DriverPod, parts: RunningParts) -> tuple[Obstacle, ...]:
@@ -216,43 +198,6 @@ def _only_near_driver(parts: RunningParts) -> str:
     )
 
 
-def why_waiting(pod: Pod, events: Iterable[Event]) -> Obstacle | None:
-    """Why a pod waits: in its status, or else in the warnings since it was last ready."""
-    waiting = pod.waiting_reason
-    if waiting is not None:
-        reason, words = waiting.reason, waiting.message
-    else:
-        warning = newest_warning(events, pod.uid, pod.not_ready_since - _CLOCK_SLACK)
-        if warning is None:
-            return None
-        reason, words = warning.reason, warning.message
-    verb = "cannot pull its image" if reason in _IMAGE else "waits"
-    return Obstacle(reason, f"The pod {pod.name} {verb}: {words or reason}")
-
-
-def why_unbound(claim: Claim, events: Iterable[Event]) -> Obstacle | None:
-    """Why a claim has no volume; None if it has one, or if Kubernetes does not say."""
-    if claim.phase == "Lost":
-        return Obstacle("ClaimLost", f"{claim}: its volume is gone")
-    warning = newest_warning(events, claim.uid) if claim.phase == "Pending" else None
-    if warning is None:
-        return None
-    message = f"The {claim} is not bound: {warning.reason}: {warning.message}"
-    return Obstacle(warning.reason, message)
-
-
-def why_deleted(claim: Claim) -> Obstacle | None:
-    """What becomes of the checkpoint of a claim that is being deleted."""
-    if not claim.terminating:
-        return None
-    return Obstacle(
-        "CheckpointTerminating",
-        f"The {claim} is being deleted: Kubernetes removes it, and with it the checkpoint, as soon "
-        f"as the driver's pod ends. This cannot be undone. Keep the volume "
-        f"(persistentVolumeReclaimPolicy: Retain) or copy the checkpoint now",
-    )
-
-
 def _no_pod(
     name: str, spec_hash: str, parts: RunningParts, status: StreamStatus, now: datetime
 ) -> Assessment:
@@ -277,7 +222,10 @@ def _no_pod(
 
 
 def _stuck(pod: DriverPod) -> Assessment:
-    """Its node does not confirm the pod's end, so Kubernetes creates no other pod."""
+    """A finalizer keeps the pod, or its node does not confirm its end: there is no other one."""
+    held = why_held(pod)
+    if held is not None:
+        return Assessment(StreamState.RESTARTING, held.reason, held.message, (held,))
     node = pod.node or "(unknown)"
     cause = f" ({pod.termination_cause})" if pod.termination_cause else ""
     obstacle = Obstacle(

@@ -25,6 +25,9 @@ from penstock.cluster.lenient_fields import (
 )
 from penstock.contract import naming
 
+_FINALIZERS_OF_KUBERNETES = frozenset(
+    {"foregroundDeletion", "orphan", "kubernetes.io/pvc-protection"}
+)
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -92,9 +95,20 @@ class Object:
         return at(self.manifest, "metadata", "deletionTimestamp") is not None
 
     @property
+    def finalizers(self) -> tuple[str, ...]:
+        """Who must agree before Kubernetes removes it; without what Kubernetes itself does."""
+        found = at(self.manifest, "metadata", "finalizers")
+        names = map(text, found if isinstance(found, list) else ())
+        return tuple(each for each in names if each and each not in _FINALIZERS_OF_KUBERNETES)
+
+    @property
     def managed(self) -> list[Mapping[str, Any]]:
         """Which client wrote what of it, and when."""
         return mappings(at(self.manifest, "metadata", "managedFields"))
+
+    def is_written_by(self, manager: str) -> bool:
+        """Whether a client has written this very object, and not one of its name before it."""
+        return any(each.get("manager") == manager for each in self.managed)
 
     def condition(self, kind: str) -> Mapping[str, Any]:
         """The condition of this type in the status; empty without one."""
@@ -138,6 +152,11 @@ class StatefulSet(Object):
     def scaled_to_zero(self) -> bool:
         """Whether it runs no driver because somebody wants none."""
         return bool(at(self.manifest, "spec", "replicas") == 0)
+
+    @property
+    def selector(self) -> Mapping[str, str]:
+        """The labels of the pods that it owns."""
+        return texts(at(self.manifest, "spec", "selector", "matchLabels"))
 
     @property
     def template(self) -> Any:

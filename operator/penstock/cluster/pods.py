@@ -31,6 +31,7 @@ _ORDINARY_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
 # that neither a condition nor its time alternates.
 _ATTEMPTS = {"ErrImagePull": "ImagePullBackOff"}
 OOM_KILLED = "OOMKilled"
+LABEL_REVISION = "controller-revision-hash"
 
 
 @dataclass(frozen=True)
@@ -186,13 +187,17 @@ class DriverPod(Pod):
 
     @property
     def spec_hash(self) -> str:
-        """The hash of the resolved spec that it was created for."""
-        return self.annotations.get(naming.ANNOTATION_SPEC_HASH, "")
+        """The hash of the resolved spec that it was created for, which nobody can change."""
+        for each in mappings(at(self.manifest, "spec", "containers")):
+            for variable in mappings(each.get("env")):
+                if variable.get("name") == naming.ENV_SPEC_HASH:
+                    return text(variable.get("value"))
+        return ""
 
     @property
     def revision(self) -> str:
         """The StatefulSet's revision that it was created from."""
-        return self.labels.get("controller-revision-hash", "")
+        return self.labels.get(LABEL_REVISION, "")
 
     @property
     def account_name(self) -> str:

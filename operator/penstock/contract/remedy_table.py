@@ -339,6 +339,14 @@ ROWS: tuple[Remedy, ...] = (
         "kubectl get serviceaccounts -n {namespace}",
     ),
     Remedy(
+        "HeldByFinalizers",
+        "An object of the stream was deleted, and a finalizer keeps it, so there is no other one. "
+        "As a Warning, the query runs on.",
+        "Let whoever has set the finalizer remove it. The message has the command for one that "
+        "nobody will remove.",
+        PODS,
+    ),
+    Remedy(
         "NoProgress CommitsStuck TasksMissing",
         "The query shows no sign of work, and is restarted from its checkpoint.",
         "See in the log of driver and executors what the query waits for.",

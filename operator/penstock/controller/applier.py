@@ -232,7 +232,8 @@ class Applier:
         if created and error.code == 409:
             cause = foreign_object(what, error.message)
         elif error.refused:
-            cause = refused_object(what, error.message, since)
+            immutable = not created and error.code == 422
+            cause = refused_object(what, error.message, since, immutable=immutable)
         else:
             cause = failed_request(what, str(error), since)
         delay = min(_LAST_RETRY, _FIRST_RETRY * 2.0 ** min(count - 1, 20))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.api.v1alpha1.triggers import Trigger
 from penstock.cluster import kinds
 from penstock.cluster.assessment import RunningParts
-from penstock.cluster.kinds import Key, Manifest
+from penstock.cluster.kinds import Key, Kind, Manifest
 from penstock.cluster.lenient_fields import at, mapping
 from penstock.cluster.objects import Claim, Event, Object, StatefulSet
 from penstock.cluster.pods import Pod
@@ -110,6 +110,8 @@ class ObservedChildren(RunningParts):
 
     def find(self, desired: Manifest) -> Object | None:
         names = (desired["kind"], desired["metadata"]["name"])
+        if desired["kind"] == kinds.POD.kind:
+            return next((each for each in self.pods if each.name == names[1]), None)
         same = (each for each in self.applied() if (each.kind.kind, each.name) == names)
         return next(same, None)
 
@@ -121,8 +123,13 @@ class ObservedChildren(RunningParts):
         return self.claim is not None and desired["kind"] == kinds.CLAIM.kind
 
 
-async def observe_children(api: KubernetesApi, key: Key) -> ObservedChildren:
-    """Reads all objects of a stream, each kind once and all at the same time."""
+async def observe_children(
+    api: KubernetesApi, key: Key, config_name: str | None = None
+) -> ObservedChildren:
+    """Reads all objects of a stream, each kind once and all at the same time.
+
+    `config_name` is the name of the ConfigMap that its spec needs.
+    """
     driver = naming.driver_name(key.name)
     selector = {naming.LABEL_STREAM: key.name}
     account, role, binding, policy, claim, owner = await asyncio.gather(
@@ -137,6 +144,10 @@ async def observe_children(api: KubernetesApi, key: Key) -> ObservedChildren:
         api.list(kinds.CONFIG_MAP, key.namespace, selector),
         api.list(kinds.POD, key.namespace, selector),
     )
+    if owner is not None and not StatefulSet(owner).scaled_to_zero:
+        pods += await _without_labels(api, kinds.POD, key, f"{driver}-0", pods)
+    if config_name is not None:
+        config_maps += await _without_labels(api, kinds.CONFIG_MAP, key, config_name, config_maps)
     children = ObservedChildren(
         service_account=_parsed(Object, account),
         role=_parsed(Object, role),
@@ -150,6 +161,16 @@ async def observe_children(api: KubernetesApi, key: Key) -> ObservedChildren:
     warnings = [each for uid in _waited_for(children) for each in await _warnings(api, key, uid)]
     account_of_pod = await _driver_account(api, key, children)
     return replace(children, events=tuple(warnings), driver_account=account_of_pod)
+
+
+async def _without_labels(
+    api: KubernetesApi, kind: Kind, key: Key, name: str, found: Sequence[Manifest]
+) -> list[Manifest]:
+    """An object that was not found by its labels, since somebody has removed them."""
+    if any(Object(each).name == name for each in found):
+        return []
+    there = await api.get(kind, key.namespace, name)
+    return [] if there is None else [there]
 
 
 def _parsed(of: type[T], found: Manifest | None) -> T | None:

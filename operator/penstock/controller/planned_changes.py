@@ -10,18 +10,16 @@ from penstock.api import group_version
 from penstock.api.problem import Problem
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.cluster import kinds
-from penstock.cluster.assessment import (
-    assess_driver,
-    assess_suspended,
-    has_void_token,
-    why_deleted,
-)
+from penstock.cluster.assessment import assess_driver, assess_suspended
 from penstock.cluster.kinds import Manifest, Ref
 from penstock.cluster.objects import Claim, StatefulSet
+from penstock.cluster.obstacles import why_deleted, why_held
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import not_ready_since
 from penstock.contract import naming
 from penstock.controller.children import access, checkpoint_claim
+from penstock.controller.children.by_hand import is_altered, labels_of_pod
+from penstock.controller.children.deletions import to_delete, void_pod
 from penstock.controller.children.diff import up_to_date, with_applied_hash
 from penstock.controller.children.revision import Revision, config_map
 from penstock.controller.children.stateful_set import (
@@ -99,8 +97,9 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     if desired is None:
         cause = invalid_spec(stream.problems, runs=children.stateful_set is not None)
         stopped = () if previous else _stopped_driver(stream, children)
-        void = () if previous else _void_pod(children)
-        return unapplied(stream, children, cause, now, (*retained, *stopped), void)
+        void = () if previous else void_pod(children)
+        labels = () if previous else labels_of_pod(children)
+        return unapplied(stream, children, cause, now, (*retained, *stopped, *labels), void)
     if previous:
         return unapplied(stream, children, previous_objects(previous), now)
     wanted = _desired_objects(stream, desired, children)
@@ -109,20 +108,23 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
         cause = foreign_objects(stream.name, foreign)
         if f"{kinds.STATEFUL_SET.kind} {naming.driver_name(stream.name)}" in foreign:
             children = replace(children, stateful_set=None, pods=())
-        return unapplied(stream, children, cause, now, retained)
+        labels = labels_of_pod(children)
+        return unapplied(stream, children, cause, now, (*retained, *labels), void_pod(children))
     if children.claim is None and _had_checkpoint(stream, children):
         return unapplied(stream, children, missing_checkpoint(stream.name), now)
     held = held_back(stream, desired, children, now)
     if held is not None:
-        return unapplied(stream, children, held, now, retained, _void_pod(children))
+        labels = labels_of_pod(children)
+        return unapplied(stream, children, held, now, (*retained, *labels), void_pod(children))
     if desired.stream.spec.suspend:
         driver = assess_suspended(children.driver_pod, now)
     else:
         driver = assess_driver(stream.name, desired.spec_hash, children, stream.status, now)
-    to_apply = (*retained, *(each for each in wanted if _is_due(each, children)))
+    due = (each for each in wanted if _is_due(each, children))
+    to_apply = (*retained, *due, *labels_of_pod(children))
     applied = all(map(children.is_existing_claim, to_apply))
-    to_delete = _to_delete(desired, children, applied=applied)
-    decision = _decide(stream, children, Outcome.of(driver), now, to_apply, to_delete)
+    obsolete = to_delete(desired, children) if applied else ()
+    decision = _decide(stream, children, Outcome.of(driver), now, to_apply, obsolete)
     if children.claim is not None and not stream.has_status:
         found = checkpoint_found(children.claim.name)
         return replace(decision, events=(found, *decision.events))
@@ -214,6 +216,8 @@ def _warnings(stream: ObservedStream, children: ObservedChildren) -> tuple[Probl
     has_commits = stream.status.epoch is not None
     if claim and desired and has_commits and checkpoint_claim.starts_elsewhere(desired, claim):
         problems.append(_START_IGNORED)
+    held = filter(None, map(why_held, children.applied()))
+    problems.extend(Problem(each.reason, each.message) for each in held)
     if pod and owner and children.driver_account is None and pod.account_name != owner.name:
         problems.append(_account_missing(pod.account_name))
     return tuple(problems)
@@ -242,7 +246,8 @@ def _foreign_objects(
 ) -> list[str]:
     """The objects of the stream's names that do not belong to it.
 
-    Its own have its UID as an owner, or at least its label: a retained claim has no owner.
+    Its own have its UID as an owner, or its label (a retained claim has no owner), or the operator
+    has written them and somebody has removed both.
     """
     adopt = desired.stream.spec.checkpoint.volume.adopt
     found = [
@@ -250,6 +255,7 @@ def _foreign_objects(
         for there in filter(None, map(children.find, wanted))
         if not there.is_owned_by(desired.uid)
         and there.labels.get(naming.LABEL_STREAM) != desired.name
+        and not there.is_written_by(naming.FIELD_MANAGER)
         and not (adopt and there.kind is kinds.CLAIM)
     ]
     return sorted(map(str, found))
@@ -315,66 +321,10 @@ def _is_due(manifest: Manifest, children: ObservedChildren) -> bool:
     found = children.find(manifest)
     if found is None:
         return True
+    if is_altered(manifest, found):
+        return False
     settled = children.settled.get(found.uid)
     return not up_to_date(manifest, found, settled) and not found.terminating
-
-
-def _to_delete(desired: Revision, children: ObservedChildren, *, applied: bool) -> tuple[Ref, ...]:
-    """The objects that a rollout no longer needs; none before the rollout itself is applied."""
-    if not applied:
-        return ()
-    stuck, policy = _stuck_pod(desired, children), _unwanted_policy(desired, children)
-    pods = _void_pod(children) or ((stuck,) if stuck else ())
-    policies = (policy,) if policy else ()
-    return (*_unused_config_maps(desired, children), *pods, *policies)
-
-
-def _unused_config_maps(desired: Revision, children: ObservedChildren) -> tuple[Ref, ...]:
-    """The ConfigMaps that no pod reads any more."""
-    hashes = {desired.spec_hash}
-    if children.driver_pod is not None:
-        hashes.add(children.driver_pod.spec_hash)
-    used = {naming.config_name(desired.name, each) for each in hashes}
-    return tuple(
-        each.ref
-        for each in children.config_maps
-        if each.name not in used and not each.terminating and each.is_owned_by(desired.uid)
-    )
-
-
-def _unwanted_policy(desired: Revision, children: ObservedChildren) -> Ref | None:
-    """The NetworkPolicy of a stream whose administrator wants none any more."""
-    found = children.network_policy
-    if desired.settings.network_policies or found is None or found.terminating:
-        return None
-    return found.ref if found.is_owned_by(desired.uid) else None
-
-
-def _stuck_pod(desired: Revision, children: ObservedChildren) -> Ref | None:
-    """A pod of an older revision that is not ready and that nothing replaces.
-
-    The StatefulSet controller replaces it itself, except in some releases, which count a pod that
-    was never ready as the one that may be unavailable. The operator deletes this pod by UID and
-    with its own grace period, so the StatefulSet still guarantees that there is only one.
-    """
-    pod, owner = children.driver_pod, children.stateful_set
-    if pod is None or owner is None or pod.terminating or pod.ready:
-        return None
-    is_newest = owner.update_revision in ("", pod.revision)
-    return None if is_newest or pod.spec_hash == desired.spec_hash else pod.ref
-
-
-def _void_pod(children: ObservedChildren) -> tuple[Ref, ...]:
-    """The driver's pod, if its token is of a ServiceAccount that is gone.
-
-    Its query runs on, but can have no other executors, and cannot report. The next pod is younger
-    than the account, so it is replaced once. The StatefulSet still guarantees that there is only
-    one.
-    """
-    pod, owner = children.driver_pod, children.stateful_set
-    if pod is None or owner is None or owner.scaled_to_zero or pod.terminating:
-        return ()
-    return (pod.ref,) if has_void_token(children) else ()
 
 
 def _previous_objects(children: ObservedChildren, uid: str) -> list[str]:

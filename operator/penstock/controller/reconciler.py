@@ -14,6 +14,7 @@ from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Manifest
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import Stream
+from penstock.contract import naming
 from penstock.controller.applier import Applier, Contest
 from penstock.controller.children.diff import content_hash
 from penstock.controller.kubernetes.api_client import KubernetesApi
@@ -112,7 +113,10 @@ class Reconciler:
     async def _decide_and_apply(self, key: Key, raw: Manifest) -> Decision:
         """Writes the children. What the API server refuses is part of the decision."""
         stream = await self._parse(key, raw)
-        children = self._applier.with_memory(key, await observe_children(self._api, key))
+        desired = stream.desired
+        config = naming.config_name(desired.name, desired.spec_hash) if desired else None
+        observed = await observe_children(self._api, key, config)
+        children = self._applier.with_memory(key, observed)
         decision = reconcile(stream, children, self._now())
         cause = await self._applier.carry_out(key, children, decision.apply, decision.delete)
         if cause is None or stream.terminating:

@@ -130,7 +130,7 @@ def run(
         shutdown.request()
 
     try:
-        publish, flush = _publisher(environment, on_report)
+        publish, flush, seen = _publisher(environment, on_report)
         api = (
             Api.in_cluster(environment.api_server, environment.namespace)
             if isinstance(environment, PodEnvironment)
@@ -163,7 +163,7 @@ def run(
         )
         shutdown.may_end_at_once = lambda: not loop.stopping and not runtime.has_query
         if api is not None and isinstance(environment, PodEnvironment):
-            PodGuard().watch(_look(environment, api, health, loop), end_without_pod)
+            PodGuard().watch(_look(environment, api, health, loop, seen), end_without_pod)
         with _without_time_limit(health, side_tasks(jvm) if side_tasks else nullcontext()):
             loop.run(stop)
         flush()
@@ -184,14 +184,24 @@ def run(
     return exit_code
 
 
-def _look(environment: PodEnvironment, api: Api, health: Health, loop: Loop) -> Callable[[], Look]:
+def _look(
+    environment: PodEnvironment,
+    api: Api,
+    health: Health,
+    loop: Loop,
+    seen: Callable[[str | None], None],
+) -> Callable[[], Look]:
     """What the driver sees of its own pod; at the checkpoint only when the API server is no help:
     a volume may not answer.
+
+    `seen` gets the report that is on the pod.
     """
     own_pod = OwnPod(api, environment.pod_name)
 
     def look() -> Look:
         answer = own_pod.ask()
+        if answer is Answer.EXISTS:
+            seen(own_pod.report)
         doubtful = answer is Answer.UNAUTHORIZED
         return Look(
             now=time.monotonic(),
@@ -272,10 +282,11 @@ def _launch(stream: ContinuousStream, environment: Environment, inherits: Sequen
 
 def _publisher(
     environment: Environment, on_report: Callable[[DriverReport], None] | None
-) -> tuple[Callable[[DriverReport], None], Callable[[], None]]:
+) -> tuple[Callable[[DriverReport], None], Callable[[], None], Callable[[str | None], None]]:
+    """What publishes a report, waits for the last one, and gets the one that is on the pod."""
     notify = on_report or (lambda report: None)
     if not isinstance(environment, PodEnvironment):
-        return notify, lambda: None
+        return notify, lambda: None, lambda annotation: None
     publisher = ReportPublisher(
         Api.in_cluster(environment.api_server, environment.namespace), environment.pod_name
     )
@@ -284,7 +295,7 @@ def _publisher(
         publisher.publish(report)
         notify(report)
 
-    return publish, lambda: publisher.flush(2.0)
+    return publish, lambda: publisher.flush(2.0), publisher.seen
 
 
 def _end_hung(environment: Environment, jvm: Jvm, failure: Failure) -> None:

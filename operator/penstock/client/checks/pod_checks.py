@@ -10,17 +10,16 @@ from decimal import Decimal
 from penstock.api.quantities import amount
 from penstock.client.checks.finding import Finding, Severity
 from penstock.client.cluster_facts import ClusterFacts, StreamFacts
-from penstock.cluster.assessment import (
+from penstock.cluster.assessment import driver_obstacles, executor_obstacles, is_overdue
+from penstock.cluster.objects import Node, Quota
+from penstock.cluster.obstacles import (
     Obstacle,
-    driver_obstacles,
-    executor_obstacles,
-    is_overdue,
     leave_node,
     why_deleted,
+    why_held,
     why_no_pod,
     why_unbound,
 )
-from penstock.cluster.objects import Node, Quota
 from penstock.cluster.pods import OOM_KILLED, Pod
 from penstock.contract.reasons import remedy_for
 
@@ -40,7 +39,7 @@ def node_away(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     for name in dict.fromkeys(pod.node for pod in stream.pods if pod.node):
         if name not in facts.nodes:
             continue  # it could not be read
-        is_drivers = driver is not None and driver.node == name
+        is_drivers = driver is not None and driver.node == name and why_held(driver) is None
         why = _why_not_ready(facts.nodes[name])
         if not why and not (driver is not None and is_drivers and is_overdue(driver, facts.now)):
             continue
@@ -74,8 +73,8 @@ def obstacles(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
         if obstacle.reason != "CrashLoopBackOff":  # a crash is the status' to explain
             yield _finding(stream, obstacle, _WITHOUT_PODS)
     deleted = why_deleted(stream.claim) if stream.claim else None
-    if deleted is not None:
-        yield _finding(stream, deleted)
+    for obstacle in filter(None, (deleted, *map(why_held, stream.pods))):
+        yield _finding(stream, obstacle)
 
 
 def _of_driver(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Obstacle]:

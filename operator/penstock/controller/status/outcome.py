@@ -144,12 +144,18 @@ def previous_objects(names: Sequence[str]) -> NotApplied:
     )
 
 
-def refused_object(what: str, message: str, since: datetime) -> NotApplied:
-    """The API server refused one of the stream's objects: a quota, a policy or a limit."""
+def refused_object(
+    what: str, message: str, since: datetime, *, immutable: bool = False
+) -> NotApplied:
+    """The API server refused one of the stream's objects: a quota, a policy or a limit.
+
+    `immutable`: somebody has made it again with fields that nobody can change.
+    """
+    remedy = f". If somebody has made the {what} again, delete it, and the operator restores it"
     return NotApplied(
         "ApplyRefused",
         f"The API server refused the {what}. The operator retries, and what ran before keeps "
-        f"running: {message}",
+        f"running: {message}{remedy if immutable else ''}",
         retried=False,
         since=since,
     )

@@ -19,6 +19,7 @@ from enum import Enum, auto
 from http import HTTPStatus
 
 from penstock.cluster.rest import ApiError
+from penstock.contract import naming
 from penstock.contract.driver_report import API_SERVER_UNAUTHORIZED
 from penstock.driver.failures import Failure
 from penstock.driver.kubernetes.api import Api
@@ -174,6 +175,8 @@ class OwnPod:
         self._name = name
         self._uid: str | None = None
         self._terminating = False
+        self.report: str | None = None
+        """The report on the pod, when it was last seen."""
 
     def ask(self) -> Answer:
         """The first pod that is seen is this one: another pod of its name has another UID.
@@ -192,4 +195,5 @@ class OwnPod:
         if pod.uid != self._uid:
             return Answer.GONE
         self._terminating = pod.terminating
+        self.report = pod.annotations.get(naming.ANNOTATION_REPORT)
         return Answer.EXISTS

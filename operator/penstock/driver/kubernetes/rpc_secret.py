@@ -18,12 +18,15 @@ from penstock.driver.kubernetes.api import Api
 _BYTES = 32
 
 
-def prepare(file: Path, api: Api, stream: str, pod_name: str, pod_uid: str) -> str:
+def prepare(
+    file: Path, api: Api, stream: str, pod_name: str, pod_uid: str, suffix: str = ""
+) -> str:
     """Makes the secret of this pod, once, and returns the name of the Secret that holds it.
 
     The file is in a volume that lasts as long as the pod, and Kubernetes deletes the Secret with
     the pod. The name follows from the content: so the driver needs no right to read Secrets, and
-    nobody can put another content there before.
+    nobody can put another content there before. `suffix` makes another name, for the case that
+    somebody did it later.
     """
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -32,7 +35,7 @@ def prepare(file: Path, api: Api, stream: str, pod_name: str, pod_uid: str) -> s
         partial.write_text(secrets.token_hex(_BYTES))
         partial.rename(file)
     content = file.read_bytes()
-    name = naming.rpc_secret_name(stream, hashlib.sha256(content).hexdigest()[:10])
+    name = naming.rpc_secret_name(stream, hashlib.sha256(content).hexdigest()[:10]) + suffix
     api.create_secret(_secret(name, content, stream, pod_name, pod_uid))
     return name
 

@@ -22,6 +22,8 @@ class ReportPublisher:
         self._api = api
         self._pod_name = pod_name
         self._latest: DriverReport | None = None
+        self._published: tuple[DriverReport, float] | None = None
+        """The last one on the pod, and when; None if there is none, or somebody has changed it."""
         self._changed = threading.Event()
         self._idle = threading.Event()
         threading.Thread(target=self._run, name="reporter", daemon=True).start()
@@ -37,16 +39,25 @@ class ReportPublisher:
         """Waits up to `seconds` until the newest report is published."""
         self._idle.wait(seconds)
 
+    def seen(self, annotation: str | None) -> None:
+        """Publishes again if the pod has another report than this driver's last one.
+
+        A report that was published since the pod was read is published twice.
+        """
+        published = self._published
+        if published is not None and annotation != as_annotation(published[0]):
+            self._published = None
+            self._changed.set()
+
     def _run(self) -> None:
-        published: DriverReport | None = None
-        published_at = 0.0
         succeeded = True
         while True:
             # A report that changes only numbers becomes due later.
             self._changed.wait(NUMBERS_INTERVAL_SECONDS)
             self._changed.clear()
             report = self._latest
-            if report is None or not is_due(report, published, time.monotonic() - published_at):
+            published, at = self._published or (None, 0.0)
+            if report is None or not is_due(report, published, time.monotonic() - at):
                 self._idle.set()
                 continue
             try:
@@ -58,6 +69,6 @@ class ReportPublisher:
                 time.sleep(_RETRY_SECONDS)
                 self._changed.set()
             else:
-                published, published_at, succeeded = report, time.monotonic(), True
+                self._published, succeeded = (report, time.monotonic()), True
                 if report is self._latest:
                     self._idle.set()

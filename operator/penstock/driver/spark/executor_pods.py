@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from http import HTTPStatus
 
 from penstock.api.v1alpha1.stream import ContinuousStream
@@ -20,6 +21,9 @@ from penstock.driver.spark import session
 
 # The API server removes a pod at once whose grace period is 0.
 _FORCED_SECONDS = 5.0
+# An executor that is only slow to start costs a few requests.
+_FIRST_LOOK_SECONDS = 5.0
+_NEXT_LOOK_SECONDS = 30.0
 
 
 class ClusterPreparation:
@@ -37,9 +41,16 @@ class ClusterPreparation:
         self._stream = stream
         self._environment = environment
         self._api = api
+        self._suffix = ""
+        self._looked_at = time.monotonic()
+        """When all executors were there, or the last look after what some lack."""
+        self._looks = 0
+        """Looks since all of them were there."""
+        self._pod_uid = self._rpc_secret = ""
+        self._keeps_state: bool | None = None
+        """Whether executors of the newest template write state; None before the first."""
         self._pool = concurrent.futures.ThreadPoolExecutor(1, "cluster")
         self._started: concurrent.futures.Future[None] | None = self._pool.submit(self._prepare)
-        self._pod_uid = self._rpc_secret = ""
 
     def finish(self) -> None:
         """Waits for the preparation, and raises its error. A further call prepares again."""
@@ -48,6 +59,7 @@ class ClusterPreparation:
 
     def write_template(self, *, keeps_state: bool) -> None:
         """Writes the template of the executors that are requested next, after `finish`."""
+        self._keeps_state = keeps_state
         if isinstance(self._environment, PodEnvironment):
             session.write_executor_template(
                 session.executor_template(
@@ -59,21 +71,52 @@ class ClusterPreparation:
                 )
             )
 
+    def look_after(self, *, lacks_executors: bool) -> None:
+        """Creates the Secret of the executors again, in case that some lack it.
+
+        The driver may not read Secrets, so it only notices that executors are missing. It may be
+        gone: they wait for it. Or somebody has made it again with another content, and they fail:
+        then the next ones get it under another name.
+        """
+        now = time.monotonic()
+        if not lacks_executors:
+            self._looked_at, self._looks = now, 0
+            return
+        due = _FIRST_LOOK_SECONDS if self._looks == 0 else _NEXT_LOOK_SECONDS
+        if self._api is None or now - self._looked_at < due:
+            return
+        self._looked_at, self._looks = now, self._looks + 1
+        if self._looks == 2:
+            self._suffix = f"-{secrets.token_hex(4)}"
+        self._pool.submit(self._restore_secret)
+
+    def _restore_secret(self) -> None:
+        with contextlib.suppress(ApiError):  # there will be another look
+            self._prepare_secret()
+            if self._keeps_state is not None:
+                self.write_template(keeps_state=self._keeps_state)
+
+    def _prepare_secret(self) -> None:
+        """Creates the Secret unless it is there."""
+        assert self._api is not None
+        assert isinstance(self._environment, PodEnvironment)
+        pod_name, name = self._environment.pod_name, self._stream.metadata.name
+        self._pod_uid, file = self._api.pod(pod_name).uid, session.RPC_SECRET_FILE
+        self._rpc_secret = rpc_secret.prepare(
+            file, self._api, name, pod_name, self._pod_uid, self._suffix
+        )
+
     def _prepare(self) -> None:
         if self._api is None or not isinstance(self._environment, PodEnvironment):
             return
-        pod_name, name = self._environment.pod_name, self._stream.metadata.name
         with api_errors():
-            self._pod_uid = uid = self._api.pod(pod_name).uid
-            self._rpc_secret = rpc_secret.prepare(
-                session.RPC_SECRET_FILE, self._api, name, pod_name, uid
-            )
-            removed = remove_executors(self._api, name)
+            self._prepare_secret()
+            removed = remove_executors(self._api, self._stream.metadata.name)
         if removed:
             log_event("executors of an earlier driver process were removed", pods=removed)
 
 
-@contextmanager
+@contextlib.contextmanager
 def api_errors() -> Iterator[None]:
     """Turns an error of the Kubernetes API into a transient failure that says what is waited for.
 

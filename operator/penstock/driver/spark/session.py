@@ -318,9 +318,11 @@ def _add_checkpoint(pod: dict[str, Any], name: str, *, shared: bool) -> None:
 
 
 def write_executor_template(template: dict[str, Any]) -> None:
-    """Writes the template to the path in Spark's configuration. Spark reads it for each pod."""
+    """Writes the template to the path in Spark's configuration, where Spark may just read it."""
     EXECUTOR_TEMPLATE.parent.mkdir(parents=True, exist_ok=True)
-    EXECUTOR_TEMPLATE.write_text(yaml.safe_dump(template))
+    draft = EXECUTOR_TEMPLATE.with_suffix(".draft")
+    draft.write_text(yaml.safe_dump(template))
+    draft.rename(EXECUTOR_TEMPLATE)
 
 
 def start(gateway: Any, conf: dict[str, str]) -> SparkSession:

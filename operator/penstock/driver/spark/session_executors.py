@@ -102,6 +102,7 @@ class SessionExecutors:
         if not query_runs or now - self._counted_at >= _REGISTERED_SECONDS:
             self._ready = executors.registered(session.sparkContext)
             self._counted_at = now
+            self._cluster.look_after(lacks_executors=self._ready < self.requested.executors)
         return self._ready, self._ready * self.requested.cores_per_executor
 
     def killed_for_memory(self, session: SparkSession | None) -> StreamWarning | None:

@@ -71,9 +71,10 @@ class UnreadPartitions:
             return None
         return Failure(
             PARTITIONS_NOT_READ,
-            f"For {policy.unread_after:.0f} s nothing has been read of {_names(left_out)}, although"
-            " there are records: an executor may not reach a broker. If this lasts for "
-            f"{self._patience(policy):.0f} s in all, Spark restarts with new executors.",
+            f"For more than {policy.unread_after:.0f} s nothing has been read of "
+            f"{_names(left_out)}, although there are records: an executor may not reach a broker. "
+            f"If this lasts for {self._patience(policy):.0f} s in all, Spark restarts with new "
+            "executors.",
         )
 
     def restart(
@@ -89,8 +90,9 @@ class UnreadPartitions:
             return self, None
         return replace(self, restarted_for=left_out, restarts=self.restarts + 1), Failure(
             PARTITIONS_NOT_READ,
-            f"For {patience:.0f} s nothing was read of {_names(left_out)}, although there are "
-            "records: an executor may not reach a broker. Spark restarts with new executors.",
+            f"For more than {patience:.0f} s nothing was read of {_names(left_out)}, although "
+            "there are records: an executor may not reach a broker. Spark restarts with new "
+            "executors.",
         )
 
     def _patience(self, policy: RestartPolicy) -> float:

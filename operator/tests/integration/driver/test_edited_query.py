@@ -74,14 +74,14 @@ def test_what_a_checkpoint_can_continue(
     environment = LocalEnvironment(tmp_path)
     frame = query.plan(spark, edited.spec, environment)
     query.check(frame, edited.spec)
-    keeps_state, contents = query.keeps_state(frame), folder.contents()
+    contents = folder.contents()
     assert contents is not None
     assert contents.partitions == MIN_STATE_PARTITIONS
     if reason is None:
-        query.check_continues(frame, contents, keeps_state=keeps_state)
+        query.check_continues(frame, contents)
     else:
         with pytest.raises(DriverError) as raised:
-            query.check_continues(frame, contents, keeps_state=keeps_state)
+            query.check_continues(frame, contents)
         assert raised.value.failure.reason == reason
         assert raised.value.failure.permanent
         assert "under another name" in raised.value.failure.message

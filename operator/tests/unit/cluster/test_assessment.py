@@ -153,7 +153,7 @@ def test_a_token_ends_with_its_service_account(
     account: str | None, wrote: str | None, void: bool
 ) -> None:
     driver = pod(report())
-    driver["spec"] = {"serviceAccountName": "flags-driver"}
+    driver["spec"]["serviceAccountName"] = "flags-driver"
     day = "2026-11-20" if account == "23:59:59" else "2026-11-21"
     if wrote is not None:
         times = [{"manager": "penstock-driver", "time": f"2026-11-21T{wrote}Z"}]
@@ -359,6 +359,21 @@ def test_a_pod_whose_node_does_not_confirm_its_end_names_node_and_remedy(spec_ha
     assert (found.state, found.reason) == ("Restarting", "DriverNodeUnreachable")
     assert found.obstacles
     assert "kubectl taint nodes node-7 node.kubernetes.io/out-of-service" in found.message
+
+
+def test_a_pod_that_a_finalizer_keeps_is_not_blamed_on_its_node() -> None:
+    """At once: its containers have ended, and nothing else keeps it."""
+    held = overdue(HASH)
+    held["metadata"]["finalizers"] = ["example.com/held"]
+    assert assess(held).reason == "DriverNodeUnreachable"  # a container runs, nobody knows how long
+    held["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:30Z"
+    held["status"]["containerStatuses"] = [samples.container(state={"terminated": {}})]
+    found = assess(held)
+    assert (found.state, found.reason) == ("Restarting", "HeldByFinalizers")
+    assert "example.com/held" in found.message
+    assert '{"metadata":{"finalizers":null}}' in found.message
+    held["metadata"]["finalizers"] = ["foregroundDeletion"]
+    assert assess(held).reason != "HeldByFinalizers"
 
 
 def test_a_suspended_stream_whose_node_is_away_still_stops() -> None:

@@ -20,8 +20,8 @@ from penstock.api.v1alpha1.status import (
     StreamState,
     StreamStatus,
 )
-from penstock.cluster.assessment import Obstacle
 from penstock.cluster.kinds import Manifest
+from penstock.cluster.obstacles import Obstacle
 from penstock.cluster.pods import DriverPod
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState

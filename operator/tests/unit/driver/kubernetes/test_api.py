@@ -195,3 +195,20 @@ def test_a_failed_publication_is_retried(api: FakeApi, monkeypatch: pytest.Monke
     annotation = api.pods["numbers-driver-0"]["annotations"][naming.ANNOTATION_REPORT]
     assert annotation == as_annotation(report)
     assert DriverReport.model_validate_json(annotation) == report
+
+
+@pytest.mark.parametrize("changed", [None, "{", "another"])
+def test_a_report_that_somebody_has_changed_is_published_again(
+    api: FakeApi, changed: str | None
+) -> None:
+    """Also if nothing in it has changed since: an idle query reports nothing new for hours."""
+    api.add("numbers-driver-0", "driver")
+    report = DriverReport(spec_hash="hash", state=QueryState.RUNNING, epoch=3)
+    publisher = ReportPublisher(api.client(), "numbers-driver-0")
+    publisher.publish(report)
+    assert api.patched.wait(30)
+    publisher.flush(30)
+    for on_pod, again in ((as_annotation(report), False), (changed, True)):
+        api.patched.clear()
+        publisher.seen(on_pod)
+        assert api.patched.wait(30 if again else 0.3) is again

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import base64
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from penstock.cluster.objects import Object
+from penstock.contract import naming
+from penstock.driver.environment import pod_environment
 from penstock.driver.kubernetes import rpc_secret
 from penstock.driver.kubernetes.api import Api
+from penstock.driver.spark import executor_pods, session
+from testkit.streams import streams
+from testkit.wait import wait_for
 
 
 class Recorder(Api):
@@ -16,6 +25,12 @@ class Recorder(Api):
 
     def __init__(self) -> None:
         self.created: list[dict[str, Any]] = []
+
+    def pod(self, name: str) -> Object:
+        return Object({"metadata": {"name": name, "uid": "uid-1"}})
+
+    def executors(self, stream: str) -> list[str]:
+        return []
 
     def create_secret(self, secret: dict[str, Any]) -> None:
         self.created.append(secret)
@@ -49,3 +64,48 @@ def test_another_process_in_the_pod_uses_the_same_and_another_pod_makes_its_own(
     again = Recorder()
     prepare(tmp_path / "pod", again)
     assert [each["metadata"]["name"] for each in again.created] == [names[0]]
+
+
+def test_it_is_created_again_while_executors_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An executor whose Secret is gone waits for it, and the driver may not read Secrets.
+
+    If that does not help, somebody may have made it again with another content.
+    """
+    monkeypatch.setattr(session, "RPC_SECRET_FILE", tmp_path / "secret")
+    template = tmp_path / "template.yaml"
+    monkeypatch.setattr(session, "EXECUTOR_TEMPLATE", template)
+    for name in ("_FIRST_LOOK_SECONDS", "_NEXT_LOOK_SECONDS"):
+        monkeypatch.setattr(executor_pods, name, 0.05)
+    stream, api = streams.stream(), Recorder()
+    environment = pod_environment(
+        {
+            naming.ENV_POD_NAME: "numbers-driver-0",
+            naming.ENV_POD_IP: "10.0.0.1",
+            naming.ENV_SPEC_HASH: "hash",
+            "KUBERNETES_SERVICE_HOST": "10.0.0.2",
+            "KUBERNETES_SERVICE_PORT": "443",
+        },
+        stream,
+    )
+    assert environment is not None
+    preparation = executor_pods.ClusterPreparation(stream, environment, api)
+    preparation.finish()
+    preparation.write_template(keeps_state=False)
+    for _ in range(3):
+        preparation.look_after(lacks_executors=False)
+        time.sleep(0.06)
+    assert len(api.created) == 1
+
+    def created(count: int) -> bool:
+        preparation.look_after(lacks_executors=True)
+        return len(api.created) == count
+
+    wait_for("the Secret again", lambda: created(2), 30)
+    assert api.created[0] == api.created[1]
+    wait_for("the Secret under another name", lambda: created(3), 30)
+    name = api.created[2]["metadata"]["name"]
+    assert name.startswith(f"{api.created[0]['metadata']['name']}-")
+    assert api.created[2]["data"] == api.created[0]["data"]
+    wait_for("the template", lambda: name in template.read_text(), 30)

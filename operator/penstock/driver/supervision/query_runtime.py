@@ -258,6 +258,8 @@ class QueryRuntime:
         conf = session.spark_conf(self._stream, self._environment, wanted.size)
         self.session = session.start(self._jvm.gateway, conf)
         self.requested_size = wanted.size
+        lacking = query.lacks_penstock_kafka(self.session, self._stream.spec)
+        self._warning = self._warning or lacking
 
     def check_checkpoint(self) -> None:
         """Repairs the checkpoint, looks for lost records and for the sink's topic. Needs no Spark.

@@ -6,6 +6,8 @@ SHELL := /bin/bash
 BIN := .venv/bin
 PYTHON := $(BIN)/python
 STAMP := .venv/.installed
+# Made by a JDK. Without it `penstock run` has Spark's own data source, and says so.
+DATA_SOURCE := operator/penstock/local/tools/penstock-kafka.jar
 DEMO_STAMP := .venv/.installed-demo
 # Processes that share the tests of a run: one for the cluster, and three for two cores, because
 # every test waits. Each has its own JVM and broker.
@@ -13,12 +15,13 @@ WORKERS ?= 4
 # When make began, in seconds since 1970.
 STARTED := $(shell date +%s)
 
-.PHONY: help demo demo-cluster check test test-all prepare tools static lint types images push generate docs bench-latency format cluster-up cluster-down clean
+.PHONY: help demo demo-cluster check test test-all prepare tools static lint types images push wheel data-source generate docs bench-latency format cluster-up cluster-down clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
 
 demo: $(DEMO_STAMP) ## Run a stream on this machine, kill its driver, watch the recovery: needs Python only
+	@! command -v javac >/dev/null || $(MAKE) --silent $(DATA_SOURCE) || echo "Without the data source of connector/."
 	$(PYTHON) -m demo.laptop
 
 demo-cluster: $(STAMP) ## The same with the operator on a kind cluster
@@ -69,6 +72,14 @@ images: $(STAMP) ## Build the release's images as REGISTRY/operator and REGISTRY
 
 push: $(STAMP) ## Push the release's images and chart to REGISTRY
 	$(PYTHON) -m scripts.release push $(REGISTRY)
+
+wheel: $(STAMP) ## Build the release's wheel, in dist
+	$(PYTHON) -m scripts.release wheel dist
+
+data-source: $(STAMP) $(DATA_SOURCE) ## Compile the data source for Kafka, for `penstock run` in this checkout
+
+$(DATA_SOURCE): $(wildcard connector/src/dev/penstock/spark/*.java) connector/build
+	$(PYTHON) -m scripts.data_source
 
 generate: $(STAMP) ## Write the files that are generated from the models
 	$(PYTHON) -m scripts.generate

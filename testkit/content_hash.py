@@ -20,7 +20,7 @@ def files_under(root: Path) -> list[Path]:
         for path in found
         if not _IGNORED.intersection(path.relative_to(root).parts)
         and not any(part.endswith(".egg-info") for part in path.relative_to(root).parts)
-        and path.suffix != ".pyc"
+        and path.suffix not in (".pyc", ".jar")  # compiled
     )
 
 

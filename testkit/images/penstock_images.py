@@ -34,7 +34,9 @@ _RECIPES = {
     "operator": _Recipe(
         "images/operator/Dockerfile", ("images/operator", *_PACKAGE), ("README.md",)
     ),
-    "spark": _Recipe("images/spark/Dockerfile", ("images/spark", *_PACKAGE), ("README.md",)),
+    "spark": _Recipe(
+        "images/spark/Dockerfile", ("images/spark", "connector", *_PACKAGE), ("README.md",)
+    ),
     "kafka": _Recipe(
         "testkit/kafka/image/Dockerfile",
         (

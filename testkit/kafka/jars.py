@@ -1,5 +1,7 @@
 """Jars from Maven, pinned by a pom.xml, and kept in the cache under a hash of its content."""
 
+import importlib.util
+import shutil
 from pathlib import Path
 
 from testkit import system_packages
@@ -9,6 +11,8 @@ from testkit.paths import CHECKOUT, cache_dir
 
 BROKER_POM = CHECKOUT / "testkit" / "kafka" / "image" / "pom.xml"
 CONNECTOR_POM = CHECKOUT / "images" / "spark" / "pom.xml"
+CONNECTOR = CHECKOUT / "connector"
+CONNECTOR_JAR = "penstock-kafka.jar"
 
 
 def kafka_jars() -> Path:
@@ -18,8 +22,35 @@ def kafka_jars() -> Path:
 
 
 def connector_jars() -> Path:
+    """The folder with the jars that are in the image and not in pyspark: Spark's Kafka connector
+    and Penstock's data source.
+    """
+    spark = spark_connector_jars()
+
+    def add_ours(folder: Path) -> None:
+        for jar in spark.glob("*.jar"):
+            shutil.copy(jar, folder)
+        compile_connector(spark, folder / CONNECTOR_JAR)
+
+    target = cache_dir("jars") / f"connector-{content_hash(spark.name, CONNECTOR)}"
+    return build_once(target, add_ours)
+
+
+def spark_connector_jars() -> Path:
     """The folder with the jars that Spark's Kafka connector needs beyond pyspark's own."""
     return maven_jars("spark-connector", CONNECTOR_POM)
+
+
+def compile_connector(spark_connector: Path, jar: Path) -> None:
+    """Compiles connector/ into a jar. The folder has the jars of Spark's Kafka connector."""
+    system_packages.require("javac")
+    pyspark = importlib.util.find_spec("pyspark")
+    assert pyspark is not None
+    assert pyspark.origin is not None
+    class_path = f"{Path(pyspark.origin).parent}/jars/*:{spark_connector}/*"
+    draft = jar.with_suffix(".draft")
+    run([CONNECTOR / "build", class_path, draft], timeout=600)
+    draft.replace(jar)  # never half of it
 
 
 def maven_jars(name: str, pom: Path) -> Path:

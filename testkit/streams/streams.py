@@ -10,6 +10,7 @@ import pytest
 from penstock.api import group_version
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.driver.spark.sources import PENSTOCK_KAFKA_ENABLED
 
 RATE: dict[str, Any] = {"rate": {"rowsPerSecond": 10, "numPartitions": 2}}
 CONSOLE: dict[str, Any] = {"console": {}}
@@ -18,6 +19,8 @@ MICRO_BATCH: dict[str, Any] = {"microBatch": {}}
 ASYNC: dict[str, Any] = {"microBatch": {"asyncProgress": {"checkpointInterval": "300ms"}}}
 REAL_TIME: dict[str, Any] = {"realTime": {"batchDuration": "5s"}}
 AVAILABLE_NOW: dict[str, Any] = {"availableNow": {}}
+# Continuous mode without the data source in connector/.
+SPARKS_OWN: dict[str, str] = {PENSTOCK_KAFKA_ENABLED: "false"}
 # The modes whose queries never end, for tests that run in each of them.
 EACH_MODE = [
     pytest.param(CONTINUOUS, id="continuous"),

@@ -378,6 +378,14 @@ ROWS: tuple[Remedy, ...] = (
         EDIT,
     ),
     Remedy(
+        "PenstockKafkaMissing",
+        "Only a warning: the image lacks penstock-kafka.jar, so continuous mode reads and writes "
+        "Kafka with Spark's own data source, and each record takes longer.",
+        "Build the image from Penstock's, or copy penstock-kafka.jar from there. To do without, "
+        "set spark.penstock.kafka.enabled to false in sparkConf.",
+        EDIT,
+    ),
+    Remedy(
         "DriverKilled DriverOutOfMemory OOMKilled",
         "The driver, or a container of the stream, was killed, probably for its memory.",
         "If it happens again, raise driver.resources (memory), and memoryOverhead for "

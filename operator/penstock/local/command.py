@@ -148,7 +148,10 @@ def _proxies_for_dependencies(spec: StreamSpec) -> tuple[str, ...]:
 
 def _class_path(given: str, spec: StreamSpec, pyspark: Path) -> str:
     """What the JVM needs besides pyspark's jars."""
-    if not jars.needs_connector(spec, os.pathsep.join([f"{pyspark}/jars/*", given])):
-        return given
-    connector = jars.jar_folder(jars.CONNECTOR, spec.spark_conf, print_message)
-    return os.pathsep.join(part for part in (given, f"{connector}/*") if part)
+    parts = [given]
+    if jars.needs_connector(spec, os.pathsep.join([f"{pyspark}/jars/*", given])):
+        connector = jars.jar_folder(jars.CONNECTOR, spec.spark_conf, print_message)
+        parts.append(f"{connector}/*")
+    if jars.takes_connector(spec) and jars.DATA_SOURCE.exists():
+        parts.append(str(jars.DATA_SOURCE))
+    return os.pathsep.join(part for part in parts if part)

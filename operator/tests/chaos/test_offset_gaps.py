@@ -20,7 +20,7 @@ from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import running
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
-from testkit.streams.streams import BOTH_ENGINES, CONTINUOUS, MOSTLY_CONTINUOUS
+from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, MOSTLY_CONTINUOUS, SPARKS_OWN
 from testkit.wait import wait_for
 
 COMPACTED = {
@@ -34,19 +34,27 @@ READ_COMMITTED = {
 }
 
 
-@pytest.mark.parametrize("trigger", BOTH_ENGINES)
+@pytest.mark.parametrize(
+    ("trigger", "conf", "end"),
+    [
+        pytest.param(CONTINUOUS, {}, 0, id="continuous"),
+        # Spark's own reader does not pass the marker of the last transaction.
+        pytest.param(CONTINUOUS, SPARKS_OWN, 1, id="continuous, Spark's own"),
+        pytest.param(MICRO_BATCH, {}, 0, id="micro-batch"),
+    ],
+)
 def test_a_transactional_topic(
-    trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
+    trigger: dict[str, Any],
+    conf: dict[str, str],
+    end: int,
+    topics: Topics,
+    jvm: Jvm,
+    tmp_path: Path,
 ) -> None:
-    """Markers and aborted records take offsets and are no records.
-
-    The continuous engine commits the offset after the last record, so the marker at the end of the
-    last transaction stays as a lag of one.
-    """
+    """Markers and aborted records take offsets, and are neither records nor lag."""
     source, sink = topics.make(1), topics.make(1)
-    flow = number_flow(topics, source, sink, trigger, READ_COMMITTED)
+    flow = number_flow(topics, source, sink, trigger, READ_COMMITTED, sparkConf=conf)
     transactions(topics, source, range(100))
-    end = int(trigger is CONTINUOUS)
     with commits_of(tmp_path) as commits:
         with running(flow, jvm, tmp_path) as driver:
             driver.wait_ready()

@@ -13,10 +13,20 @@ from penstock.api.v1alpha1 import Sink, StreamSpec
 from penstock.contract.reasons import REMEDIES
 from penstock.driver.checkpoint.folder import Contents
 from penstock.driver.environment import Environment
-from penstock.driver.failures import CHECKPOINT_HOLDS_NO_STATE, DriverError, Failure
+from penstock.driver.failures import (
+    CHECKPOINT_HOLDS_NO_STATE,
+    DriverError,
+    Failure,
+    StreamWarning,
+)
 from penstock.driver.kafka.security import security_options
 from penstock.driver.spark import user_python
-from penstock.driver.spark.sources import source_options
+from penstock.driver.spark.sources import (
+    KAFKA,
+    PENSTOCK_KAFKA,
+    source_options,
+    wants_penstock_kafka,
+)
 from penstock.driver.spark.transforms import apply_transform
 from penstock.sql.columns import Column, find_column_problems
 
@@ -39,8 +49,9 @@ def plan(
     partitions: Mapping[str, Sequence[int]] | None = None,
 ) -> DataFrame:
     """The streaming DataFrame. Raises AnalysisException if Spark cannot analyze it."""
+    kafka = _kafka_format(spark, spec)
     named, options = source_options(
-        spec.source, environment.secrets, spec.trigger.mode, starting, partitions
+        spec.source, environment.secrets, spec.trigger.mode, starting, partitions, kafka
     )
     reader = spark.readStream.format(_format(spark, named)).options(**options)
     if spec.source.custom is not None and spec.source.custom.schema_ is not None:
@@ -49,6 +60,41 @@ def plan(
     frame = apply_transform(spark, source, spec, environment.python)
     _refuse_another_source(frame, source)
     return frame
+
+
+def _kafka_format(spark: SparkSession, spec: StreamSpec) -> str:
+    is_there = wants_penstock_kafka(spec) and has_penstock_kafka(spark)
+    return PENSTOCK_KAFKA if is_there else KAFKA
+
+
+def has_penstock_kafka(spark: SparkSession) -> bool:
+    """Whether Spark finds the data source of connector/, which an image may lack.
+
+    Executors have it too then: they run the driver's image.
+    """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    jvm: Any = spark._jvm
+    conf = spark._jsparkSession.sessionState().conf()
+    sources = jvm.org.apache.spark.sql.execution.datasources.DataSource
+    try:
+        sources.lookupDataSource(PENSTOCK_KAFKA, conf)
+    except (PySparkException, Py4JJavaError):
+        return False
+    return True
+
+
+def lacks_penstock_kafka(spark: SparkSession, spec: StreamSpec) -> StreamWarning | None:
+    """A warning if the query has to do with Spark's own data source."""
+    if not wants_penstock_kafka(spec) or has_penstock_kafka(spark):
+        return None
+    reason = "PenstockKafkaMissing"
+    return StreamWarning(
+        reason,
+        f"The image lacks the data source {PENSTOCK_KAFKA} (penstock-kafka.jar), so Spark's own "
+        f"reads and writes Kafka, and each record takes longer. {REMEDIES[reason].action}",
+    )
 
 
 def check(frame: DataFrame, spec: StreamSpec) -> None:
@@ -198,7 +244,8 @@ def start(
     frame: DataFrame, spec: StreamSpec, environment: Environment, stream: str, location: str
 ) -> StreamingQuery:
     """Starts the query. Later failures are in the query's own exception."""
-    named, options = sink_options(spec.sink, environment.secrets)
+    kafka = _kafka_format(frame.sparkSession, spec)
+    named, options = sink_options(spec.sink, environment.secrets, kafka)
     return (
         frame.writeStream.format(_format(frame.sparkSession, named))
         .queryName(query_name(spec, stream))
@@ -220,17 +267,17 @@ def query_name(spec: StreamSpec, stream: str) -> str:
     return name if spec.sink.memory is None else re.sub(r"[^A-Za-z0-9_]", "_", name)
 
 
-def sink_options(sink: Sink, secrets: Path) -> tuple[str, dict[str, str]]:
-    """The sink's format and options."""
+def sink_options(sink: Sink, secrets: Path, kafka: str = KAFKA) -> tuple[str, dict[str, str]]:
+    """The sink's format and options; `kafka` is the data source for Kafka."""
     if sink.kafka is not None:
-        kafka = sink.kafka
         options = {
             **_KAFKA_SINK_DEFAULTS,
-            **kafka.options,
-            **security_options(kafka, secrets),
-            "kafka.bootstrap.servers": kafka.bootstrap_servers,
+            **sink.kafka.options,
+            **security_options(sink.kafka, secrets),
+            "kafka.bootstrap.servers": sink.kafka.bootstrap_servers,
         }
-        return "kafka", options if kafka.topic is None else {**options, "topic": kafka.topic}
+        topic = {} if sink.kafka.topic is None else {"topic": sink.kafka.topic}
+        return kafka, {**options, **topic}
     if sink.console is not None:
         options = {
             "numRows": str(sink.console.num_rows),

@@ -8,13 +8,27 @@ from pathlib import Path
 
 from penstock.api.modes import Mode
 from penstock.api.quantities import milliseconds
-from penstock.api.v1alpha1 import KafkaSource, Source
+from penstock.api.v1alpha1 import KafkaSource, Source, StreamSpec
 from penstock.driver.kafka.security import security_options
 
-# The continuous reader drops a fetch request that waits at the broker and sends a new one, so a
-# record waits for up to fetch.max.wait.ms: 4 ms at 2, 22 ms at 50 (measured; Kafka's default 500).
-# Micro-batches know the end of their offset range before they fetch, and never wait.
+KAFKA = "kafka"
+# The data source in connector/: Spark's, with another reader and writer in continuous mode.
+PENSTOCK_KAFKA = "penstock-kafka"
+# In spec.sparkConf: false chooses Spark's.
+PENSTOCK_KAFKA_ENABLED = "spark.penstock.kafka.enabled"
+
+# What Spark's continuous reader asks the broker after a poll waits behind a fetch, and so does the
+# first request of a real-time batch: 4 ms at 2, 22 ms at 50 (measured; Kafka's default 500). The
+# reader of penstock-kafka asks nothing. A micro-batch knows the end of its offset range before it
+# fetches, and never waits.
 _LOW_LATENCY = {"kafka.fetch.max.wait.ms": "2", "kafka.fetch.min.bytes": "1"}
+
+
+def wants_penstock_kafka(spec: StreamSpec) -> bool:
+    """Whether the query reads or writes Kafka in the mode that the data source is for."""
+    uses_kafka = spec.source.kafka is not None or spec.sink.kafka is not None
+    is_enabled = spec.spark_conf.get(PENSTOCK_KAFKA_ENABLED, "true").strip().lower() != "false"
+    return uses_kafka and is_enabled and spec.trigger.mode is Mode.CONTINUOUS
 
 
 def source_options(
@@ -23,14 +37,18 @@ def source_options(
     mode: Mode,
     starting: str | None = None,
     partitions: Mapping[str, Sequence[int]] | None = None,
+    kafka: str = KAFKA,
 ) -> tuple[str, dict[str, str]]:
     """The source's format and options.
 
-    `starting` replaces the spec's startingOffsets; `partitions`, if given, are all that is read.
+    `starting` replaces the spec's startingOffsets; `partitions`, if given, are all that is read;
+    `kafka` is the data source for Kafka.
     """
     if source.kafka is not None:
+        waits = kafka == KAFKA and mode.has_long_running_tasks
+        defaults = _LOW_LATENCY if waits else {}
         read = _subscription(source.kafka, partitions)
-        return "kafka", {**_kafka(source.kafka, secrets, mode, starting), **read}
+        return kafka, {**defaults, **_kafka(source.kafka, secrets, starting), **read}
     if source.rate is not None:
         options = {
             "rowsPerSecond": str(source.rate.rows_per_second),
@@ -50,10 +68,8 @@ def source_options(
     raise ValueError("spec.source has no source")
 
 
-def _kafka(kafka: KafkaSource, secrets: Path, mode: Mode, starting: str | None) -> dict[str, str]:
-    defaults = _LOW_LATENCY if mode.has_long_running_tasks else {}
+def _kafka(kafka: KafkaSource, secrets: Path, starting: str | None) -> dict[str, str]:
     return {
-        **defaults,
         **kafka.options,
         **security_options(kafka, secrets),
         "startingOffsets": starting or _starting_offsets(kafka),

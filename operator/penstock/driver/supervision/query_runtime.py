@@ -252,6 +252,8 @@ class QueryRuntime:
         conf = session.spark_conf(self._stream, self._environment, wanted.size)
         conf |= self._executors.before_session(wanted.size, keeps_state=self._may_keep_state())
         self.session = session.start(self._jvm.gateway, conf)
+        lacking = query.lacks_penstock_kafka(self.session, self._stream.spec)
+        self._warning = self._warning or lacking
 
     def _may_keep_state(self) -> bool | None:
         """Whether the query keeps state, if that is known before it is planned.

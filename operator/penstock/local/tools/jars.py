@@ -72,14 +72,23 @@ BROKER = Jars(
 )
 
 
+# Penstock's own data source, which needs Spark's connector. A wheel has it; in a checkout it is
+# there once `make data-source` has compiled it.
+DATA_SOURCE = Path(__file__).with_name("penstock-kafka.jar")
+
+
 def needs_connector(spec: StreamSpec, class_path: str) -> bool:
     """Whether the stream uses Kafka, and neither the spec nor the class path has the connector."""
-    if spec.source.kafka is None and spec.sink.kafka is None:
-        return False
-    declared = [*spec.dependencies.packages, *spec.dependencies.jars]
-    if any(_CONNECTOR_NAME in dependency for dependency in declared):
+    if not takes_connector(spec):
         return False
     return not any(_has_connector(Path(part)) for part in class_path.split(os.pathsep) if part)
+
+
+def takes_connector(spec: StreamSpec) -> bool:
+    """Whether the stream uses Kafka, with the connector of the class path, not one of its own."""
+    declared = [*spec.dependencies.packages, *spec.dependencies.jars]
+    uses_kafka = spec.source.kafka is not None or spec.sink.kafka is not None
+    return uses_kafka and not any(_CONNECTOR_NAME in dependency for dependency in declared)
 
 
 def _has_connector(part: Path) -> bool:

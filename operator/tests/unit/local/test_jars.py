@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.api.v1alpha1 import StreamSpec
+from penstock.local import command
 from penstock.local.errors import CommandError
 from penstock.local.tools import jars
 from testkit.paths import CHECKOUT
@@ -64,6 +65,26 @@ def test_the_connector_is_needed_only_if_it_is_missing(
         (tmp_path / name).touch()
     given = class_path.format(there=tmp_path)
     assert jars.needs_connector(StreamSpec.model_validate(spec), given) is needed
+
+
+def test_the_data_source_is_beside_the_connector_of_the_class_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark reads the data sources that the class path names, and ours needs the connector."""
+    connector = tmp_path / "spark-sql-kafka-0-10_2.13-4.2.0.jar"
+    connector.touch()
+    ours = tmp_path / "ours.jar"
+    monkeypatch.setattr(jars, "DATA_SOURCE", ours)
+    packages = {"packages": ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"]}
+
+    def class_path(spec: dict[str, object]) -> str:
+        return command._class_path(str(connector), StreamSpec.model_validate(spec), tmp_path)
+
+    assert class_path(KAFKA_TO_KAFKA) == str(connector)  # not compiled
+    ours.touch()
+    assert class_path(KAFKA_TO_KAFKA) == f"{connector}:{ours}"
+    assert class_path(changed(KAFKA_TO_KAFKA, "dependencies", packages)) == str(connector)
+    assert class_path(RATE_TO_CONSOLE) == str(connector)
 
 
 class Maven:

@@ -101,6 +101,7 @@ def test_query_name(more: dict[str, Any], name: str) -> None:
 
 
 def test_kafka_does_not_linger_by_default() -> None:
+    assert sink_options(stream(sink=kafka_sink()).spec.sink, Path(), "ours")[0] == "ours"
     name, options = sink_options(stream(sink=kafka_sink()).spec.sink, Path())
     assert name == "kafka"
     assert options == {

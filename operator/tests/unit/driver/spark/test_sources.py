@@ -13,8 +13,12 @@ from penstock.contract.sizing import default_parallelism, stated_partitions
 from penstock.driver.checkpoint.start_position import depends_on_start_time
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import first_offsets, selected_partitions
-from penstock.driver.spark.sources import source_options
-from testkit.streams.streams import RATE, kafka_source, stream
+from penstock.driver.spark.sources import (
+    PENSTOCK_KAFKA_ENABLED,
+    source_options,
+    wants_penstock_kafka,
+)
+from testkit.streams.streams import CONSOLE, RATE, kafka_sink, kafka_source, stream
 
 SOCKET: dict[str, Any] = {"socket": {"host": "lines", "port": 9999}}
 CUSTOM: dict[str, Any] = {"custom": {"format": "netcat", "options": {"a": "b"}, "numPartitions": 3}}
@@ -30,13 +34,36 @@ TRIGGER: dict[str, Any] = {"microBatch": {}}
 
 
 def test_kafka_is_read_with_low_latency_by_default() -> None:
-    """In continuous mode a record waits at the broker for up to fetch.max.wait.ms."""
+    """With Spark's reader in continuous mode a record waits for up to fetch.max.wait.ms."""
     assert options(kafka_source())["kafka.fetch.max.wait.ms"] == "2"
+    ours = source_options(stream(kafka_source()).spec.source, Path(), Mode.CONTINUOUS, kafka="ours")
+    assert ours[0] == "ours"
+    assert "kafka.fetch.max.wait.ms" not in ours[1]
     assert options(kafka_source(), Mode.REAL_TIME)["kafka.fetch.max.wait.ms"] == "2"
     own = kafka_source(options={"kafka.fetch.max.wait.ms": "50"})
     assert options(own)["kafka.fetch.max.wait.ms"] == "50"
     # A micro-batch knows where it ends and never waits.
     assert "kafka.fetch.max.wait.ms" not in options(kafka_source(), Mode.MICRO_BATCH)
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({}, True),
+        ({"source": RATE}, True),
+        ({"sink": CONSOLE}, True),
+        ({"source": RATE, "sink": CONSOLE}, False),
+        ({"trigger": TRIGGER}, False),
+        ({"sparkConf": {PENSTOCK_KAFKA_ENABLED: "false"}}, False),
+        ({"sparkConf": {PENSTOCK_KAFKA_ENABLED: " FALSE"}}, False),
+        ({"sparkConf": {PENSTOCK_KAFKA_ENABLED: "true"}}, True),
+    ],
+)
+def test_the_data_source_is_for_kafka_in_continuous_mode(
+    fields: dict[str, Any], wanted: bool
+) -> None:
+    spec = stream(**{"source": kafka_source(), "sink": kafka_sink(), **fields}).spec
+    assert wants_penstock_kafka(spec) is wanted
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,234 @@
+package dev.penstock.spark;
+
+import java.sql.Timestamp;
+import java.time.Duration;
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.StreamSupport;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.Headers;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.TaskContext;
+import org.apache.spark.deploy.security.HadoopDelegationTokenManager;
+import org.apache.spark.kafka010.KafkaConfigUpdater;
+import org.apache.spark.kafka010.KafkaTokenClusterConf;
+import org.apache.spark.kafka010.KafkaTokenUtil;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.SpecificInternalRow;
+import org.apache.spark.sql.catalyst.util.DateTimeUtils;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.connector.read.streaming.ContinuousPartitionReader;
+import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
+import org.apache.spark.sql.kafka010.KafkaContinuousInputPartition;
+import org.apache.spark.sql.kafka010.KafkaExceptions;
+import org.apache.spark.sql.kafka010.KafkaRecordToRowConverter;
+import org.apache.spark.unsafe.types.UTF8String;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Reads one partition with a consumer of its own, which seeks once and then only polls.
+ *
+ * <p>Spark's reader asks for the first and the last offset after each poll, before it hands the
+ * records over; both questions wait behind the next fetch. They are needed only for lost records,
+ * and there the broker's answer says as much: with {@code auto.offset.reset=none}, which Spark sets,
+ * an offset outside of the log is an OffsetOutOfRangeException. A gap between two records is no
+ * loss: it is compaction, an aborted record or the marker of a transaction.
+ */
+final class KafkaPartitionReader implements ContinuousPartitionReader<InternalRow> {
+  private static final Logger LOG = LoggerFactory.getLogger(KafkaPartitionReader.class);
+  private static final Duration CLOSE_TIMEOUT = Duration.ofSeconds(2);
+
+  private final KafkaContinuousInputPartition input;
+  private final TopicPartition partition;
+  private final Duration pollTimeout;
+  private final TaskContext task = TaskContext.get();
+  private final SpecificInternalRow row;
+  private final UTF8String topic;
+  private final boolean hasTokens;
+  private final Option<KafkaTokenClusterConf> tokens;
+
+  private Map<String, Object> parameters;
+  private KafkaConsumer<byte[], byte[]> consumer;
+  private Iterator<ConsumerRecord<byte[], byte[]>> polled = Collections.emptyIterator();
+  private ConsumerRecord<byte[], byte[]> record;
+  private KafkaPosition position;
+  /** Where the consumer was last told to read. */
+  private long sought;
+  /** The last offset that was reported as lost. */
+  private long reported = -1;
+
+  KafkaPartitionReader(KafkaContinuousInputPartition input) {
+    this.input = input;
+    partition = input.topicPartition();
+    pollTimeout = Duration.ofMillis(input.pollTimeoutMs());
+    position = new KafkaPosition(partition, input.startOffset());
+    row = new SpecificInternalRow(KafkaRecordToRowConverter.kafkaSchema(input.includeHeaders()));
+    topic = UTF8String.fromString(partition.topic());
+    SparkConf conf = SparkEnv.get().conf();
+    hasTokens = HadoopDelegationTokenManager.isServiceEnabled(conf, "kafka");
+    String servers = (String) input.kafkaParams().get(ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG);
+    tokens = KafkaTokenUtil.findMatchingTokenClusterConfig(conf, servers);
+    open(input.startOffset());
+  }
+
+  @Override
+  public boolean next() {
+    while (!polled.hasNext()) {
+      if (task.isInterrupted() || task.isCompleted()) {
+        return false;
+      }
+      try {
+        poll();
+      } catch (TimeoutException unanswered) {
+        // No broker answers. Penstock's driver, which asks them too, reports it.
+      } catch (InterruptException stopped) {
+        return false;
+      }
+    }
+    record = polled.next();
+    position = new KafkaPosition(partition, record.offset() + 1);
+    return true;
+  }
+
+  @Override
+  public InternalRow get() {
+    row.update(0, record.key());
+    row.update(1, record.value());
+    row.update(2, topic);
+    row.setInt(3, record.partition());
+    row.setLong(4, record.offset());
+    row.setLong(5, timestamp(record));
+    row.setInt(6, record.timestampType().id);
+    if (input.includeHeaders()) {
+      row.update(7, headers(record.headers()));
+    }
+    return row;
+  }
+
+  @Override
+  public PartitionOffset getOffset() {
+    return position;
+  }
+
+  @Override
+  public void close() {
+    // An interrupted thread would not close the consumer's connections.
+    boolean interrupted = Thread.interrupted();
+    consumer.close(CLOSE_TIMEOUT);
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private void open(long offset) {
+    var given =
+        scala.collection.immutable.Map$.MODULE$.from(
+            CollectionConverters.asScala(input.kafkaParams()));
+    parameters =
+        new KafkaConfigUpdater("executor", given).setAuthenticationConfigIfNeeded(tokens).build();
+    consumer = new KafkaConsumer<>(parameters);
+    consumer.assign(List.of(partition));
+    seek(offset);
+  }
+
+  private void seek(long offset) {
+    consumer.seek(partition, offset);
+    sought = offset;
+  }
+
+  private void poll() {
+    if (hasTokens && KafkaTokenUtil.needTokenUpdate(parameters, tokens)) {
+      consumer.close(CLOSE_TIMEOUT);
+      open(Math.max(position.offset(), sought));
+    }
+    try {
+      polled = consumer.poll(pollTimeout).records(partition).iterator();
+    } catch (OffsetOutOfRangeException outside) {
+      findLog(outside);
+      return;
+    }
+    if (!polled.hasNext()) {
+      long reached = consumer.position(partition, Duration.ZERO);
+      if (reached > sought) {
+        position.moveTo(reached);
+      }
+    }
+  }
+
+  /** Fails, or goes on with the first record that is left; as Spark's KafkaDataConsumer.get. */
+  private void findLog(OffsetOutOfRangeException outside) {
+    long next = position.offset();
+    long first = consumer.beginningOffsets(List.of(partition)).get(partition);
+    long end = consumer.endOffsets(List.of(partition)).get(partition);
+    if (next < first || next > end) {
+      reportLoss(next, first, end, outside);
+    }
+    if (next < first) {
+      seek(first);
+    } else {
+      // A new leader has it now, or the topic was created again: until its log reaches the offset.
+      seek(next);
+      await();
+    }
+  }
+
+  private void reportLoss(long next, long first, long end, OffsetOutOfRangeException outside) {
+    if (input.failOnDataLoss()) {
+      String group = (String) parameters.get(ConsumerConfig.GROUP_ID_CONFIG);
+      throw KafkaExceptions.couldNotReadOffsetRange(
+          next, Long.MAX_VALUE, partition, group, outside);
+    }
+    if (reported != next) {
+      reported = next;
+      LOG.warn(
+          "Offset {} of {} is outside of its log, which has {} to {}. Some data may be lost.",
+          next, partition, first, end);
+    }
+  }
+
+  private void await() {
+    try {
+      Thread.sleep(pollTimeout.toMillis());
+    } catch (InterruptedException stopped) {
+      throw new InterruptException(stopped);
+    }
+  }
+
+  private static long timestamp(ConsumerRecord<byte[], byte[]> record) {
+    try {
+      return DateTimeUtils.fromJavaTimestamp(new Timestamp(record.timestamp()));
+    } catch (ArithmeticException tooLarge) {
+      throw KafkaExceptions.kafkaMalformedRecordTimestamp(
+          record.topic(), record.partition(), record.offset(), record.timestamp(), tooLarge);
+    }
+  }
+
+  private static GenericArrayData headers(Headers headers) {
+    if (!headers.iterator().hasNext()) {
+      return null;
+    }
+    return new GenericArrayData(
+        StreamSupport.stream(headers.spliterator(), false)
+            .map(KafkaPartitionReader::header)
+            .toArray());
+  }
+
+  private static GenericInternalRow header(Header header) {
+    return new GenericInternalRow(
+        new Object[] {UTF8String.fromString(header.key()), header.value()});
+  }
+}

@@ -1,0 +1,100 @@
+package dev.penstock.spark;
+
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.streaming.ContinuousStream;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.SupportsTruncate;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
+import org.apache.spark.sql.kafka010.KafkaSourceProvider;
+import org.apache.spark.sql.kafka010.KafkaStreamWriterFactory;
+import org.apache.spark.sql.kafka010.KafkaStreamingWrite;
+import org.apache.spark.sql.kafka010.KafkaWrite;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * The data source {@code penstock-kafka}: Spark's {@code kafka} with another reader and another
+ * writer in continuous mode.
+ *
+ * <p>Options, validation, planning, schema and the offsets in the checkpoint are Spark's own,
+ * because its classes are extended. So are all other modes.
+ */
+public final class KafkaProvider extends KafkaSourceProvider {
+  @Override
+  public String shortName() {
+    return "penstock-kafka";
+  }
+
+  @Override
+  public KafkaTable getTable(CaseInsensitiveStringMap options) {
+    return new PenstockTable(this, options.getBoolean("includeHeaders", false));
+  }
+
+  private static final class PenstockTable extends KafkaTable {
+    private final KafkaSourceProvider provider;
+
+    PenstockTable(KafkaSourceProvider provider, boolean includeHeaders) {
+      provider.super(includeHeaders);
+      this.provider = provider;
+    }
+
+    @Override
+    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+      return () -> new PenstockScan(provider, options);
+    }
+
+    @Override
+    public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+      return new PenstockWriteBuilder(super.newWriteBuilder(info));
+    }
+  }
+
+  private static final class PenstockScan extends KafkaScan {
+    PenstockScan(KafkaSourceProvider provider, CaseInsensitiveStringMap options) {
+      provider.super(options);
+    }
+
+    @Override
+    public ContinuousStream toContinuousStream(String checkpointLocation) {
+      return new KafkaStream(super.toContinuousStream(checkpointLocation));
+    }
+  }
+
+  private record PenstockWriteBuilder(WriteBuilder spark)
+      implements SupportsTruncate, SupportsStreamingUpdateAsAppend {
+    @Override
+    public WriteBuilder truncate() {
+      return this;
+    }
+
+    @Override
+    public Write build() {
+      return new PenstockWrite((KafkaWrite) spark.build());
+    }
+  }
+
+  private static final class PenstockWrite extends KafkaWrite {
+    PenstockWrite(KafkaWrite spark) {
+      super(spark.topic(), spark.producerParams(), spark.schema());
+    }
+
+    @Override
+    public StreamingWrite toStreaming() {
+      return new PenstockStreamingWrite(this);
+    }
+  }
+
+  private static final class PenstockStreamingWrite extends KafkaStreamingWrite {
+    PenstockStreamingWrite(KafkaWrite write) {
+      super(write.topic(), write.producerParams(), write.schema());
+    }
+
+    @Override
+    public KafkaStreamWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
+      return new KafkaWriterFactory(super.createStreamingWriterFactory(info));
+    }
+  }
+}

@@ -1,0 +1,360 @@
+"""The data source in connector/, in Spark and with a real broker, beside Spark's own."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.driver.environment import LocalEnvironment
+from penstock.driver.exceptions.chain import read_chain
+from penstock.driver.exceptions.classify import classify
+from penstock.driver.jvm import Jvm
+from penstock.driver.spark import executors, query
+from penstock.driver.spark.sources import KAFKA, PENSTOCK_KAFKA
+from testkit.driver.bare_query import SHORT_EPOCHS, bare
+from testkit.driver.in_process_driver import running
+from testkit.kafka.jars import CONNECTOR_JAR, connector_jars
+from testkit.kafka.topics import Topics, number_flow, total
+from testkit.streams.streams import MICRO_BATCH, SPARKS_OWN
+from testkit.wait import wait_for
+
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+
+
+def reading(spark: SparkSession, topics: Topics, topic: str, **options: str) -> DataFrame:
+    """A stream of the data source, as a plain application of Spark reads it."""
+    given = {"subscribe": topic, "startingOffsets": "earliest", **options}
+    reader = spark.readStream.format(PENSTOCK_KAFKA).options(**given)
+    return reader.option("kafka.bootstrap.servers", topics.bootstrap).load()
+
+
+def select(spark: SparkSession, frame: DataFrame, columns: str) -> DataFrame:
+    frame.createOrReplaceTempView("records")
+    return spark.sql(f"SELECT {columns} FROM records")
+
+
+@contextmanager
+def continuous(
+    spark: SparkSession, frame: DataFrame, folder: Path, format: str, **options: str
+) -> Iterator[Any]:
+    """A continuous query; its first failure is in `exception()`."""
+    writer = (
+        frame.writeStream.format(format).options(**options).trigger(continuous="300 milliseconds")
+    )
+    it = writer.queryName("read").option("checkpointLocation", str(folder)).start()
+    try:
+        yield it
+    finally:
+        with executors.without_stop_warnings(spark.sparkContext):
+            it.stop()
+            executors.wait_until_idle(spark.sparkContext)
+
+
+def failure_of(it: Any) -> Any:
+    wait_for("the failure", lambda: not it.isActive)
+    return classify(read_chain(it._jsq.exception().get()))
+
+
+def sent(topics: Topics, sink: str, count: int) -> list[Message]:
+    """The first records of a topic with one partition."""
+    consumer = Consumer({"bootstrap.servers": topics.bootstrap, "group.id": "sent"})
+    consumer.assign([TopicPartition(sink, 0, 0)])
+    found: list[Message] = []
+
+    def all_are_there() -> bool:
+        found.extend(consumer.consume(10, 1))
+        return len(found) >= count
+
+    wait_for("the records", all_are_there)
+    consumer.close()
+    return found
+
+
+def test_every_column_is_what_sparks_own_source_reads(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    """Null keys, tombstones, headers with null, old and future timestamps, the broker's time."""
+    by_broker = topics.make(1, config={"message.timestamp.type": "LogAppendTime"})
+    topic = topics.make(1)
+    producer = Producer({"bootstrap.servers": topics.bootstrap})
+    for number, when in enumerate((0, 1, 2, 1_700_000_000_123, 4_000_000_000_000)):
+        headers = [("a", b"1"), ("a", None), ("é", b"")] if number % 2 else None
+        key = None if number == 3 else b"k"
+        value = None if number == 1 else f"v{number}".encode()
+        producer.produce(topic, value, key, headers=headers, timestamp=when)
+    producer.produce(by_broker, b"x", b"")
+    assert producer.flush(30) == 0
+    for name in (topic, by_broker):  # one at a time: a core of two has to be left for a look
+        options = {"subscribe": name, "includeHeaders": "true"}
+        frame = reading(spark, topics, name, **options)
+        batch = spark.read.format(KAFKA).options(**options)
+        expected = batch.option("kafka.bootstrap.servers", topics.bootstrap).load()
+        assert frame.schema == expected.schema
+        assert tuple(frame.columns) == COLUMNS
+        rows = [str(row) for row in expected.collect()]
+        with continuous(spark, frame, tmp_path / name, "memory"):
+            wait_for("all rows", functools.partial(has_read, spark, rows))
+    short = reading(spark, topics, topic)
+    assert short.columns == list(COLUMNS[:7])
+
+
+def has_read(spark: SparkSession, rows: list[str]) -> bool:
+    return [str(row) for row in spark.table("read").collect()] == rows
+
+
+WRITTEN: list[tuple[str, dict[str, str], list[tuple[bytes | None, bytes | None]]]] = [
+    # Columns, options of the sink, and the records.
+    ("'5' AS key, value", {}, [(b"5", b"0")]),
+    ("CAST(NULL AS STRING) AS key, 'é' AS value", {}, [(None, "é".encode())]),
+    ("value, 'no-such-topic' AS topic", {}, [(None, b"0")]),  # the option wins
+    ("CAST(NULL AS BINARY) AS value", {}, [(None, None)]),
+    ("value, CAST(NULL AS INT) AS partition, 'x' AS ignored", {}, [(None, b"0")]),
+]
+
+
+@pytest.mark.parametrize(("sql", "options", "records"), WRITTEN)
+def test_what_is_written(
+    sql: str,
+    options: dict[str, str],
+    records: list[tuple[bytes | None, bytes | None]],
+    spark: SparkSession,
+    topics: Topics,
+    tmp_path: Path,
+) -> None:
+    source, sink = topics.make(1), topics.make(1)
+    topics.send(source, range(1))
+    frame = select(spark, reading(spark, topics, source), sql)
+    to = {"topic": sink, "kafka.bootstrap.servers": topics.bootstrap, **options}
+    with continuous(spark, frame, tmp_path, PENSTOCK_KAFKA, **to):
+        assert [(it.key(), it.value()) for it in sent(topics, sink, len(records))] == records
+
+
+def test_topic_partition_and_headers_of_a_record(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    source, sink = topics.make(1), topics.make(3)
+    topics.send(source, range(1))
+    sql = f"value, '{sink}' AS topic, 2 AS partition, array(struct('h' AS key, X'07' AS value), "
+    headers = sql + "struct('n' AS key, CAST(NULL AS BINARY) AS value)) AS headers"
+    frame = select(spark, reading(spark, topics, source), headers)
+    to = {"kafka.bootstrap.servers": topics.bootstrap}
+    with continuous(spark, frame, tmp_path, PENSTOCK_KAFKA, **to):
+        topics.wait_received(sink, range(1))
+    assert list(topics.placed(sink)) == [(2, 0)]
+    consumer = Consumer({"bootstrap.servers": topics.bootstrap, "group.id": "headers"})
+    consumer.assign([TopicPartition(sink, 2, 0)])
+    message = consumer.poll(30)
+    consumer.close()
+    assert message is not None
+    assert message.headers() == [("h", b"\x07"), ("n", None)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("value, CAST(NULL AS STRING) AS topic", "KafkaNullTopicInData"),
+        ("value, 'no-such-topic' AS topic", "RecordNotWritable"),
+        ("CAST(raise_error(value) AS STRING) AS value, 'x' AS topic", "UserRaisedException"),
+    ],
+)
+def test_a_record_that_cannot_be_written(
+    sql: str, reason: str, spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    source = topics.make(1)
+    topics.send(source, range(4111, 4112))
+    frame = select(spark, reading(spark, topics, source), sql)
+    to = {"kafka.bootstrap.servers": topics.bootstrap, "kafka.max.block.ms": "3000"}
+    with continuous(spark, frame, tmp_path, PENSTOCK_KAFKA, **to) as it:
+        failure = failure_of(it)
+    assert (failure.reason, failure.maybe_poison) == (reason, True)
+    assert "4111" not in failure.message
+
+
+def test_columns_and_options_are_refused_as_by_spark(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    """Before anything runs."""
+    source = topics.make(1)
+    for wrong in ({"kafka.auto.offset.reset": "latest"}, {"endingOffsets": "latest"}):
+        with pytest.raises(Exception, match=r"not supported|not valid"):
+            reading(spark, topics, source, **wrong)
+    to = {"topic": source, "kafka.bootstrap.servers": topics.bootstrap}
+    for wrong_type in ("1 AS value", "'é' COLLATE UTF8_LCASE AS value"):
+        frame = select(spark, reading(spark, topics, source), wrong_type)
+        with (
+            pytest.raises(Exception, match="value attribute unsupported type"),
+            continuous(spark, frame, tmp_path, PENSTOCK_KAFKA, **to),
+        ):
+            pass
+
+
+@pytest.mark.parametrize("start", [5, 50], ids=["deleted", "beyond the end"])
+@pytest.mark.parametrize("accepts", [False, True], ids=["refused", "accepted"])
+def test_an_offset_outside_of_the_log(
+    start: int,
+    accepts: bool,
+    spark: SparkSession,
+    topics: Topics,
+    jvm_log: Path,
+    tmp_path: Path,
+) -> None:
+    """Retention overtook the reader, or the topic was created again: as Spark's reader does."""
+    source, sink = topics.make(1), topics.make(1)
+    topics.send(source, range(30))
+    topics.delete_before(source, {0: 10})
+    options = {
+        "startingOffsets": json.dumps({source: {"0": start}}),
+        "failOnDataLoss": str(not accepts).lower(),
+    }
+    said = jvm_log.read_text().count("is outside of its log")
+    frame = reading(spark, topics, source, **options)
+    to = {"topic": sink, "kafka.bootstrap.servers": topics.bootstrap}
+    with continuous(spark, frame, tmp_path, PENSTOCK_KAFKA, **to) as it:
+        if not accepts:
+            wait_for("the failure", lambda: not it.isActive)
+            chain = read_chain(it._jsq.exception().get())
+            conditions = [each.condition or "" for each in chain]
+            assert "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE" in conditions
+            # The next start counts the lost records.
+            assert classify(chain).reason == "OffsetOutOfRange"
+            return
+        wait_for("a warning", lambda: jvm_log.read_text().count("is outside of its log") > said)
+        if start < 10:
+            topics.wait_received(sink, range(10, 30))
+        topics.send(source, range(30, 60))
+        topics.wait_received(sink, range(max(start, 10), 60))
+    assert min(topics.received(sink)) == max(start, 10)
+    assert jvm_log.read_text().count("is outside of its log") == said + 1
+
+
+def test_one_checkpoint_for_both(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
+    """Ours, Spark's, ours: nothing is lost or read twice."""
+    source, sink = topics.make(2), topics.make(1)
+    for turn, conf in enumerate(({}, SPARKS_OWN, {}, SPARKS_OWN)):
+        flow = number_flow(topics, source, sink, SHORT_EPOCHS, sparkConf=conf)
+        with bare(spark, flow, tmp_path) as it:
+            topics.send(source, range(100 * turn, 100 * turn + 100))
+            end, folder = 100 * turn + 100, it.folder
+            it.wait("all", lambda: total(folder.progress.committed_offsets()) == end)  # noqa: B023
+    received = topics.received(sink)
+    assert set(received) == set(range(400))
+    assert max(received.values()) == 1
+
+
+def formats(spark: SparkSession, flow: ContinuousStream, folder: Path) -> str:
+    """The data source that the driver reads with."""
+    frame: Any = query.plan(spark, flow.spec, LocalEnvironment(folder))
+    leaf = frame._jdf.queryExecution().logical()
+    while not leaf.children().isEmpty():
+        leaf = leaf.children().head()
+    return str(leaf.sourceName())
+
+
+def test_which_data_source_the_driver_takes(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    source = topics.make(1)
+    for trigger, conf, expected in (
+        (SHORT_EPOCHS, {}, PENSTOCK_KAFKA),
+        (SHORT_EPOCHS, SPARKS_OWN, KAFKA),
+        (MICRO_BATCH, {}, KAFKA),
+    ):
+        flow = number_flow(topics, source, source, trigger, sparkConf=conf)
+        assert formats(spark, flow, tmp_path) == expected
+        assert query.lacks_penstock_kafka(spark, flow.spec) is None
+
+
+def test_other_modes_are_sparks(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
+    """A plain application may name the data source in each mode, and in a batch."""
+    source, sink = topics.make(2), topics.make(2)  # the column partition is written too
+    topics.send(source, range(20))
+    frame = reading(spark, topics, source, **{"maxOffsetsPerTrigger": "7"})
+    to = {"topic": sink, "kafka.bootstrap.servers": topics.bootstrap}
+    writer = frame.writeStream.format(PENSTOCK_KAFKA).options(**to).trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path)).start().awaitTermination(120)
+    batch = spark.read.format(PENSTOCK_KAFKA).options(**to, subscribe=source).load()
+    batch.write.format(PENSTOCK_KAFKA).options(**to).mode("append").save()
+    assert topics.received(sink) == dict.fromkeys(range(20), 2)
+
+
+def test_a_driver_without_the_data_source_says_so(
+    topics: Topics, jvm: Jvm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user's image may have Spark's connector only: Spark looks for the name, and has it not."""
+    monkeypatch.setattr(query, "PENSTOCK_KAFKA", "penstock-kafka-elsewhere")
+    source, sink = topics.make(1), topics.make(1)
+    topics.send(source, range(10))
+    with running(number_flow(topics, source, sink), jvm, tmp_path) as driver:
+        failure = driver.wait_failure("PenstockKafkaMissing").last_failure
+        assert failure is not None
+        assert not failure.permanent
+        assert "penstock-kafka.jar" in failure.message
+        topics.wait_received(sink, range(10))
+        driver.wait_ready()
+
+
+# Methods of Spark's classes by class: a new version of Spark is checked against these first. Its
+# connector promises none of them, and the other ones are the interfaces of data sources.
+LEANS_ON = {
+    "deploy.security.HadoopDelegationTokenManager": {"isServiceEnabled"},
+    "kafka010.KafkaConfigUpdater": {"<init>", "build", "setAuthenticationConfigIfNeeded"},
+    "kafka010.KafkaTokenUtil": {"findMatchingTokenClusterConfig", "needTokenUpdate"},
+    "sql.catalyst.expressions.GenericInternalRow": {"<init>"},
+    "sql.catalyst.expressions.SpecificInternalRow": {"<init>", "setInt", "setLong", "update"},
+    "sql.catalyst.types.DataTypeUtils": {"toAttributes"},
+    "sql.catalyst.util.DateTimeUtils": {"fromJavaTimestamp"},
+    "sql.catalyst.util.GenericArrayData": {"<init>"},
+    "sql.execution.streaming.continuous.ContinuousExecution": {"EPOCH_COORDINATOR_ID_KEY"},
+    "sql.kafka010.KafkaContinuousInputPartition": {
+        "failOnDataLoss", "includeHeaders", "kafkaParams", "pollTimeoutMs", "startOffset",
+        "topicPartition",
+    },
+    "sql.kafka010.KafkaDataWriter": {"<init>", "commit", "write"},
+    "sql.kafka010.KafkaExceptions": {"couldNotReadOffsetRange", "kafkaMalformedRecordTimestamp"},
+    "sql.kafka010.KafkaRecordToRowConverter": {"kafkaSchema"},
+    "sql.kafka010.KafkaSourcePartitionOffset": {"<init>"},
+    "sql.kafka010.KafkaSourceProvider": {"<init>"},
+    "sql.kafka010.KafkaSourceProvider$KafkaScan": {"<init>", "toContinuousStream"},
+    "sql.kafka010.KafkaSourceProvider$KafkaTable": {"<init>", "newWriteBuilder"},
+    "sql.kafka010.KafkaStreamWriterFactory": {
+        "<init>", "createWriter", "producerParams", "schema", "topic",
+    },
+    "sql.kafka010.KafkaStreamingWrite": {"<init>", "createStreamingWriterFactory"},
+    "sql.kafka010.KafkaWrite": {"<init>", "producerParams", "schema", "topic"},
+    "sql.kafka010.producer.InternalKafkaProducerPool$": {"acquire", "release"},
+}  # fmt: skip
+_OWN = "dev.penstock.spark."
+_INTERFACES = ("sql.connector.", "sql.internal.connector.")
+_PUBLIC = {"SparkConf", "SparkEnv", "TaskContext", "sql.util.CaseInsensitiveStringMap",
+           "sql.catalyst.InternalRow", "unsafe.types.UTF8String"}  # fmt: skip
+_CALL = re.compile(r"// (?:Interface)?Method ([\w/$]+)\.\"?([\w$<>]+)\"?:")
+
+
+def test_the_methods_of_spark_that_it_leans_on(tmp_path: Path) -> None:
+    """Compiled against this version of Spark, so each of them is there."""
+    jar = connector_jars() / CONNECTOR_JAR
+    with zipfile.ZipFile(jar) as file:
+        names = [name for name in file.namelist() if name.endswith(".class")]
+    classes = [name.removesuffix(".class").replace("/", ".") for name in names]
+    assert all(name.startswith(_OWN) for name in classes)
+    command = ["javap", "-p", "-c", "-cp", str(jar), *classes]
+    code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    used: dict[str, set[str]] = {}
+    for owner, method in _CALL.findall(code):
+        name = owner.replace("/", ".").removeprefix("org.apache.spark.")
+        of_spark = owner.startswith("org/apache/spark/")
+        if of_spark and not name.startswith(_INTERFACES) and name not in _PUBLIC:
+            used.setdefault(name, set()).add(method)
+    assert used == LEANS_ON

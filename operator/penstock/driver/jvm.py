@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +57,28 @@ EXIT_OUT_OF_MEMORY = 3
 ENV_JAVA_OPTIONS = "PENSTOCK_DRIVER_JAVA_OPTIONS"
 
 
-def fast_start_options(options: Sequence[str]) -> list[str]:
+# From one core on, the driver is given more than a fast start needs.
+_WHOLE_CORE = 1
+# From this heap on, the JVM chooses its collector: G1 if it has two cores.
+_LARGE_HEAP_MEBIBYTES = 2048
+
+
+def fast_start_options(
+    options: Sequence[str], heap_mebibytes: int = 0, cores: Decimal = Decimal(0)
+) -> list[str]:
     """JVM options for a fast start of the driver, followed by the user's own options.
 
-    C1 alone and the serial collector start faster (12.1 instead of 14.3 s to the first commit,
-    measured) and do not slow down records, which pass through the executors only. The JVM refuses
+    C1 alone takes half the processor time to the first commit, and records pass through the
+    executors only. What it encrypts for them takes ten times as much as with C2, so a driver that
+    asks for a whole core gets both (docs/capacity.md, "The driver's JVM", has the figures). The
+    serial collector needs the least memory, and stops the JVM for all that it does. The JVM refuses
     two collectors, so a collector of the user replaces this one.
     """
     has_collector = any(re.fullmatch(r"-XX:\+Use\w+GC", option) for option in options)
-    collector = [] if has_collector else ["-XX:+UseSerialGC"]
-    return ["-XX:TieredStopAtLevel=1", *collector, *options]
+    is_small = heap_mebibytes < _LARGE_HEAP_MEBIBYTES and not has_collector
+    collector = ["-XX:+UseSerialGC"] if is_small else []
+    compiler = ["-XX:TieredStopAtLevel=1"] if cores < _WHOLE_CORE else []
+    return [*compiler, *collector, *options]
 
 
 def command(

@@ -15,11 +15,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from penstock.api.quantities import in_cores
 from penstock.api.v1alpha1.spec import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport
-from penstock.contract.sizing import driver_memory
+from penstock.contract.sizing import driver_cpu, driver_memory
 from penstock.driver import logs
 from penstock.driver.checkpoint import lock
 from penstock.driver.environment import (
@@ -265,13 +266,13 @@ def class_path(spec: StreamSpec, environment: Environment) -> str:
 
 def _launch(stream: ContinuousStream, environment: Environment, inherits: Sequence[int]) -> Jvm:
     spec = stream.spec
-    options = java_options(spec)
+    options, heap = java_options(spec), driver_memory(spec).heap
     if isinstance(environment, PodEnvironment):
-        options = fast_start_options(options)
+        options = fast_start_options(options, heap, in_cores(driver_cpu(spec).request))
     else:
         options = [*environment.java_options, *options]
     return Jvm.launch(
-        driver_memory(spec).heap,
+        heap,
         class_path(spec, environment),
         local_ip(environment, spec.observability),
         options,

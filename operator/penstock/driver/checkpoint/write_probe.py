@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from penstock.driver.checkpoint import durable_files
+from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.calls_with_deadline import complete
 
 LOGS = ("commits", "offsets")
@@ -50,6 +51,18 @@ class WriteProbe:
             with durable_files.volume_errors(self._checkpoint):
                 why = f"a write was not answered within {seconds:.0f} s"
                 raise OSError(errno.ETIMEDOUT, why) from None
+
+    def failure(self) -> Failure | None:
+        """Why a query that has failed could not write its checkpoint.
+
+        Spark passes on whatever its file manager throws: a FileNotFoundException for a read-only
+        folder, a failed task for state (measured, Spark 4.2).
+        """
+        try:
+            self.check()
+        except DriverError as error:
+            return error.failure
+        return None
 
     def _start(self) -> Future[None]:
         probe: Future[None] = Future()

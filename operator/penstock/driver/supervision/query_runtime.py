@@ -209,19 +209,7 @@ class QueryRuntime:
                 self._completed = True
                 return None
             return Failure("QueryEnded", "The query ended by itself, without an exception.")
-        return self._unwritable() or classify(read_chain(exception.get()))
-
-    def _unwritable(self) -> Failure | None:
-        """Why the checkpoint cannot be written.
-
-        Spark passes on whatever its file manager throws: a FileNotFoundException for a read-only
-        folder, a failed task for state (measured, Spark 4.2).
-        """
-        try:
-            self.probe_checkpoint()
-        except DriverError as error:
-            return error.failure
-        return None
+        return self._checkpoint.write_probe.failure() or classify(read_chain(exception.get()))
 
     def _activity(self) -> Activity:
         if self._query is None or self.session is None:

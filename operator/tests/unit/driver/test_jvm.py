@@ -1,5 +1,7 @@
 """The JVM's command line, environment and exit codes, without a JVM."""
 
+from decimal import Decimal
+
 import pytest
 
 from penstock.driver import jvm
@@ -23,6 +25,21 @@ def test_command() -> None:
 def test_fast_start_options_keep_the_users_collector() -> None:
     assert jvm.fast_start_options([]) == ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     assert "-XX:+UseSerialGC" not in jvm.fast_start_options(["-XX:+UseZGC"])
+
+
+@pytest.mark.parametrize(
+    ("heap", "cores", "expected"),
+    [
+        (1024, "0.5", ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]),
+        (1024, "1", ["-XX:+UseSerialGC"]),
+        (2048, "0.5", ["-XX:TieredStopAtLevel=1"]),
+        (16384, "4", []),
+    ],
+)
+def test_a_large_driver_gets_all_compilers_and_the_jvms_own_collector(
+    heap: int, cores: str, expected: list[str]
+) -> None:
+    assert jvm.fast_start_options([], heap, Decimal(cores)) == expected
 
 
 def test_a_numeric_user_gets_a_name() -> None:

@@ -47,6 +47,7 @@ class DriverReport(Report):
     registered_executors: int | None = None
     cores: int | None = Field(None, description="Cores that the query needs.")
     registered_cores: int | None = None
+    state_partitions: int | None = Field(None, description="Partitions of the query's state.")
     epoch: int | None = Field(None, description="The last committed epoch.")
     last_commit_time: AwareDatetime | None = Field(
         None, description="When the last epoch was committed."

@@ -83,6 +83,13 @@ ROWS: tuple[Remedy, ...] = (
         PODS,
     ),
     Remedy(
+        "FewStatePartitions",
+        "The query's state has fewer partitions than the stream has cores: its checkpoint keeps "
+        "the number that it began with.",
+        f"{NOTHING}, unless batches take too long: then apply the stream under another name, with "
+        "more `spark.sql.shuffle.partitions` in sparkConf.",
+    ),
+    Remedy(
         "InvalidSpec InvalidPattern InvalidPodTemplate NullField NotOneSelect "
         "UnsupportedOperation UnknownColumn UnknownFunction InvalidSql SinkColumns SinkRouting "
         "SinkFeedsSource QueryTooLarge MemorySinkInCluster",

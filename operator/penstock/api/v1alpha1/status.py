@@ -197,6 +197,11 @@ class StreamStatus(Report):
     partitions: int | None = Field(None, description="Partitions of the source.")
     executors: int | None = Field(None, description="Executors registered with the driver.")
     cores: Cores | None = Field(None, description="The executors' cores.")
+    state_partitions: int | None = Field(
+        None,
+        description="Partitions of the query's state, which no more cores can work on. The "
+        "checkpoint keeps the number of its first start. Absent without state.",
+    )
     epoch: int | None = Field(
         None,
         description="The last epoch or batch with a commit in the checkpoint, by this query or an "

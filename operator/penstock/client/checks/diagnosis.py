@@ -33,6 +33,7 @@ OF_STREAM: tuple[StreamCheck, ...] = (
     stream_checks.not_ready,
     stream_checks.asked_for,
     stream_checks.cores_short,
+    stream_checks.few_state_partitions,
     stream_checks.warnings,
     stream_checks.recovered,
     stream_checks.checkpoint,

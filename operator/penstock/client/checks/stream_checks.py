@@ -232,6 +232,18 @@ def cores_short(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     yield _from_reason(stream, Severity.WARNING, "WaitingForCores", message)
 
 
+def few_state_partitions(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
+    """Whether a stream has grown beyond what its state can use."""
+    cores, state = stream.status.cores, stream.status.state_partitions
+    if cores is None or state is None or state >= cores.desired:
+        return
+    message = (
+        f"Its state has {state} partitions since its checkpoint began, and it has "
+        f"{cores.desired} cores: no more than {state} of them work on the state at a time"
+    )
+    yield _from_reason(stream, Severity.WARNING, "FewStatePartitions", message)
+
+
 def checkpoint(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     """Repairs that no crash explains, and a volume that fills."""
     repair = stream.status.last_repair

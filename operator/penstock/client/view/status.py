@@ -174,7 +174,9 @@ def _cores(stream: StreamFacts) -> str:
     if status.cores is None:
         return ""
     of = f"{status.cores.registered} of {status.cores.desired}"
-    return f"{of}, {number(status.executors)} executors, {number(status.partitions)} partitions"
+    state = "" if status.state_partitions is None else f", {status.state_partitions} of state"
+    executors, partitions = number(status.executors), number(status.partitions)
+    return f"{of}, {executors} executors, {partitions} partitions{state}"
 
 
 def _restarts(stream: StreamFacts) -> str:

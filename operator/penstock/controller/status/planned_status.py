@@ -126,6 +126,7 @@ def _status(
         partitions=_latest(report.partitions if report else None, before.partitions),
         executors=report.registered_executors if report else None,
         cores=_cores(report),
+        state_partitions=report.state_partitions if report else None,
         epoch=_latest(report.epoch if report else None, before.epoch),
         last_commit_time=(report.last_commit_time if report else None) or before.last_commit_time,
         lag=report.lag if report else None,

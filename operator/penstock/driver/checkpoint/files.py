@@ -87,6 +87,18 @@ def source_count(entry: bytes) -> int:
     return len(_source_lines(entry))
 
 
+def shuffle_partitions(entry: bytes) -> int | None:
+    """The partitions of a shuffle, and so of state, that an `offsets/N` keeps; None if none.
+
+    Spark takes them from there at each start, whatever the session says (OffsetSeqMetadata, 4.2).
+    """
+    lines = entry.decode().splitlines()
+    try:
+        return int(json.loads(lines[1])["conf"]["spark.sql.shuffle.partitions"])
+    except (IndexError, KeyError, TypeError, ValueError):
+        return None
+
+
 def with_offsets(entry: bytes, offsets: Offsets) -> bytes:
     """An `offsets/N` of a Kafka source with these offsets, for each time that it is read."""
     line = json.dumps(

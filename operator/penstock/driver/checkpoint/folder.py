@@ -11,7 +11,7 @@ from pathlib import Path
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.checkpoint import durable_files, mode_switch, penstock_files
 from penstock.driver.checkpoint.batch_ids import may_recognise_batches
-from penstock.driver.checkpoint.files import Files, kafka_offsets, source_count
+from penstock.driver.checkpoint.files import Files, kafka_offsets, shuffle_partitions, source_count
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan, plan_offsets
 from penstock.driver.checkpoint.write_probe import LOGS, WriteProbe
@@ -38,6 +38,8 @@ class Contents:
     """How often the previous query read a source: Spark wants as many again."""
     state: bool | None
     """Whether the query that has committed kept state; None: nothing is committed."""
+    partitions: int | None
+    """Partitions of a shuffle, and so of its state; None if the checkpoint keeps no number."""
 
 
 class CheckpointFolder:
@@ -95,9 +97,13 @@ class CheckpointFolder:
         if newest is None:
             return None
         with durable_files.volume_errors(self.path):
-            sources = source_count((self.path / "offsets" / str(newest)).read_bytes())
+            entry = (self.path / "offsets" / str(newest)).read_bytes()
         nothing = self.progress.committed_epoch() is None
-        return Contents(sources, None if nothing else self._holds_state())
+        return Contents(
+            source_count(entry),
+            state=None if nothing else self._holds_state(),
+            partitions=shuffle_partitions(entry),
+        )
 
     def _holds_state(self) -> bool:
         return any(path.is_file() for path in (self.path / "state").rglob("*"))

@@ -137,6 +137,7 @@ class ReportBuilder:
             else None,
             cores=observation.desired_cores if observation.has_session else None,
             registered_cores=observation.registered_cores if observation.has_session else None,
+            state_partitions=observation.state_partitions,
             epoch=observation.epoch,
             last_commit_time=None if committed_at is None else _whole_seconds(committed_at),
             committed=state.committed and query_state is not QueryState.STOPPING,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from penstock.api.modes import Mode
+from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1.spec import Observability, StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
@@ -37,7 +37,12 @@ EXECUTOR_TEMPLATE = SCRATCH / "executor.yaml"
 RPC_SECRET_FILE = SCRATCH / "rpc" / naming.RPC_KEY
 
 ADAPTIVE = "spark.sql.adaptive.enabled"
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _JARS = "spark.jars"
+
+# Partitions of state at least, in micro-batches: the checkpoint keeps their number for ever, and no
+# more cores can work on it. What each costs is in docs/capacity.md.
+MIN_STATE_PARTITIONS = 4
 
 # What driver/log4j2.properties says.
 LOG_LEVEL = "WARN"
@@ -145,7 +150,8 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     spec = stream.spec
     # The shuffle of an aggregate would have 200 tasks per batch otherwise. Later starts use the
     # value that the first start wrote into the checkpoint.
-    shuffle = {"spark.sql.shuffle.partitions": str(size.cores)}
+    least = MIN_STATE_PARTITIONS if execution_of(spec).in_batches else 1
+    shuffle = {SHUFFLE_PARTITIONS: str(max(size.cores, least))}
     # Spark uses it for stateless micro-batches (4.2). For all others it turns it off itself, with
     # a warning at each start.
     adaptive = {ADAPTIVE: str(not spec.trigger.mode.has_long_running_tasks).lower()}
@@ -336,6 +342,10 @@ def start(gateway: Any, conf: dict[str, str]) -> SparkSession:
     with concurrent.futures.ThreadPoolExecutor(1, "spark") as pool:
         context = pool.submit(SparkContext, conf=settings, gateway=gateway).result()
     return SparkSession(context)
+
+
+def shuffle_partitions(session: SparkSession) -> int:
+    return int(session.conf.get(SHUFFLE_PARTITIONS) or 1)
 
 
 def submit_arguments(spec: StreamSpec, scratch: Path) -> list[str]:

@@ -26,6 +26,8 @@ class Observation:
     registered_cores: int
     """Cores of the registered executors, which are ready for tasks."""
     registered_executors: int
+    state_partitions: int | None
+    """Partitions of the state of the query that runs; None if it keeps none."""
     has_session: bool
     has_query: bool
     """A query runs."""
@@ -63,6 +65,7 @@ def nothing_observed(now: float) -> Observation:
         requested_cores=0,
         registered_cores=0,
         registered_executors=0,
+        state_partitions=None,
         has_session=False,
         has_query=False,
         epoch=None,

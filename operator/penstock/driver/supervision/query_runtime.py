@@ -72,8 +72,8 @@ class QueryRuntime:
         """The partitions that the query was planned with."""
         self._planned_count = 0
         self.session: SparkSession | None = None
-        self._keeps_state: bool | None = None
-        """Whether the query keeps state, by its newest plan."""
+        self._state_partitions: int | None = None
+        """Of the query's state, by its newest plan: 0 if it keeps none; None before it."""
         self._frame: DataFrame | None = None
         self._query: StreamingQuery | None = None
         self._completed = False
@@ -107,6 +107,7 @@ class QueryRuntime:
             requested_cores=self.requested_size.cores if self.requested_size else 0,
             registered_executors=executors_ready,
             registered_cores=cores,
+            state_partitions=self._state_partitions or None,
             has_session=self.has_session,
             has_query=self.has_query,
             epoch=self.progress.committed_epoch(),
@@ -241,13 +242,12 @@ class QueryRuntime:
         self.session = session.start(self._jvm.gateway, conf)
 
     def _may_keep_state(self) -> bool | None:
-        """Whether the query keeps state, as far as this is known before it is planned.
+        """Whether the query keeps state, if that is known before it is planned.
 
-        The checkpoint tells of the query before, and no other one can continue from it
-        (`query.check_continues`).
+        It does as the query before: no other one can continue (`query.check_continues`).
         """
-        if self._keeps_state is not None or not execution_of(self._stream.spec).in_batches:
-            return bool(self._keeps_state)
+        if self._state_partitions is not None or not execution_of(self._stream.spec).in_batches:
+            return bool(self._state_partitions)
         contents = self._checkpoint.contents()
         return None if contents is None else contents.state
 
@@ -290,20 +290,21 @@ class QueryRuntime:
         frame = query.plan(self.session, spec, self._environment, self._starting, partitions)
         self._planned, self._planned_count = wanted.by_topic, wanted.size.partitions
         query.check(frame, spec)
-        keeps_state = query.keeps_state(frame)
-        query.check_continues(frame, self._checkpoint.contents(), keeps_state=keeps_state)
+        keeps_state, contents = query.keeps_state(frame), self._checkpoint.contents()
+        query.check_continues(frame, contents, keeps_state=keeps_state)
         if keeps_state and session.ADAPTIVE not in spec.spark_conf:
             self.session.conf.set(session.ADAPTIVE, "false")
         self._executors.planned(keeps_state=keeps_state)
-        self._frame, self._keeps_state = frame, keeps_state
+        of_state = (contents and contents.partitions) or session.shuffle_partitions(self.session)
+        self._frame, self._state_partitions = frame, of_state if keeps_state else 0
 
     def request_executors(self) -> None:
         """Asks for more executors, or stops a session that must start anew to have them."""
         wanted = self._partitions(self._source.view)
         assert wanted is not None
         assert self.session is not None
-        keeps_state = bool(self._keeps_state)
-        if not self._executors.request(self.session, wanted.size, keeps_state=keeps_state):
+        state = bool(self._state_partitions)
+        if not self._executors.request(self.session, wanted.size, keeps_state=state):
             self.stop_session()
 
     def start_query(self) -> None:

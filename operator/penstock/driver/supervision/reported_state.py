@@ -83,7 +83,15 @@ def _running_message(run: Running, observation: Observation, policy: RestartPoli
         return f"The query runs with {_cores(observation)}."
     if not run.committed:
         return _WORKS_WITHOUT_COMMIT.get(policy.mode, _WAITS_FOR_RECORDS)
-    return _SLOW_EPOCHS if stall_detection.is_slow(run, policy) else ""
+    if stall_detection.is_slow(run, policy):
+        return _SLOW_EPOCHS
+    state, cores = observation.state_partitions, observation.desired_cores
+    if state is not None and state < cores:
+        return (
+            f"The query's state has {state} partitions, as its checkpoint began, so no more than "
+            f"{state} of the {cores} cores work on it at a time."
+        )
+    return ""
 
 
 def is_ready(state: State) -> bool:

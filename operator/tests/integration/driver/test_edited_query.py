@@ -14,6 +14,7 @@ from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify
 from penstock.driver.failures import DriverError
 from penstock.driver.spark import query
+from penstock.driver.spark.session import MIN_STATE_PARTITIONS
 from testkit.driver.bare_query import bare
 from testkit.streams.streams import MICRO_BATCH, RATE, stream
 from testkit.wait import wait_for
@@ -73,12 +74,14 @@ def test_what_a_checkpoint_can_continue(
     environment = LocalEnvironment(tmp_path)
     frame = query.plan(spark, edited.spec, environment)
     query.check(frame, edited.spec)
-    keeps_state = query.keeps_state(frame)
+    keeps_state, contents = query.keeps_state(frame), folder.contents()
+    assert contents is not None
+    assert contents.partitions == MIN_STATE_PARTITIONS
     if reason is None:
-        query.check_continues(frame, folder.contents(), keeps_state=keeps_state)
+        query.check_continues(frame, contents, keeps_state=keeps_state)
     else:
         with pytest.raises(DriverError) as raised:
-            query.check_continues(frame, folder.contents(), keeps_state=keeps_state)
+            query.check_continues(frame, contents, keeps_state=keeps_state)
         assert raised.value.failure.reason == reason
         assert raised.value.failure.permanent
         assert "under another name" in raised.value.failure.message

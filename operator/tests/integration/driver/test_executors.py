@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 import urllib.error
 import urllib.parse
@@ -256,6 +257,11 @@ def python(text: str) -> dict[str, Any]:
     return {"python": {"function": "flows:passes", "inline": text}}
 
 
+def changes(executors: list[dict[str, Any]]) -> list[bool]:
+    """Whether they could write state, and each change. On a busy machine Spark replaces some."""
+    return [state for state, _ in itertools.groupby(map(writes_state, executors))]
+
+
 def writes_state(executor: dict[str, Any]) -> bool:
     """Whether an executor mounts the checkpoint; if so, it must run where the driver does."""
     spec = executor["spec"]
@@ -298,7 +304,7 @@ def test_the_plan_says_whether_executors_write_state(
             up = [report for report in driver.reports if report.cores is not None]
         assert (up[0].executors is None) is is_first
         made, count = kubelet.made[count:], len(kubelet.made)
-        assert [writes_state(executor) for executor in made] == [keeps_state]
+        assert changes(made) == [keeps_state]
 
 
 JOB = "    assert source.sparkSession.range(3).selectExpr('sum(id) AS n').head().n == 3\n"
@@ -320,4 +326,4 @@ def test_a_job_of_the_plan_gets_an_executor(
     with running(flow, jvm, pod(kubelet, tmp_path), api=Api(kubelet.url, "payments")) as driver:
         driver.wait("a commit", lambda report: report.committed)
         assert driver.last.last_failure is None
-    assert [writes_state(executor) for executor in kubelet.made] == executors
+    assert changes(kubelet.made) == executors

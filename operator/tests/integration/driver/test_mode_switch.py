@@ -15,6 +15,7 @@ from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark.batch_metrics import RocksDbMetrics
+from penstock.driver.spark.session import MIN_STATE_PARTITIONS
 from testkit.driver.driver_process import driver, traffic
 from testkit.driver.in_process_driver import running
 from testkit.kafka.deliveries import commits_of
@@ -228,9 +229,11 @@ def test_an_aggregate_with_a_watermark(topics: Topics, jvm: Jvm, tmp_path: Path)
         topics.send(source, range(30))
         driver.wait("counts", lambda report: sum(topics.received(sink).values()) > 0)
         assert driver.wait_ready().query_restarts == 0
-        # A batch has as many tasks as there are cores, not 200.
+        # Not 200, and not as few as the cores of the first start.
         assert driver.runtime.session is not None
-        assert driver.runtime.session.conf.get("spark.sql.shuffle.partitions") == "2"
+        kept = str(MIN_STATE_PARTITIONS)
+        assert driver.runtime.session.conf.get("spark.sql.shuffle.partitions") == kept
+        assert len(list((tmp_path / "state" / "0").glob("[0-9]*"))) == MIN_STATE_PARTITIONS
 
         def rocksdb() -> list[RocksDbMetrics]:
             states = [batch.state for batch in driver.runtime.new_batches().batches]

@@ -279,6 +279,21 @@ def test_a_nearly_full_volume_is_a_warning() -> None:
     assert finding.severity is Severity.WARNING
 
 
+@pytest.mark.parametrize(
+    ("of_state", "reasons"), [(None, []), (4, []), (3, ["FewStatePartitions"])]
+)
+def test_state_with_fewer_partitions_than_cores_is_a_warning(
+    of_state: int | None, reasons: list[str]
+) -> None:
+    cluster = running()
+    cluster.report(cores=4, registered_cores=4, state_partitions=of_state)
+    cluster.settle()
+    facts = facts_of(cluster)
+    assert [each.reason for each in diagnose(facts)] == reasons
+    (stream,) = facts.streams
+    assert stream.status.state_partitions == of_state
+
+
 def test_what_may_not_be_read_is_said_and_not_judged() -> None:
     """No wrong verdict for somebody who has few rights."""
     unread = Unread("the operator's deployment", "403 Forbidden")

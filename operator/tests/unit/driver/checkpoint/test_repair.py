@@ -18,6 +18,7 @@ from penstock.driver.checkpoint.files import (
     checksum_path,
     is_metadata,
     kafka_offsets,
+    shuffle_partitions,
     source_count,
 )
 from penstock.driver.checkpoint.folder import deletion_group
@@ -233,6 +234,20 @@ def test_a_whole_temporary_file_is_deleted_with_its_checksum() -> None:
 def test_kafka_offsets() -> None:
     assert kafka_offsets(offsets(3)) == {"in": {0: 30, 1: 21}}
     assert doctest.testmod(formats).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("metadata", "partitions"),
+    [
+        ('{"conf":{"spark.sql.shuffle.partitions":"5"}}', 5),
+        ('{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}', None),
+        ("", None),
+    ],
+    ids=["batches", "repaired", "continuous"],
+)
+def test_the_partitions_of_state_are_read(metadata: str, partitions: int | None) -> None:
+    version, _, source = offsets(3).split(b"\n")
+    assert shuffle_partitions(b"\n".join([version, metadata.encode(), source])) == partitions
 
 
 def test_offsets_are_replaced_for_each_time_that_the_source_is_read() -> None:

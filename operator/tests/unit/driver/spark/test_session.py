@@ -10,7 +10,12 @@ import pytest
 
 from penstock.contract.sizing import Size
 from penstock.driver.environment import LocalEnvironment, PodEnvironment, local_ip
-from penstock.driver.spark.session import LogLevel, executor_template, spark_conf
+from penstock.driver.spark.session import (
+    MIN_STATE_PARTITIONS,
+    LogLevel,
+    executor_template,
+    spark_conf,
+)
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
 
 if TYPE_CHECKING:
@@ -170,8 +175,17 @@ def test_the_log_of_a_custom_sink_is_written_as_spark_does() -> None:
     assert "FileSystemBased" in spark_conf(stream(), POD, SIZE)[setting]
 
 
-def test_an_aggregate_has_a_task_for_each_core() -> None:
-    assert spark_conf(stream(), POD, SIZE)["spark.sql.shuffle.partitions"] == "6"
+def test_state_has_a_partition_for_each_core_and_some_for_growth() -> None:
+    """The checkpoint keeps the number of the first start."""
+    one = Size(partitions=1, executors=1, cores_per_executor=1)
+    for trigger, size, partitions in [
+        (CONTINUOUS, SIZE, 6),
+        (CONTINUOUS, one, 1),
+        (MICRO_BATCH, SIZE, 6),
+        (MICRO_BATCH, one, MIN_STATE_PARTITIONS),
+    ]:
+        conf = spark_conf(stream(trigger=trigger), POD, size)
+        assert conf["spark.sql.shuffle.partitions"] == str(partitions)
     own = stream(sparkConf={"spark.sql.shuffle.partitions": "50"})
     assert spark_conf(own, POD, SIZE)["spark.sql.shuffle.partitions"] == "50"
 

@@ -93,6 +93,15 @@ def test_the_checkpoint_is_checked_before_each_start() -> None:
     assert actions(CHECKED, [late, late])[1] == [Action.WAIT, Action.CHECK_CHECKPOINT]
 
 
+def test_cores_that_the_state_cannot_use_are_said() -> None:
+    state, observation = committing(3)
+    for partitions, words in ((None, ""), (4, ""), (3, "no more than 3 of the 4 cores work on it")):
+        seen = replace(observation, state_partitions=partitions)
+        what, message = describe(state, seen, POLICY)
+        assert what is QueryState.RUNNING
+        assert (words in message) if words else message == ""
+
+
 def test_a_query_that_the_supervisor_has_not_started_is_stopped() -> None:
     """Two would write to one checkpoint."""
     assert action(CHECKED, replace(UP, has_query=True)) is Action.STOP_QUERY

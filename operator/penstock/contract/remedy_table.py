@@ -381,8 +381,8 @@ ROWS: tuple[Remedy, ...] = (
         "PenstockKafkaMissing",
         "Only a warning: the image lacks penstock-kafka.jar, so continuous mode reads and writes "
         "Kafka with Spark's own data source, and each record takes longer.",
-        "Build the image from Penstock's, or copy penstock-kafka.jar from there. To do without, "
-        "set spark.penstock.kafka.enabled to false in sparkConf.",
+        "Build the image from Penstock's, or copy penstock-kafka.jar from there (in a checkout: "
+        "make data-source). To do without, set spark.penstock.kafka.enabled to false in sparkConf.",
         EDIT,
     ),
     Remedy(

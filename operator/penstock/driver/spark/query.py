@@ -92,8 +92,8 @@ def lacks_penstock_kafka(spark: SparkSession, spec: StreamSpec) -> StreamWarning
     reason = "PenstockKafkaMissing"
     return StreamWarning(
         reason,
-        f"The image lacks the data source {PENSTOCK_KAFKA} (penstock-kafka.jar), so Spark's own "
-        f"reads and writes Kafka, and each record takes longer. {REMEDIES[reason].action}",
+        f"The class path lacks the data source {PENSTOCK_KAFKA} (penstock-kafka.jar), so Spark's "
+        f"own reads and writes Kafka, and each record takes longer. {REMEDIES[reason].action}",
     )
 
 

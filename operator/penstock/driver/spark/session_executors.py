@@ -53,10 +53,12 @@ class SessionExecutors:
         self._wanted = size
         if self._is_local:
             keeps_state = False
+        # Spark reads the template when it starts, and again for each pod (Spark 4.2,
+        # KubernetesClusterManager.createSchedulerBackend, KubernetesExecutorBuilder).
+        self._cluster.write_template(keeps_state=bool(keeps_state))
         if keeps_state is None:
             self.forget()
             return _WITHOUT_EXECUTORS
-        self._cluster.write_template(keeps_state=keeps_state)
         self.requested, self._write_state = size, keeps_state
         return {}
 

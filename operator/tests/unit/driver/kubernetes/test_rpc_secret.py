@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
+from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.objects import Object
 from penstock.contract import naming
-from penstock.driver.environment import pod_environment
+from penstock.contract.sizing import Size
+from penstock.driver.environment import PodEnvironment, pod_environment
 from penstock.driver.kubernetes import rpc_secret
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.spark import executor_pods, session
+from penstock.driver.spark.session_executors import SessionExecutors
 from testkit.streams import streams
 from testkit.wait import wait_for
 
@@ -38,6 +41,21 @@ class Recorder(Api):
 
 def prepare(folder: Path, api: Api) -> str:
     return rpc_secret.prepare(folder / "rpc" / "secret", api, "flags", "flags-driver-0", "uid-1")
+
+
+def in_a_pod(stream: ContinuousStream) -> PodEnvironment:
+    environment = pod_environment(
+        {
+            naming.ENV_POD_NAME: "numbers-driver-0",
+            naming.ENV_POD_IP: "10.0.0.1",
+            naming.ENV_SPEC_HASH: "hash",
+            "KUBERNETES_SERVICE_HOST": "10.0.0.2",
+            "KUBERNETES_SERVICE_PORT": "443",
+        },
+        stream,
+    )
+    assert environment is not None
+    return environment
 
 
 def test_it_is_a_secret_of_the_pod_and_a_file_that_only_the_driver_reads(tmp_path: Path) -> None:
@@ -79,17 +97,7 @@ def test_it_is_created_again_while_executors_are_missing(
     for name in ("_FIRST_LOOK_SECONDS", "_NEXT_LOOK_SECONDS"):
         monkeypatch.setattr(executor_pods, name, 0.05)
     stream, api = streams.stream(), Recorder()
-    environment = pod_environment(
-        {
-            naming.ENV_POD_NAME: "numbers-driver-0",
-            naming.ENV_POD_IP: "10.0.0.1",
-            naming.ENV_SPEC_HASH: "hash",
-            "KUBERNETES_SERVICE_HOST": "10.0.0.2",
-            "KUBERNETES_SERVICE_PORT": "443",
-        },
-        stream,
-    )
-    assert environment is not None
+    environment = in_a_pod(stream)
     preparation = executor_pods.ClusterPreparation(stream, environment, api)
     preparation.finish()
     preparation.write_template(keeps_state=False)
@@ -109,3 +117,22 @@ def test_it_is_created_again_while_executors_are_missing(
     assert name.startswith(f"{api.created[0]['metadata']['name']}-")
     assert api.created[2]["data"] == api.created[0]["data"]
     wait_for("the template", lambda: name in template.read_text(), 30)
+
+
+@pytest.mark.parametrize("keeps_state", [None, True, False])
+def test_spark_has_a_template_when_it_starts(
+    keeps_state: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also before it is known whether the query keeps state: Spark then starts without executors,
+    and reads the template all the same.
+    """
+    monkeypatch.setattr(session, "RPC_SECRET_FILE", tmp_path / "secret")
+    monkeypatch.setattr(session, "EXECUTOR_TEMPLATE", tmp_path / "template.yaml")
+    stream = streams.stream()
+    executors = SessionExecutors(stream, in_a_pod(stream), Recorder())
+    conf = executors.before_session(
+        Size(partitions=2, executors=2, cores_per_executor=1), keeps_state=keeps_state
+    )
+    assert (executors.requested is None) == bool(conf) == (keeps_state is None)
+    mounts = "persistentVolumeClaim" in (tmp_path / "template.yaml").read_text()
+    assert mounts == bool(keeps_state)

@@ -40,9 +40,10 @@ def archive(class_path: str) -> Path:
     """
     path = archive_for(command(_HEAP, class_path, [])).path
     assert path is not None
-    with file_lock("classes"):  # one of the workers creates it for all
-        if not path.exists():
-            _create(path, class_path)
+    if not path.exists():  # else nobody waits while the archive of another checkout is created
+        with file_lock("classes"):  # one of the workers creates it for all
+            if not path.exists():
+                _create(path, class_path)
     return path
 
 

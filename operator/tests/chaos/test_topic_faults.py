@@ -16,7 +16,7 @@ from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import source_monitor as watch
-from penstock.driver.supervision.query_runtime import QueryRuntime
+from penstock.driver.spark.session_executors import SessionExecutors
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.driver.driver_process import traffic
 from testkit.driver.in_process_driver import InProcessDriver, running
@@ -233,7 +233,7 @@ def test_a_topic_recreated_while_the_query_waits_for_cores(
     read_hundred(topics, number_flow(topics, source, sink, trigger), jvm, tmp_path, sink)
     accepting = number_flow(topics, source, sink, trigger, of_source={"failOnDataLoss": False})
     with monkeypatch.context() as without_cores:
-        without_cores.setattr(QueryRuntime, "_registered", lambda _: (0, 0))
+        without_cores.setattr(SessionExecutors, "registered", lambda *_, **__: (0, 0))
         with running(accepting, jvm, tmp_path) as driver:
             driver.wait("planned", lambda _: driver.runtime._frame is not None)
             topics.delete(source)

@@ -128,6 +128,8 @@ def test_the_documented_policy_allows_images_of_one_registry_only(
     finally:
         for name in ("stream-images", "pod-images"):
             kube.run("delete", "validatingadmissionpolicybinding", name)
+        # The API server goes by its cache of policies.
+        wait_for("the end of the policy", lambda: refusal(server, other) == "", 60)
 
 
 def test_the_pod_for_on_call_is_accepted_with_its_shipped_rights(server: ApiServer) -> None:

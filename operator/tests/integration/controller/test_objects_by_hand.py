@@ -5,6 +5,7 @@ Whatever is not said is as before within seconds, and the driver's pod runs on.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -224,6 +225,7 @@ async def test_an_account_of_somebody_else_is_said_and_its_pod_is_replaced(
         assert DRIVER in await wait_reason(space, "Stalled", "ForeignObject")
         second = await space.replaced(pod)
         await space.run_driver()
+        await asyncio.sleep(1.1)  # the times of pod and account have whole seconds
         await space.kubectl("delete", "serviceaccount", DRIVER)
         await space.replaced(second)
         await space.run_driver()

@@ -130,6 +130,8 @@ def _foreign(what: str, more: str) -> NotApplied:
         f"{what}: exists and does not belong to this stream, so Penstock does not touch it. "
         f"Delete or rename it{more}",
         retried=False,
+        # It lacks the labels by which objects are watched, so nothing tells of its deletion.
+        retry_in=timedelta(seconds=30),
     )
 
 

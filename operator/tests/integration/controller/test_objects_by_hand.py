@@ -5,6 +5,7 @@ Whatever is not said is as before within seconds, and the driver's pod runs on.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -211,6 +212,25 @@ async def test_a_binding_to_another_role_is_said_until_it_is_deleted(space: Name
         await space.kubectl("delete", "rolebinding", DRIVER)
         await wait_restored(space, kinds.ROLE_BINDING, DRIVER, before)
         await assert_undisturbed(space, pod)
+
+
+async def test_an_account_of_somebody_else_is_said_and_its_pod_is_replaced(
+    space: Namespace,
+) -> None:
+    """The token of the pod is void, whoever made the account again."""
+    async with space.operator():
+        pod = await start(space)
+        await asyncio.sleep(1.1)  # the times of pod and account have whole seconds
+        meta = {"name": DRIVER, "namespace": space.name}
+        await make_again(space, kinds.SERVICE_ACCOUNT, DRIVER, metadata=meta)
+        assert DRIVER in await wait_reason(space, "Stalled", "ForeignObject")
+        second = await space.replaced(pod)
+        await space.run_driver()
+        await asyncio.sleep(1.1)
+        await space.kubectl("delete", "serviceaccount", DRIVER)
+        await space.replaced(second)
+        await space.run_driver()
+        await space.wait_ready()
 
 
 async def test_what_a_finalizer_keeps_is_said(space: Namespace) -> None:

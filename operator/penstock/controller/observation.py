@@ -145,7 +145,7 @@ async def observe_children(
         api.list(kinds.POD, key.namespace, selector),
     )
     if owner is not None and not StatefulSet(owner).scaled_to_zero:
-        pods += await _without_labels(api, kinds.POD, key, f"{driver}-0", pods)
+        pods += await _without_labels(api, kinds.POD, key, naming.driver_pod_name(key.name), pods)
     if config_name is not None:
         config_maps += await _without_labels(api, kinds.CONFIG_MAP, key, config_name, config_maps)
     children = ObservedChildren(

@@ -97,9 +97,8 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     if desired is None:
         cause = invalid_spec(stream.problems, runs=children.stateful_set is not None)
         stopped = () if previous else _stopped_driver(stream, children)
-        void = () if previous else void_pod(children)
-        labels = () if previous else labels_of_pod(children)
-        return unapplied(stream, children, cause, now, (*retained, *stopped, *labels), void)
+        kept = (*retained, *stopped, *labels_of_pod(children))
+        return unapplied(stream, children, cause, now, kept, void_pod(children))
     if previous:
         return unapplied(stream, children, previous_objects(previous), now)
     wanted = _desired_objects(stream, desired, children)

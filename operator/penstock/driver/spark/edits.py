@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
@@ -34,8 +34,7 @@ def asks_spark(running: StreamSpec, edited: StreamSpec) -> bool:
 
 
 def _same(running: StreamSpec, edited: StreamSpec, fields: tuple[str, ...]) -> bool:
-    values: list[Any] = [[getattr(each, name) for name in fields] for each in (running, edited)]
-    return bool(values[0] == values[1])
+    return all(getattr(running, name) == getattr(edited, name) for name in fields)
 
 
 class EditJudge:

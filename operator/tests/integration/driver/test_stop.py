@@ -15,7 +15,7 @@ from testkit.driver.in_process_driver import running
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
 from testkit.plugins.figures import RecordFigure
-from testkit.streams.streams import BOTH_ENGINES, EACH_MODE, kafka_sink, kafka_source, stream
+from testkit.streams.streams import BOTH_ENGINES, EACH_MODE
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -73,12 +73,9 @@ def test_a_stop_waits_for_the_batch_that_has_begun(
 ) -> None:
     """One partition's records are written while the other's are still worked at."""
     source, sink = topics.make(), topics.make()
-    flow = stream(
-        kafka_source(topics.bootstrap, topics=[source]),
-        kafka_sink(topics.bootstrap, topic=sink),
-        transform={"python": {"function": "slow_seven:transform", "inline": _SLOW_SEVEN}},
-        trigger={"microBatch": {"interval": "2s"}},
-    )
+    transform = {"python": {"function": "slow_seven:transform", "inline": _SLOW_SEVEN}}
+    every_two_seconds = {"microBatch": {"interval": "2s"}}
+    flow = number_flow(topics, source, sink, every_two_seconds, transform=transform)
     with running(flow, jvm, tmp_path) as driver:
         driver.wait_ready()
         topics.send(source, range(100, 101))

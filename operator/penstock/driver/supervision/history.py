@@ -34,13 +34,14 @@ class History:
     poison_failures: int = 0
     """Failures that one record may have caused, since records were last committed."""
     stalls: int = 0
-    """Stalls in a row: since the last commit."""
+    """Stalls in a row: since records were last committed, or a query was last healthy for
+    `stable_after`."""
     slowest_progress: float = 0.0
     """The longest time between two signs of progress, in seconds, beyond the policy's
     `progress_interval`. Commits make it fade."""
     uncommitted_seconds: float = 0.0
-    """In continuous mode, the time from the last commit to the next attempt: that of the runs since
-    then, and of the pauses after them."""
+    """For how long attempts have written what none of them has committed, up to the next attempt:
+    their time, and that of the pauses after them."""
     query_failures: int = 0
     """Failures in a row of a running query."""
     rechecks: int = 0

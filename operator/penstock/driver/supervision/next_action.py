@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import NamedTuple
 
-from penstock.api.modes import Mode
 from penstock.driver.failures import (
     QUERY_NOT_STOPPED,
     TASK_FAILED,
@@ -237,15 +236,15 @@ def _on_failure(
 def _after_run(
     before: Phase, history: History, failure: Failure, now: float, policy: RestartPolicy
 ) -> tuple[History, float]:
-    """The history after a run in continuous mode, and the pause until the next one.
+    """The history after a run, and the pause until the next one.
 
-    A run that has committed is followed by the next one at once. Failures over a record have their
-    own limit.
+    A run that has committed records is followed by the next one at once. Failures over a record
+    have their own limit.
     """
-    if not isinstance(before, Running) or policy.mode is not Mode.CONTINUOUS:
+    if not isinstance(before, Running) or before.uncommitted_since is None:
         return history, 0.0
-    uncommitted = history.uncommitted_seconds + now - before.committed_at
-    fruitless = not before.confirmed and not failure.maybe_poison
+    uncommitted = history.uncommitted_seconds + now - before.uncommitted_since
+    fruitless = not before.fruitful and not failure.maybe_poison
     pause = policy.uncommitted_pause(uncommitted) if fruitless else 0.0
     return replace(history, uncommitted_seconds=uncommitted + pause), pause
 
@@ -348,7 +347,7 @@ def _while_starting(
         restarts=history.restarts + int(after is not None),
         unread=history.unread.in_new_run(),
     )
-    run = Running.begin(observation, after)
+    run = Running.begin(observation, after, policy.mode)
     events = () if after is None else (QueryRestarted(after),)
     return Decision(replace(state, phase=run, history=history), Action.START_QUERY, events)
 

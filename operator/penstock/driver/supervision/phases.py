@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.api.modes import Mode
 from penstock.driver.failures import Failure
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.supervision.history import History
@@ -39,6 +40,8 @@ class Running:
     """It has committed an epoch."""
     committed_records: bool = False
     """It has committed an epoch with records: its code is loaded, and its clients are connected."""
+    fruitful: bool = False
+    """It has committed records, or epochs while it was healthy for `stable_after`."""
     partitions: int
     """The partitions that it was started with."""
     cores: int
@@ -51,6 +54,9 @@ class Running:
     """Kafka's offsets at that commit."""
     committed_at: float
     """When a new commit was last observed, or the query was started."""
+    uncommitted_since: float | None
+    """Since when it may have written what is not committed: its start, or a commit that counts. In
+    the modes whose tasks take turns since a batch has had tasks; None between two batches."""
     probed_at: float = 0.0
     """When it was last tried whether the checkpoint can be written."""
     commit_interval: float = 0.0
@@ -73,7 +79,7 @@ class Running:
     """The reason of the warning that was last reported."""
 
     @classmethod
-    def begin(cls, observation: Observation, after: Failure | None) -> Running:
+    def begin(cls, observation: Observation, after: Failure | None, mode: Mode) -> Running:
         """The run of a query that is started now."""
         assert observation.partitions is not None
         now = observation.now
@@ -85,6 +91,7 @@ class Running:
             epoch=observation.epoch,
             offsets=observation.offsets,
             committed_at=now,
+            uncommitted_since=now if mode.has_long_running_tasks else None,
             progress_at=now,
             planned_epoch=observation.planned_epoch,
             cores_complete_since=now,

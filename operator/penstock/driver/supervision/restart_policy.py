@@ -158,10 +158,10 @@ class RestartPolicy:
         return overdue > max(_PROBE_SECONDS, _PROBE_FACTOR * probed)
 
     def uncommitted_pause(self, uncommitted: float) -> float:
-        """The pause after a continuous run that has committed nothing, `uncommitted` seconds after
-        the last commit.
+        """The pause after a run that has committed no records, `uncommitted` seconds after what it
+        writes was first written.
 
-        Each run writes again what has come since the last commit. With the pause a run ends at one
+        Each run writes again what the one before has written. With the pause a run ends at one
         and a half times the time of the one before, at least, so within D seconds without a commit
         there are no more than 1 + log(D / d, 1.5) such runs, if the first of them ends after d
         seconds; from the cap on, which is reached after twice its length, there is one more for

@@ -31,16 +31,16 @@ def with_commits(
         interval = latest if interval == 0 else interval + _SMOOTHING_WEIGHT * (latest - interval)
     records = _committed_records(run, observation, policy)
     if records:
-        history = replace(history, proved=True, rechecks=0, poison_failures=0)
-    elif _is_stable(run, observation, policy):
-        # Its first commit may have held all the records that there are.
-        history = replace(history, proved=True)
-    history = replace(
-        history,
-        stalls=0,
-        slowest_progress=_FADING * history.slowest_progress,
-        uncommitted_seconds=0.0,
-    )
+        history = replace(history, rechecks=0, poison_failures=0)
+    # If none came for so long, its first commit may have held all the records that there are.
+    counts = records or _is_stable(run, observation, policy)
+    if counts:
+        history = replace(history, proved=True, stalls=0, uncommitted_seconds=0.0)
+    history = replace(history, slowest_progress=_FADING * history.slowest_progress)
+    fruitful = run.fruitful or counts
+    # Between two batches nothing is uncommitted.
+    since = observation.now if fruitful else run.uncommitted_since
+    since = since if policy.mode.has_long_running_tasks else None
     run, history = _progressed(run, history, observation, policy)
     healthy_since = observation.now if run.healthy_since is None else run.healthy_since
     return replace(
@@ -52,6 +52,8 @@ def with_commits(
         epoch=observation.epoch,
         offsets=observation.offsets,
         committed_at=observation.now,
+        fruitful=fruitful,
+        uncommitted_since=since,
         commit_interval=interval,
         healthy_since=healthy_since,
     ), history
@@ -60,8 +62,9 @@ def with_commits(
 def _committed_records(run: Running, observation: Observation, policy: RestartPolicy) -> bool:
     """Whether a new commit holds records. A micro-batch of a Kafka source is never empty.
 
-    The other engines also commit epochs without records, for example while a client does not know
-    yet that it may not read the topic (measured, Spark 4.2). Such a commit alone proves nothing.
+    The other engines also commit epochs without records: the continuous engine the first of each
+    run, whose trigger fires before a reader has polled, and others while a client does not know yet
+    that it may not read the topic (measured, Spark 4.2). Such a commit alone proves nothing.
     """
     if not policy.mode.has_long_running_tasks or observation.offsets is None:
         return True
@@ -99,6 +102,8 @@ def _with_work(
     its source looks idle. One that is idle looks again and again, and says so.
     """
     planned, activity = observation.planned_epoch, observation.activity
+    if activity.work and run.uncommitted_since is None:
+        run = replace(run, uncommitted_since=observation.now)
     if activity.work != run.work or planned != run.planned_epoch:
         run = replace(run, work=activity.work, planned_epoch=planned)
         return _progressed(run, history, observation, policy)

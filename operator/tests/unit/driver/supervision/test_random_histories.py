@@ -37,11 +37,14 @@ from testkit.driver.observations import (
     MAYBE_POISON,
     PASSING,
     PERMANENT,
+    POLICY,
+    REAL_TIME,
     RECOVERABLE,
     UP,
     committing,
 )
 
+AT = {"in": {0: 7}}
 AWAY = Failure("BrokerUnreachable", "no answer")
 ASKED_FOR = replace(RECOVERABLE, reason="DataLoss", asked_for=True)
 NOT_STOPPED = Failure(QUERY_NOT_STOPPED, "")
@@ -196,23 +199,28 @@ def _check_proof(
         max_size=60,
     ),
     st.floats(0, 0.999),
+    st.sampled_from([POLICY, CONTINUOUS, REAL_TIME]),
 )
 def test_runs_without_a_commit_are_few(
-    runs: list[tuple[float, Failure, bool]], jitter: float
+    runs: list[tuple[float, Failure, bool]], jitter: float, policy: RestartPolicy
 ) -> None:
     """Each writes again what has come since the last commit: the bound on copies of a record.
 
-    Whatever ends them, how long they take, and whether the process ends between two of them.
+    Whatever ends them, how long they take, and whether the process ends between two of them. In
+    continuous mode the first epoch of each is empty, and committed.
     """
-    policy, now = CONTINUOUS, 0.0
-    state, _ = committing(3, policy)
+    now, epoch = 0.0, 3
+    state, _ = committing(epoch, policy)
     state = replace(state, phase=Starting())
     ends: list[float] = []
     for takes, failure, crashes in runs:
-        state, now = _started(state, now, jitter)
+        state, now = _started(state, now, epoch, jitter, policy)
+        epoch += int(policy is CONTINUOUS)
+        works = Activity(False, None, (7, 0, 0, 1, 0), False, None)
+        seen = replace(UP, has_query=True, offsets=AT, epoch=epoch, activity=works)
+        state, _, _ = decide(state, replace(seen, now=now), policy, jitter)
         now += takes
-        seen = replace(UP, now=now, has_query=True, epoch=3, failure=failure)
-        state, what, _ = decide(state, seen, policy, jitter)
+        state, what, _ = decide(state, replace(seen, now=now, failure=failure), policy, jitter)
         ends.append(now)
         if crashes or what is Action.EXIT_PROCESS:
             state = first_state(state.history.for_next_process(policy), policy, now)
@@ -222,11 +230,14 @@ def test_runs_without_a_commit_are_few(
     assert len(ends) <= 2 + grown + max(0.0, lasted - 2 * cap) / cap
 
 
-def _started(state: State, now: float, jitter: float) -> tuple[State, float]:
+def _started(
+    state: State, now: float, epoch: int, jitter: float, policy: RestartPolicy
+) -> tuple[State, float]:
     """The state after the start of the query, and the time of it: no step takes any."""
     for _ in range(10):
         now = max(now, state.retry_at or now)
-        state, what, _ = decide(state, replace(UP, now=now, epoch=3), CONTINUOUS, jitter)
+        seen = replace(UP, now=now, epoch=epoch, offsets=AT)
+        state, what, _ = decide(state, seen, policy, jitter)
         if what is Action.START_QUERY:
             return state, now
     raise AssertionError(state)

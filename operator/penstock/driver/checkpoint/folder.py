@@ -64,15 +64,23 @@ class CheckpointFolder:
             durable_files.check_writable(self.path / _WRITE_TEST)
             if keep_ids:
                 self._write_through()
-            plan = mode_switch.plan(
-                self._read(),
-                spec,
-                state=self._holds_state(),
-                first=self._readable_first_offsets(),
-                keep_ids=keep_ids,
-            )
+            plan = self._plan(spec, keep_ids=keep_ids)
             self._execute(plan)
         return plan
+
+    def check_continues(self, spec: StreamSpec) -> None:
+        """Raises DriverError if this spec's mode cannot continue from here; a query may run."""
+        with durable_files.volume_errors(self.path):
+            self._plan(spec, keep_ids=(self.path / _KEEP_IDS).exists())
+
+    def _plan(self, spec: StreamSpec, *, keep_ids: bool) -> RepairPlan:
+        return mode_switch.plan(
+            self._read(),
+            spec,
+            state=self._holds_state(),
+            first=self._readable_first_offsets(),
+            keep_ids=keep_ids,
+        )
 
     def _write_through(self) -> None:
         """Makes Spark's files durable, which does not sync them, where the file system can do it.

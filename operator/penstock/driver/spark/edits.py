@@ -78,9 +78,9 @@ class EditJudge:
 
     def _plan(self, spark: SparkSession, edited: StreamSpec) -> None:
         """As QueryRuntime.check_query does, but with views and functions of its own."""
-        switches = edited.trigger.mode is not self._running.trigger.mode
-        # After a switch of the mode the checkpoint is repaired first.
-        contents = None if switches else self._checkpoint.contents()
+        if edited.trigger.mode is not self._running.trigger.mode:
+            self._checkpoint.check_continues(edited)
         frame = query.plan(spark.newSession(), edited, self._environment)
         query.check(frame, edited)
-        query.check_continues(frame, contents)
+        # The repair that a switch of the mode needs changes none of it.
+        query.check_continues(frame, self._checkpoint.contents())

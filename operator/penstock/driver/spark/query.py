@@ -139,6 +139,9 @@ _STATEFUL = frozenset(
         "Deduplicate",
         "DeduplicateWithinWatermark",
         "Distinct",
+        # Rewritten to an aggregate (ReplaceOperators).
+        "Except",
+        "Intersect",
         "FlatMapGroupsInPandasWithState",
         "FlatMapGroupsWithState",
         "GlobalLimit",

@@ -13,11 +13,13 @@ from penstock.cluster.stream import Stream
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.spark.edits import EditJudge
 from testkit.driver.bare_query import bare
+from testkit.kafka.topics import Topics
 from testkit.streams.streams import (
     CONTINUOUS,
     EACH_MODE,
     MICRO_BATCH,
     RATE,
+    kafka_source,
     kafka_to_kafka,
     manifest,
 )
@@ -119,6 +121,52 @@ def test_a_query_that_runs_does_not_notice(
         # Its own function is as it was. (No job: the tasks of the query hold all cores.)
         plan = spark.sql("SELECT same(1L) AS one")._jdf.queryExecution().optimizedPlan()
         assert "2 AS one" in plan.toString()
+
+
+def _counts(sql: str, source: dict[str, Any], trigger: dict[str, Any]) -> Any:
+    fields = {"source": source, "sink": {"console": {}}, "outputMode": "update"}
+    return manifest("numbers", {**fields, "trigger": trigger, "transform": {"sql": sql}})
+
+
+_COUNT = "SELECT count(*) AS n FROM source"
+_COPY = "SELECT value FROM source"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ((_COPY, CONTINUOUS), (_COUNT, MICRO_BATCH), "CheckpointHoldsNoState"),
+        ((_COUNT, MICRO_BATCH), (_COPY, CONTINUOUS), "CheckpointHoldsState"),
+        ((_COPY, CONTINUOUS), (_COPY, MICRO_BATCH), None),
+        ((_COPY, MICRO_BATCH), (_COPY, CONTINUOUS), None),
+    ],
+    ids=["state-added", "state-dropped", "to-batches", "to-continuous"],
+)
+def test_an_edit_that_switches_the_mode_is_judged_with_the_checkpoint(
+    before: tuple[str, Any], after: tuple[str, Any], reason: str | None,
+    spark: SparkSession, topics: Topics, tmp_path: Path,
+) -> None:  # fmt: skip
+    topic = topics.make(1)
+    topics.send(topic, range(20))
+    source = kafka_source(topics.bootstrap, topics=[topic], startingOffsets="earliest")
+    running = ContinuousStream.model_validate(_counts(before[0], source, before[1]))
+    judge = EditJudge(running.spec, LocalEnvironment(tmp_path), lambda: spark).judge
+    with bare(spark, running, tmp_path) as query:
+        query.wait("a commit", lambda: query.folder.progress.committed_epoch() is not None)
+        failure = judge(Stream(_counts(after[0], source, after[1])))
+    assert (failure and failure.reason) == reason
+
+
+def test_offsets_of_another_format_are_no_basis_for_an_edit(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    running = ContinuousStream.model_validate(_counts(_COPY, RATE, CONTINUOUS))
+    judge = EditJudge(running.spec, LocalEnvironment(tmp_path), lambda: spark).judge
+    with bare(spark, running, tmp_path) as query:
+        query.wait("a commit", lambda: query.folder.progress.committed_epoch() is not None)
+        failure = judge(Stream(_counts(_COPY, RATE, MICRO_BATCH)))
+    assert failure is not None
+    assert failure.reason == "CheckpointOfAnotherMode"
 
 
 def test_without_spark_there_is_no_verdict(tmp_path: Path) -> None:

@@ -277,8 +277,9 @@ def writes_state(executor: dict[str, Any]) -> bool:
         (MICRO_BATCH, {"watermark": {"column": "timestamp", "delay": "3s"}}, False),
         (MICRO_BATCH, python(COUNTS), True),
         ({"availableNow": {}}, {"sql": "SELECT count(*) FROM source"}, True),
+        (MICRO_BATCH, {"sql": "SELECT value FROM source EXCEPT SELECT id FROM range(3)"}, True),
     ],
-    ids=["python", "watermark", "python-count", "sql-count"],
+    ids=["python", "watermark", "python-count", "sql-count", "except"],
 )
 def test_the_plan_says_whether_executors_write_state(
     kubelet: Kubelet,

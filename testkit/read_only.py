@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from testkit.wait import wait_for
+
 
 @contextmanager
 def read_only(*folders: Path) -> Iterator[None]:
@@ -17,8 +19,20 @@ def read_only(*folders: Path) -> Iterator[None]:
         for folder in folders:
             _run("mount", "--bind", str(folder), str(folder))
             mounted.callback(_run, "umount", "--lazy", str(folder))
-            _run("mount", "-o", "remount,bind,ro", str(folder))
+            _make_read_only(folder)
         yield
+
+
+def _make_read_only(folder: Path) -> None:
+    """Between two writes: with a file that is open for writing the mount is busy."""
+    command = ["mount", "-o", "remount,bind,ro", str(folder)]
+    wait_for(
+        f"no open file in {folder}",
+        lambda: (
+            subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 0
+        ),
+        every=0.01,
+    )
 
 
 def _run(*command: str) -> None:

@@ -44,6 +44,18 @@ def bare_session(jvm: Jvm, any_of: ContinuousStream, folder: Path) -> Iterator[S
         spark.stop()
 
 
+@contextmanager
+def sparks_files(spark: SparkSession) -> Iterator[None]:
+    """Spark's default writes the files of checkpoints meanwhile, with their checksums."""
+    ours = spark.conf.get(session.FILE_MANAGER)
+    assert ours is not None
+    spark.conf.unset(session.FILE_MANAGER)
+    try:
+        yield
+    finally:
+        spark.conf.set(session.FILE_MANAGER, ours)
+
+
 class BareQuery:
     """A query on a checkpoint that is repaired first, as in QueryRuntime.check_query."""
 

@@ -27,7 +27,7 @@ from penstock.contract.sizing import (
     executor_memory,
 )
 from penstock.driver.environment import Environment, LocalEnvironment, PodEnvironment
-from penstock.driver.jvm import COMMON_OPTIONS
+from penstock.driver.jvm import COMMON_OPTIONS, java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,16 +68,10 @@ _DEFAULTS = {
     "spark.executor.heartbeatInterval": "2s",
 }
 
-# The user's sparkConf overrides this. Spark's default writes the files of a checkpoint through
-# Hadoop's FileContext, which starts programs (chmod and readlink) for each file and its checksum:
-# 40 for a micro-batch, where FileSystem starts 8 (measured). On a volume both rename atomically. A
-# custom sink may have a log of its own elsewhere, as file sinks do: Spark's default decides there.
-_CHECKPOINT_FILES = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing."
-        "FileSystemBasedCheckpointFileManager"
-    ),
-}
+# The user's sparkConf overrides this. An image that lacks the class (connector/) takes Spark's
+# default, which syncs no file, and starts 40 programs for a micro-batch (measured).
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_DURABLE_FILES = "dev.penstock.spark.DurableCheckpointFileManager"
 
 # The user's sparkConf overrides these too. They find an executor that is frozen, or cut off from
 # the network, within ten to twelve seconds. Spark's own values take two to three minutes, and ten
@@ -156,8 +150,7 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     # a warning at each start.
     adaptive = {ADAPTIVE: str(not spec.trigger.mode.has_long_running_tasks).lower()}
     in_pods = {} if isinstance(environment, LocalEnvironment) else _DEFAULTS_ON_KUBERNETES
-    files = _CHECKPOINT_FILES if spec.sink.custom is None else {}
-    conf = {**_DEFAULTS, **adaptive, **files, **in_pods, **shuffle, **spec.spark_conf, **_FORCED}
+    conf = {**_DEFAULTS, **adaptive, **in_pods, **shuffle, **spec.spark_conf, **_FORCED}
     conf |= _observability(spec.observability)
     if spec.trigger.mode is Mode.CONTINUOUS:
         conf |= _FORCED_IN_CONTINUOUS_MODE
@@ -336,14 +329,26 @@ def start(gateway: Any, conf: dict[str, str]) -> SparkSession:
         SparkContext._active_spark_context.stop()
     for name in _REDUNDANT_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+    files = {} if durable_files(gateway) is None else {FILE_MANAGER: _DURABLE_FILES}
     settings = SparkConf(loadDefaults=False).setAll(
-        [*conf.items(), *_resolved_jars(gateway).items()]
+        list({**files, **conf, **_resolved_jars(gateway)}.items())
     )
     # Not in the main thread, where pyspark would replace the driver's handler of Ctrl-C by its own,
     # which cancels all jobs and raises an exception at any point.
     with concurrent.futures.ThreadPoolExecutor(1, "spark") as pool:
         context = pool.submit(SparkContext, conf=settings, gateway=gateway).result()
     return SparkSession(context)
+
+
+def durable_files(gateway: Any) -> Any | None:
+    """The Java class that writes a checkpoint's files; None if the class path lacks it."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        gateway.jvm.java.lang.Class.forName(_DURABLE_FILES)
+    except Py4JJavaError:
+        return None
+    return java_class(gateway, _DURABLE_FILES)
 
 
 def shuffle_partitions(session: SparkSession) -> int:

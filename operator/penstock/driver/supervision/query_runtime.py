@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1.stream import ContinuousStream
@@ -33,6 +33,7 @@ from penstock.driver.spark.planning import PlanningWait
 from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity, observe_activity
 from penstock.driver.spark.session import LOG_LEVEL, LogLevel
 from penstock.driver.spark.session_executors import SessionExecutors
+from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.observation import Observation
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class QueryRuntime:
         """The partitions that the query was planned with."""
         self._planned_count = 0
         self.session: SparkSession | None = None
+        self._durable_files: Any | None = None
+        """The Java class that writes the checkpoint's files; None if the class path lacks it."""
         self._state_partitions: int | None = None
         """Of the query's state, by its newest plan: 0 if it keeps none; None before it."""
         self._frame: DataFrame | None = None
@@ -200,7 +203,7 @@ class QueryRuntime:
             # A query that waits for its cores was planned with the topics of that moment.
             return source.failure if self._frame is not None else None
         if self._query.isActive:
-            return source.failure
+            return self._failed_write() or source.failure
         self._batches.keep(self._query)
         ended, self._query = self._query, None
         exception = ended._jsq.exception()
@@ -210,6 +213,13 @@ class QueryRuntime:
                 return None
             return Failure("QueryEnded", "The query ended by itself, without an exception.")
         return self._checkpoint.write_probe.failure() or classify(read_chain(exception.get()))
+
+    def _failed_write(self) -> Failure | None:
+        """Why a file of the checkpoint could not be written: the continuous engine does not say."""
+        path = None if self._durable_files is None else self._durable_files.takeFailed()
+        if path is None:
+            return None
+        return self._checkpoint.write_probe.failure() or stall_detection.failed_write(path)
 
     def _activity(self) -> Activity:
         if self._query is None or self.session is None:
@@ -240,6 +250,7 @@ class QueryRuntime:
         conf = session.spark_conf(self._stream, self._environment, wanted.size)
         conf |= self._executors.before_session(wanted.size, keeps_state=self._may_keep_state())
         self.session = session.start(self._jvm.gateway, conf)
+        self._durable_files = session.durable_files(self._jvm.gateway)
         lacking = query.lacks_penstock_kafka(self.session, self._stream.spec)
         self._warning = self._warning or lacking
 
@@ -312,6 +323,7 @@ class QueryRuntime:
     def start_query(self) -> None:
         """Starts the query that `check_query` has planned."""
         assert self._frame is not None
+        self._failed_write()  # of the query before, which is over
         self._query = query.start(
             self._frame,
             self._stream.spec,

@@ -186,6 +186,15 @@ def commits_stuck(observation: Observation, policy: RestartPolicy) -> Failure | 
     )
 
 
+def failed_write(path: str) -> Failure:
+    """The failure of a write of this file, after which others of the checkpoint succeed."""
+    return Failure(
+        COMMITS_STUCK,
+        f"A file of the checkpoint could not be written ({path}), and Spark does not try again. "
+        "The query restarts from its checkpoint.",
+    )
+
+
 def is_probe_due(run: Running, observation: Observation, policy: RestartPolicy) -> bool:
     """Whether to find out if the checkpoint is the reason why a commit is overdue.
 

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.driver.checkpoint.files import checksum_path
 from penstock.driver.failures import DriverError
 from testkit.driver.bare_query import bare, parquet_flow, written
 from testkit.kafka.topics import Topics, total
@@ -28,7 +27,6 @@ Harm = Callable[[Path], None]
 def power_cut(checkpoint: Path, batch: int) -> None:
     """The commit of the batch did not reach the disk, and of its offsets only the name."""
     (checkpoint / f"commits/{batch}").unlink()
-    (checkpoint / checksum_path(f"commits/{batch}")).unlink()
     (checkpoint / f"offsets/{batch}").write_bytes(b"")
 
 

@@ -31,6 +31,7 @@ from testkit.driver.bare_query import (
     newest,
     parquet_flow,
     short_batches,
+    sparks_files,
     written,
 )
 from testkit.driver.checkpoint_damage import ENGINES, TABLE, Damage, Engine, Refused, Repaired
@@ -65,7 +66,11 @@ def run_before_damage(
     spark: SparkSession, topics: Topics, engine: Engine, path: Path, sink: str
 ) -> Run:
     """A run of five commits with records in each, and as many unread records."""
-    run = Run.of_five(spark, topics, lambda source: flow(topics, source, engine, sink), path, sink)
+    # Spark's own way has files that ours has not, and the starts are with ours.
+    with sparks_files(spark):
+        run = Run.of_five(
+            spark, topics, lambda source: flow(topics, source, engine, sink), path, sink
+        )
     return run if engine == "parquet" else replace(run, files=dict(_renumbered(run.files)))
 
 

@@ -22,7 +22,14 @@ from penstock.driver.checkpoint.folder import deletion_group
 from penstock.driver.checkpoint.mode_switch import plan
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.kafka.offsets import Offsets
-from testkit.driver.bare_query import SHORT_EPOCHS, Run, bare, newest, short_batches
+from testkit.driver.bare_query import (
+    SHORT_EPOCHS,
+    Run,
+    bare,
+    newest,
+    short_batches,
+    sparks_files,
+)
 from testkit.driver.checkpoint_writes import Write, cut, listings, watching, writes
 from testkit.driver.checkpoints import apply_plan, names, write
 from testkit.kafka.topics import Topics, number_flow
@@ -73,7 +80,8 @@ def written(
 ) -> Written:
     """The writes, checked against listings of the folder during the run."""
     trigger, path = TRIGGERS[request.param], tmp_path_factory.mktemp(request.param)
-    with watching(path) as watch:
+    # Which syncs nothing, and writes checksums beside: more can be interrupted than in ours.
+    with watching(path) as watch, sparks_files(spark):
         sink = shared.make()
         run = Run.of_five(
             spark, shared, lambda topic: flow(shared, topic, sink, trigger), path, sink

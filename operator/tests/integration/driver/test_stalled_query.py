@@ -53,6 +53,19 @@ def test_a_swallowed_commit_failure_restarts_the_query(
     assert json.dumps(COMMITS_STUCK) in report.model_dump_json()
 
 
+def test_a_commit_that_fails_is_known_at_once(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    """The engine swallows it, and would write on until the next one is overdue."""
+    source, sink = topics.make(1), topics.make(1)
+    flow = number_flow(topics, source, sink, {"continuous": {"checkpointInterval": "20s"}})
+    with running(flow, jvm, tmp_path) as it:
+        it.wait_ready()
+        log = tmp_path / "commits"
+        log.rename(tmp_path / "moved")
+        report = it.wait_failure(COMMITS_STUCK)
+        assert report.last_failure is not None
+        assert str(log) in report.last_failure.message
+
+
 def test_one_stuck_task_is_found_although_its_job_runs(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:

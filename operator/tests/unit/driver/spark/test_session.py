@@ -167,14 +167,6 @@ def test_the_users_conf_overrides_defaults() -> None:
     assert own.items() <= conf.items()
 
 
-def test_the_log_of_a_custom_sink_is_written_as_spark_does() -> None:
-    """It may be on another file system than the checkpoint."""
-    setting = "spark.sql.streaming.checkpointFileManagerClass"
-    custom = stream(sink={"custom": {"format": "parquet"}}, trigger=MICRO_BATCH)
-    assert setting not in spark_conf(custom, POD, SIZE)
-    assert "FileSystemBased" in spark_conf(stream(), POD, SIZE)[setting]
-
-
 def test_state_has_a_partition_for_each_core_and_some_for_growth() -> None:
     """The checkpoint keeps the number of the first start."""
     one = Size(partitions=1, executors=1, cores_per_executor=1)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
-import struct
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,31 +33,6 @@ def sync(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-# FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_SYNC_FL and FS_DIRSYNC_FL (linux/fs.h): `chattr +SD`.
-_GET_FLAGS, _SET_FLAGS = 0x80086601, 0x40086602
-_SYNCHRONOUS = 0x00000008 | 0x00010000
-
-
-def write_through(folder: Path) -> bool:
-    """Asks the file system to write every change in a folder to the disk at once.
-
-    What is created in it inherits that. Returns False if the file system cannot: ext4 and btrfs
-    can, others only as a mount option.
-    """
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        found = bytearray(8)
-        fcntl.ioctl(handle, _GET_FLAGS, found)
-        flags = int.from_bytes(found[:4], sys.byteorder)
-        if flags & _SYNCHRONOUS != _SYNCHRONOUS:
-            fcntl.ioctl(handle, _SET_FLAGS, struct.pack("l", flags | _SYNCHRONOUS))
-    except OSError:
-        return False
-    finally:
-        os.close(handle)
-    return True
 
 
 def write(target: Path, content: bytes) -> None:

@@ -1,9 +1,10 @@
 """The formats of the files in Spark's checkpoint, and whether a file is whole. Pure functions.
 
-Each file has a checksum file, `.N.crc` (Hadoop's ChecksumFileSystem). Spark writes `.N.<uuid>.tmp`
-and its checksum, then renames both, the file first; it syncs nothing (measured with strace, Spark
-4.2). So a crash of the process leaves whole files, some of them under temporary names. Only a crash
-of the machine, or damage, leaves a part of a file.
+A file is written as `.N.<uuid>.tmp`, then renamed. With Spark's own file managers each has a
+checksum file, `.N.crc` (Hadoop's ChecksumFileSystem), which is renamed after it, and nothing is
+synced (measured with strace, Spark 4.2). So a crash of the process leaves whole files, some of them
+under temporary names. Only a crash of the machine, or damage, leaves a part of a file. Those of
+connector/ are synced, and have no checksum.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from penstock.driver.checkpoint.repair import RepairPlan, plan_offsets
 from penstock.driver.checkpoint.write_probe import LOGS, WriteProbe
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import Offsets
-from penstock.driver.logs import log_event
 
 # Penstock's file: the offsets of the stream's first start. Spark's continuous engine resolves
 # "latest" again at each start until there is a commit, and would skip the records in between.
@@ -62,8 +61,6 @@ class CheckpointFolder:
         keep_ids = self._must_keep_ids(spec)
         with durable_files.volume_errors(self.path):
             durable_files.check_writable(self.path / _WRITE_TEST)
-            if keep_ids:
-                self._write_through()
             plan = self._plan(spec, keep_ids=keep_ids)
             self._execute(plan)
         return plan
@@ -81,16 +78,6 @@ class CheckpointFolder:
             first=self._readable_first_offsets(),
             keep_ids=keep_ids,
         )
-
-    def _write_through(self) -> None:
-        """Makes Spark's files durable, which does not sync them, where the file system can do it.
-
-        A power cut could take the last of them without a trace, while the sink keeps their batches.
-        """
-        folders = [self.path, *(self.path / log for log in LOGS if (self.path / log).is_dir())]
-        done = [durable_files.write_through(folder) for folder in folders]
-        if not all(done):
-            log_event("mount the checkpoint's volume with sync, if its node may lose power")
 
     def _must_keep_ids(self, spec: StreamSpec) -> bool:
         """Whether this stream's sink may recognise batches by their ids, now or before an edit."""

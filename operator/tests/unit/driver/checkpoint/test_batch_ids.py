@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -154,20 +153,3 @@ def test_a_planned_batch_keeps_its_id_in_a_switch(trigger: dict[str, Any], tmp_p
     repair = folder.repair(stream(kafka_source(), kafka_sink(), trigger=trigger).spec)
     assert (repair.epoch, repair.after, kinds(repair)) == (4, 4, ["EmptyBatch"])
     assert folder.offsets_at(4) == folder.offsets_at(3) == {"in": {0: 30, 1: 21}}
-
-
-def test_the_checkpoint_of_such_a_sink_is_written_through(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A power cut could take the newest files without a trace: where the file system can do it."""
-    write(checkpoint(range(3), [], range(3)), tmp_path)
-    caplog.set_level("INFO", "penstock.driver")
-    CheckpointFolder(tmp_path).repair(stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec)
-    folders = [tmp_path, tmp_path / "offsets", tmp_path / "commits"]
-    shown = [
-        subprocess.run(["lsattr", "-d", each], capture_output=True, text=True, check=False).stdout
-        for each in folders
-    ]
-    written_through = ["S" in each.split(" ")[0] for each in shown]
-    said = "mount the checkpoint's volume with sync" in caplog.text
-    assert all(written_through) is not said

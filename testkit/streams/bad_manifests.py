@@ -64,6 +64,10 @@ def _template(pod: str, container: dict[str, Any] | None = None, **spec: Any) ->
 
 RING_1 = (
     Bad({"sparkConf": {"spark.app.id": "a"}}, "spec.sparkConf", "delete each other's executors"),
+    Bad(
+        {"sparkConf": {"spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}},
+        "spec.sparkConf", "the driver reads and repairs version 1",
+    ),
     Bad({"serviceAccountName": "default"}, "spec.serviceAccountName", "name another"),
     # Missing, unknown and conflicting fields
     Bad({"source": ...}, "spec.source", "this field is required", ring1="Required value"),

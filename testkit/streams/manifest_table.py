@@ -210,7 +210,7 @@ REFUSED: list[Row] = [
     *_rows(f"{_KAFKA}.secretOptions", {"checkpointLocation": REF}),
     *_rows(f"{_KAFKA}.secretOptions", {"kafka.auto.offset.reset": REF}),
     *_rows(f"{_KAFKA}.secretOptions", {"kafka.security.protocol": REF}, {"kafka.x": {"name": "a"}}),
-    *_rows(f"{_SINK}.secretOptions", {"topic": REF}, {"kafka.bootstrap.servers": REF}),
+    *_rows(f"{_SINK}.secretOptions", {"topic": REF}, {"kafka.Bootstrap.Servers": REF}),
     ((f"{_KAFKA}.topics", ...), (f"{_KAFKA}.topicPattern", "")),
     # Pods and quantities
     *_rows("spec.executor.javaOptions", ["-Xss4m -Xmx2g"], ["-Dspark.ui.enabled=true"], "-Xss4m"),

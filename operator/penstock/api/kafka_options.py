@@ -87,14 +87,14 @@ _OWNED_PATTERN = (
 _SECRETS_TAKE = "secretOptions takes options with the prefix kafka. that have no field of their own"
 SECRET_CLIENT_OPTIONS = ValidationRule(
     ~is_set("secretOptions")
-    | every("secretOptions", OF_CLIENTS) & ~some("secretOptions", _OWNED_PATTERN),
+    | every("secretOptions", OF_CLIENTS) & ~some("secretOptions", _OWNED_PATTERN, any_case=True),
     _SECRETS_TAKE,
     words=lambda it: (
         f"{_SECRETS_TAKE}: remove "
         + ", ".join(
             name
             for name in it.secret_options
-            if not name.startswith(CLIENT_PREFIX) or re.search(_OWNED_PATTERN, name)
+            if not name.startswith(CLIENT_PREFIX) or re.search(_OWNED_PATTERN, name.lower())
         )
     ),
 )

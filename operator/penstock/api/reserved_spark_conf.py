@@ -64,6 +64,9 @@ RESERVED_CONFS: Mapping[str, str] = {
     "spark.local.dir": "it is a volume of the pod",
     "spark.sql.warehouse.dir": "it is a volume of the pod",
     "spark.sql.streaming.offsetLog.formatVersion": "the driver reads and repairs version 1",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": (
+        "the driver reads and repairs version 1"
+    ),
     "spark.sql.streaming.unsupportedOperationCheck": "Spark would give wrong results",
     "spark.sql.streaming.checkpointLocation": "use spec.checkpoint",
     "spark.kubernetes.executor.deleteOnTermination": "a driver may not edit its executors' pods",

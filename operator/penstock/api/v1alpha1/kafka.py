@@ -361,4 +361,6 @@ _Value = TypeVar("_Value")
 
 
 def _without(names: Iterable[str], options: Mapping[str, _Value]) -> dict[str, _Value]:
-    return {name: value for name, value in options.items() if name not in names}
+    """The options but for these names; Spark ignores their case."""
+    lower = {name.lower() for name in names}
+    return {name: value for name, value in options.items() if name.lower() not in lower}

@@ -25,13 +25,16 @@ CALL_TIMEOUT_MS = 10_000
 
 
 def client_options(client: KafkaClient, secrets: Path) -> dict[str, str]:
-    """The source's or sink's options for Kafka's own clients, without the prefix `kafka.`."""
-    given = {**client.options, **security_options(client, secrets)}
+    """The source's or sink's options for Kafka's own clients, without the prefix `kafka.`.
+
+    In lower case, in which Spark gives them to its own clients.
+    """
+    given = [*client.options.items(), *security_options(client, secrets).items()]
     return {
         **{
-            name.removeprefix(CLIENT_PREFIX): value
-            for name, value in given.items()
-            if name.startswith(CLIENT_PREFIX)
+            name.lower().removeprefix(CLIENT_PREFIX): value
+            for name, value in given
+            if name.lower().startswith(CLIENT_PREFIX)
         },
         "bootstrap.servers": client.bootstrap_servers,
         "request.timeout.ms": str(REQUEST_TIMEOUT_MS),

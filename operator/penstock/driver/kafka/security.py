@@ -17,6 +17,7 @@ from penstock.api.v1alpha1.kafka import KafkaConnection, Sasl, Tls
 from penstock.contract.secrets import TLS_CERTIFICATE, TLS_KEY, secret_keys
 from penstock.driver.failures import DriverError, Failure
 
+_PROVIDERS = "kafka.config.providers"
 _PROVIDER = "secret"
 _PROVIDER_CLASS = "org.apache.kafka.common.config.provider.DirectoryConfigProvider"
 _LOGIN_MODULES = {
@@ -158,11 +159,11 @@ def _jaas(sasl: Sasl, secrets: Path) -> str | None:
 
 def _provider(client: KafkaConnection, secrets: Path) -> dict[str, str]:
     """The provider that resolves our references, besides those that the user's options name."""
-    own = client.options.get("kafka.config.providers", "")
+    own = {name.lower(): value for name, value in client.options.items()}.get(_PROVIDERS)
     return {
-        "kafka.config.providers": ",".join(name for name in (own, _PROVIDER) if name),
-        f"kafka.config.providers.{_PROVIDER}.class": _PROVIDER_CLASS,
-        f"kafka.config.providers.{_PROVIDER}.param.allowed.paths": str(secrets),
+        _PROVIDERS: ",".join(name for name in (own, _PROVIDER) if name),
+        f"{_PROVIDERS}.{_PROVIDER}.class": _PROVIDER_CLASS,
+        f"{_PROVIDERS}.{_PROVIDER}.param.allowed.paths": str(secrets),
     }
 
 

@@ -17,7 +17,7 @@ from penstock.local.errors import CommandError
 # Spark's number for the latest offset in startingOffsetsByPartition.
 _LATEST = -1
 # Kafka client options about security; the local broker has none.
-_SECURITY = re.compile(r"^kafka\.(ssl\.|sasl\.|security\.|config\.providers)")
+_SECURITY = re.compile(r"^kafka\.(ssl\.|sasl\.|security\.|config\.providers)", re.IGNORECASE)
 _SECURITY_FIELDS = ("tls", "sasl", "secret_options")
 
 

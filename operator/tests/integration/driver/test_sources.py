@@ -105,7 +105,7 @@ def test_latest_before_an_open_transaction(
     """An exactly-once producer nearly always has a transaction open. Its records come once it is
     committed, and until then they are neither lost nor a lag."""
     source, sink = topics.make(1), topics.make(1)
-    options = {"kafka.isolation.level": "read_committed"}
+    options = {"Kafka.Isolation.Level": "read_committed"}  # Spark ignores the case
     flow = reading(topics, {"topics": [source], "options": options}, sink, trigger=trigger)
     producer = Producer(
         {

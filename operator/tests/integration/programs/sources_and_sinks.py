@@ -179,7 +179,7 @@ SOURCES_AND_SINKS = (
     Program(
         "committed-transactions-only",
         "https://github.com/apache/hudi/issues/8258",
-        "CRSA",
+        "CRSAN",
         before=(
             Record("1", partition=0, transaction=True),
             Record("aborted", partition=0, transaction=False),

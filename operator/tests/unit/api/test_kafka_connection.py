@@ -57,6 +57,13 @@ def test_own_options_win_over_shared_ones() -> None:
     assert sink.options == SHARED["options"]
 
 
+def test_own_options_win_in_any_case() -> None:
+    own = {"Kafka.Client.Id": "mine", "KAFKA.x": "mine"}
+    source, _ = clients({"options": own}, {"topic": "out"})
+    assert source.options == {"kafka.metadata.max.age.ms": "5", **own}
+    assert source.secret_options == {}
+
+
 @pytest.mark.parametrize(
     ("source", "options", "secret_options"),
     [

@@ -50,7 +50,7 @@ def test_source_and_sink_use_the_local_broker_without_security() -> None:
 
 def test_removed_settings_of_a_shared_connection_are_named_once() -> None:
     shared = {**SECURE, "options": {"kafka.ssl.protocol": "TLSv1.3"}}
-    own = {"options": {"kafka.ssl.cipher.suites": "X", "kafka.fetch.max.bytes": "5"}}
+    own = {"options": {"Kafka.SSL.cipher.suites": "X", "kafka.fetch.max.bytes": "5"}}
     secure = stream(
         {"kafka": {"topics": ["in"], **own}},
         {"kafka": {"topic": "out"}},
@@ -70,7 +70,7 @@ def test_removed_settings_of_a_shared_connection_are_named_once() -> None:
         "spec.kafka.sasl",
         "spec.kafka.secretOptions",
         "spec.kafka.options.kafka.ssl.protocol",
-        "spec.source.kafka.options.kafka.ssl.cipher.suites",
+        "spec.source.kafka.options.Kafka.SSL.cipher.suites",
     )
 
 

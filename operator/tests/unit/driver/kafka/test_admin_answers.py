@@ -20,7 +20,19 @@ def test_the_admin_client_has_the_sources_options() -> None:
     assert options["client.id"] == "mine"
     assert options["bootstrap.servers"] == "kafka:9092"
     assert "minPartitions" not in options
+    assert "minpartitions" not in options
     assert int(options["default.api.timeout.ms"]) <= 10_000
+
+
+def test_its_options_count_in_any_case() -> None:
+    """As in Spark, which gives its own clients the name in lower case."""
+    own = {"Kafka.Isolation.Level": "read_committed", "KAFKA.client.id": "mine"}
+    source = stream(kafka_source(options=own)).spec.source.kafka
+    assert source is not None
+    options = admin.client_options(source, Path())
+    assert options["isolation.level"] == "read_committed"
+    assert options["client.id"] == "mine"
+    assert options.keys() == {name.lower() for name in options}
 
 
 def test_a_stream_without_a_commit_starts_at_its_first_offsets() -> None:

@@ -155,6 +155,11 @@ def test_secret_options() -> None:
     assert made["kafka.client.rack"] == "${secret:/etc/penstock-secrets/other:rack}"
 
 
+def test_config_providers_of_the_user_stay_in_any_case() -> None:
+    own = {"Kafka.Config.Providers": "vault", "kafka.config.providers.vault.class": "com.acme.V"}
+    assert options(sasl=SASL, options=own)["kafka.config.providers"] == "vault,secret"
+
+
 def test_a_client_without_secrets_needs_no_provider() -> None:
     assert options() == {}
     assert "kafka.config.providers" not in options(tls=TLS)

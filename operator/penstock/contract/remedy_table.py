@@ -261,6 +261,36 @@ ROWS: tuple[Remedy, ...] = (
         EDIT,
     ),
     Remedy(
+        "ClassNotUsable",
+        "Java code needs a class or a method that is missing, or has another version: the message "
+        "names it where the JVM does. Stalled, or Restarting if the stream has run.",
+        "Build the jar for the versions of Spark, Scala and the libraries that the image has, or "
+        "put what is missing into the image or into spec.dependencies.",
+        EDIT,
+    ),
+    Remedy(
+        "ModuleMissing",
+        "Python on the executors cannot import a module: the message names it where no record can "
+        "have named it. Stalled, or Restarting if the stream has run.",
+        "Put the module into the image that spec.image names.",
+        EDIT,
+    ),
+    Remedy(
+        "PythonWorkerDied",
+        "A Python process of an executor ended without an exception: it was killed for its memory, "
+        "or native code crashed.",
+        "Give the executors more memory (executor.resources, executor.memoryOverhead), or correct "
+        "the native code that your function calls.",
+        f"{LOGS} --executors",
+    ),
+    Remedy(
+        "SchemaUnknown",
+        "The schema registry does not know the schema that a record names: the record is of "
+        "another registry, or in another format. Every restart reads it again.",
+        "Filter the record, or register its schema under its id.",
+        EDIT,
+    ),
+    Remedy(
         "Serialization",
         "A record could not be read or written; every restart reads it again.",
         "Correct the transform (try_cast), or filter the record.",

@@ -13,6 +13,8 @@ _OF_TASKS = (
     "org.apache.spark.executor.Executor$TaskRunner",
     "org.apache.spark.scheduler.DAGScheduler",
 )
+# Confluent's schema registry answers with an error.
+REGISTRY_CLIENT = "io.confluent.kafka.schemaregistry.client.rest.exceptions.RestClientException"
 # Its exceptions have no trace on purpose (ApiException.fillInStackTrace).
 _KAFKA = "org.apache.kafka."
 
@@ -32,6 +34,8 @@ class ExceptionInfo:
     """The class whose method threw it; empty if unknown."""
     in_task: bool = False
     """Thrown in a task, about a task, or at an unknown place: its message may quote a record."""
+    http_status: int | None = None
+    """The status that a schema registry has answered with."""
 
 
 def read_chain(throwable: Any) -> list[ExceptionInfo]:
@@ -76,6 +80,7 @@ def _exception_info(throwable: Any) -> ExceptionInfo:
         thrown_by=top,
         in_task=any(name.startswith(_OF_TASKS) for name in frames)
         or not (frames or classes[0].startswith(_KAFKA)),
+        http_status=throwable.getStatus() if REGISTRY_CLIENT in classes else None,
     )
 
 

@@ -3,8 +3,9 @@
 An exception arrives wrapped (StreamingQueryException around SparkException around the root cause),
 so its causes are read from the root outward, and the first one that a rule matches decides: first
 the specific rules and the verdicts about the checkpoint, then the services that user code calls,
-the other verdicts on Spark's conditions, and classes (rules.py, conditions.py). An exception
-without a rule is transient: a needless retry costs little, a missing retry stops the stream.
+the other verdicts on Spark's conditions, and classes (rules.py, conditions.py), and last whatever
+else user code throws in a task: that is a record's fault. Any other exception without a rule is
+transient: a needless retry costs little, a missing retry stops the stream.
 
 A message is shown only if it cannot quote a record: the exception was not thrown in a task, or its
 class is known to quote none.
@@ -14,17 +15,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import PurePath
 
 from penstock.contract.reasons import REMEDIES
 from penstock.driver.exceptions.chain import ExceptionInfo, python_classes, read_python_chain
-from penstock.driver.exceptions.rules import CLASSES, SERVICES, SPECIFIC, Rule, of_condition
-from penstock.driver.failures import RECORD_NOT_WRITABLE, DriverError, Failure
+from penstock.driver.exceptions.python_traceback import read_traceback
+from penstock.driver.exceptions.rules import CLASSES, LAST, SERVICES, SPECIFIC, Rule, of_condition
+from penstock.driver.failures import (
+    MODULE_MISSING,
+    PYTHON_FAILED,
+    RECORD_NOT_WRITABLE,
+    DriverError,
+    Failure,
+)
 
 _MAX_MESSAGE_CHARACTERS = 600
 _RECORD_ERROR = "A record could not be processed. Its contents are not shown here."
 _NOT_SHOWN = "A task failed. The message is not shown here, because it may quote a record."
-_PYTHON_FRAME = re.compile(r'  File "([^"]+)", line (\d+), in (\S+)')
+_PYTHON = "org.apache.spark.api.python.PythonException"
 _TIMEOUT = "org.apache.kafka.common.errors.TimeoutException"
 _UNKNOWN_TOPIC = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException"
 # Names of topics as Kafka allows them: nothing else of a record can be in such a message.
@@ -38,7 +45,6 @@ _NOT_ALLOWED = re.compile(rf"Not authorized to access topics: \[{_TOPIC}(, {_TOP
 _NAMES_TOPICS = re.compile(
     r"Not authorized to access topics: |Topic .* not present in metadata", re.DOTALL
 )
-_PYTHON_CLASS = re.compile(r"[A-Za-z_][\w.]*")
 
 
 def classify_exception(error: BaseException) -> Failure:
@@ -60,9 +66,9 @@ def classify(chain: Sequence[ExceptionInfo]) -> Failure:
     if not chain:
         return Failure("Unknown", "The query failed without an exception.")
     in_task = any(exception.in_task for exception in chain)
-    if missing := _missing_target(chain):
-        return missing
-    for find_rule in (_specific_rule, _general_rule):
+    if found := _missing_target(chain) or _python_without_a_record(chain):
+        return found
+    for find_rule in (_specific_rule, _general_rule, _last_rule):
         for exception in reversed(chain):
             if rule := find_rule(exception, in_task):
                 return _failure(rule, exception, in_task)
@@ -84,6 +90,10 @@ def _general_rule(exception: ExceptionInfo, in_task: bool) -> Rule | None:
         or of_condition(exception.condition, exception.sql_state, in_task=in_task)
         or next((rule for rule in CLASSES if _matches(rule, exception, in_task)), None)
     )
+
+
+def _last_rule(exception: ExceptionInfo, in_task: bool) -> Rule | None:
+    return next((rule for rule in LAST if _matches(rule, exception, in_task)), None)
 
 
 def _missing_target(chain: Sequence[ExceptionInfo]) -> Failure | None:
@@ -110,6 +120,20 @@ def _missing_target(chain: Sequence[ExceptionInfo]) -> Failure | None:
     return None
 
 
+def _python_without_a_record(chain: Sequence[ExceptionInfo]) -> Failure | None:
+    """What Python on the executors could not do with any record: the image or the code is wrong."""
+    for exception in chain:
+        raised = read_traceback(exception.message) if _PYTHON in exception.classes else None
+        if raised is None or not (raised.is_import_error or raised.is_before_records):
+            continue
+        reason, advice = PYTHON_FAILED, ""
+        if raised.is_import_error:
+            reason, advice = MODULE_MISSING, REMEDIES[MODULE_MISSING].action
+        what = f"{raised.place} {_shortened(raised.shown_message)}".strip()
+        return Failure(reason, f"{what} {advice}".strip(), permanent=True, recoverable=True)
+    return None
+
+
 def _not_writable(message: str) -> Failure:
     advice = REMEDIES[RECORD_NOT_WRITABLE].action
     return Failure(RECORD_NOT_WRITABLE, f"{message} {advice}", recoverable=True, maybe_poison=True)
@@ -118,8 +142,9 @@ def _not_writable(message: str) -> Failure:
 def _matches(rule: Rule, exception: ExceptionInfo, in_task: bool) -> bool:
     return (
         (rule.name in exception.classes or (exception.condition or "").startswith(rule.name))
-        and (not rule.thrown_by or exception.thrown_by == rule.thrown_by)
+        and (not rule.thrown_by or exception.thrown_by.startswith(rule.thrown_by))
         and (rule.in_task is None or rule.in_task == in_task)
+        and (rule.http_status is None or rule.http_status == exception.http_status)
     )
 
 
@@ -141,7 +166,8 @@ def _message(rule: Rule, exception: ExceptionInfo, in_task: bool) -> str:
         return _headline(exception)
     name = exception.condition or exception.classes[0]
     words = _RECORD_ERROR if rule.is_record_error else _NOT_SHOWN
-    return " ".join(part for part in (f"[{name}]", _in_python(exception.message), words) if part)
+    raised = read_traceback(exception.message)
+    return " ".join(part for part in (f"[{name}]", raised and raised.place, words) if part)
 
 
 def _quotes_a_record(message: str) -> bool:
@@ -158,30 +184,12 @@ def _is_legacy(condition: str | None) -> bool:
 def _headline(exception: ExceptionInfo) -> str:
     """The message's first line, without the plans and stack traces that follow."""
     lines = [line.strip() for line in exception.message.splitlines() if line.strip()]
-    headline = lines[0] if lines else exception.classes[0]
-    return (
-        headline
-        if len(headline) <= _MAX_MESSAGE_CHARACTERS
-        else f"{headline[:_MAX_MESSAGE_CHARACTERS]}..."
-    )
+    return _shortened(lines[0] if lines else exception.classes[0])
 
 
-def _in_python(message: str) -> str:
-    """The class and place of an exception of Python, from its traceback; else empty.
-
-    The line after the frames begins with the class; what follows it may quote a record.
-    """
-    lines = iter(message.splitlines())
-    if not any(line.endswith("Traceback (most recent call last):") for line in lines):
-        return ""
-    place = None
-    for line in lines:
-        if not line.startswith("  "):
-            raised = _PYTHON_CLASS.match(line)
-            where = f" in {PurePath(place[1]).name}, line {place[2]}, {place[3]}" if place else ""
-            return f"{raised[0] if raised else 'An exception'}{where}."
-        place = _PYTHON_FRAME.match(line) or place
-    return ""
+def _shortened(text: str) -> str:
+    most = _MAX_MESSAGE_CHARACTERS
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _camel(name: str) -> str:

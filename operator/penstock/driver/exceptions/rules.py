@@ -11,12 +11,15 @@ from dataclasses import dataclass
 
 from penstock.contract.reasons import REMEDIES
 from penstock.driver.exceptions import conditions
+from penstock.driver.exceptions.chain import REGISTRY_CLIENT
 from penstock.driver.exceptions.conditions import Verdict
 from penstock.driver.failures import (
     API_SERVER_UNREACHABLE,
     BROKER_UNREACHABLE,
     CHECKPOINT_HOLDS_NO_STATE,
+    CLASS_NOT_USABLE,
     KAFKA_AUTHORIZATION,
+    PYTHON_WORKER_DIED,
     RECORD_NOT_WRITABLE,
     TASK_FAILED,
     TOPIC_MISSING,
@@ -40,11 +43,27 @@ class Rule:
     """One record may cause it, so the failure is a possible poison record."""
     shows_message: bool = False
     """Its messages never quote a record, so they can be shown wherever it was thrown."""
-    thrown_by: str = ""
-    """If set, the rule holds only for exceptions that this class has thrown."""
+    thrown_by: str | tuple[str, ...] = ""
+    """If set, the rule holds only for exceptions that this class, or one of these packages, has
+    thrown: the beginnings of their names."""
+    http_status: int | None = None
+    """If set, the rule holds only for the exception of a client that got this status."""
     in_task: bool | None = None
     """If set, the rule holds only for exceptions thrown in a task, or only for all others."""
 
+
+# What runs around the user's code in a task. No record causes what it throws by itself.
+_AROUND_USER_CODE = (
+    "org.apache.spark.",
+    "org.apache.hadoop.",
+    "org.apache.kafka.",
+    "org.apache.commons.pool2.",  # Spark's consumers of Kafka
+    "org.rocksdb.",
+    "io.netty.",
+)
+_JDK = ("java.", "javax.", "jdk.", "sun.", "com.sun.")
+# Clients of services that user code calls.
+_CLIENTS = ("org.apache.http.", "org.apache.hc.", "okhttp3.", "software.amazon.", "com.amazonaws.")
 
 # The first rule that matches the innermost exception decides. Subclasses come before superclasses:
 # in Kafka an unknown topic is a RetriableException, because it waits for its metadata.
@@ -164,6 +183,34 @@ SPECIFIC: tuple[Rule, ...] = (
         recoverable=True,
         shows_message=True,
     ),
+    # Classes of the image and of spec.dependencies that do not fit each other. The JVM says which
+    # class or method it misses.
+    *(
+        Rule(
+            f"java.lang.{name}",
+            CLASS_NOT_USABLE,
+            permanent=True,
+            recoverable=True,
+            shows_message=shown,
+            advice=REMEDIES[CLASS_NOT_USABLE].action,
+            in_task=in_task,
+        )
+        for name, shown, in_task in (
+            ("IncompatibleClassChangeError", True, None),  # also NoSuchMethodError and its like
+            ("NoClassDefFoundError", True, None),
+            ("UnsupportedClassVersionError", True, None),
+            ("LinkageError", False, None),  # also a class's own initializer, whose cause it shows
+            # User code may take its name from a record. At planning Spark says what it looked for.
+            ("ClassNotFoundException", False, True),
+        )
+    ),
+    Rule(
+        "org.apache.spark.SparkException",
+        PYTHON_WORKER_DIED,
+        shows_message=True,
+        thrown_by="org.apache.spark.api.python.BasePythonRunner$ReaderIterator",
+        advice=REMEDIES[PYTHON_WORKER_DIED].action,
+    ),
     Rule(
         "java.lang.OutOfMemoryError",
         "OutOfMemory",
@@ -182,10 +229,15 @@ SERVICES: tuple[Rule, ...] = (
     Rule("java.net.SocketTimeoutException", "ConnectionFailed"),
     Rule("java.net.http.HttpTimeoutException", "ConnectionFailed"),
     Rule("javax.net.ssl.SSLException", "TlsFailed"),
+    # A registry that works and does not know the schema that a record names.
     Rule(
-        "io.confluent.kafka.schemaregistry.client.rest.exceptions.RestClientException",
-        "SchemaRegistryFailed",
+        REGISTRY_CLIENT,
+        "SchemaUnknown",
+        http_status=404,
+        is_record_error=True,
+        advice=REMEDIES["SchemaUnknown"].action,
     ),
+    Rule(REGISTRY_CLIENT, "SchemaRegistryFailed"),
     Rule(f"{_KAFKA}.errors.SerializationException", "Serialization", is_record_error=True),
     Rule("org.apache.spark.api.python.PythonException", "PythonFailed", is_record_error=True),
     Rule(f"{_KAFKA}.KafkaException", "KafkaClientFailed", shows_message=True),
@@ -202,14 +254,47 @@ CLASSES: tuple[Rule, ...] = (
     Rule("org.apache.spark.SparkUnsupportedOperationException", permanent=True),
     Rule("org.apache.spark.TaskKilledException", TASK_FAILED),
     # The session is being stopped, or files cannot be read: no record causes it.
-    Rule("java.lang.IllegalStateException", in_task=True),
-    Rule("java.io.UncheckedIOException", in_task=True),
+    Rule("java.lang.IllegalStateException", in_task=True, thrown_by=_AROUND_USER_CODE),
+    Rule("java.io.UncheckedIOException", in_task=True, thrown_by=(*_AROUND_USER_CODE, *_JDK)),
     # Code of the user, or a function of Spark, that refuses a value.
     Rule("java.lang.RuntimeException", is_record_error=True, in_task=True),
     Rule("java.lang.IllegalArgumentException", "OptionInvalid", permanent=True, in_task=False),
     # Spark's own client of the API server: for executors, while the session starts.
     Rule("io.fabric8.kubernetes.client.KubernetesClientException", API_SERVER_UNREACHABLE),
+)
+
+# After all those, for the checked exceptions and the errors of user code: what is around it, and
+# then what else it throws in a task.
+LAST: tuple[Rule, ...] = (
+    # Bytes that are not what they should be.
+    Rule(
+        "java.io.IOException",
+        is_record_error=True,
+        in_task=True,
+        thrown_by=("java.util.zip.", "java.nio.charset."),
+    ),
+    Rule("java.io.IOException", TASK_FAILED, in_task=True, thrown_by=(*_CLIENTS, *_JDK)),
+    *(
+        Rule(name, TASK_FAILED, in_task=True)
+        for name in (
+            "java.sql.SQLException",
+            "java.lang.InterruptedException",
+            "java.util.concurrent.TimeoutException",
+            "java.util.concurrent.ExecutionException",
+        )
+    ),
+    Rule("java.lang.Exception", TASK_FAILED, in_task=True, thrown_by=_AROUND_USER_CODE),
     Rule("org.apache.spark.SparkException", TASK_FAILED),
+    Rule("java.lang.Exception", is_record_error=True, in_task=True),
+    Rule(
+        "java.lang.StackOverflowError",
+        is_record_error=True,
+        in_task=True,
+        advice="A regular expression or a function calls itself too deeply for it: simplify it, or "
+        "raise -Xss in spec.executor.javaOptions.",
+    ),
+    Rule("java.lang.VirtualMachineError", in_task=True),
+    Rule("java.lang.Error", is_record_error=True, in_task=True),
 )
 
 
@@ -223,6 +308,8 @@ def of_condition(condition: str | None, sql_state: str | None, *, in_task: bool)
             return None
         case Verdict.TRANSIENT:
             return Rule(condition)
+        case Verdict.PROCESSOR:
+            return Rule(condition, permanent=True, shows_message=True)
         case Verdict.SPEC if not in_task:
             return Rule(condition, permanent=True, shows_message=True)
         case Verdict.SPEC | Verdict.RECORD:

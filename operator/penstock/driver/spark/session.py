@@ -58,6 +58,10 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     # The web UI shows; what runs is in the stream's spec.
     "spark.ui.killEnabled": "false",
+    # A stack overflow, such as of a regular expression over a long record, fails its task, and is
+    # known as a record's. Otherwise Spark ends the executor, and on a laptop the driver's JVM
+    # (Executor.TaskRunner; measured). A JVM without memory ends itself: ExitOnOutOfMemoryError.
+    "spark.executor.killOnFatalError.depth": "0",
     # GCM also protects Spark's RPC from changes; CTR, the default, does not.
     "spark.network.crypto.cipher": "AES/GCM/NoPadding",
     "spark.network.crypto.authEngineVersion": "2",

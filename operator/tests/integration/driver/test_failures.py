@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import udf
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.exceptions.chain import read_chain
@@ -91,6 +94,7 @@ def test_a_wrong_option_is_permanent(spark: SparkSession, client: Client) -> Non
 
 
 SECRET = "card 4111"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 @pytest.mark.parametrize(
@@ -122,6 +126,79 @@ def test_an_exception_over_a_record_does_not_show_it(
     assert "4111" not in failure.message
     if reason == "PythonFailed":
         assert "ValueError in test_failures.py, line " in failure.message
+
+
+def _failed(rows: DataFrame, sql: str) -> Failure:
+    """Why a batch fails that computes this."""
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - of Py4J or of pyspark
+        rows.selectExpr(f"{sql} AS n").write.format("noop").mode("overwrite").save()
+    return classify_exception(raised.value)
+
+
+def test_a_stack_overflow_over_a_record_ends_its_task_only(spark: SparkSession) -> None:
+    """Spark by itself ends the executor, which here is the driver's JVM."""
+    rows = spark.createDataFrame([(SECRET,)], "value STRING")
+    failure = _failed(rows, "repeat(value, 100000) RLIKE '^(c|a|r|d| |[0-9])*$'")
+    assert (failure.reason, failure.maybe_poison) == ("StackOverflow", True)
+    assert "-Xss" in failure.message
+    assert rows.count() == 1
+
+
+def _of_no_module(_: str) -> int:
+    import no_such_module  # type: ignore[import-not-found]
+
+    return int(no_such_module.zero)
+
+
+def _dies(_: str) -> int:
+    os._exit(3)
+
+
+@pytest.mark.parametrize("arrow", [False, True], ids=["pickled", "arrow"])
+@pytest.mark.parametrize(
+    ("function", "reason", "words"),
+    [
+        (_of_no_module, "ModuleMissing", "No module named 'no_such_module'"),
+        (_dies, "PythonWorkerDied", "exited unexpectedly (crashed)"),
+    ],
+)
+def test_what_is_wrong_with_the_image_is_no_records_fault(
+    spark: SparkSession, function: Callable[[str], int], reason: str, words: str, arrow: bool
+) -> None:
+    spark.udf.register("broken", udf(function, "int", useArrow=arrow))
+    failure = _failed(spark.createDataFrame([(SECRET,)], "value STRING"), "broken(value)")
+    assert failure.reason == reason
+    assert words in failure.message
+    assert not failure.maybe_poison
+    assert "4111" not in failure.message
+
+
+def test_a_processor_that_uses_state_in_a_wrong_way(spark: SparkSession, tmp_path: Path) -> None:
+    """Its init() runs in a task, but before any record."""
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", _ROCKSDB)
+    rows = spark.readStream.format("rate").load()
+    counted = rows.groupBy("value").transformWithStateInPandas(
+        Forgets(), "value LONG", "Append", "None"
+    )
+    running = counted.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    wait_for("the failure", lambda: not running.isActive)
+    chain = read_chain(running._jsq.exception().get())
+    failure = classify(chain)
+    assert "TTL" in failure.message
+    assert failure.permanent
+
+
+class Forgets(StatefulProcessor):
+    """Asks for a time to live that its time mode does not have."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._count = handle.getValueState("count", "n LONG", 1000)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:
+        yield from rows
+
+    def close(self) -> None:
+        pass
 
 
 def _failure_of(spark: SparkSession, folder: Path, **transform: object) -> Failure:

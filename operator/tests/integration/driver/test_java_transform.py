@@ -70,10 +70,76 @@ public class Wrong {
 """
 
 
+BROKEN = """
+package dev.penstock.tests;
+
+import io.confluent.kafka.schemaregistry.client.rest.exceptions.RestClientException;
+import java.util.regex.Pattern;
+import org.apache.spark.sql.api.java.UDF1;
+
+public class Broken {
+  public static class Matches implements UDF1<String, String> {
+    public String call(String text) { return Pattern.compile("x").matcher(text).group(); }
+  }
+  public static class Unchecked implements UDF1<String, String> {
+    public String call(String text) {
+      throw new java.io.UncheckedIOException(new java.io.IOException(text));
+    }
+  }
+  public static class Parses implements UDF1<String, String> {
+    public String call(String text) throws Exception {
+      return new com.fasterxml.jackson.databind.ObjectMapper().readTree(text).asText();
+    }
+  }
+  public static class Checked implements UDF1<String, String> {
+    public String call(String text) throws Exception { throw new Exception(text); }
+  }
+  public static class Asserts implements UDF1<String, String> {
+    public String call(String text) { throw new AssertionError(text); }
+  }
+  public static class NoSchema implements UDF1<String, String> {
+    public String call(String text) throws Exception { throw new RestClientException(text, 404); }
+  }
+  public static class NoRegistry implements UDF1<String, String> {
+    public String call(String text) throws Exception { throw new RestClientException(text, 503); }
+  }
+  public static class OfAnotherSpark implements UDF1<String, String> {
+    public String call(String text) { return Library.old(text); }
+  }
+}
+"""
+# Compiled against a library that is another one in the image.
+LIBRARY = """
+package dev.penstock.tests;
+
+public class Library {
+  public static String old(String text) { return text; }
+}
+"""
+
+# In place of Confluent's own, whose repository is not Maven Central.
+REST_CLIENT_EXCEPTION = """
+package io.confluent.kafka.schemaregistry.client.rest.exceptions;
+
+public class RestClientException extends java.io.IOException {
+  private final int status;
+  public RestClientException(String message, int status) {
+    super(message);
+    this.status = status;
+  }
+  public int getStatus() { return status; }
+}
+"""
+
+
 @pytest.fixture(scope="module")
 def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example's class, and the classes that do not fit."""
-    return compiled(tmp_path_factory.mktemp("jar"), "java-transform", Wrong=WRONG)
+    folder = tmp_path_factory.mktemp("jar")
+    more = {"Broken": BROKEN, "RestClientException": REST_CLIENT_EXCEPTION}
+    compiled(folder, "java-transform", Wrong=WRONG, Library=LIBRARY, **more)
+    (folder / "Broken.java").unlink()  # its class stays as it is
+    return compiled(folder, "java-transform", Library=LIBRARY.replace("old", "young"))
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +215,35 @@ def test_spark_judges_what_the_class_builds(
     """With its own reasons, as it does for SQL."""
     failure = failure_of(f"dev.penstock.tests.Wrong${name}", spark_with_jar, tmp_path)
     assert (failure.reason, failure.permanent) == (reason, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("Matches", "IllegalState"),
+        ("Unchecked", "UncheckedIO"),
+        ("Parses", "FailedExecuteUdf"),
+        ("Checked", "FailedExecuteUdf"),
+        ("Asserts", "FailedExecuteUdf"),
+        ("NoSchema", "SchemaUnknown"),
+        ("NoRegistry", "SchemaRegistryFailed"),
+        ("OfAnotherSpark", "ClassNotUsable"),
+    ],
+)
+def test_what_a_function_throws_over_a_record_is_the_records_fault(
+    name: str, reason: str, spark_with_jar: SparkSession
+) -> None:
+    """Whatever its class, but for an outage, and for classes that do not fit each other."""
+    spark = spark_with_jar
+    spark.udf.registerJavaFunction("broken", f"dev.penstock.tests.Broken${name}", "string")
+    rows = spark.createDataFrame([("card 4111",)], "value STRING")
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - of Py4J or of pyspark
+        rows.selectExpr("broken(value)").write.format("noop").mode("overwrite").save()
+    failure = classify_exception(raised.value)
+    assert failure.reason == reason
+    assert "4111" not in failure.message
+    assert failure.maybe_poison is (name not in ("NoRegistry", "OfAnotherSpark"))
+    assert ("Library.old" in failure.message) is (name == "OfAnotherSpark")
 
 
 def failure_of(name: str, spark: SparkSession, folder: Path) -> Failure:

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
-from penstock.driver.exceptions.chain import ExceptionInfo
+from penstock.driver.exceptions.chain import REGISTRY_CLIENT, ExceptionInfo
 from penstock.driver.exceptions.classify import classify, classify_exception
 
 EXCEPTION = ("java.lang.Exception", "java.lang.Throwable", "java.lang.Object")
+IO = ("java.io.IOException", *EXCEPTION)
+ERROR = ("java.lang.Error", "java.lang.Throwable", "java.lang.Object")
 RUNTIME = ("java.lang.RuntimeException", *EXCEPTION)
 KAFKA = ("org.apache.kafka.common.KafkaException", *RUNTIME)
 API = ("org.apache.kafka.common.errors.ApiException", *KAFKA)
@@ -117,9 +119,16 @@ def kafka_error(name: str, parents: tuple[str, ...]) -> ExceptionInfo:
             ("java.net.ConnectException", "java.net.SocketException", *EXCEPTION), "refused")],
          "ConnectionFailed", False, False),
         ([WRAPPER, ABORTED, SERIALIZATION, ExceptionInfo(
-            ("io.confluent.kafka.schemaregistry.client.rest.exceptions.RestClientException",
-             "java.io.IOException", *EXCEPTION), "status code: 503")],
+            (REGISTRY_CLIENT, *IO), "", http_status=503)],
          "SchemaRegistryFailed", False, False),
+        ([WRAPPER, ABORTED, SERIALIZATION, ExceptionInfo(
+            (REGISTRY_CLIENT, *IO), "", http_status=401)],
+         "SchemaRegistryFailed", False, False),
+        ([WRAPPER, ABORTED, ExceptionInfo(
+            SPARK, "Python worker exited unexpectedly (crashed)", in_task=True, thrown_by=
+            "org.apache.spark.api.python.BasePythonRunner$ReaderIterator$$anonfun$1"),
+          ExceptionInfo(("java.io.EOFException", *IO), "", thrown_by="java.io.DataInputStream")],
+         "PythonWorkerDied", False, False),
         ([WRAPPER, ABORTED, ExceptionInfo(("org.apache.spark.TaskKilledException", *RUNTIME), "")],
          "TaskFailed", False, False),
         # At planning it is an option, in a task maybe a record.
@@ -213,6 +222,31 @@ File "4111", line 4111, in card
         (ExceptionInfo(("org.apache.spark.api.python.PythonException", *RUNTIME), TRACEBACK),
          "PythonFailed", "ValueError in flags.py, line 12, score."),
         (SERIALIZATION, "Serialization", "SerializationException"),
+        # A schema that the registry does not know.
+        (ExceptionInfo((REGISTRY_CLIENT, *IO), "card 4111 not found; error code: 40403",
+                       http_status=404),
+         "SchemaUnknown", "Filter the record"),
+        # Whatever else user code throws, checked or not.
+        (ExceptionInfo(("java.lang.IllegalStateException", *RUNTIME), "card 4111",
+                       thrown_by="java.util.regex.Matcher"),
+         "IllegalState", "java.lang.IllegalStateException"),
+        (ExceptionInfo(("java.io.UncheckedIOException", *RUNTIME), "card 4111",
+                       thrown_by="com.acme.Parser"),
+         "UncheckedIO", "java.io.UncheckedIOException"),
+        (ExceptionInfo(("com.fasterxml.jackson.core.JsonParseException", *IO), "card 4111",
+                       thrown_by="com.fasterxml.jackson.core.JsonParser"),
+         "JsonParse", "JsonParseException"),
+        (ExceptionInfo(("java.util.zip.ZipException", *IO), "card 4111",
+                       thrown_by="java.util.zip.GZIPInputStream"),
+         "Zip", "ZipException"),
+        (ExceptionInfo(("com.acme.Checked", *EXCEPTION), "card 4111", thrown_by="com.acme.Parser"),
+         "Checked", "com.acme.Checked"),
+        (ExceptionInfo(("java.lang.AssertionError", *ERROR), "card 4111",
+                       thrown_by="com.acme.Parser"),
+         "Assertion", "java.lang.AssertionError"),
+        (ExceptionInfo(("java.lang.StackOverflowError", "java.lang.VirtualMachineError", *ERROR),
+                       "", thrown_by="java.util.regex.Pattern$Loop"),
+         "StackOverflow", "-Xss in spec.executor.javaOptions"),
         # A condition that at planning is about the query.
         (ExceptionInfo(("org.apache.spark.SparkIllegalArgumentException",
                         "java.lang.IllegalArgumentException", *RUNTIME),
@@ -250,6 +284,74 @@ def test_the_contents_of_a_record_are_never_shown(
     assert failure.maybe_poison
     assert failure.recoverable
     assert not failure.permanent
+
+
+@pytest.mark.parametrize(
+    ("frame", "code", "raised", "shown"),
+    [
+        ("flags.py", "import numpy as np", "ModuleNotFoundError: No module named 'numpy'",
+         "ModuleNotFoundError in flags.py, line 12, score. No module named 'numpy'"),
+        ("flags.py", "from numpy import x", "ImportError: cannot import name 'x'",
+         "cannot import name 'x'"),
+        # The text of the module is not at hand on the executor.
+        ("inline", "", "ModuleNotFoundError: No module named '4111'",
+         "ModuleNotFoundError in inline, line 12, score."),
+        # A record may have named it.
+        ("flags.py", "import_module(text)", "ModuleNotFoundError: No module named '4111'", None),
+        ("flags.py", "pickle.loads(text)", "ModuleNotFoundError: No module named '4111'", None),
+        ("flags.py", "import numpy as np", "ValueError: 4111", None),
+    ],
+)  # fmt: skip
+def test_a_module_that_the_image_lacks(
+    frame: str, code: str, raised: str, shown: str | None
+) -> None:
+    text = (
+        "[PYTHON_EXCEPTION] Thrown by the worker: Traceback (most recent call last):\n"
+        f'  File "/code/{frame}", line 12, in score\n' + (f"    {code}\n" if code else "") + raised
+    )
+    thrown = ExceptionInfo(
+        ("org.apache.spark.api.python.PythonException", *RUNTIME),
+        text, "PYTHON_EXCEPTION", "38000", in_task=True,
+    )  # fmt: skip
+    failure = classify([WRAPPER, ABORTED, thrown])
+    assert "4111" not in failure.message
+    if shown is None:
+        assert (failure.reason, failure.maybe_poison) == ("PythonFailed", True)
+        return
+    assert shown in failure.message
+    assert "the image" in failure.message
+    assert (failure.reason, failure.permanent, failure.recoverable) == ("ModuleMissing", True, True)
+    assert not failure.maybe_poison
+
+
+def test_what_python_raises_before_any_record_is_the_codes_fault() -> None:
+    """As pyspark's worker says it, which first calls a processor's init()."""
+    text = (
+        "[PYTHON_EXCEPTION] Thrown by the worker: Traceback (most recent call last):\n"
+        '  File "/x/pyspark/stateful_processor_util.py", line 81, in transformWithStateUDF\n'
+        "    self._stateful_processor.init(handle)\n"
+        '  File "/code/counting.py", line 10, in init\n'
+        '    handle.getValueState("count", "n INT", 1000)\n'
+        "    ^^^^^^^^^^^^^^^^^^^^\n"
+        "StateError: Cannot use TTL in timeMode=NONE\n"
+    )
+    classes = ("org.apache.spark.api.python.PythonException", *RUNTIME)
+    failure = classify([WRAPPER, ExceptionInfo(classes, text, "PYTHON_EXCEPTION", in_task=True)])
+    assert (failure.reason, failure.permanent) == ("PythonFailed", True)
+    assert "counting.py, line 10, init. Cannot use TTL in timeMode=NONE" in failure.message
+    later = text.replace(".init(handle)", ".handleInputRows(key, rows, timers)")
+    failure = classify([WRAPPER, ExceptionInfo(classes, later, "PYTHON_EXCEPTION", in_task=True)])
+    assert failure.maybe_poison
+    assert "TTL" not in failure.message
+
+
+def test_how_a_processor_uses_state_is_shown() -> None:
+    """Spark finds it in a task, but no record has to do with it."""
+    condition = "STATEFUL_PROCESSOR_INCORRECT_TIME_MODE_TO_ASSIGN_TTL"
+    wrong = ExceptionInfo(RUNTIME, "Cannot use TTL for state=count", condition, "42802")
+    failure = classify([WRAPPER, ABORTED, wrong])
+    assert (failure.permanent, failure.maybe_poison) == (True, False)
+    assert "Cannot use TTL for state=count" in failure.message
 
 
 def test_a_topic_that_a_record_names_and_that_does_not_exist() -> None:
@@ -297,8 +399,26 @@ def test_at_planning_a_condition_is_about_the_query() -> None:
     "chain",
     [
         [WRAPPER, ABORTED],
-        [WRAPPER, ABORTED, ExceptionInfo(("com.acme.Checked", *EXCEPTION), "card 4111")],
-        [WRAPPER, ABORTED, ExceptionInfo(("java.lang.IllegalStateException", *RUNTIME), "4111")],
+        # What runs around the user's code: Spark that is being stopped, files, shuffles, services.
+        *(
+            [WRAPPER, ABORTED, ExceptionInfo((name, *parents), "card 4111", thrown_by=thrown_by)]
+            for name, parents, thrown_by in (
+                ("java.lang.IllegalStateException", RUNTIME, "org.apache.spark.SparkContext"),
+                (
+                    "java.lang.IllegalStateException",
+                    RUNTIME,
+                    "org.apache.commons.pool2.impl.BaseGenericObjectPool",
+                ),
+                ("java.io.UncheckedIOException", RUNTIME, "java.io.BufferedReader$1"),
+                ("java.io.FileNotFoundException", IO, "java.io.FileInputStream"),
+                ("java.io.IOException", IO[1:], "sun.nio.ch.SocketDispatcher"),
+                ("org.apache.http.NoHttpResponseException", IO, "org.apache.http.impl.X"),
+                ("org.rocksdb.RocksDBException", EXCEPTION, "org.rocksdb.RocksDB"),
+                ("org.apache.spark.shuffle.FetchFailedException", EXCEPTION, "org.apache.spark.X"),
+                ("org.postgresql.PSQLException", ("java.sql.SQLException", *EXCEPTION), "org.x"),
+                ("java.lang.InternalError", ("java.lang.VirtualMachineError", *ERROR), "x.Y"),
+            )
+        ),
         # A function may take the host from a record.
         [WRAPPER, ABORTED, ExceptionInfo(("java.net.UnknownHostException", *EXCEPTION), "4111.de")],
         [
@@ -317,6 +437,44 @@ def test_no_message_of_a_task_is_shown_unless_its_class_is_known(
     failure = classify(chain)
     assert "4111" not in failure.message
     assert not failure.maybe_poison
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "shown"),
+    [
+        ("NoSuchMethodError", "'void com.acme.Old.add(int)'", True),
+        ("NoClassDefFoundError", "com/acme/Missing", True),
+        ("ExceptionInInitializerError", "card 4111", False),
+    ],
+)
+def test_classes_that_do_not_fit_are_no_records_fault(name: str, message: str, shown: bool) -> None:
+    """Also in a function of the user, of which Spark says FAILED_EXECUTE_UDF."""
+    parents = ("java.lang.IncompatibleClassChangeError",) if name == "NoSuchMethodError" else ()
+    linkage = ExceptionInfo(
+        (f"java.lang.{name}", *parents, "java.lang.LinkageError", *ERROR), message
+    )
+    udf = ExceptionInfo(SPARK, "card 4111", "FAILED_EXECUTE_UDF", "39000")
+    failure = classify([WRAPPER, ABORTED, udf, linkage])
+    assert (failure.reason, failure.permanent, failure.recoverable) == (
+        "ClassNotUsable",
+        True,
+        True,
+    )
+    assert not failure.maybe_poison
+    assert (message in failure.message) is shown
+    assert "4111" not in failure.message
+
+
+def test_a_class_that_planning_does_not_find_is_what_spark_says() -> None:
+    missing = ExceptionInfo(("java.lang.ClassNotFoundException", *EXCEPTION), "x.DefaultSource")
+    of_spark = ExceptionInfo(
+        ("org.apache.spark.SparkClassNotFoundException", *missing.classes),
+        "Failed to find the data source: x",
+        "DATA_SOURCE_NOT_FOUND",
+        "42K02",
+    )
+    assert "the data source: x" in classify([of_spark, missing]).message
+    assert classify([WRAPPER, ABORTED, missing]).reason == "ClassNotUsable"
 
 
 def test_an_exception_that_cannot_be_read_is_classified_by_its_python_class() -> None:

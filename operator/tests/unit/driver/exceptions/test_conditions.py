@@ -13,7 +13,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from penstock.driver.exceptions import conditions
+from penstock.driver.exceptions import conditions, python_traceback
 from penstock.driver.exceptions.conditions import BY_SQLSTATE, OF_SPARK, Verdict, verdict
 
 _SPARK = next(Path(pyspark.__file__).parent.glob("jars/spark-common-utils_*.jar"))
@@ -55,6 +55,7 @@ def test_no_entry_is_of_no_use() -> None:
         ("KAFKA_DATA_LOSS.PARTITIONS_DELETED", "22000", Verdict.DATA_LOSS),
         ("KAFKA_NULL_TOPIC_IN_DATA", None, Verdict.RECORD),
         ("MALFORMED_LOG_FILE", "KD002", Verdict.DAMAGED),
+        ("STATEFUL_PROCESSOR_INCORRECT_TIME_MODE_TO_ASSIGN_TTL", "42802", Verdict.PROCESSOR),
         ("INTERNAL_ERROR", "XX000", Verdict.TRANSIENT),
         ("NOT_OF_THIS_VERSION", None, None),
     ],
@@ -65,3 +66,4 @@ def test_verdicts(condition: str, sql_state: str | None, expected: Verdict | Non
 
 def test_the_examples() -> None:
     assert doctest.testmod(conditions).failed == 0
+    assert doctest.testmod(python_traceback).failed == 0

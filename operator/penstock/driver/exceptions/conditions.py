@@ -129,6 +129,17 @@ OF_KAFKA: Mapping[str, Verdict] = {
     "UNRESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET": Verdict.SPEC,
 }
 
+# Of damage: their messages hold values of the state, which are of records.
+QUOTING: frozenset[str] = frozenset(
+    {
+        "CANNOT_LOAD_STATE_STORE.KEY_ROW_FORMAT_VALIDATION_FAILURE",
+        "CANNOT_LOAD_STATE_STORE.VALUE_ROW_FORMAT_VALIDATION_FAILURE",
+        "STATE_STORE_KEY_ROW_FORMAT_VALIDATION_FAILURE",
+        "STATE_STORE_VALUE_ROW_FORMAT_VALIDATION_FAILURE",
+        "STREAM_STREAM_JOIN_INCONSISTENT_STATE.RANGE_SCAN_TIMESTAMP_OUT_OF_RANGE",
+    }
+)
+
 
 def verdict(condition: str, sql_state: str | None) -> Verdict | None:
     """The verdict on an error condition; None if nobody chose one."""

@@ -321,7 +321,7 @@ def of_condition(condition: str | None, sql_state: str | None, *, in_task: bool)
         permanent=True,
         # A volume that cannot be read may be readable again.
         recoverable=verdict is Verdict.DAMAGED_STATE,
-        shows_message=True,
+        shows_message=condition not in conditions.QUOTING,
         advice=REMEDIES[reason].action,
     )
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +15,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify, classify_exception
-from penstock.driver.exceptions.conditions import OF_KAFKA, verdict
 from penstock.driver.failures import Failure
 from penstock.driver.spark import query
-from testkit.kafka.jars import connector_jars
 from testkit.kafka.topics import Topics
 from testkit.streams.streams import stream
 from testkit.wait import wait_for
@@ -299,18 +295,3 @@ def test_a_record_that_can_never_be_written_is_no_outage(
     assert words in failure.message
     assert failure.maybe_poison or reason == "RecordTooLarge"
     assert "card 4111" not in failure.message
-
-
-def test_every_condition_of_the_kafka_connector_has_a_verdict() -> None:
-    """A new version of the connector fails here with those that nobody has judged."""
-    known: dict[str, str | None] = {}
-    for path in connector_jars().glob("spark-*.jar"):
-        with zipfile.ZipFile(path) as jar:
-            for name in jar.namelist():
-                if name.startswith("error/") and name.endswith("-conditions.json"):
-                    of_jar = json.loads(jar.read(name))
-                    known |= {name: it.get("sqlState") for name, it in of_jar.items()}
-    assert "KAFKA_NULL_TOPIC_IN_DATA" in known
-    assert {n: state for n, state in known.items() if verdict(n, state) is None} == {}
-    # And no verdict is on a condition that is gone.
-    assert [n for n in OF_KAFKA if not any(name.startswith(n) for name in known)] == []

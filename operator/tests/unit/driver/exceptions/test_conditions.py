@@ -1,34 +1,22 @@
 """Every error condition that Spark ships has a verdict.
 
-Those of the Kafka connector: integration/driver/test_failures.py.
+Those of the Kafka connector: integration/driver/test_error_conditions.py.
 """
 
 from __future__ import annotations
 
 import doctest
-import json
-import zipfile
-from pathlib import Path
 
-import pyspark
 import pytest
 
 from penstock.driver.exceptions import conditions, python_traceback
 from penstock.driver.exceptions.conditions import BY_SQLSTATE, OF_SPARK, Verdict, verdict
-
-_SPARK = next(Path(pyspark.__file__).parent.glob("jars/spark-common-utils_*.jar"))
+from testkit.driver.error_conditions import LEGACY, of_spark
 
 
 def spark_conditions() -> dict[str, str | None]:
-    """All conditions of Spark with a SQLSTATE, also the sub-conditions."""
-    with zipfile.ZipFile(_SPARK) as jar:
-        document = json.loads(jar.read("error/error-conditions.json"))
-    return {
-        full: condition.get("sqlState")
-        for name, condition in document.items()
-        if not name.startswith("_LEGACY_ERROR_TEMP_")
-        for full in (name, *(f"{name}.{sub}" for sub in condition.get("subClass", {})))
-    }
+    """The SQLSTATEs of all named conditions of Spark, and of their cases."""
+    return {each.name: each.sql_state for each in of_spark() if not each.name.startswith(LEGACY)}
 
 
 def test_every_condition_has_a_verdict() -> None:

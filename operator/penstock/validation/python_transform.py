@@ -99,6 +99,13 @@ def _judge_function(tree: ast.Module, python: PythonTransform) -> Iterator[Probl
         yield Problem("PythonFailed", f"{place} returns nothing: it must return a DataFrame")
 
 
+RETURN_THE_ROWS = (
+    "return the rows, and name their destination in spec.sink. For a database or another service, "
+    "spec.sink.custom.format takes a data source of the image, in Java or in Python (module:Class, "
+    "with a DataSourceStreamWriter)"
+)
+
+
 def _judge_writes(tree: ast.Module) -> Iterator[Problem]:
     """Why the module certainly starts a query of its own, as a program for spark-submit does."""
     for node in _walk(tree.body, into_functions=True):
@@ -106,10 +113,7 @@ def _judge_writes(tree: ast.Module) -> Iterator[Problem]:
             yield Problem(
                 "PythonFailed",
                 f"{_INLINE}, line {node.lineno}: the function returns the DataFrame, and Penstock "
-                f"starts the query, so {node.attr} cannot be used here: return the rows, and name "
-                "their destination in spec.sink. For a database or another service, spec.sink."
-                "custom.format takes a data source of the image, in Java or in Python "
-                "(module:Class, with a DataSourceStreamWriter)",
+                f"starts the query, so {node.attr} cannot be used here: {RETURN_THE_ROWS}",
                 text_line=node.lineno,
                 text_column=node.col_offset + 1,
             )

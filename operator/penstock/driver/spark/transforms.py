@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from penstock.driver.exceptions.chain import read_chain, read_python_chain
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.spark import user_python
 from penstock.sql.columns import passed_columns
+from penstock.validation.python_transform import RETURN_THE_ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,9 +51,11 @@ def apply_transform(
     if transform.sql is not None:
         return spark.sql(transform.sql)
     if transform.python is not None:
-        return _by_python(transform.python, source, texts)
+        with _no_query_of_its_own(spark, "PythonFailed", transform.python.function):
+            return _by_python(transform.python, source, texts)
     if transform.java is not None:
-        return _by_java(transform.java, source)
+        with _no_query_of_its_own(spark, "JavaTransformFailed", transform.java.class_name):
+            return _by_java(transform.java, source)
     kept = passed_columns(source.columns, spec.sink)
     return source if kept is None else source.select(*kept)
 
@@ -62,10 +67,35 @@ def _register(spark: SparkSession, transform: Transform) -> None:
         spark.sql(create_function(function))
 
 
+@contextlib.contextmanager
+def _no_query_of_its_own(spark: SparkSession, reason: str, code: str) -> Iterator[None]:
+    """Stops the queries that user code starts instead of returning the rows, and refuses it.
+
+    They would write beside the stream's own query, from a checkpoint that is lost.
+    """
+    before = {query.id for query in spark.streams.active}
+    started: list[str] = []
+    try:
+        yield
+    finally:
+        for query in spark.streams.active:
+            if query.id not in before:
+                query.stop()
+                started.append(query.id)
+        if started:
+            raise _starts_a_query(reason, code)
+
+
+def _starts_a_query(reason: str, code: str) -> DriverError:
+    words = f"{code} starts a query, and Penstock starts it: {RETURN_THE_ROWS}."
+    return DriverError(Failure(reason, words, permanent=True))
+
+
 def _by_python(transform: PythonTransform, source: DataFrame, texts: Path) -> DataFrame:
     from py4j.protocol import Py4JError
     from pyspark.errors.exceptions.captured import CapturedException
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
     function = user_python.load_function(transform, texts)
     try:
@@ -76,6 +106,8 @@ def _by_python(transform: PythonTransform, source: DataFrame, texts: Path) -> Da
         if any(cause.in_task for cause in read_python_chain(error)):
             raise  # it may quote what a job has read
         raise user_python.python_error(error, transform.function) from error
+    if isinstance(made, StreamingQuery):  # it may have ended already
+        raise _starts_a_query("PythonFailed", transform.function)
     if not isinstance(made, DataFrame) or not made.isStreaming:
         raise DriverError(
             Failure(

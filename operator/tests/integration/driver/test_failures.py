@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,30 @@ def test_failing_python_is_reported_with_its_line(
     failure = _failure_of(spark, tmp_path, python={"function": "broken:f", "inline": inline})
     assert (failure.reason, failure.permanent) == ("PythonFailed", True)
     assert words in failure.message
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        "return query",
+        "return source",
+        "raise ValueError('later')",
+        "query.stop(); return query",
+    ],
+)
+def test_a_query_that_the_function_starts_is_stopped(
+    spark: SparkSession, ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python of the image is not read before the driver runs it."""
+    start = "query = source.writeStream.foreachBatch(lambda rows, number: None).start()"
+    (tmp_path / "store.py").write_text(f"def save(source):\n    {start}\n    {ends}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "store", raising=False)
+    failure = _failure_of(spark, tmp_path, python={"function": "store:save"})
+    assert (failure.reason, failure.permanent) == ("PythonFailed", True)
+    assert "store:save starts a query, and Penstock starts it: return the rows" in failure.message
+    assert "spec.sink" in failure.message
+    assert spark.streams.active == []
 
 
 def test_a_job_that_fails_at_planning_does_not_show_what_it_read(

@@ -60,6 +60,16 @@ public class Wrong {
       return source.sparkSession().range(1).toDF();
     }
   }
+  public static class Writes implements Function<Dataset<Row>, Dataset<Row>> {
+    public Dataset<Row> apply(Dataset<Row> source) {
+      try {
+        source.writeStream().format("noop").start();
+      } catch (java.util.concurrent.TimeoutException e) {
+        throw new IllegalStateException(e);
+      }
+      return source;
+    }
+  }
   public static class NoColumn implements Function<Dataset<Row>, Dataset<Row>> {
     public Dataset<Row> apply(Dataset<Row> source) { return source.select("no_such"); }
   }
@@ -193,6 +203,7 @@ def spark_with_jar(
         ("dev.penstock.tests.Wrong$WithArgument", "has no public constructor without arguments"),
         ("dev.penstock.tests.Wrong$ThrowsAtOnce", "IllegalStateException: mine (Wrong.java, line "),
         ("dev.penstock.tests.Wrong$Throws", "IllegalStateException: mine (Wrong.java, line "),
+        ("dev.penstock.tests.Wrong$Writes", "starts a query, and Penstock starts it: return the"),
         ("dev.penstock.tests.Wrong$Null", "must return a streaming Dataset"),
         ("dev.penstock.tests.Wrong$Batch", "must return a streaming Dataset"),
     ],
@@ -204,6 +215,7 @@ def test_a_class_that_does_not_fit_is_a_permanent_failure(
     assert (failure.reason, failure.permanent) == ("JavaTransformFailed", True)
     assert name in failure.message
     assert message in failure.message
+    assert spark_with_jar.streams.active == []
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from penstock.driver.spark.sources import (
     wants_penstock_kafka,
 )
 from penstock.driver.spark.transforms import apply_transform
-from penstock.sql.columns import Column, find_column_problems
+from penstock.sql.columns import Column, find_column_problems, find_routing_warnings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -130,6 +130,24 @@ def check(frame: DataFrame, spec: StreamSpec) -> None:
     columns = [Column(name, simple_type) for name, simple_type in frame.dtypes]
     if problems := find_column_problems(columns, spec.sink):
         raise SinkColumnsError(Failure("SinkColumns", "; ".join(problems), permanent=True))
+
+
+def routing_warning(frame: DataFrame, spec: StreamSpec) -> StreamWarning | None:
+    """A warning if code passes on where the source had each record. Of SQL the operator warns."""
+    if spec.source.kafka is None or spec.transform.sql is not None:
+        return None
+    java: Any = frame._jdf
+    read = {str(each.exprId()): each.name() for of in _reads(frame) for each in _output(of)}
+    written = _output(java.queryExecution().analyzed())
+    columns = [Column(each.name(), origin=read.get(str(each.exprId()))) for each in written]
+    found = find_routing_warnings(columns, spec.sink)
+    return StreamWarning("SinkRouting", f"spec.transform: {'; '.join(found)}") if found else None
+
+
+def _output(operator: Any) -> list[Any]:
+    """The attributes of an operator's rows."""
+    attributes = operator.output()
+    return [attributes.apply(i) for i in range(attributes.length())]
 
 
 # Operators of Spark's logical plan that keep state if their input is a stream.

@@ -305,6 +305,7 @@ class QueryRuntime:
         query.check(frame, spec)
         keeps_state, contents = query.keeps_state(frame), self._checkpoint.contents()
         query.check_continues(frame, contents)
+        self._warning = self._warning or query.routing_warning(frame, spec)
         if keeps_state and session.ADAPTIVE not in spec.spark_conf:
             self.session.conf.set(session.ADAPTIVE, "false")
         self._executors.planned(keeps_state=keeps_state)

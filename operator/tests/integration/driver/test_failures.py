@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from penstock.driver.exceptions.classify import classify, classify_exception
 from penstock.driver.failures import Failure
 from penstock.driver.spark import query
 from testkit.kafka.topics import Topics
-from testkit.streams.streams import stream
+from testkit.streams.streams import kafka_source, stream
 from testkit.wait import wait_for
 
 UNKNOWN = "no-such-broker.example:9092"
@@ -261,6 +262,32 @@ def test_a_query_that_the_function_starts_is_stopped(
     assert "store:save starts a query, and Penstock starts it: return the rows" in failure.message
     assert "spec.sink" in failure.message
     assert spark.streams.active == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "sink", "says"),
+    [
+        ("source", {"topic": "out"}, ["partition"]),
+        ("source", {}, ["partition", "topic"]),
+        ("source.where('offset > 5').select('topic', 'value')", {}, ["topic"]),
+        ("source.selectExpr('value', 'partition + 0 AS partition')", {"topic": "out"}, []),
+        ("source.selectExpr('value', 'topic AS partition')", {"topic": "out"}, []),
+        ("source.drop('partition')", {"topic": "out"}, []),
+    ],
+)
+def test_code_that_passes_on_where_a_record_was_is_warned_of(
+    spark: SparkSession, rows: str, sink: dict[str, str], says: list[str], tmp_path: Path
+) -> None:
+    """As SQL is, of which the operator warns."""
+    python = {"function": "flags:f", "inline": f"def f(source):\n    return {rows}\n"}
+    to = {"kafka": {"bootstrapServers": UNKNOWN, **sink}}
+    spec = stream(kafka_source(UNKNOWN), to, transform={"python": python}).spec
+    frame = query.plan(spark, spec, LocalEnvironment(tmp_path))
+    warning = query.routing_warning(frame, spec)
+    assert (
+        [] if warning is None else re.findall(r"source's column (\w+),", warning.message)
+    ) == says
+    assert warning is None or warning.reason == "SinkRouting"
 
 
 def test_a_job_that_fails_at_planning_does_not_show_what_it_read(

@@ -98,6 +98,19 @@ def test_python_of_a_config_map(topics: Topics, jvm: Jvm, tmp_path: Path) -> Non
         topics.wait_received(sink, range(1, 10, 2))
 
 
+def test_code_that_passes_on_the_partition_is_warned_of(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    source, sink = topics.make(1), topics.make(1)
+    python = {"function": "all_of_it:f", "inline": "def f(source):\n    return source\n"}
+    flow = reading(topics, {"topics": [source]}, sink, transform={"python": python})
+    with running(flow, jvm, tmp_path) as driver:
+        driver.wait_ready()
+        failure = driver.last.last_failure
+        assert failure is not None
+        assert (failure.reason, failure.permanent) == ("SinkRouting", False)
+
+
 @pytest.mark.parametrize("trigger", EACH_MODE)
 def test_latest_before_an_open_transaction(
     trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path

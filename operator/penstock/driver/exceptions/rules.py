@@ -84,6 +84,18 @@ SPECIFIC: tuple[Rule, ...] = (
         "OffsetOutOfRange",
         shows_message=True,
     ),
+    # "No offset matched": a partition has no record at the time of the start, or after it.
+    Rule(
+        "java.lang.IllegalArgumentException",
+        "OptionInvalid",
+        permanent=True,
+        recoverable=True,
+        shows_message=True,
+        thrown_by="org.apache.spark.sql.kafka010.KafkaOffsetReaderAdmin",
+        in_task=False,
+        advice="Set startingOffsetsByTimestampStrategy to latest in spec.source.kafka.options to "
+        "start at the end of such a partition, or give an earlier time.",
+    ),
     # In a task a record may cause it: a format or a schema that a column holds.
     Rule(
         "org.apache.spark.sql.AnalysisException", permanent=True, shows_message=True, in_task=False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics
-from testkit.streams.streams import EACH_MODE, kafka_sink, stream
+from testkit.streams.streams import CONTINUOUS, EACH_MODE, MICRO_BATCH, kafka_sink, stream
+from testkit.wait import wait_for
 
 
 def reading(topics: Topics, what: dict[str, Any], sink: str, **spec: Any) -> ContinuousStream:
@@ -109,6 +111,27 @@ def test_code_that_passes_on_the_partition_is_warned_of(
         failure = driver.last.last_failure
         assert failure is not None
         assert (failure.reason, failure.permanent) == ("SinkRouting", False)
+
+
+@pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH], ids=["continuous", "micro-batch"])
+def test_a_time_after_the_last_record(
+    trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """The status names the option that helps, and the stream starts once there is a record."""
+    source, sink = topics.make(1), topics.make(1)
+    topics.send(source, range(10))
+    at = int(time.time() * 1000) + 1000
+    options = {"startingTimestamp": str(at)}
+    flow = reading(topics, {"topics": [source], "options": options}, sink, trigger=trigger)
+    with running(flow, jvm, tmp_path, impatient(flow)) as driver:
+        failure = driver.wait_failure("OptionInvalid").last_failure
+        assert failure is not None
+        assert f"{source}-0 and timestamp {at}" in failure.message
+        assert "startingOffsetsByTimestampStrategy to latest" in failure.message
+        wait_for("the time", lambda: time.time() * 1000 > at)
+        topics.send(source, range(10, 20))
+        topics.wait_received(sink, range(10, 20))
+    assert set(topics.received(sink)) == set(range(10, 20))
 
 
 @pytest.mark.parametrize("trigger", EACH_MODE)

@@ -305,11 +305,19 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "RecordNotWritable",
-        "A record asks for a topic, a partition or a timestamp that Kafka does not accept; every "
-        "restart reads it again.",
-        "Correct the columns topic, partition and timestamp that the transform writes (leave "
+        "A record asks for a topic or a partition that does not exist, or lacks the key that a "
+        "compacted topic needs; every restart reads it again.",
+        "Correct the columns topic, partition and key that the transform writes (leave "
         "partition out if nothing needs it), or create the topic.",
         EDIT,
+    ),
+    Remedy(
+        "ClocksDiffer",
+        "Kafka refuses the time of the records: the clock of an executor's node differs from the "
+        "broker's by more than the topic's message.timestamp.before.max.ms or after.max.ms.",
+        "Synchronize the clocks of the nodes and the brokers, or set message.timestamp.type of the "
+        "output topic to LogAppendTime.",
+        LOGS,
     ),
     Remedy(
         "BrokerUnreachable",

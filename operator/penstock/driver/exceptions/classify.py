@@ -19,7 +19,15 @@ from collections.abc import Sequence
 from penstock.contract.reasons import REMEDIES
 from penstock.driver.exceptions.chain import ExceptionInfo, python_classes, read_python_chain
 from penstock.driver.exceptions.python_traceback import read_traceback
-from penstock.driver.exceptions.rules import CLASSES, LAST, SERVICES, SPECIFIC, Rule, of_condition
+from penstock.driver.exceptions.rules import (
+    CLASSES,
+    CLOCKS_DIFFER,
+    LAST,
+    SERVICES,
+    SPECIFIC,
+    Rule,
+    of_condition,
+)
 from penstock.driver.failures import (
     MODULE_MISSING,
     PYTHON_FAILED,
@@ -32,6 +40,12 @@ _MAX_MESSAGE_CHARACTERS = 600
 _RECORD_ERROR = "A record could not be processed. Its contents are not shown here."
 _NOT_SHOWN = "A task failed. The message is not shown here, because it may quote a record."
 _PYTHON = "org.apache.spark.api.python.PythonException"
+_INVALID_RECORD = "org.apache.kafka.common.InvalidRecordException"
+# LogValidator of the brokers.
+_OUT_OF_RANGE = re.compile(
+    r"Timestamp -?[0-9]+ of message with offset -?[0-9]+ is out of range\. The timestamp should be "
+    r"within \[-?[0-9]+, -?[0-9]+\]\.?"
+)
 _TIMEOUT = "org.apache.kafka.common.errors.TimeoutException"
 _UNKNOWN_TOPIC = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException"
 # Names of topics as Kafka allows them: nothing else of a record can be in such a message.
@@ -66,7 +80,8 @@ def classify(chain: Sequence[ExceptionInfo]) -> Failure:
     if not chain:
         return Failure("Unknown", "The query failed without an exception.")
     in_task = any(exception.in_task for exception in chain)
-    if found := _missing_target(chain) or _python_without_a_record(chain):
+    found = _missing_target(chain) or _python_without_a_record(chain) or _differing_clocks(chain)
+    if found:
         return found
     for find_rule in (_specific_rule, _general_rule, _last_rule):
         for exception in reversed(chain):
@@ -117,6 +132,18 @@ def _missing_target(chain: Sequence[ExceptionInfo]) -> Failure | None:
             return _not_writable(
                 f"The topic {topics[1]}, which a record's column topic names, does not exist."
             )
+    return None
+
+
+def _differing_clocks(chain: Sequence[ExceptionInfo]) -> Failure | None:
+    """A time that the broker refuses: of the executor's clock, because Spark writes no other.
+
+    The producer gives every record that a broker refuses the same exception, if there are several
+    in a batch, and leaves it to the message to tell the cases apart (Sender.failBatch).
+    """
+    for exception in chain:
+        if _INVALID_RECORD in exception.classes and _OUT_OF_RANGE.fullmatch(exception.message):
+            return _failure(CLOCKS_DIFFER, exception, in_task=True)
     return None
 
 

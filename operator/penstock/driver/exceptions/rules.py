@@ -65,6 +65,13 @@ _JDK = ("java.", "javax.", "jdk.", "sun.", "com.sun.")
 # Clients of services that user code calls.
 _CLIENTS = ("org.apache.http.", "org.apache.hc.", "okhttp3.", "software.amazon.", "com.amazonaws.")
 
+# Spark's writer has no column for it (KafkaWriter, 4.2): the producer takes its own clock.
+CLOCKS_DIFFER = Rule(
+    f"{_KAFKA}.errors.InvalidTimestampException",
+    "ClocksDiffer",
+    advice=REMEDIES["ClocksDiffer"].action,
+)
+
 # The first rule that matches the innermost exception decides. Subclasses come before superclasses:
 # in Kafka an unknown topic is a RetriableException, because it waits for its metadata.
 SPECIFIC: tuple[Rule, ...] = (
@@ -108,7 +115,8 @@ SPECIFIC: tuple[Rule, ...] = (
         shows_message=True,
         advice=REMEDIES[TOPIC_MISSING].action,
     ),
-    # What the columns topic, partition and timestamp of a record ask for.
+    CLOCKS_DIFFER,
+    # What the columns topic and partition of a record ask for, or a key that compaction needs.
     *(
         Rule(
             f"{_KAFKA}.{name}",
@@ -119,7 +127,6 @@ SPECIFIC: tuple[Rule, ...] = (
         )
         for name in (
             "errors.InvalidTopicException",
-            "errors.InvalidTimestampException",
             "InvalidRecordException",
         )
     ),

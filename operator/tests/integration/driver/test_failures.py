@@ -326,7 +326,7 @@ def test_a_streams_exception_over_a_record_does_not_show_it(
     [
         ("CAST(NULL AS STRING) AS topic", "KafkaNullTopicInData", "spec.sink.kafka.topic"),
         ("'no-such-topic' AS topic", "RecordNotWritable", "The topic no-such-topic, which"),
-        ("'card 4111' AS topic", "RecordNotWritable", "columns topic, partition"),
+        ("'card 4111' AS topic", "RecordNotWritable", "columns topic, partition and key"),
         ("topic, 3 AS partition", "RecordNotWritable", "partition is 3, but the topic"),
         ("topic, repeat(value, 2000000) AS value", "RecordTooLarge", "kafka.max.request.size"),
     ],
@@ -347,3 +347,21 @@ def test_a_record_that_can_never_be_written_is_no_outage(
     assert words in failure.message
     assert failure.maybe_poison or reason == "RecordTooLarge"
     assert "card 4111" not in failure.message
+
+
+@pytest.mark.parametrize("count", [1, 100], ids=["one", "many"])
+def test_a_clock_that_differs_from_the_brokers(
+    count: int, spark: SparkSession, topics: Topics
+) -> None:
+    """The producer stamps each record with its own clock; no column of it is at fault."""
+    # The broker's limit is so low that it refuses what is a moment old.
+    topic = topics.make(1, config={"message.timestamp.before.max.ms": "0"})
+    rows = spark.createDataFrame([("v",)] * count, "value STRING").coalesce(1)
+    writer = rows.write.format("kafka").option("kafka.bootstrap.servers", topics.bootstrap)
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - of Py4J or of pyspark
+        writer.option("topic", topic).option("kafka.linger.ms", "500").save()
+    failure = classify_exception(raised.value)
+    assert failure.reason == "ClocksDiffer"
+    assert not failure.maybe_poison
+    assert not failure.permanent
+    assert "clocks" in failure.message

@@ -110,6 +110,14 @@ def kafka_error(name: str, parents: tuple[str, ...]) -> ExceptionInfo:
             for of in ("Group", "TransactionalId", "Cluster")
         ),
         ([kafka_error("RecordTooLargeException", API)], "RecordTooLarge", True, True),
+        # The clock of an executor, not a record's.
+        ([WRAPPER, ABORTED, kafka_error("InvalidTimestampException", API)],
+         "ClocksDiffer", False, False),
+        ([WRAPPER, ABORTED, ExceptionInfo(
+            ("org.apache.kafka.common.InvalidRecordException", *API),
+            "Timestamp 1795653804208 of message with offset 0 is out of range. The timestamp "
+            "should be within [1795653804300, 1795657404300]")],
+         "ClocksDiffer", False, False),
         ([kafka_error("UnsupportedVersionException", API)], "KafkaClientFailed", False, False),
         ([ExceptionInfo(("org.apache.spark.SparkClassNotFoundException",
                          "java.lang.ClassNotFoundException", *EXCEPTION), "x.Y")],
@@ -264,9 +272,8 @@ File "4111", line 4111, in card
          "KafkaMalformedRecordTimestamp", "milliseconds"),
         *(
             (ExceptionInfo((f"org.apache.kafka.common.{name}", *API), "card 4111"),
-             "RecordNotWritable", "columns topic, partition and timestamp")
-            for name in ("errors.InvalidTopicException", "errors.InvalidTimestampException",
-                         "InvalidRecordException")
+             "RecordNotWritable", "columns topic, partition and key")
+            for name in ("errors.InvalidTopicException", "InvalidRecordException")
         ),
         (ExceptionInfo(("org.apache.kafka.common.errors.TimeoutException", *RETRIABLE),
                        "Partition 3 of topic out with partition count 2 is not present in metadata "

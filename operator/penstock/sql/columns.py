@@ -48,6 +48,8 @@ class Column:
     """Whether it carries the watermark; None if unknown."""
     fields: Columns | None = ()
     """The fields of a struct that may carry the watermark; None if they are unknown."""
+    declared: Columns | None = None
+    """All fields of a struct, or of the structs of an array, if the query's text declares them."""
     origin: str | None = None
     """The column of the source whose values it certainly passes on."""
 
@@ -163,6 +165,7 @@ def united(one: Column, other: Column) -> Column:
         type=one.type if one.type == other.type else None,
         event_time=one.event_time if one.event_time == other.event_time else None,
         fields=one.fields if one.fields == other.fields else None,
+        declared=one.declared if one.declared == other.declared else None,
     )
 
 

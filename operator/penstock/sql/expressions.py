@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from penstock.sql.columns import Column, Columns
 from penstock.sql.statement import type_name
+from penstock.sql.struct_fields import declared_fields
 from penstock.sql.time_windows import WINDOW_COLUMNS, is_time_window
 from penstock.sql.visible_columns import Scope, field_of
 
@@ -142,6 +143,20 @@ def _fields_of(node: exp.Expr, scope: Scope) -> Columns | None:
     return None if hidden or any(each and each.fields is None for each in columns) else ()
 
 
+def _declared_fields(node: exp.Expr, scope: Scope) -> Columns | None:
+    """All fields of an expression, if the query's text declares them."""
+    match node:
+        case exp.Alias() | exp.Paren():
+            return _declared_fields(node.this, scope)
+        case exp.Column():
+            found = scope.find(node)
+            return None if found is None else found.declared
+        case exp.Dot():
+            found = _dotted(node, scope)
+            return None if found is None else found.declared
+    return None if _declared_type(node, scope) is not None else declared_fields(node)
+
+
 def _field(node: exp.Expr, scope: Scope) -> Column:
     """The field of a struct, or the column of a SELECT, that an expression makes."""
     name, value = node.alias_or_name, node
@@ -158,6 +173,7 @@ def _field(node: exp.Expr, scope: Scope) -> Column:
         type_of(value, scope),
         carries_event_time(value, scope),
         _fields_of(value, scope),
+        _declared_fields(value, scope),
         None if found_column is None else found_column.origin,
     )
 
@@ -165,9 +181,8 @@ def _field(node: exp.Expr, scope: Scope) -> Column:
 def _dotted(node: exp.Dot, scope: Scope) -> Column | None:
     """The field that a node such as struct(a).a names."""
     base = node.this
-    return field_of(
-        Column(None, None, None, _fields_of(base, scope)), [node.expression.name.lower()]
-    )
+    whole = Column(None, None, None, _fields_of(base, scope), _declared_fields(base, scope))
+    return field_of(whole, [node.expression.name.lower()])
 
 
 def output_columns(select: exp.Select, scope: Scope) -> Columns | None:

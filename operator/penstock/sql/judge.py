@@ -48,6 +48,7 @@ from penstock.sql.supported_operations import (
     Operation,
     reason_for_refusal,
 )
+from penstock.sql.visible_columns import UnknownColumn
 
 # The first words of a query; any other statement would run as a command in the driver.
 _QUERY_WORDS = ("SELECT", "WITH", "FROM", "TABLE", "VALUES", "(", "MAP", "REDUCE")
@@ -240,17 +241,18 @@ class _Judge:
         self,
         text: SqlText,
         tokens: list[Token],
-        nodes: Sequence[exp.Column],
+        unknown: Sequence[UnknownColumn],
         known: Columns | None = None,
     ) -> None:
         reported: set[str] = set()
-        for node in nodes:
+        for each in unknown:
+            node = each.node
             name = node.sql(dialect="spark")
             if name.lower() in reported:
                 continue
             reported.add(name.lower())
             where = "the query has" if known is None else "the function has"
-            columns = self._source if known is None else known
+            columns = each.fields or (self._source if known is None else known)
             message = f": {where} no column {name} here{_suggestion(node.name, columns or ())}"
             place = _place(node, text, tokens)
             self._problems.append(_problem("UnknownColumn", text.path, place, message))

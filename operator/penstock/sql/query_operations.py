@@ -19,7 +19,7 @@ from penstock.sql.joins import classify_join, classify_set_operation, set_operat
 from penstock.sql.spark_functions import operation_of
 from penstock.sql.supported_operations import Operation
 from penstock.sql.time_windows import WINDOW_COLUMNS, is_session_window, is_time_window
-from penstock.sql.visible_columns import Relation, Scope
+from penstock.sql.visible_columns import Relation, Scope, UnknownColumn
 
 SOURCE_VIEW = "source"
 
@@ -33,7 +33,7 @@ class QueryReader:
     function_types: dict[str, str | None]
     """The functions that the stream declares, in lower case, with the types of their results."""
     operations: list[tuple[Operation, exp.Expr]] = field(default_factory=list)
-    unknown_columns: list[exp.Column] = field(default_factory=list)
+    unknown_columns: list[UnknownColumn] = field(default_factory=list)
     unreadable: list[exp.Expr] = field(default_factory=list)
     """What only Spark can resolve: names that an expression computes."""
     has_aggregate: bool = False

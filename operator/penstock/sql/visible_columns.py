@@ -73,6 +73,15 @@ class _Index:
 
 
 @dataclass(frozen=True)
+class UnknownColumn:
+    """What names a column, or a field of one, that is certainly not there."""
+
+    node: exp.Column
+    fields: Columns
+    """Those of the struct that lacks it; empty if the column itself is missing."""
+
+
+@dataclass(frozen=True)
 class Scope:
     """The relations of one FROM clause by name, and the types of the stream's own functions."""
 
@@ -117,7 +126,7 @@ class Scope:
     def _is_qualified(self, parts: Sequence[str]) -> bool:
         return len(parts) > 1 and parts[0] in self._by_relation
 
-    def unknown_columns(self, nodes: Iterable[exp.Expr]) -> Iterator[exp.Column]:
+    def unknown_columns(self, nodes: Iterable[exp.Expr]) -> Iterator[UnknownColumn]:
         """The nodes that name a column which is certainly not there."""
         listed = list(nodes)
         # Also the parameters of lambdas, wherever they stand.
@@ -126,7 +135,22 @@ class Scope:
             if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
                 continue
             if node.parts[0].name.lower() not in known and self.find(node) is None:
-                yield node
+                yield UnknownColumn(node, self._declared_beside(node))
+
+    def _declared_beside(self, node: exp.Column) -> Columns:
+        """The fields of the struct in which a node names another one; empty if it names none."""
+        parts = [each.name.lower() for each in node.parts]
+        start = 2 if self._is_qualified(parts) else 1
+        index = self._by_relation[parts[0]] if start == 2 else self._all
+        column = index.find(parts[start - 1])
+        for name in parts[start:]:
+            if column is None or column.declared is None:
+                break
+            found = field_of(column, [name])
+            if found is None:
+                return column.declared
+            column = found
+        return ()
 
 
 def field_of(column: Column | None, path: Sequence[str]) -> Column | None:
@@ -134,11 +158,18 @@ def field_of(column: Column | None, path: Sequence[str]) -> Column | None:
     for name in path:
         if column is None or column.type in _ATOMIC:
             return None
+        if column.declared is not None:
+            column = next((each for each in column.declared if _is_named(each, name)), None)
+            continue
         if column.fields is None:
             return _UNKNOWN
-        named = [each for each in column.fields if (each.name or "").lower() == name]
+        named = [each for each in column.fields if _is_named(each, name)]
         column = named[0] if named else _WITHOUT_EVENT_TIME
     return column
+
+
+def _is_named(column: Column, name: str) -> bool:
+    return (column.name or "").lower() == name
 
 
 def _parameters(nodes: Iterable[exp.Expr]) -> frozenset[str]:

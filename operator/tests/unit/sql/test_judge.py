@@ -11,7 +11,7 @@ from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.sql.judge import judge_sql
 from testkit.streams.kafka_rows import REFUSED, TAKEN, TAKEN_WITH_TOPIC
-from testkit.streams.nested_queries import NESTED, NESTED_WATERMARKED
+from testkit.streams.nested_queries import NESTED, NESTED_WATERMARKED, ORDER
 from testkit.streams.queries import EXECUTIONS, QUERIES, WATERMARKED, WITH_WATERMARK, Query
 from testkit.streams.streams import KAFKA_TO_KAFKA, changed, query_stream
 
@@ -316,6 +316,21 @@ def test_what_only_looks_like_a_mistake_is_accepted(sql: str) -> None:
 LATE = "WATERMARK ts DELAY OF INTERVAL 25 MINUTES"
 EVENTS = f"(SELECT CAST(value AS TIMESTAMP) AS ts FROM source) {LATE}"
 WINDOWS = "SELECT window.start, count(*) AS n FROM {} GROUP BY window(ts, '10 minutes')"
+
+
+@pytest.mark.parametrize(
+    ("field", "says"),
+    [
+        ("o.customer.contry", "no column o.customer.contry here: did you mean country?"),
+        ("o.custmer", "no column o.custmer here: did you mean customer?"),
+        ("o.zip", "no column o.zip here: it has id, customer, items, tags, note"),
+    ],
+)
+def test_a_misspelt_field_of_parsed_json_is_named(field: str, says: str) -> None:
+    parsed = f"(SELECT from_json(CAST(value AS STRING), '{ORDER}') AS o FROM source)"
+    ((severity, reason, message),) = judged(f"SELECT {field} AS value FROM {parsed}")
+    assert (severity, reason) == ("error", "UnknownColumn")
+    assert says in message
 
 
 @pytest.mark.parametrize("interval", ["25 MINUTES", "'25' MINUTE", "1 HOUR 30 SECONDS"])

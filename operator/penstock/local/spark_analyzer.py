@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,11 @@ from penstock.local.tools.java import require_java
 from penstock.validation.file_check import Analyzer
 
 if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
 
 _HEAP_MEBIBYTES = 1024
+_TRANSFORM = ("spec", "transform")
 _CONF = {
     "spark.app.name": "penstock-validate",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -66,7 +69,8 @@ def spark_analyzer() -> Iterator[Analyzer]:
                 failure = classify_exception(error)
                 is_missing = (error.getCondition() or "").startswith(_MISSING_CLASS)
                 severity: Severity = "notice" if is_missing else "error"
-                return [Problem(failure.reason, f"Spark says: {failure.message}", severity)]
+                message = f"Spark says: {failure.message}"
+                return [_located(spec, error, Problem(failure.reason, message, severity))]
             except query.SinkColumnsError as error:
                 return [Problem(error.failure.reason, error.failure.message)]
             except (DriverError, Py4JJavaError) as error:  # a class or module that is missing here
@@ -78,6 +82,24 @@ def spark_analyzer() -> Iterator[Analyzer]:
         spark.stop()
     finally:
         jvm.end()
+
+
+def _located(spec: StreamSpec, error: PySparkException, problem: Problem) -> Problem:
+    """The problem with the field that Spark refuses, and where in the text of a query."""
+    from pyspark.errors import QueryContextType
+
+    transform = spec.transform
+    fields = [name for name in ("sql", "python", "java") if getattr(transform, name) is not None]
+    path = (*_TRANSFORM, *fields)
+    for context in error.getQueryContext() if transform.sql is not None else ():
+        if context.contextType() is not QueryContextType.SQL:
+            continue
+        start, sql = context.startIndex(), transform.sql or ""
+        if start >= 0 and sql.startswith(context.fragment(), start):
+            line, column = sql.count("\n", 0, start) + 1, start - sql.rfind("\n", 0, start)
+            return replace(problem, path=path, text_line=line, text_column=column)
+    # Without a place it may as well be about a function that the spec declares.
+    return replace(problem, path=_TRANSFORM if transform.functions else path)
 
 
 def _wrong_pattern(spark: SparkSession, source: Source) -> Problem | None:

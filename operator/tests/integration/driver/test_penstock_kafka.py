@@ -276,6 +276,23 @@ def test_which_data_source_the_driver_takes(
         assert query.lacks_penstock_kafka(spark, flow.spec) is None
 
 
+def test_every_session_reads_in_the_threads_of_its_tasks(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    """A plain application configures nothing, whichever session it reads with."""
+    source, sink = topics.make(2), topics.make(1)
+    to = {"topic": sink, "kafka.bootstrap.servers": topics.bootstrap}
+    for turn, session in enumerate((spark.newSession(), spark)):
+        topics.send(source, range(10 * turn, 10 * turn + 10))
+        frame = reading(session, topics, source).where("offset >= 0").select("value")
+        with continuous(session, frame, tmp_path, PENSTOCK_KAFKA, **to) as it:
+            topics.wait_received(sink, range(10 * turn + 10))
+            plan = it._jsq.streamingQuery().lastExecution().executedPlan().toString()
+    assert "Scan penstock-kafka" in plan
+    threads = spark._jvm.Thread.getAllStackTraces().keySet()  # type: ignore[union-attr]
+    assert not [each.getName() for each in threads if "continuous-reader" in each.getName()]
+
+
 def test_other_modes_are_sparks(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
     """A plain application may name the data source in each mode, and in a batch."""
     source, sink = topics.make(2), topics.make(2)  # the column partition is written too
@@ -311,12 +328,30 @@ LEANS_ON = {
     "deploy.security.HadoopDelegationTokenManager": {"isServiceEnabled"},
     "kafka010.KafkaConfigUpdater": {"<init>", "build", "setAuthenticationConfigIfNeeded"},
     "kafka010.KafkaTokenUtil": {"findMatchingTokenClusterConfig", "needTokenUpdate"},
+    "rpc.RpcEndpointRef": {"ask", "askSync", "send"},
     "sql.catalyst.expressions.GenericInternalRow": {"<init>"},
     "sql.catalyst.expressions.SpecificInternalRow": {"<init>", "setInt", "setLong", "update"},
+    "sql.catalyst.planning.PhysicalOperation": {"unapply"},
+    "sql.catalyst.plans.physical.UnknownPartitioning": {"<init>"},
     "sql.catalyst.types.DataTypeUtils": {"toAttributes"},
     "sql.catalyst.util.DateTimeUtils": {"fromJavaTimestamp"},
     "sql.catalyst.util.GenericArrayData": {"<init>"},
-    "sql.execution.streaming.continuous.ContinuousExecution": {"EPOCH_COORDINATOR_ID_KEY"},
+    "sql.errors.QueryExecutionErrors": {"failedToGenerateEpochMarkerError"},
+    "sql.execution.RDDScanExec": {"<init>"},
+    "sql.execution.SparkStrategy": {"<init>"},
+    "sql.execution.datasources.v2.DataSourceV2Strategy$": {"withProjectAndFilter"},
+    "sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation": {
+        "output", "startOffset", "stream",
+    },
+    "sql.execution.streaming.continuous.ContinuousExecution": {
+        "EPOCH_COORDINATOR_ID_KEY", "START_EPOCH_KEY",
+    },
+    "sql.execution.streaming.continuous.ContinuousTaskRetryException": {"<init>"},
+    "sql.execution.streaming.continuous.EpochCoordinatorRef": {"get"},
+    "sql.execution.streaming.continuous.EpochTracker": {"getCurrentEpoch"},
+    "sql.execution.streaming.continuous.ReportPartitionOffset": {"<init>"},
+    "sql.execution.streaming.continuous.SetReaderPartitions": {"<init>"},
+    "sql.internal.SQLConf": {"continuousStreamingExecutorPollIntervalMs", "get"},
     "sql.kafka010.KafkaContinuousInputPartition": {
         "failOnDataLoss", "includeHeaders", "kafkaParams", "pollTimeoutMs", "startOffset",
         "topicPartition",
@@ -337,8 +372,9 @@ LEANS_ON = {
 }  # fmt: skip
 _OWN = "dev.penstock.spark."
 _INTERFACES = ("sql.connector.", "sql.internal.connector.")
-_PUBLIC = {"SparkConf", "SparkEnv", "TaskContext", "sql.util.CaseInsensitiveStringMap",
-           "sql.catalyst.InternalRow", "unsafe.types.UTF8String"}  # fmt: skip
+_PUBLIC = {"SparkConf", "SparkContext", "SparkEnv", "TaskContext", "rdd.RDD",
+           "sql.ExperimentalMethods", "sql.catalyst.InternalRow", "sql.classic.SparkSession",
+           "sql.util.CaseInsensitiveStringMap", "unsafe.types.UTF8String"}  # fmt: skip
 _CALL = re.compile(r"// (?:Interface)?Method ([\w/$]+)\.\"?([\w$<>]+)\"?:")
 
 

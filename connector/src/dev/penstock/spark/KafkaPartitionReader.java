@@ -28,19 +28,19 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.SpecificInternalRow;
 import org.apache.spark.sql.catalyst.util.DateTimeUtils;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
-import org.apache.spark.sql.connector.read.streaming.ContinuousPartitionReader;
-import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.kafka010.KafkaContinuousInputPartition;
 import org.apache.spark.sql.kafka010.KafkaExceptions;
 import org.apache.spark.sql.kafka010.KafkaRecordToRowConverter;
+import org.apache.spark.sql.kafka010.KafkaSourcePartitionOffset;
 import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.util.TaskCompletionListener;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Reads one partition with a consumer of its own, which seeks once and then only polls.
+ * Reads one partition for a task, with a consumer of its own, which seeks once and then only polls.
  *
  * <p>Spark's reader asks for the first and the last offset after each poll, before it hands the
  * records over; both questions wait behind the next fetch. They are needed only for lost records,
@@ -48,14 +48,15 @@ import scala.jdk.javaapi.CollectionConverters;
  * an offset outside of the log is an OffsetOutOfRangeException. A gap between two records is no
  * loss: it is compaction, an aborted record or the marker of a transaction.
  */
-final class KafkaPartitionReader implements ContinuousPartitionReader<InternalRow> {
+final class KafkaPartitionReader {
   private static final Logger LOG = LoggerFactory.getLogger(KafkaPartitionReader.class);
   private static final Duration CLOSE_TIMEOUT = Duration.ofSeconds(2);
 
   private final KafkaContinuousInputPartition input;
   private final TopicPartition partition;
   private final Duration pollTimeout;
-  private final TaskContext task = TaskContext.get();
+  private final TaskContext task;
+  private final EpochFollower epoch;
   private final SpecificInternalRow row;
   private final UTF8String topic;
   private final boolean hasTokens;
@@ -65,47 +66,61 @@ final class KafkaPartitionReader implements ContinuousPartitionReader<InternalRo
   private KafkaConsumer<byte[], byte[]> consumer;
   private Iterator<ConsumerRecord<byte[], byte[]>> polled = Collections.emptyIterator();
   private ConsumerRecord<byte[], byte[]> record;
-  private KafkaPosition position;
+  /** The offset after the last record. It passes a transaction's marker that no record follows. */
+  private long next;
   /** Where the consumer was last told to read. */
   private long sought;
   /** The last offset that was reported as lost. */
   private long reported = -1;
 
-  KafkaPartitionReader(KafkaContinuousInputPartition input) {
+  KafkaPartitionReader(
+      KafkaContinuousInputPartition input, TaskContext task, long epochPollMs) {
     this.input = input;
+    this.task = task;
     partition = input.topicPartition();
     pollTimeout = Duration.ofMillis(input.pollTimeoutMs());
-    position = new KafkaPosition(partition, input.startOffset());
+    next = input.startOffset();
     row = new SpecificInternalRow(KafkaRecordToRowConverter.kafkaSchema(input.includeHeaders()));
     topic = UTF8String.fromString(partition.topic());
     SparkConf conf = SparkEnv.get().conf();
     hasTokens = HadoopDelegationTokenManager.isServiceEnabled(conf, "kafka");
     String servers = (String) input.kafkaParams().get(ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG);
     tokens = KafkaTokenUtil.findMatchingTokenClusterConfig(conf, servers);
-    open(input.startOffset());
+    open(next);
+    TaskCompletionListener close = ended -> close();
+    task.addTaskCompletionListener(close);
+    epoch = new EpochFollower(task, epochPollMs);
   }
 
-  @Override
-  public boolean next() {
-    while (!polled.hasNext()) {
-      if (task.isInterrupted() || task.isCompleted()) {
-        return false;
+  /** The record that was read last, and none after it has been; null before the first. */
+  ConsumerRecord<byte[], byte[]> last() {
+    return record;
+  }
+
+  /**
+   * The next record of the epoch, in a row that is used again; null at the epoch's end, and when
+   * the task shall end. Waits for one of them.
+   */
+  InternalRow next() {
+    while (!task.isInterrupted() && !task.isCompleted() && !epoch.isOver()) {
+      if (polled.hasNext()) {
+        record = polled.next();
+        next = record.offset() + 1;
+        return row(record);
       }
       try {
         poll();
       } catch (TimeoutException unanswered) {
         // No broker answers. Penstock's driver, which asks them too, reports it.
       } catch (InterruptException stopped) {
-        return false;
+        throw Unchecked.<RuntimeException>rethrow(new InterruptedException());
       }
     }
-    record = polled.next();
-    position = new KafkaPosition(partition, record.offset() + 1);
-    return true;
+    epoch.end(new KafkaSourcePartitionOffset(partition, next));
+    return null;
   }
 
-  @Override
-  public InternalRow get() {
+  private InternalRow row(ConsumerRecord<byte[], byte[]> record) {
     row.update(0, record.key());
     row.update(1, record.value());
     row.update(2, topic);
@@ -119,13 +134,7 @@ final class KafkaPartitionReader implements ContinuousPartitionReader<InternalRo
     return row;
   }
 
-  @Override
-  public PartitionOffset getOffset() {
-    return position;
-  }
-
-  @Override
-  public void close() {
+  private void close() {
     // An interrupted thread would not close the consumer's connections.
     boolean interrupted = Thread.interrupted();
     consumer.close(CLOSE_TIMEOUT);
@@ -153,10 +162,10 @@ final class KafkaPartitionReader implements ContinuousPartitionReader<InternalRo
   private void poll() {
     if (hasTokens && KafkaTokenUtil.needTokenUpdate(parameters, tokens)) {
       consumer.close(CLOSE_TIMEOUT);
-      open(Math.max(position.offset(), sought));
+      open(Math.max(next, sought));
     }
     try {
-      polled = consumer.poll(pollTimeout).records(partition).iterator();
+      polled = consumer.poll(patience()).records(partition).iterator();
     } catch (OffsetOutOfRangeException outside) {
       findLog(outside);
       return;
@@ -164,14 +173,18 @@ final class KafkaPartitionReader implements ContinuousPartitionReader<InternalRo
     if (!polled.hasNext()) {
       long reached = consumer.position(partition, Duration.ZERO);
       if (reached > sought) {
-        position.moveTo(reached);
+        next = reached;
       }
     }
   }
 
+  private Duration patience() {
+    Duration untilQuestion = epoch.patience();
+    return untilQuestion.compareTo(pollTimeout) < 0 ? untilQuestion : pollTimeout;
+  }
+
   /** Fails, or goes on with the first record that is left; as Spark's KafkaDataConsumer.get. */
   private void findLog(OffsetOutOfRangeException outside) {
-    long next = position.offset();
     long first = consumer.beginningOffsets(List.of(partition)).get(partition);
     long end = consumer.endOffsets(List.of(partition)).get(partition);
     if (next < first || next > end) {

@@ -23,9 +23,11 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * because its classes are extended. So are all other modes.
  */
 public final class KafkaProvider extends KafkaSourceProvider {
+  static final String NAME = "penstock-kafka";
+
   @Override
   public String shortName() {
-    return "penstock-kafka";
+    return NAME;
   }
 
   @Override

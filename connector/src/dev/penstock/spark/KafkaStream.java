@@ -1,35 +1,46 @@
 package dev.penstock.spark;
 
-import java.util.Arrays;
-import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.InputPartition;
-import org.apache.spark.sql.connector.read.streaming.ContinuousPartitionReader;
 import org.apache.spark.sql.connector.read.streaming.ContinuousPartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.ContinuousStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
-import org.apache.spark.sql.kafka010.KafkaContinuousInputPartition;
 
-/** Spark's KafkaContinuousStream with another reader. */
+/** Spark's KafkaContinuousStream, planned by {@link KafkaScanStrategy}. */
 record KafkaStream(ContinuousStream spark) implements ContinuousStream {
+  /** Never called: the scan is no ContinuousScanExec. */
   @Override
   public ContinuousPartitionReaderFactory createContinuousReaderFactory() {
-    return new ReaderFactory();
+    throw new IllegalStateException("Spark has planned the scan of penstock-kafka by itself");
   }
 
-  private record ReaderFactory() implements ContinuousPartitionReaderFactory {
-    @Override
-    public ContinuousPartitionReader<InternalRow> createReader(InputPartition partition) {
-      return new KafkaPartitionReader((KafkaContinuousInputPartition) partition);
+  @Override
+  public Offset initialOffset() {
+    installStrategy();
+    return spark.initialOffset();
+  }
+
+  @Override
+  public Offset deserializeOffset(String json) {
+    installStrategy();
+    return spark.deserializeOffset(json);
+  }
+
+  /**
+   * Spark asks for the first offset in the query's own session, a copy, right before it plans. At
+   * any earlier moment the session at hand may be another one.
+   */
+  private static void installStrategy() {
+    var session = SparkSession.getActiveSession();
+    if (session.isDefined()) {
+      KafkaScanStrategy.install(session.get());
     }
   }
 
   @Override
   public Offset mergeOffsets(PartitionOffset[] offsets) {
-    return spark.mergeOffsets(
-        Arrays.stream(offsets)
-            .map(each -> ((KafkaPosition) each).toSpark())
-            .toArray(PartitionOffset[]::new));
+    return spark.mergeOffsets(offsets);
   }
 
   @Override
@@ -40,16 +51,6 @@ record KafkaStream(ContinuousStream spark) implements ContinuousStream {
   @Override
   public boolean needsReconfiguration() {
     return spark.needsReconfiguration();
-  }
-
-  @Override
-  public Offset initialOffset() {
-    return spark.initialOffset();
-  }
-
-  @Override
-  public Offset deserializeOffset(String json) {
-    return spark.deserializeOffset(json);
   }
 
   @Override

@@ -62,7 +62,7 @@ final class KafkaWriterFactory extends KafkaStreamWriterFactory {
       try {
         super.write(row);
       } catch (InterruptException stopped) {
-        throw Writer.<RuntimeException>unchecked(new InterruptedException());
+        throw Unchecked.<RuntimeException>rethrow(new InterruptedException());
       }
     }
 
@@ -71,14 +71,8 @@ final class KafkaWriterFactory extends KafkaStreamWriterFactory {
       try {
         return super.commit();
       } catch (InterruptException stopped) {
-        throw Writer.<RuntimeException>unchecked(new InterruptedException());
+        throw Unchecked.<RuntimeException>rethrow(new InterruptedException());
       }
-    }
-
-    /** The exception with which Spark ends a task quietly, and which Java wants declared. */
-    @SuppressWarnings("unchecked")
-    private static <E extends Throwable> E unchecked(InterruptedException stopped) throws E {
-      throw (E) stopped;
     }
   }
 }

@@ -1,0 +1,68 @@
+package dev.penstock.spark;
+
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.planning.PhysicalOperation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.RDDScanExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.SparkStrategy;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
+import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation;
+import org.apache.spark.sql.internal.SQLConf;
+import scala.Option;
+import scala.collection.immutable.Nil$;
+import scala.collection.immutable.Seq;
+
+/** Plans the scan of a continuous query as a {@link KafkaRdd}. */
+final class KafkaScanStrategy extends SparkStrategy {
+  private static final long serialVersionUID = 1;
+  private static final KafkaScanStrategy INSTANCE = new KafkaScanStrategy();
+
+  private KafkaScanStrategy() {}
+
+  /** Adds the strategy to the session of this thread, which is about to plan a query. */
+  static void install(SparkSession session) {
+    var methods = session.experimental();
+    if (!methods.extraStrategies().contains(INSTANCE)) {
+      methods.extraStrategies_$eq(seq(methods.extraStrategies().prepended(INSTANCE)));
+    }
+  }
+
+  @Override
+  public Seq<SparkPlan> apply(LogicalPlan plan) {
+    // As DataSourceV2Strategy: it would take the relation together with what is above it.
+    var found = PhysicalOperation.unapply(plan);
+    if (found.isEmpty()
+        || !(found.get()._3() instanceof StreamingDataSourceV2ScanRelation relation)
+        || !(relation.stream() instanceof KafkaStream stream)
+        || relation.startOffset().isEmpty()) {
+      return seq(Nil$.MODULE$);
+    }
+    var inputs = stream.planInputPartitions(relation.startOffset().get());
+    long epochPollMs = SQLConf.get().continuousStreamingExecutorPollIntervalMs();
+    RDDScanExec scan =
+        new RDDScanExec(
+            KafkaScanStrategy.<Attribute>seq(relation.output()),
+            new KafkaRdd(SparkContext.getOrCreate(), inputs, epochPollMs),
+            KafkaProvider.NAME,
+            new UnknownPartitioning(0),
+            seq(Nil$.MODULE$),
+            Option.apply(stream));
+    Seq<NamedExpression> columns = seq(found.get()._1());
+    Seq<Expression> filters = seq(found.get()._2());
+    SparkPlan planned =
+        DataSourceV2Strategy$.MODULE$.withProjectAndFilter(columns, filters, scan, false);
+    return seq(KafkaScanStrategy.<SparkPlan>seq(Nil$.MODULE$).prepended(planned));
+  }
+
+  /** Scala's sequences are covariant. */
+  @SuppressWarnings("unchecked")
+  static <T> Seq<T> seq(Object scala) {
+    return (Seq<T>) scala;
+  }
+}

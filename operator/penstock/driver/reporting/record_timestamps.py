@@ -83,9 +83,35 @@ class TimestampReader:
 
         There may be none at the offset: compacted, expired, or a transaction's marker.
         """
-        topic_partition = self._topic_partition(topic, partition)
-        self._client.assign(self._class("java.util.List").of(topic_partition))
-        self._client.seek(topic_partition, offset)
+        self._seek(topic, partition, offset)
+        return self._poll()
+
+    def last_before(self, topic: str, partition: int, end: int) -> StampedRecord | None:
+        """The last record before an offset; None if there is none within sixteen offsets.
+
+        The markers of transactions take offsets too, one of each producer.
+        """
+        for back in (1, 2, 4, 8, 16):
+            place = self._seek(topic, partition, max(0, end - back))
+            last = None
+            # A poll ends early where it has passed a marker only.
+            while int(self._client.position(place)) < end:
+                before, record = int(self._client.position(place)), self._poll()
+                if record is None and int(self._client.position(place)) == before:
+                    return None
+                last = record if record is not None and record.offset < end else last
+            if last is not None or back >= end:
+                return last
+        return None
+
+    def _seek(self, topic: str, partition: int, offset: int) -> Any:
+        place = self._topic_partition(topic, partition)
+        self._client.assign(self._class("java.util.List").of(place))
+        self._client.seek(place, offset)
+        return place
+
+    def _poll(self) -> StampedRecord | None:
+        """The next record; None if none arrives within a second."""
         began = time.monotonic()
         found = self._client.poll(self._class("java.time.Duration").ofMillis(_POLL_MS)).iterator()
         if not found.hasNext():

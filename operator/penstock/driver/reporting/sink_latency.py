@@ -41,6 +41,9 @@ class Records(Protocol):
     def first_from(self, topic: str, partition: int, offset: int) -> StampedRecord | None:
         """The first record at an offset or after it."""
 
+    def last_before(self, topic: str, partition: int, end: int) -> StampedRecord | None:
+        """The last record before an offset, if it is not far."""
+
     def ends_at(self, topic: str, at: float, most: int) -> TopicEnds:
         """The ends of the topic's first partitions at a time, up to `most`."""
 
@@ -125,10 +128,7 @@ class SinkLatency:
         """The timestamp of the newest record that the sink had at the commit."""
         if not topic.ends or not topic.is_whole:
             return committed_at
-        last = [
-            (end, sink.first_from(self._topic, number, end - 1))
-            for number, end in topic.ends.items()
-        ]
-        times = [it.timestamp for end, it in last if it is not None and it.offset < end]
-        # A marker of a transaction, or a record that has expired, hides what was before it.
+        last = [sink.last_before(self._topic, number, end) for number, end in topic.ends.items()]
+        times = [record.timestamp for record in last if record is not None]
+        # Many markers of transactions, or a record that has expired, hide what was before them.
         return max(times) if len(times) == len(last) else committed_at

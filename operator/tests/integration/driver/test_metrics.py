@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from penstock.driver.jvm import Jvm
 from penstock.driver.reporting.metric_sampler import Sampler
 from penstock.driver.reporting.record_age import RecordAges
-from penstock.driver.reporting.record_timestamps import HEADER, TimestampReader
+from penstock.driver.reporting.record_timestamps import HEADER, StampedRecord, TimestampReader
 from testkit.driver.in_process_driver import running
 from testkit.driver.metric_samples import numbers
 from testkit.kafka.topics import Topics, number_flow
@@ -123,3 +124,35 @@ def test_the_lag_in_seconds_is_the_age_of_the_first_record_that_waits(
         assert reader.first_from(topic, 0, 3) is None
     finally:
         reader.close()
+
+
+def test_the_last_record_before_the_markers_of_transactions_is_found(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """With a real broker: each commit leaves a marker at the end of the partition."""
+    topic = topics.make(1)
+    sink = number_flow(topics, topic, topic).spec.sink.kafka
+    assert sink is not None
+    topics.send(topic, range(3))
+    for count in (1, 5):  # five producers, whose markers follow each other
+        producers = [
+            Producer({"bootstrap.servers": topics.bootstrap, "transactional.id": f"{topic}-{n}"})
+            for n in range(count)
+        ]
+        for producer in producers:
+            producer.init_transactions(30)
+            producer.begin_transaction()
+            producer.produce(topic, b"7")
+            producer.flush(30)
+        for producer in producers:
+            producer.commit_transaction(30)
+    reader = TimestampReader(jvm.gateway, sink, tmp_path)
+    try:
+        assert [_offset(reader.last_before(topic, 0, end)) for end in (3, 5, 15)] == [2, 3, 9]
+        assert reader.last_before(topics.make(1), 0, 0) is None
+    finally:
+        reader.close()
+
+
+def _offset(record: StampedRecord | None) -> int | None:
+    return None if record is None else record.offset

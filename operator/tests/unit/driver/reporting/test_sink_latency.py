@@ -26,6 +26,13 @@ class Topic:
                 return StampedRecord(number, *record)
         return None
 
+    def last_before(self, topic: str, partition: int, end: int) -> StampedRecord | None:
+        self.reads.append((partition, end))
+        for number in range(min(end, len(self.records[partition])) - 1, -1, -1):
+            if (record := self.records[partition][number]) is not None:
+                return StampedRecord(number, *record)
+        return None
+
     def ends_at(self, topic: str, at: float, most: int) -> TopicEnds:
         ends = {}
         for partition, records in list(self.records.items())[:most]:
@@ -73,12 +80,17 @@ def test_a_record_that_the_query_has_dropped_has_no_bound_if_nothing_came_after_
 
 
 def test_what_is_not_known_of_the_sink_makes_the_bound_later_and_never_earlier() -> None:
-    """A gap at a partition's end, a topic with too many partitions, and one without records."""
+    """Nothing at a partition's end, a topic with too many partitions, and one without records."""
     source = Topic({0: seconds(2)})
     wide = Topic({number: seconds(1) for number in range(MAX_PARTITIONS + 1)})
-    for sink in (Topic({0: seconds(1), 1: [*seconds(0.5), None]}), wide, Topic({0: []})):
+    for sink in (Topic({0: seconds(1), 1: [None, None]}), wide, Topic({0: []})):
         assert sampled(source, sink).bounds == [2.0]
     assert wide.reads == []
+
+
+def test_the_markers_of_transactions_hide_no_record() -> None:
+    sink = Topic({0: seconds(1), 1: [*seconds(0.5), None, None]})
+    assert sampled(Topic({0: seconds(2)}), sink).bounds == [1.5]
 
 
 def test_records_with_the_header_are_measured_exactly() -> None:

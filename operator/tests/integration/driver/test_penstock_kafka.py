@@ -161,6 +161,7 @@ def test_topic_partition_and_headers_of_a_record(
     assert message.headers() == [("h", b"\x07"), ("n", None)]
 
 
+@pytest.mark.parametrize("options", [{}, {"transactionalIdPrefix": "p"}], ids=["", "once"])
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
@@ -170,12 +171,17 @@ def test_topic_partition_and_headers_of_a_record(
     ],
 )
 def test_a_record_that_cannot_be_written(
-    sql: str, reason: str, spark: SparkSession, topics: Topics, tmp_path: Path
+    sql: str,
+    reason: str,
+    options: dict[str, str],
+    spark: SparkSession,
+    topics: Topics,
+    tmp_path: Path,
 ) -> None:
     source = topics.make(1)
     topics.send(source, range(4111, 4112))
     frame = select(spark, reading(spark, topics, source), sql)
-    to = {"kafka.bootstrap.servers": topics.bootstrap, "kafka.max.block.ms": "3000"}
+    to = {"kafka.bootstrap.servers": topics.bootstrap, "kafka.max.block.ms": "3000", **options}
     with continuous(spark, frame, tmp_path, PENSTOCK_KAFKA, **to) as it:
         failure = failure_of(it)
     assert (failure.reason, failure.maybe_poison) == (reason, True)
@@ -332,6 +338,7 @@ LEANS_ON = {
     "sql.catalyst.expressions.GenericInternalRow": {"<init>"},
     "sql.catalyst.expressions.SpecificInternalRow": {"<init>", "setInt", "setLong", "update"},
     "sql.catalyst.planning.PhysicalOperation": {"unapply"},
+    "sql.catalyst.plans.logical.UnaryNode": {"child"},
     "sql.catalyst.plans.physical.UnknownPartitioning": {"<init>"},
     "sql.catalyst.types.DataTypeUtils": {"toAttributes"},
     "sql.catalyst.util.DateTimeUtils": {"fromJavaTimestamp"},
@@ -351,6 +358,7 @@ LEANS_ON = {
     "sql.execution.streaming.continuous.EpochTracker": {"getCurrentEpoch"},
     "sql.execution.streaming.continuous.ReportPartitionOffset": {"<init>"},
     "sql.execution.streaming.continuous.SetReaderPartitions": {"<init>"},
+    "sql.execution.streaming.continuous.WriteToContinuousDataSource": {"query", "write"},
     "sql.internal.SQLConf": {"continuousStreamingExecutorPollIntervalMs", "get"},
     "sql.kafka010.KafkaContinuousInputPartition": {
         "failOnDataLoss", "includeHeaders", "kafkaParams", "pollTimeoutMs", "startOffset",
@@ -359,6 +367,7 @@ LEANS_ON = {
     "sql.kafka010.KafkaDataWriter": {"<init>", "commit", "write"},
     "sql.kafka010.KafkaExceptions": {"couldNotReadOffsetRange", "kafkaMalformedRecordTimestamp"},
     "sql.kafka010.KafkaRecordToRowConverter": {"kafkaSchema"},
+    "sql.kafka010.KafkaRowWriter": {"<init>"},
     "sql.kafka010.KafkaSourcePartitionOffset": {"<init>"},
     "sql.kafka010.KafkaSourceProvider": {"<init>"},
     "sql.kafka010.KafkaSourceProvider$KafkaScan": {"<init>", "toContinuousStream"},
@@ -367,7 +376,7 @@ LEANS_ON = {
         "<init>", "createWriter", "producerParams", "schema", "topic",
     },
     "sql.kafka010.KafkaStreamingWrite": {"<init>", "createStreamingWriterFactory"},
-    "sql.kafka010.KafkaWrite": {"<init>", "producerParams", "schema", "topic"},
+    "sql.kafka010.KafkaWrite": {"<init>", "producerParams", "schema", "toBatch", "topic"},
     "sql.kafka010.producer.InternalKafkaProducerPool$": {"acquire", "release"},
 }  # fmt: skip
 _OWN = "dev.penstock.spark."

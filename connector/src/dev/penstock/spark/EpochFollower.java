@@ -62,10 +62,10 @@ final class EpochFollower {
     return epoch < driversEpoch;
   }
 
-  /** How long the task may wait for a record before it looks again. */
-  Duration patience() {
+  /** For how many nanoseconds the task may wait for a record before it looks again. */
+  long patience() {
     long left = intervalNanos - (System.nanoTime() - askedAt);
-    return Duration.ofNanos(answer == null ? Math.max(left, 0) : ANSWERED_NANOS);
+    return answer == null ? Math.max(left, 0) : ANSWERED_NANOS;
   }
 
   /** Ends the epoch with the offset that its records reach to. */

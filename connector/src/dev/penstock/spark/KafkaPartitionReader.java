@@ -6,6 +6,7 @@ import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.stream.StreamSupport;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -16,13 +17,7 @@ import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
-import org.apache.spark.SparkConf;
-import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
-import org.apache.spark.deploy.security.HadoopDelegationTokenManager;
-import org.apache.spark.kafka010.KafkaConfigUpdater;
-import org.apache.spark.kafka010.KafkaTokenClusterConf;
-import org.apache.spark.kafka010.KafkaTokenUtil;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.SpecificInternalRow;
@@ -36,8 +31,6 @@ import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.TaskCompletionListener;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import scala.Option;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Reads one partition for a task, with a consumer of its own, which seeks once and then only polls.
@@ -51,6 +44,7 @@ import scala.jdk.javaapi.CollectionConverters;
 final class KafkaPartitionReader {
   private static final Logger LOG = LoggerFactory.getLogger(KafkaPartitionReader.class);
   private static final Duration CLOSE_TIMEOUT = Duration.ofSeconds(2);
+  private static final ThreadLocal<KafkaPartitionReader> OF_THREAD = new ThreadLocal<>();
 
   private final KafkaContinuousInputPartition input;
   private final TopicPartition partition;
@@ -59,8 +53,9 @@ final class KafkaPartitionReader {
   private final EpochFollower epoch;
   private final SpecificInternalRow row;
   private final UTF8String topic;
-  private final boolean hasTokens;
-  private final Option<KafkaTokenClusterConf> tokens;
+  private final ClientParameters clients;
+  /** Null if the query writes at least once. */
+  private final Transaction transaction;
 
   private Map<String, Object> parameters;
   private KafkaConsumer<byte[], byte[]> consumer;
@@ -74,22 +69,41 @@ final class KafkaPartitionReader {
   private long reported = -1;
 
   KafkaPartitionReader(
-      KafkaContinuousInputPartition input, TaskContext task, long epochPollMs) {
+      KafkaContinuousInputPartition input,
+      Transactions transactions,
+      TaskContext task,
+      long epochPollMs) {
     this.input = input;
     this.task = task;
     partition = input.topicPartition();
     pollTimeout = Duration.ofMillis(input.pollTimeoutMs());
-    next = input.startOffset();
     row = new SpecificInternalRow(KafkaRecordToRowConverter.kafkaSchema(input.includeHeaders()));
     topic = UTF8String.fromString(partition.topic());
-    SparkConf conf = SparkEnv.get().conf();
-    hasTokens = HadoopDelegationTokenManager.isServiceEnabled(conf, "kafka");
-    String servers = (String) input.kafkaParams().get(ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG);
-    tokens = KafkaTokenUtil.findMatchingTokenClusterConfig(conf, servers);
-    open(next);
     TaskCompletionListener close = ended -> close();
     task.addTaskCompletionListener(close);
+    try {
+      if (transactions == null) {
+        transaction = null;
+        clients = new ClientParameters(input.kafkaParams());
+        open(input.startOffset());
+      } else {
+        // In this order: nobody else can commit the partition's offset any more when it is read.
+        transaction = new Transaction(transactions, partition);
+        clients = new ClientParameters(transactions.consumer(input.kafkaParams()));
+        open(input.startOffset());
+        seek(Math.max(input.startOffset(), committedOffset()));
+      }
+    } catch (InterruptException stopped) {
+      throw Unchecked.interrupted();
+    }
+    next = sought;
     epoch = new EpochFollower(task, epochPollMs);
+    OF_THREAD.set(this);
+  }
+
+  /** The reader of the task that this thread runs; null if that reads something else. */
+  static KafkaPartitionReader ofThread() {
+    return OF_THREAD.get();
   }
 
   /** The record that was read last, and none after it has been; null before the first. */
@@ -103,6 +117,9 @@ final class KafkaPartitionReader {
    */
   InternalRow next() {
     while (!task.isInterrupted() && !task.isCompleted() && !epoch.isOver()) {
+      if (transaction != null && transaction.left() <= 0) {
+        commit();
+      }
       if (polled.hasNext()) {
         record = polled.next();
         next = record.offset() + 1;
@@ -113,11 +130,30 @@ final class KafkaPartitionReader {
       } catch (TimeoutException unanswered) {
         // No broker answers. Penstock's driver, which asks them too, reports it.
       } catch (InterruptException stopped) {
-        throw Unchecked.<RuntimeException>rethrow(new InterruptedException());
+        throw Unchecked.interrupted();
       }
     }
     epoch.end(new KafkaSourcePartitionOffset(partition, next));
     return null;
+  }
+
+  /** What the records so far are written in; null if the query writes at least once. */
+  Transaction transaction() {
+    return transaction;
+  }
+
+  /** Commits what was written of the records so far: of all of them, or a restart loses some. */
+  void commit() {
+    try {
+      transaction.commit(next);
+    } catch (InterruptException stopped) {
+      throw Unchecked.interrupted();
+    }
+  }
+
+  private long committedOffset() {
+    var committed = consumer.committed(Set.of(partition)).get(partition);
+    return committed == null ? 0 : committed.offset();
   }
 
   private InternalRow row(ConsumerRecord<byte[], byte[]> record) {
@@ -135,20 +171,22 @@ final class KafkaPartitionReader {
   }
 
   private void close() {
-    // An interrupted thread would not close the consumer's connections.
+    OF_THREAD.remove();
+    // An interrupted thread would not close the connections.
     boolean interrupted = Thread.interrupted();
-    consumer.close(CLOSE_TIMEOUT);
+    if (consumer != null) {
+      consumer.close(CLOSE_TIMEOUT);
+    }
+    if (transaction != null) {
+      transaction.close();
+    }
     if (interrupted) {
       Thread.currentThread().interrupt();
     }
   }
 
   private void open(long offset) {
-    var given =
-        scala.collection.immutable.Map$.MODULE$.from(
-            CollectionConverters.asScala(input.kafkaParams()));
-    parameters =
-        new KafkaConfigUpdater("executor", given).setAuthenticationConfigIfNeeded(tokens).build();
+    parameters = clients.build();
     consumer = new KafkaConsumer<>(parameters);
     consumer.assign(List.of(partition));
     seek(offset);
@@ -160,7 +198,7 @@ final class KafkaPartitionReader {
   }
 
   private void poll() {
-    if (hasTokens && KafkaTokenUtil.needTokenUpdate(parameters, tokens)) {
+    if (clients.areOutdated(parameters)) {
       consumer.close(CLOSE_TIMEOUT);
       open(Math.max(next, sought));
     }
@@ -179,8 +217,8 @@ final class KafkaPartitionReader {
   }
 
   private Duration patience() {
-    Duration untilQuestion = epoch.patience();
-    return untilQuestion.compareTo(pollTimeout) < 0 ? untilQuestion : pollTimeout;
+    long nanos = Math.min(pollTimeout.toNanos(), epoch.patience());
+    return Duration.ofNanos(transaction == null ? nanos : Math.min(nanos, transaction.left()));
   }
 
   /** Fails, or goes on with the first record that is left; as Spark's KafkaDataConsumer.get. */

@@ -2,16 +2,14 @@ package dev.penstock.spark;
 
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.streaming.ContinuousStream;
+import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
-import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 import org.apache.spark.sql.kafka010.KafkaSourceProvider;
-import org.apache.spark.sql.kafka010.KafkaStreamWriterFactory;
-import org.apache.spark.sql.kafka010.KafkaStreamingWrite;
 import org.apache.spark.sql.kafka010.KafkaWrite;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -50,7 +48,7 @@ public final class KafkaProvider extends KafkaSourceProvider {
 
     @Override
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-      return new PenstockWriteBuilder(super.newWriteBuilder(info));
+      return new PenstockWriteBuilder(super.newWriteBuilder(info), info.options());
     }
   }
 
@@ -65,7 +63,7 @@ public final class KafkaProvider extends KafkaSourceProvider {
     }
   }
 
-  private record PenstockWriteBuilder(WriteBuilder spark)
+  private record PenstockWriteBuilder(WriteBuilder spark, CaseInsensitiveStringMap options)
       implements SupportsTruncate, SupportsStreamingUpdateAsAppend {
     @Override
     public WriteBuilder truncate() {
@@ -74,29 +72,32 @@ public final class KafkaProvider extends KafkaSourceProvider {
 
     @Override
     public Write build() {
-      return new PenstockWrite((KafkaWrite) spark.build());
+      KafkaWrite write = (KafkaWrite) spark.build();
+      return new PenstockWrite(write, Transactions.of(options, write.producerParams()));
     }
   }
 
   private static final class PenstockWrite extends KafkaWrite {
-    PenstockWrite(KafkaWrite spark) {
+    private static final long serialVersionUID = 1;
+
+    private final Transactions transactions;
+
+    PenstockWrite(KafkaWrite spark, Transactions transactions) {
       super(spark.topic(), spark.producerParams(), spark.schema());
+      this.transactions = transactions;
+    }
+
+    @Override
+    public BatchWrite toBatch() {
+      if (transactions != null) {
+        throw Transactions.refusal("a batch cannot do that, only a continuous query can.");
+      }
+      return super.toBatch();
     }
 
     @Override
     public StreamingWrite toStreaming() {
-      return new PenstockStreamingWrite(this);
-    }
-  }
-
-  private static final class PenstockStreamingWrite extends KafkaStreamingWrite {
-    PenstockStreamingWrite(KafkaWrite write) {
-      super(write.topic(), write.producerParams(), write.schema());
-    }
-
-    @Override
-    public KafkaStreamWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
-      return new KafkaWriterFactory(super.createStreamingWriterFactory(info));
+      return new KafkaStreamWrite(this, transactions);
     }
   }
 }

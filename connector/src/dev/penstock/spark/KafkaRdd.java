@@ -26,11 +26,14 @@ final class KafkaRdd extends RDD<InternalRow> {
   private static final long serialVersionUID = 1;
 
   private final transient InputPartition[] inputs;
+  private final Transactions transactions;
   private final long epochPollMs;
 
-  KafkaRdd(SparkContext context, InputPartition[] inputs, long epochPollMs) {
+  KafkaRdd(
+      SparkContext context, InputPartition[] inputs, Transactions transactions, long epochPollMs) {
     super(context, KafkaScanStrategy.seq(Nil$.MODULE$), ClassTag$.MODULE$.apply(InternalRow.class));
     this.inputs = inputs;
+    this.transactions = transactions;
     this.epochPollMs = epochPollMs;
   }
 
@@ -51,7 +54,7 @@ final class KafkaRdd extends RDD<InternalRow> {
     }
     Split split = (Split) partition;
     if (split.reader == null) {
-      split.reader = new KafkaPartitionReader(split.input, task, epochPollMs);
+      split.reader = new KafkaPartitionReader(split.input, transactions, task, epochPollMs);
     }
     return new Epoch(split.reader);
   }

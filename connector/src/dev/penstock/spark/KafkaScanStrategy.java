@@ -1,11 +1,19 @@
 package dev.penstock.spark;
 
+import java.util.Set;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.planning.PhysicalOperation;
+import org.apache.spark.sql.catalyst.plans.logical.DeserializeToObject;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MapElements;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.SerializeFromObject;
+import org.apache.spark.sql.catalyst.plans.logical.TypedFilter;
+import org.apache.spark.sql.catalyst.plans.logical.UnaryNode;
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.RDDScanExec;
@@ -13,6 +21,7 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.streaming.continuous.WriteToContinuousDataSource;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.Option;
 import scala.collection.immutable.Nil$;
@@ -22,6 +31,15 @@ import scala.collection.immutable.Seq;
 final class KafkaScanStrategy extends SparkStrategy {
   private static final long serialVersionUID = 1;
   private static final KafkaScanStrategy INSTANCE = new KafkaScanStrategy();
+  /** What passes the rows of one record on before it takes the next one; Python's do not. */
+  private static final Set<Class<?>> ONE_BY_ONE =
+      Set.of(
+          Project.class,
+          Filter.class,
+          DeserializeToObject.class,
+          MapElements.class,
+          SerializeFromObject.class,
+          TypedFilter.class);
 
   private KafkaScanStrategy() {}
 
@@ -35,6 +53,10 @@ final class KafkaScanStrategy extends SparkStrategy {
 
   @Override
   public Seq<SparkPlan> apply(LogicalPlan plan) {
+    if (plan instanceof WriteToContinuousDataSource whole
+        && whole.write() instanceof KafkaStreamWrite write) {
+      bind(write, whole.query());
+    }
     // As DataSourceV2Strategy: it would take the relation together with what is above it.
     var found = PhysicalOperation.unapply(plan);
     if (found.isEmpty()
@@ -48,7 +70,7 @@ final class KafkaScanStrategy extends SparkStrategy {
     RDDScanExec scan =
         new RDDScanExec(
             KafkaScanStrategy.<Attribute>seq(relation.output()),
-            new KafkaRdd(SparkContext.getOrCreate(), inputs, epochPollMs),
+            new KafkaRdd(SparkContext.getOrCreate(), inputs, stream.transactions(), epochPollMs),
             KafkaProvider.NAME,
             new UnknownPartitioning(0),
             seq(Nil$.MODULE$),
@@ -58,6 +80,19 @@ final class KafkaScanStrategy extends SparkStrategy {
     SparkPlan planned =
         DataSourceV2Strategy$.MODULE$.withProjectAndFilter(columns, filters, scan, false);
     return seq(KafkaScanStrategy.<SparkPlan>seq(Nil$.MODULE$).prepended(planned));
+  }
+
+  /** The write's node is planned before the scan below it. */
+  private static void bind(KafkaStreamWrite write, LogicalPlan query) {
+    boolean readsAhead = false;
+    LogicalPlan at = query;
+    for (; at instanceof UnaryNode node; at = node.child()) {
+      readsAhead |= ONE_BY_ONE.stream().noneMatch(type -> type.isInstance(node));
+    }
+    if (at instanceof StreamingDataSourceV2ScanRelation relation
+        && relation.stream() instanceof KafkaStream stream) {
+      write.bind(stream, readsAhead);
+    }
   }
 
   /** Scala's sequences are covariant. */

@@ -6,9 +6,26 @@ import org.apache.spark.sql.connector.read.streaming.ContinuousPartitionReaderFa
 import org.apache.spark.sql.connector.read.streaming.ContinuousStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
+import org.apache.spark.sql.kafka010.KafkaContinuousInputPartition;
 
 /** Spark's KafkaContinuousStream, planned by {@link KafkaScanStrategy}. */
-record KafkaStream(ContinuousStream spark) implements ContinuousStream {
+final class KafkaStream implements ContinuousStream {
+  private final ContinuousStream spark;
+  private Transactions transactions;
+
+  KafkaStream(ContinuousStream spark) {
+    this.spark = spark;
+  }
+
+  /** What its tasks write in; null if they write at least once. */
+  Transactions transactions() {
+    return transactions;
+  }
+
+  void writeIn(Transactions asked) {
+    transactions = asked;
+  }
+
   /** Never called: the scan is no ContinuousScanExec. */
   @Override
   public ContinuousPartitionReaderFactory createContinuousReaderFactory() {
@@ -45,7 +62,11 @@ record KafkaStream(ContinuousStream spark) implements ContinuousStream {
 
   @Override
   public InputPartition[] planInputPartitions(Offset start) {
-    return spark.planInputPartitions(start);
+    InputPartition[] planned = spark.planInputPartitions(start);
+    if (transactions != null && planned.length > 0) {
+      transactions.requireClusterOf(((KafkaContinuousInputPartition) planned[0]).kafkaParams());
+    }
+    return planned;
   }
 
   @Override

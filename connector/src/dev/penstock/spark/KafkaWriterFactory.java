@@ -23,11 +23,13 @@ import scala.collection.immutable.Seq;
  * epoch wait. A task of another engine has one epoch, and gets Spark's own.
  */
 final class KafkaWriterFactory extends KafkaStreamWriterFactory {
+  private final boolean exactlyOnce;
   /** Of the task: each deserializes a factory of its own. */
-  private transient Writer writer;
+  private transient DataWriter<InternalRow> writer;
 
-  KafkaWriterFactory(KafkaStreamWriterFactory spark) {
+  KafkaWriterFactory(KafkaStreamWriterFactory spark, boolean exactlyOnce) {
     super(spark.topic(), spark.producerParams(), spark.schema());
+    this.exactlyOnce = exactlyOnce;
   }
 
   @Override
@@ -36,7 +38,9 @@ final class KafkaWriterFactory extends KafkaStreamWriterFactory {
     if (TaskContext.get().getLocalProperty(coordinator) == null) {
       return super.createWriter(partition, taskId, epoch);
     }
-    if (writer == null) {
+    if (writer == null && exactlyOnce) {
+      writer = new TransactionalWriter(this, KafkaPartitionReader.ofThread());
+    } else if (writer == null) {
       // Spark's pool closes a producer that no writer has had for ten minutes.
       InternalKafkaProducerPool$ pool = InternalKafkaProducerPool$.MODULE$;
       CachedKafkaProducer kept = pool.acquire(producerParams());
@@ -47,14 +51,14 @@ final class KafkaWriterFactory extends KafkaStreamWriterFactory {
     return writer;
   }
 
+  @SuppressWarnings("unchecked") // Scala's Seq is covariant
+  static Seq<Attribute> columns(StructType schema) {
+    return (Seq<Attribute>) (Seq<?>) DataTypeUtils.toAttributes(schema);
+  }
+
   private static final class Writer extends KafkaDataWriter {
     Writer(KafkaStreamWriterFactory of) {
       super(of.topic(), of.producerParams(), columns(of.schema()));
-    }
-
-    @SuppressWarnings("unchecked") // Scala's Seq is covariant
-    private static Seq<Attribute> columns(StructType schema) {
-      return (Seq<Attribute>) (Seq<?>) DataTypeUtils.toAttributes(schema);
     }
 
     @Override
@@ -62,7 +66,7 @@ final class KafkaWriterFactory extends KafkaStreamWriterFactory {
       try {
         super.write(row);
       } catch (InterruptException stopped) {
-        throw Unchecked.<RuntimeException>rethrow(new InterruptedException());
+        throw Unchecked.interrupted();
       }
     }
 
@@ -71,7 +75,7 @@ final class KafkaWriterFactory extends KafkaStreamWriterFactory {
       try {
         return super.commit();
       } catch (InterruptException stopped) {
-        throw Unchecked.<RuntimeException>rethrow(new InterruptedException());
+        throw Unchecked.interrupted();
       }
     }
   }

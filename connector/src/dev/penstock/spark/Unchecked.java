@@ -9,4 +9,9 @@ final class Unchecked {
   static <E extends Throwable> RuntimeException rethrow(Throwable error) throws E {
     throw (E) error;
   }
+
+  /** The exception with which Spark ends a task quietly, in place of Kafka's InterruptException. */
+  static RuntimeException interrupted() {
+    return Unchecked.<RuntimeException>rethrow(new InterruptedException());
+  }
 }

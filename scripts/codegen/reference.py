@@ -73,6 +73,13 @@ pandas UDFs.
 A Python *transform* that only combines Spark's own expressions is native and not slowed down.
 Native alternatives to a UDF: an expression in `transform.sql`, a SQL function
 (`transform.functions`) or a Java function (`transform.javaFunctions`).
+
+## Exactly once
+
+`sink.kafka.delivery: ExactlyOnce` is for continuous mode, from Kafka to Kafka in one cluster
+([its terms](guarantees.md#exactly-once)). In the other modes Spark's own sink writes, which has no
+transactions; a custom sink may have its own. With a Python or pandas UDF a transaction is committed
+at the end of an epoch only.
 """
 
 

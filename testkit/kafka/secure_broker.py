@@ -70,10 +70,18 @@ class SecureBroker(Broker):
 
     def grant(self, topic: str, operation: AclOperation) -> None:
         """Grants the user a right on a topic. The user has no others."""
+        self._grant(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, operation)
+
+    def grant_all(self, of: ResourceType, prefix: str, operation: AclOperation) -> None:
+        """Grants the user a right on all groups or transactional ids with a prefix."""
+        self._grant(of, prefix, ResourcePatternType.PREFIXED, operation)
+
+    def _grant(
+        self, of: ResourceType, name: str, pattern: ResourcePatternType, operation: AclOperation
+    ) -> None:
         rule = AclBinding(
-            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{USER}", "*", operation,
-            AclPermissionType.ALLOW,
-        )  # fmt: skip
+            of, name, pattern, f"User:{USER}", "*", operation, AclPermissionType.ALLOW
+        )
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         for future in admin.create_acls([rule]).values():
             future.result(30)

@@ -342,6 +342,19 @@ RING_1 = (
         "takes ", ring1="should match"),
     Bad({"dependencies.packages": ["a:b"]}, "spec.dependencies.packages",
         "takes ", ring1="should match"),
+    # Exactly once
+    Bad(
+        {"sink.kafka.transactionInterval": "50ms"}, "spec.sink.kafka",
+        "transactionInterval is for transactions: set delivery to ExactlyOnce, or remove it",
+    ),
+    Bad(
+        {"sink.kafka.delivery": "ExactlyOnce", "trigger": {"microBatch": {}}}, "spec",
+        "sink.kafka.delivery ExactlyOnce needs trigger.continuous: in the other modes",
+    ),
+    Bad(
+        {"sink.kafka.delivery": "ExactlyOnce", "source": {"rate": {}}}, "spec",
+        "sink.kafka.delivery ExactlyOnce needs source.kafka: a transaction holds the offsets",
+    ),
     # Modes
     Bad(
         {"sink": PARQUET}, "spec",

@@ -111,7 +111,14 @@ WIDE: tuple[dict[str, Any], ...] = (
         "kafka": {**CONNECTION, **BY_SECRET},
         "source": {"kafka": {**SOURCE, **BY_SECRET, "topics": ["a"]}},
         "transform": {"java": {"className": "com.example.Payments"}},
-        "sink": {"kafka": {**CONNECTION, **BY_SECRET}},
+        "sink": {
+            "kafka": {
+                **CONNECTION,
+                **BY_SECRET,
+                "delivery": "ExactlyOnce",
+                "transactionInterval": "50ms",
+            }
+        },
         "trigger": {"continuous": {"checkpointInterval": "1s"}},
     },
     {

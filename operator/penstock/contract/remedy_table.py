@@ -424,6 +424,22 @@ ROWS: tuple[Remedy, ...] = (
         EDIT,
     ),
     Remedy(
+        "ProducerFenced",
+        "Kafka refuses what a task sends with delivery ExactlyOnce: another driver of the stream "
+        "has taken its transactional ids over, or a transaction was open for longer than "
+        "transaction.timeout.ms. The query continues with the offsets of the last transaction.",
+        "If it goes on, look for a second driver with a copy of this checkpoint, or raise "
+        "kafka.transaction.timeout.ms in sink.kafka.options.",
+        LOGS,
+    ),
+    Remedy(
+        "ExactlyOnceImpossible",
+        "sink.kafka.delivery is ExactlyOnce, and what writes or keeps transactions is not there. "
+        "Nothing is written at least once instead.",
+        "Do what the message says, or set sink.kafka.delivery to AtLeastOnce.",
+        EDIT,
+    ),
+    Remedy(
         "DriverKilled DriverOutOfMemory OOMKilled",
         "The driver, or a container of the stream, was killed, probably for its memory.",
         "If it happens again, raise driver.resources (memory), and memoryOverhead for "

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
-from penstock.api.conditions import not_among, takes_exactly_one
+from penstock.api.conditions import (
+    ValidationRule,
+    is_one_of,
+    is_set,
+    not_among,
+    takes_exactly_one,
+)
 from penstock.api.kafka_options import SINK_OPTIONS, WRITER_OPTIONS
-from penstock.api.v1alpha1.base import Options, SpecObject
+from penstock.api.v1alpha1.base import Duration, Options, SpecObject
 from penstock.api.v1alpha1.kafka import (
     OWN_BROKERS_FOR_OWN_CREDENTIALS,
     KafkaClient,
     Topic,
     client_rules,
     options_field,
+)
+
+_INTERVAL_OF_TRANSACTIONS = ValidationRule(
+    ~is_set("transactionInterval") | is_set("delivery") & is_one_of("delivery", "ExactlyOnce"),
+    "transactionInterval is for transactions: set delivery to ExactlyOnce, or remove it",
 )
 
 
@@ -22,11 +35,30 @@ class KafkaSink(KafkaClient):
     rules = (
         OWN_BROKERS_FOR_OWN_CREDENTIALS,
         *client_rules(SINK_OPTIONS),
+        _INTERVAL_OF_TRANSACTIONS,
     )
     topic: Topic | None = Field(
         None, description="The topic to write to. Default: the row's column `topic`."
     )
+    delivery: Literal["AtLeastOnce", "ExactlyOnce"] = Field(
+        "AtLeastOnce",
+        description="How often a record is written if something fails. AtLeastOnce: at least once. "
+        "ExactlyOnce: in transactions, together with the source's offsets, so that a consumer with "
+        "isolation.level read_committed sees each result once. It needs trigger.continuous, and "
+        "source.kafka on the same cluster. Default: AtLeastOnce.",
+    )
+    transaction_interval: Duration | None = Field(
+        None,
+        description="With ExactlyOnce, how long a transaction is open before it is committed, and "
+        "so how long a read_committed consumer waits at most. Default: 100ms.",
+        examples=["100ms"],
+    )
     options: Options = options_field("Spark's Kafka sink", {"kafka.compression.type": "lz4"})  # type: ignore[assignment]
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether it is written in transactions."""
+        return self.delivery == "ExactlyOnce"
 
 
 class ConsoleSink(SpecObject):

@@ -163,6 +163,7 @@ _FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml", "delta"
 
 _NOT_CONTINUOUS = ~is_set("trigger.continuous")
 _NOT_REAL_TIME = ~is_set("trigger.realTime")
+_AT_LEAST_ONCE = ~is_set("sink.kafka.delivery") | is_one_of("sink.kafka.delivery", "AtLeastOnce")
 _NOT_ASYNC = ~is_set("trigger.microBatch.asyncProgress")
 _NO_WATERMARK = ~is_set("transform.watermark")
 _DEFAULT_OUTPUT = ~is_set("outputMode")
@@ -194,6 +195,16 @@ MODE_RULES: tuple[ValidationRule, ...] = (
         _NOT_CONTINUOUS | _DEFAULT_OUTPUT | is_one_of("outputMode", "append", "update"),
         "trigger.continuous does not support outputMode complete, which needs an aggregate: use "
         "outputMode append",
+    ),
+    ValidationRule(
+        _AT_LEAST_ONCE | is_set("trigger.continuous"),
+        "sink.kafka.delivery ExactlyOnce needs trigger.continuous: in the other modes Spark's own "
+        "sink writes, which has no transactions",
+    ),
+    ValidationRule(
+        _AT_LEAST_ONCE | is_set("source.kafka"),
+        "sink.kafka.delivery ExactlyOnce needs source.kafka: a transaction holds the offsets of "
+        "the source",
     ),
     ValidationRule(
         _NOT_REAL_TIME | is_set("source.kafka"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -17,6 +18,7 @@ from penstock.driver.checkpoint.repair import RepairPlan, plan_offsets
 from penstock.driver.checkpoint.write_probe import LOGS, WriteProbe
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.kafka.transactions import TransactionNames
 
 # Penstock's file: the offsets of the stream's first start. Spark's continuous engine resolves
 # "latest" again at each start until there is a commit, and would skip the records in between.
@@ -25,6 +27,8 @@ _FIRST_OFFSETS = Path("penstock") / "first-offsets.json"
 _TOPIC_IDS = Path("penstock") / "topics.json"
 # Penstock's file: a sink of this stream may recognise batches by their ids (batch_ids.py).
 _KEEP_IDS = Path("penstock") / "keep-ids.json"
+# Penstock's file: the names of the stream's transactions (driver/kafka/transactions.py).
+_TRANSACTIONS = Path("penstock") / "transactions.json"
 # Written and removed before each start.
 _WRITE_TEST = Path("penstock") / "probe"
 
@@ -162,6 +166,38 @@ class CheckpointFolder:
     def save_topic_ids(self, ids: Mapping[str, str]) -> None:
         """Stores the topic ids, before the first offsets of these topics are committed."""
         penstock_files.save(self.path, _TOPIC_IDS, dict(ids))
+
+    def transaction_names(self, namespace: str, name: str) -> TransactionNames:
+        """The names of the stream's transactions with this checkpoint; raises CheckpointDamaged.
+
+        The first question makes them.
+        """
+        document = self._transactions()
+        if document is None:
+            document = {"checkpoint": uuid.uuid4().hex[:12], "offsets": 1}
+            penstock_files.save(self.path, _TRANSACTIONS, document)
+        return TransactionNames.of(
+            namespace, name, str(document["checkpoint"]), int(document["offsets"])
+        )
+
+    def forget_transactions(self) -> None:
+        """The offsets of the checkpoint hold from now on, not those of earlier transactions.
+
+        The transactional ids remain: a new owner still ends what an earlier one has left.
+        """
+        document = self._transactions()
+        if document is not None:
+            renewed = {**document, "offsets": int(document["offsets"]) + 1}
+            penstock_files.save(self.path, _TRANSACTIONS, renewed)
+
+    def _transactions(self) -> dict[str, str | int] | None:
+        document: dict[str, str | int] | None = penstock_files.load(
+            self.path,
+            _TRANSACTIONS,
+            "It names the transactions of a stream that writes exactly once. Restore the file, or "
+            "delete it: then records since the last commit in the checkpoint are written again.",
+        )
+        return document
 
     def _read(self) -> dict[str, bytes]:
         folders = [*LOGS, *(f"sources/{name}" for name in _folders(self.path / "sources"))]

@@ -10,36 +10,44 @@ from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import StreamWarning
 from penstock.driver.kafka import data_loss
 from penstock.driver.kafka.data_loss import KafkaSnapshot
-from penstock.driver.kafka.offsets import Offsets, first_offsets, starting_offsets
+from penstock.driver.kafka.offsets import Offsets, first_offsets, latest, starting_offsets
 from penstock.driver.kafka.partition_choice import choose
 from penstock.driver.kafka.source_monitor import SourceMonitor
 
 
 def check_for_data_loss(
-    spec: StreamSpec, folder: CheckpointFolder, source: SourceMonitor, repair: RepairPlan
+    spec: StreamSpec,
+    folder: CheckpointFolder,
+    source: SourceMonitor,
+    repair: RepairPlan,
+    written: Offsets | None = None,
 ) -> StreamWarning | None:
     """A warning if records are lost and failOnDataLoss is false; raises if it is true.
 
-    `repair` is that of the same start, which has been executed.
+    `repair` is that of the same start, which has been executed. `written` are the offsets that
+    transactions have reached, which may be later ones than those of the checkpoint.
     """
     kafka = spec.source.kafka
     snapshot = source.snapshot() if kafka is not None else None
     if snapshot is None or kafka is None:
         return None
     known_ids = folder.topic_ids()
-    reached = _reached(spec.source, folder, repair) or {}
+    in_log = _reached(spec.source, folder, repair) or {}
+    reached = latest(in_log, written or {})
     snapshot = _to_be_read(spec, snapshot, reached)
     still_read = _still_named(reached, kafka, source)
     losses = data_loss.find_losses(still_read, known_ids, snapshot, whole=kafka.assign is None)
     if losses and kafka.fail_on_data_loss:
         raise data_loss.error(losses)
     offsets = data_loss.offsets_after_loss(still_read, losses, snapshot)
+    if losses:
+        folder.forget_transactions()
     if repair.after is None and losses:
         folder.save_first_offsets(offsets)
         folder.replace_offsets(repair, offsets)
     elif repair.after is not None:
         right = data_loss.of_all_partitions(offsets, snapshot)
-        if offsets != reached or data_loss.is_new_and_begins_late(offsets, snapshot):
+        if offsets != in_log or data_loss.is_new_and_begins_late(offsets, snapshot):
             folder.replace_offsets(repair, right)
     if {**known_ids, **snapshot.ids} != known_ids:
         folder.save_topic_ids({**known_ids, **snapshot.ids})

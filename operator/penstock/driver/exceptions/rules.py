@@ -154,6 +154,15 @@ SPECIFIC: tuple[Rule, ...] = (
     *(
         Rule(
             f"{_KAFKA}.errors.{name}",
+            "ProducerFenced",
+            shows_message=True,
+            advice=REMEDIES["ProducerFenced"].action,
+        )
+        for name in ("ProducerFencedException", "InvalidProducerEpochException")
+    ),
+    *(
+        Rule(
+            f"{_KAFKA}.errors.{name}",
             "RecordTooLarge",
             permanent=True,
             recoverable=True,

@@ -55,6 +55,20 @@ class Topic:
     partitions: int
 
 
+@dataclass(frozen=True)
+class TransactionLog:
+    """The topic in which the brokers keep the state of transactions."""
+
+    exists: bool
+    replicas: int
+    """In sync, of its worst partition; the number of brokers if it does not exist yet."""
+    needed: int
+    """So many, or it takes nothing, or cannot be created."""
+
+
+_TRANSACTION_LOG = "__transaction_state"
+
+
 class Admin:
     """An admin client with the options of a source or sink.
 
@@ -108,14 +122,73 @@ class Admin:
 
     def creates_topics(self) -> bool:
         """Whether the brokers create a missing topic when a producer writes to it."""
-        resource = "org.apache.kafka.common.config.ConfigResource"
+        setting = self._broker_setting("auto.create.topics.enable")
+        return setting is None or setting.lower() != "false"
+
+    def cluster_id(self) -> str:
+        return str(self._result(self._client.describeCluster().clusterId()))
+
+    def transaction_log(self) -> TransactionLog:
+        """How the brokers keep the state of transactions. May need rights on the cluster."""
+        asked = self._class("java.util.List").of(_TRANSACTION_LOG)
+        described = self._client.describeTopics(asked).topicNameValues().get(_TRANSACTION_LOG)
+        try:
+            partitions = self._result(described).partitions()
+        except Exception as error:
+            if classify_exception(error).reason != TOPIC_MISSING:
+                raise
+            brokers = self._result(self._client.describeCluster().nodes()).size()
+            factor = self._broker_setting("transaction.state.log.replication.factor")
+            return TransactionLog(exists=False, replicas=brokers, needed=int(factor or 1))
+        least = self._setting("TOPIC", _TRANSACTION_LOG, "min.insync.replicas")
+        in_sync = min(partition.isr().size() for partition in partitions)
+        return TransactionLog(exists=True, replicas=in_sync, needed=int(least or 1))
+
+    def fence(self, transactional_ids: Sequence[str]) -> None:
+        """Aborts what these ids have left open, and refuses what their producers still send."""
+        ids = self._class("java.util.ArrayList")()
+        for name in transactional_ids:
+            ids.add(name)
+        self._result(self._client.fenceProducers(ids).all())
+
+    def may_commit(self, group: str) -> bool:
+        """Whether this client may commit offsets of a consumer group, which need not exist."""
+        options = self._class("org.apache.kafka.clients.admin.DescribeConsumerGroupsOptions")()
+        groups = self._class("java.util.List").of(group)
+        asked = options.includeAuthorizedOperations(True)
+        described = self._client.describeConsumerGroups(groups, asked).describedGroups().get(group)
+        operations = self._result(described).authorizedOperations()
+        read = self._class("org.apache.kafka.common.acl.AclOperation").READ
+        # Brokers without an authorizer allow everything, and those of before 2.3 do not say.
+        return operations is None or bool(operations.contains(read))
+
+    def committed(self, group: str) -> Offsets:
+        """The offsets of a consumer group, without those of transactions that are not over."""
+        options = self._class("org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions")()
+        found = self._result(
+            self._client.listConsumerGroupOffsets(
+                group, options.requireStable(True)
+            ).partitionsToOffsetAndMetadata()
+        )
+        offsets: dict[str, dict[int, int]] = {}
+        for partition in found:
+            at = found.get(partition)
+            if at is not None:
+                of_topic = offsets.setdefault(str(partition.topic()), {})
+                of_topic[int(partition.partition())] = int(at.offset())
+        return offsets
+
+    def _broker_setting(self, name: str) -> str | None:
+        """A setting of one of the brokers; None if they do not know it."""
         brokers = self._result(self._client.describeCluster().nodes())
-        node = brokers.iterator().next().idString()
-        broker = self._class(resource)(self._class(f"{resource}$Type").BROKER, node)
-        asked = self._class("java.util.Collections").singletonList(broker)
-        config = self._result(self._client.describeConfigs(asked).all()).get(broker)
-        entry = config.get("auto.create.topics.enable")
-        return entry is None or str(entry.value()).lower() != "false"
+        return self._setting("BROKER", brokers.iterator().next().idString(), name)
+
+    def _setting(self, kind: str, of: str, name: str) -> str | None:
+        resource = "org.apache.kafka.common.config.ConfigResource"
+        asked = self._class(resource)(getattr(self._class(f"{resource}$Type"), kind), of)
+        only = self._class("java.util.Collections").singletonList(asked)
+        entry = self._result(self._client.describeConfigs(only).all()).get(asked).get(name)
+        return None if entry is None else str(entry.value())
 
     def close(self) -> None:
         self._client.close(self._class("java.time.Duration").ofMillis(0))

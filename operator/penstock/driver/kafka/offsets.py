@@ -34,6 +34,14 @@ class Partitions:
         return sum(len(of_topic) for of_topic in self.numbers.values())
 
 
+def latest(offsets: Offsets, others: Offsets) -> Offsets:
+    """For each partition of `offsets` the later of both."""
+    return {
+        topic: {n: max(at, others.get(topic, {}).get(n, at)) for n, at in of.items()}
+        for topic, of in offsets.items()
+    }
+
+
 def starting_offsets(first: Offsets, newest: Offsets) -> str:
     """Spark's startingOffsets: the first offsets, and the earliest for new partitions.
 

@@ -19,11 +19,14 @@ from penstock.driver.failures import (
     Failure,
     StreamWarning,
 )
+from penstock.driver.kafka import transactions
 from penstock.driver.kafka.security import security_options
+from penstock.driver.kafka.transactions import TransactionNames
 from penstock.driver.spark import user_python
 from penstock.driver.spark.sources import (
     KAFKA,
     PENSTOCK_KAFKA,
+    PENSTOCK_KAFKA_ENABLED,
     source_options,
     wants_penstock_kafka,
 )
@@ -63,8 +66,20 @@ def plan(
 
 
 def _kafka_format(spark: SparkSession, spec: StreamSpec) -> str:
-    is_there = wants_penstock_kafka(spec) and has_penstock_kafka(spark)
-    return PENSTOCK_KAFKA if is_there else KAFKA
+    """The data source for Kafka; raises if it is Spark's, and the stream writes exactly once."""
+    is_wanted = wants_penstock_kafka(spec)
+    if is_wanted and has_penstock_kafka(spark):
+        return PENSTOCK_KAFKA
+    if spec.sink.kafka is not None and spec.sink.kafka.exactly_once:
+        reason = (
+            f"The class path lacks the data source {PENSTOCK_KAFKA} (penstock-kafka.jar)"
+            if is_wanted
+            else f"{PENSTOCK_KAFKA_ENABLED} in sparkConf chooses Spark's own data source"
+        )
+        raise transactions.impossible(
+            f"{reason}, and Spark's has no transactions.", recoverable=False
+        )
+    return KAFKA
 
 
 def has_penstock_kafka(spark: SparkSession) -> bool:
@@ -86,8 +101,9 @@ def has_penstock_kafka(spark: SparkSession) -> bool:
 
 
 def lacks_penstock_kafka(spark: SparkSession, spec: StreamSpec) -> StreamWarning | None:
-    """A warning if the query has to do with Spark's own data source."""
-    if not wants_penstock_kafka(spec) or has_penstock_kafka(spark):
+    """A warning if the query has to do with Spark's own data source, and can."""
+    exactly_once = spec.sink.kafka is not None and spec.sink.kafka.exactly_once
+    if exactly_once or not wants_penstock_kafka(spec) or has_penstock_kafka(spark):
         return None
     reason = "PenstockKafkaMissing"
     return StreamWarning(
@@ -262,11 +278,21 @@ def _name(operator: Any) -> str:
 
 
 def start(
-    frame: DataFrame, spec: StreamSpec, environment: Environment, stream: str, location: str
+    frame: DataFrame,
+    spec: StreamSpec,
+    environment: Environment,
+    stream: str,
+    location: str,
+    names: TransactionNames | None = None,
 ) -> StreamingQuery:
-    """Starts the query. Later failures are in the query's own exception."""
+    """Starts the query; with `names` it writes exactly once.
+
+    Later failures are in the query's own exception.
+    """
     kafka = _kafka_format(frame.sparkSession, spec)
     named, options = sink_options(spec.sink, environment.secrets, kafka)
+    if names is not None:
+        options = {**transactions.sink_options(spec, names), **options}
     return (
         frame.writeStream.format(_format(frame.sparkSession, named))
         .queryName(query_name(spec, stream))

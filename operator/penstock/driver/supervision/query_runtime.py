@@ -24,6 +24,7 @@ from penstock.driver.kafka.partition_choice import ChosenPartitions, choose
 from penstock.driver.kafka.security import check_secrets
 from penstock.driver.kafka.sink_topic import SinkTopic
 from penstock.driver.kafka.source_monitor import SourceView, source_monitor
+from penstock.driver.kafka.transactions import TransactionCheck, TransactionNames
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.followed_stream import FollowedStream
 from penstock.driver.logs import log_event
@@ -65,6 +66,9 @@ class QueryRuntime:
         self._log_level = LogLevel(stream.spec.spark_conf.get("spark.log.level", LOG_LEVEL))
         self._source = source_monitor(jvm, stream.spec, environment.secrets)
         self._sink = SinkTopic(jvm, stream.spec.sink, environment.secrets)
+        self._transactions = TransactionCheck(jvm, stream.spec, environment.secrets)
+        self._names: TransactionNames | None = None
+        """Of the transactions; None if the stream writes at least once."""
         self._warning: StreamWarning | None = None
         self._changes = SourceChanges(stream.spec.source.kafka, self._checkpoint)
         self._starting: str | None = None
@@ -282,9 +286,24 @@ class QueryRuntime:
                 written=list(repair.write),
                 epoch=repair.epoch,
             )
-        self._warning = start_position.check_for_data_loss(spec, folder, source, repair)
+        written = self._take_over()
+        self._warning = start_position.check_for_data_loss(spec, folder, source, repair, written)
+        self._names = self._transaction_names()  # others after a loss
         self._changes.begin(source.view)
         self._starting = start_position.first_starting_offsets(spec, folder, source, repair)
+
+    def _transaction_names(self) -> TransactionNames | None:
+        sink, stream = self._stream.spec.sink.kafka, self._stream.metadata
+        if sink is None or not sink.exactly_once:
+            return None
+        return self._checkpoint.transaction_names(stream.namespace, stream.name)
+
+    def _take_over(self) -> Offsets | None:
+        """The offsets that transactions have reached, all of which are over now."""
+        names, wanted = self._transaction_names(), self._partitions(self._source.view)
+        if names is None or wanted is None:
+            return None
+        return self._transactions.take_over(names, wanted.by_topic or {})
 
     def look_at_plan(self, thread: int) -> PlanningWait:
         """What `check_query` waits for, which runs in this thread."""
@@ -331,6 +350,7 @@ class QueryRuntime:
             self._environment,
             self._stream.metadata.name,
             self._checkpoint.location,
+            self._names,
         )
 
     def probe_checkpoint(self) -> None:

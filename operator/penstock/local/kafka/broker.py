@@ -13,7 +13,6 @@ from pathlib import Path
 from penstock.local.tools.child_process import ChildProcess
 
 BASE_PROPERTIES = Path(__file__).with_name("server.properties")
-_CLUSTER_ID = "penstockLocalTestAAAAA"
 _START_SECONDS = 120.0
 _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _LOGGING = (
@@ -38,6 +37,8 @@ class Broker:
 
     `jars` is a folder with all jars of its class path.
     """
+
+    cluster_id = "penstockLocalTestAAAAA"
 
     def __init__(self, folder: Path, jars: Path, java: str = "java") -> None:
         self._folder = folder
@@ -103,7 +104,7 @@ class Broker:
 
     def _format_command(self) -> str:
         tool = [*self._java("kafka.tools.StorageTool"), "format", "--ignore-formatted"]
-        return shlex.join([*tool, "-t", _CLUSTER_ID, "-c", _PROPERTIES])
+        return shlex.join([*tool, "-t", self.cluster_id, "-c", _PROPERTIES])
 
     def _java(self, main: str) -> list[str]:
         """The command line that runs one of Kafka's classes, without its arguments."""

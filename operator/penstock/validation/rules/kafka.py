@@ -132,7 +132,10 @@ def _broken_guarantees(options: Mapping[str, str]) -> Iterator[Problem]:
                 "committed: remove it, or set all"
             )
         elif name.lower() == "kafka.transactional.id":
-            why = "Spark's writer begins no transactions, so every record would fail: remove it"
+            why = (
+                "Spark's writer begins no transactions, so every record would fail: remove it, or "
+                "set sink.kafka.delivery to ExactlyOnce instead"
+            )
         if why is not None:
             yield _option_problem("sink", name, why)
 

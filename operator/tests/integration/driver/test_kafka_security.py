@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AclOperation
+from confluent_kafka.admin import AclOperation, ResourceType
 from prometheus_client import generate_latest
 
 from penstock.api.v1alpha1.stream import ContinuousStream
@@ -211,5 +211,38 @@ def test_a_missing_right_is_reported_and_the_stream_waits_for_it(
         assert report.last_failure.reason == "KafkaAuthorization"
         assert topic in report.last_failure.message
         secured.grant(topic, lacks)
+        topics.wait_received(sink, range(20))
+        driver.wait_ready()
+
+
+def test_rights_that_exactly_once_needs_are_named_and_waited_for(
+    secured: SecureBroker, jvm: Jvm, tmp_path: Path
+) -> None:
+    topics = Topics(secured.bootstrap)
+    source, sink = topics.make(), topics.make()
+    topics.send(source, range(20))
+    secured.grant(source, AclOperation.READ)
+    secured.grant(sink, AclOperation.WRITE)
+    it = stream(
+        {"kafka": {"topics": [source], "startingOffsets": "earliest"}},
+        {"kafka": {"topic": sink, "delivery": "ExactlyOnce"}},
+        kafka={"bootstrapServers": secured.sasl, **SASL},
+    )
+    prefix = f"penstock/{it.metadata.namespace}/{it.metadata.name}/"
+    environment = LocalEnvironment(tmp_path, secrets=secured.secrets)
+    with running(it, jvm, environment, impatient(it)) as driver:
+        for option, of, right in (
+            ("--transactional-id", ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE),
+            ("--group", ResourceType.GROUP, AclOperation.READ),
+        ):
+            named = f"{option} {prefix} --resource-pattern-type prefixed"
+            report = driver.wait(
+                option,
+                lambda report: named in getattr(report.last_failure, "message", ""),  # noqa: B023
+            )
+            assert report.last_failure is not None
+            assert report.last_failure.reason == "KafkaAuthorization"
+            assert report.state is QueryState.FAILED
+            secured.grant_all(of, prefix, right)
         topics.wait_received(sink, range(20))
         driver.wait_ready()

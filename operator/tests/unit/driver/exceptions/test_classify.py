@@ -119,6 +119,8 @@ def kafka_error(name: str, parents: tuple[str, ...]) -> ExceptionInfo:
             "should be within [1795653804300, 1795657404300]")],
          "ClocksDiffer", False, False),
         ([kafka_error("UnsupportedVersionException", API)], "KafkaClientFailed", False, False),
+        ([kafka_error("ProducerFencedException", API)], "ProducerFenced", False, False),
+        ([kafka_error("InvalidProducerEpochException", API)], "ProducerFenced", False, False),
         ([ExceptionInfo(("org.apache.spark.SparkClassNotFoundException",
                          "java.lang.ClassNotFoundException", *EXCEPTION), "x.Y")],
          "ClassNotFound", True, True),

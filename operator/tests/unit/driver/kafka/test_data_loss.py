@@ -283,6 +283,21 @@ def test_without_commits_losses_are_judged_by_the_planned_offsets(tmp_path: Path
     assert "in 0: 1 records" in raised.value.failure.message
 
 
+def test_what_transactions_have_written_is_not_lost(tmp_path: Path) -> None:
+    """The checkpoint is behind them by an epoch, and retention has removed that meanwhile."""
+    spec = stream(kafka_source(), kafka_sink(delivery="ExactlyOnce")).spec
+    folder = CheckpointFolder(tmp_path)
+    write(checkpoint([3, 4], [3, 4]), tmp_path)
+    folder.replace_offsets(folder.repair(spec), {"in": {0: 5}})
+    repair, now = folder.repair(spec), OneTopic(snapshot(7, 9))
+    names = folder.transaction_names("payments", "flags")
+    with pytest.raises(DriverError, match="in 0: 2 records"):
+        check_for_data_loss(spec, folder, now, repair, {"in": {}})
+    assert check_for_data_loss(spec, folder, now, repair, {"in": {0: 8}}) is None
+    assert folder.offsets_at(4) == {"in": {0: 8}}
+    assert folder.transaction_names("payments", "flags") == names
+
+
 def test_where_earliest_starts_is_stored_once_something_was_planned(tmp_path: Path) -> None:
     """Until then earliest means what is left; later, a repair can read everything again."""
     spec = stream(kafka_source(startingOffsets="earliest"), kafka_sink(), trigger=MICRO_BATCH).spec

@@ -1,0 +1,207 @@
+"""Exactly once: the names of a stream's transactions, and what is made sure of before they begin.
+
+A task writes its records and the offset that they reach to in one transaction (connector/). So the
+offsets in the consumer group say what is in the sink, and the checkpoint follows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from penstock.api.quantities import milliseconds
+from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1.kafka import KafkaClient
+from penstock.contract.reasons import REMEDIES
+from penstock.driver.exceptions.classify import classify_exception
+from penstock.driver.failures import (
+    BROKER_UNREACHABLE,
+    EXACTLY_ONCE_IMPOSSIBLE,
+    KAFKA_AUTHORIZATION,
+    DriverError,
+    Failure,
+)
+from penstock.driver.jvm import Jvm
+from penstock.driver.kafka.admin import Admin, TransactionLog
+from penstock.driver.kafka.calls_with_deadline import CallsWithDeadline
+from penstock.driver.kafka.offsets import Offsets
+
+DEFAULT_INTERVAL = "100ms"
+# Kafka's own, for how long a transaction may be open (transaction.timeout.ms).
+_SHORTEST_TIMEOUT_MS = 60_000
+# What brokers allow by default (transaction.max.timeout.ms).
+_LONGEST_TIMEOUT_MS = 900_000
+
+
+@dataclass(frozen=True)
+class TransactionNames:
+    """The names that Kafka knows a stream's transactions by."""
+
+    id_prefix: str
+    """Of the transactional ids: each partition of the source has one."""
+    group: str
+    """The consumer group that keeps the source's offsets."""
+
+    @classmethod
+    def of(cls, namespace: str, name: str, checkpoint: str, offsets: int) -> TransactionNames:
+        """Those of a stream and its checkpoint. Another number of `offsets` is another group.
+
+        Neither a namespace nor a name has a slash, so no stream's prefix begins another's.
+        """
+        prefix = f"penstock/{namespace}/{name}/{checkpoint}"
+        return cls(prefix, f"{prefix}/{offsets}")
+
+    @property
+    def granted_prefix(self) -> str:
+        """What all names of the stream begin with, whichever checkpoint it has."""
+        return self.id_prefix[: self.id_prefix.rindex("/") + 1]
+
+    def transactional_ids(self, partitions: Mapping[str, Sequence[int]]) -> list[str]:
+        """As the tasks have them."""
+        return [f"{self.id_prefix}/{topic}-{n}" for topic, of in partitions.items() for n in of]
+
+
+def sink_options(spec: StreamSpec, names: TransactionNames) -> dict[str, str]:
+    """What the data source and its producers are told."""
+    assert spec.sink.kafka is not None
+    assert spec.trigger.continuous is not None
+    interval = milliseconds(spec.sink.kafka.transaction_interval or DEFAULT_INTERVAL)
+    # A function in Python is committed with its epoch only.
+    needed = milliseconds(spec.trigger.continuous.checkpoint_interval) + _SHORTEST_TIMEOUT_MS
+    return {
+        "kafka.transaction.timeout.ms": str(min(needed, _LONGEST_TIMEOUT_MS)),
+        "transactionalIdPrefix": names.id_prefix,
+        "transactionGroup": names.group,
+        "transactionIntervalMs": str(interval),
+    }
+
+
+def impossible(message: str, *, recoverable: bool) -> DriverError:
+    """The error for a stream that cannot write exactly once, and so does not write at all."""
+    action = REMEDIES[EXACTLY_ONCE_IMPOSSIBLE].action
+    return DriverError(
+        Failure(
+            EXACTLY_ONCE_IMPOSSIBLE,
+            f"sink.kafka.delivery is ExactlyOnce. {message} {action}",
+            permanent=True,
+            recoverable=recoverable,
+        )
+    )
+
+
+class TransactionCheck:
+    """Asks Kafka before a start, and ends what an earlier driver has left open."""
+
+    def __init__(self, jvm: Jvm, spec: StreamSpec, secrets: Path) -> None:
+        self._jvm = jvm
+        self._source = spec.source.kafka
+        self._sink = spec.sink.kafka
+        self._secrets = secrets
+        self._calls = CallsWithDeadline("transactions")
+
+    def take_over(
+        self, names: TransactionNames, partitions: Mapping[str, Sequence[int]]
+    ) -> Offsets:
+        """The offsets that earlier drivers have committed; none of them commits any more.
+
+        Raises ExactlyOnceImpossible, KafkaAuthorization, or Kafka's own error.
+        """
+        assert self._source is not None
+        assert self._sink is not None
+        source, sink = self._source, self._sink
+
+        def ask() -> Offsets:
+            reader, writer = self._admin(source), self._admin(sink)
+            try:
+                return _take_over(reader, writer, names, partitions, sink.bootstrap_servers)
+            finally:
+                reader.close()
+                writer.close()
+
+        return self._calls.call(ask)
+
+    def _admin(self, client: KafkaClient) -> Admin:
+        return Admin(self._jvm.gateway, client, self._secrets)
+
+
+def _take_over(
+    reader: Admin,
+    writer: Admin,
+    names: TransactionNames,
+    partitions: Mapping[str, Sequence[int]],
+    servers: str,
+) -> Offsets:
+    read, written = reader.cluster_id(), writer.cluster_id()
+    if read != written:
+        raise impossible(
+            f"The source is in the Kafka cluster {read}, and the sink in {written}: a transaction "
+            "holds records and offsets of one cluster.",
+            recoverable=False,
+        )
+    log = _transaction_log(writer)
+    if log is not None and (problem := log_problem(log, servers)):
+        raise impossible(problem, recoverable=True)
+    grant = f"kafka-acls.sh --bootstrap-server {servers} --add --allow-principal User:NAME"
+    where = f"{names.granted_prefix} --resource-pattern-type prefixed"
+    try:
+        writer.fence(names.transactional_ids(partitions))
+    except Exception as error:
+        raise _refused(
+            error,
+            f"The sink's principal may not write with transactional ids {names.granted_prefix}*: "
+            f"{grant} --operation Write --operation Describe --transactional-id {where}",
+        ) from error
+    may_not_use_group = (
+        f"The stream's principal may not use the consumer groups {names.granted_prefix}*, which "
+        f"keep the source's offsets: {grant} --operation Read --group {where}"
+    )
+    try:
+        if not writer.may_commit(names.group):
+            raise DriverError(_not_authorized(may_not_use_group))
+        return reader.committed(names.group)
+    except DriverError:
+        raise
+    except Exception as error:
+        raise _refused(error, may_not_use_group) from error
+
+
+def _transaction_log(writer: Admin) -> TransactionLog | None:
+    """None if it cannot be asked about, most often for lack of rights."""
+    try:
+        return writer.transaction_log()
+    except Exception as error:
+        if classify_exception(error).reason == BROKER_UNREACHABLE:
+            raise
+        return None
+
+
+def log_problem(log: TransactionLog, servers: str) -> str | None:
+    """Why the brokers' log of transactions takes none; None if it does."""
+    if log.replicas >= log.needed:
+        return None
+    if log.exists:
+        return (
+            f"Kafka's log of transactions (the topic __transaction_state) has {log.replicas} "
+            f"replicas in sync and takes nothing with fewer than {log.needed}. Bring the brokers "
+            f"back, or lower it: kafka-configs.sh --bootstrap-server {servers} --alter --topic "
+            f"__transaction_state --add-config min.insync.replicas={max(log.replicas, 1)}"
+        )
+    return (
+        f"The brokers are to keep their log of transactions in {log.needed} replicas, and there "
+        f"are {log.replicas} brokers. Set transaction.state.log.replication.factor and "
+        f"transaction.state.log.min.isr to at most {log.replicas} in the brokers' "
+        "server.properties, or add brokers."
+    )
+
+
+def _refused(error: Exception, message: str) -> Exception:
+    """The error, with what to do about a missing right; Kafka's message names no id."""
+    failure = classify_exception(error)
+    if failure.reason != KAFKA_AUTHORIZATION:
+        return error
+    return DriverError(replace(failure, message=message))
+
+
+def _not_authorized(message: str) -> Failure:
+    return Failure(KAFKA_AUTHORIZATION, message, permanent=True, recoverable=True)

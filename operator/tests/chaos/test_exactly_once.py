@@ -1,0 +1,184 @@
+"""sink.kafka.delivery ExactlyOnce under faults: a read_committed consumer sees each record once.
+
+Each kill hits a driver whose sink has records that its checkpoint does not know of. The same kills
+without transactions must show copies, or they would prove nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.driver.checkpoint.folder import CheckpointFolder
+from testkit.driver.driver_process import Process, driver, traffic
+from testkit.kafka.topics import Topics
+from testkit.plugins.figures import RecordFigure
+from testkit.streams.streams import CONTINUOUS, kafka_to_kafka, stream
+from testkit.wait import wait_for
+
+pytestmark = pytest.mark.timeout(2000)
+
+_SAME = """
+from pyspark.sql.functions import udf
+
+
+def transform(source):
+    same = udf(lambda value: value, "binary")
+    return source.select("key", same("value").alias("value"))
+"""
+PYTHON = {"python": {"function": "same:transform", "inline": _SAME}}
+
+
+def flow_to(
+    topics: Topics,
+    source: str,
+    sink: str,
+    delivery: str = "ExactlyOnce",
+    of_sink: dict[str, Any] | None = None,
+    **more: Any,
+) -> ContinuousStream:
+    """A stream that copies all numbers of one topic to another."""
+    spec = kafka_to_kafka(topics.bootstrap, source, sink, CONTINUOUS, **more)
+    spec["sink"]["kafka"] |= {"delivery": delivery, **(of_sink or {})}
+    return stream(**spec)
+
+
+def unknown_to(folder: CheckpointFolder, topics: Topics, source: str, sink: str) -> set[int]:
+    """The numbers in the sink that the checkpoint has not committed."""
+    committed = (folder.progress.committed_offsets() or {}).get(source, {})
+    where = {number: place for place, number in topics.placed(source).items()}
+    return {
+        number
+        for number in topics.received(sink)
+        if where[number][1] >= committed.get(where[number][0], 0)
+    }
+
+
+def copies(received: Counter[int]) -> dict[int, int]:
+    return {number: count for number, count in received.items() if count > 1}
+
+
+@pytest.mark.parametrize(
+    ("delivery", "times", "transform"),
+    [
+        pytest.param("ExactlyOnce", 2, {}, id="twice"),
+        pytest.param("AtLeastOnce", 2, {}, id="without transactions", marks=pytest.mark.full),
+        pytest.param("ExactlyOnce", 20, {}, id="twenty times", marks=pytest.mark.full),
+        pytest.param("ExactlyOnce", 5, PYTHON, id="Python, five times", marks=pytest.mark.full),
+    ],
+)
+def test_a_driver_is_killed(
+    delivery: str,
+    times: int,
+    transform: dict[str, Any],
+    topics: Topics,
+    class_path: str,
+    tmp_path: Path,
+    record_figure: RecordFigure,
+) -> None:
+    source, sink = topics.make(), topics.make()
+    flow = flow_to(topics, source, sink, delivery, transform=transform)
+    folder = CheckpointFolder(tmp_path / "checkpoint")
+    in_doubt: list[int] = []
+
+    def is_ahead() -> bool:
+        unknown = unknown_to(folder, topics, source, sink)
+        in_doubt.append(len(unknown))
+        return bool(unknown)
+
+    with traffic(topics, source) as sent:
+        for _ in range(times):
+            with driver(flow, tmp_path, class_path) as process:
+                process.wait_ready()
+                before = folder.progress.committed_epoch() or 0
+                wait_for("an epoch", lambda: (folder.progress.committed_epoch() or 0) > before)  # noqa: B023
+                process.kill(is_ahead)
+            record_figure("written and not committed when killed", in_doubt[-1])
+    numbers = range(sent[0])
+    with driver(flow, tmp_path, class_path) as process:
+        process.wait_alive()
+        received = topics.wait_received(sink, numbers)
+        assert process.stop() == 0
+        assert process.warnings() == []
+    received = topics.received(sink)
+    record_figure("records sent", len(numbers))
+    record_figure("copies", sum(received.values()) - len(received))
+    assert set(received) == set(numbers)
+    if delivery == "ExactlyOnce":
+        assert not copies(received)
+    else:
+        assert copies(received), "the kills would show nothing"
+
+
+def freeze(process: Process) -> list[int]:
+    """Suspends driver and JVM, as on a node that hangs; returns their ids."""
+    pids = [process.process.pid, *process.children]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    return pids
+
+
+def wake(pids: list[int]) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.full
+def test_a_frozen_driver_wakes_up_beside_its_successor(
+    topics: Topics, class_path: str, tmp_path: Path
+) -> None:
+    """As on a volume whose locks are gone: both write, with one checkpoint's names."""
+    source, sink = topics.make(), topics.make()
+    flow = flow_to(topics, source, sink)
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+    with traffic(topics, source) as sent, driver(flow, first, class_path) as old:
+        old.wait_ready()
+        pids = freeze(old)
+        shutil.copytree(first / "checkpoint", second / "checkpoint")
+        reached = sent[0]
+        with driver(flow, second, class_path) as new:
+            new.wait_ready()
+            topics.wait_received(sink, range(reached))
+            wake(pids)
+            # Each takes the transactional ids over from the other, again and again.
+            for process in (old, new):
+                wait_for("fenced", lambda: "ProducerFenced" in process.log.read_text())  # noqa: B023
+            time.sleep(10)
+            old.kill()
+            topics.wait_received(sink, range(sent[0]))
+            assert new.stop() == 0
+    with driver(flow, second, class_path) as last:
+        received = topics.wait_received(sink, range(sent[0]))
+        assert last.stop() == 0
+    assert set(received) == set(range(sent[0]))
+    assert not copies(received)
+
+
+@pytest.mark.full
+def test_a_transaction_expires(topics: Topics, class_path: str, tmp_path: Path) -> None:
+    """The brokers abort it while the driver is frozen, and refuse the rest of it."""
+    source, sink = topics.make(), topics.make()
+    brief = {"options": {"kafka.transaction.timeout.ms": "1000"}}
+    flow = flow_to(topics, source, sink, of_sink=brief)
+    with traffic(topics, source) as sent, driver(flow, tmp_path, class_path) as process:
+        process.wait_ready()
+        pids = freeze(process)
+        time.sleep(15)  # the brokers look every ten seconds
+        wake(pids)
+        topics.wait_received(sink, range(sent[0]))
+        assert process.stop() == 0
+    with driver(flow, tmp_path, class_path) as process:
+        received = topics.wait_received(sink, range(sent[0]))
+        assert process.stop() == 0
+    assert set(received) == set(range(sent[0]))
+    assert not copies(received)

@@ -1,0 +1,150 @@
+"""sink.kafka.delivery ExactlyOnce with a real broker: what it refuses, and what follows a loss."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+from pyspark.sql import SparkSession
+
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.jvm import Jvm
+from penstock.driver.spark import query
+from penstock.driver.spark.sources import PENSTOCK_KAFKA
+from testkit.driver.in_process_driver import impatient, running
+from testkit.kafka.broker import OtherCluster, running_broker
+from testkit.kafka.topics import Topics
+from testkit.streams.streams import CONTINUOUS, SPARKS_OWN, kafka_sink, kafka_to_kafka, stream
+
+PREFIX = "transactionalIdPrefix"
+
+
+def exactly_once(
+    topics: Topics, source: str, sink: str, to: str = "", **more: Any
+) -> ContinuousStream:
+    """A stream that copies one topic to another, by default in one cluster."""
+    spec = kafka_to_kafka(topics.bootstrap, source, sink, CONTINUOUS, **more)
+    spec["sink"] = kafka_sink(to or topics.bootstrap, topic=sink, delivery="ExactlyOnce")
+    return stream(**spec)
+
+
+@pytest.mark.parametrize("lacks", ["jar", "switch"])
+def test_nothing_is_written_at_least_once_instead(
+    lacks: str, topics: Topics, jvm: Jvm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, sink = topics.make(), topics.make()
+    topics.send(source, range(10))
+    if lacks == "jar":
+        monkeypatch.setattr(query, "PENSTOCK_KAFKA", "penstock-kafka-elsewhere")
+    conf = SPARKS_OWN if lacks == "switch" else {}
+    with running(exactly_once(topics, source, sink, sparkConf=conf), jvm, tmp_path) as driver:
+        failure = driver.wait_failure("ExactlyOnceImpossible").last_failure
+        assert failure is not None
+        assert failure.permanent
+        word = "penstock-kafka.jar" if lacks == "jar" else "spark.penstock.kafka.enabled"
+        assert word in failure.message
+    assert not topics.received(sink)
+
+
+def test_another_cluster_and_a_log_of_transactions_that_takes_none(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Both before there is a session; the log is waited for."""
+    with running_broker(OtherCluster) as broker:
+        others = Topics(broker.bootstrap)
+        source, sink = others.make(), others.make()
+        apart = exactly_once(topics, topics.make(), sink, to=broker.bootstrap)
+        with running(apart, jvm, tmp_path / "apart") as driver:
+            report = driver.wait_failure("ExactlyOnceImpossible")
+            assert report.last_failure is not None
+            assert "one cluster" in report.last_failure.message
+        flow = exactly_once(others, source, sink)
+        others.send(source, range(10))
+        with running(flow, jvm, tmp_path / "log") as driver:
+            others.wait_received(sink, range(10))
+        need_replicas(broker.bootstrap, 2)
+        with running(flow, jvm, tmp_path / "log", impatient(flow)) as driver:
+            report = driver.wait_failure("ExactlyOnceImpossible")
+            assert report.last_failure is not None
+            assert "min.insync.replicas=1" in report.last_failure.message
+            need_replicas(broker.bootstrap, 1)
+            others.send(source, range(10, 20))
+            others.wait_received(sink, range(20))
+            driver.wait_ready()
+        assert max(others.received(sink).values()) == 1
+
+
+def need_replicas(bootstrap: str, count: int) -> None:
+    """What the topic with the brokers' log of transactions asks for."""
+    setting = ConfigEntry(
+        "min.insync.replicas", str(count), incremental_operation=AlterConfigOpType.SET
+    )
+    log = ConfigResource(ResourceType.TOPIC, "__transaction_state", incremental_configs=[setting])
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.incremental_alter_configs([log]).values():
+        future.result(30)
+
+
+def test_a_topic_that_was_created_again_is_read_from_its_first_record(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """The offsets of earlier transactions are not those of the new topic."""
+    source, sink = topics.make(), topics.make()
+    flow = exactly_once(topics, source, sink, of_source={"failOnDataLoss": False})
+    folder = CheckpointFolder(tmp_path)
+    topics.send(source, range(100))
+    with running(flow, jvm, tmp_path) as driver:
+        topics.wait_received(sink, range(100))
+        driver.wait_committed(100)
+        driver.wait("no lag", lambda report: report.lag == 0)
+    before = folder.transaction_names("payments", "numbers")
+    topics.delete(source)
+    topics.make(2, source)
+    topics.send(source, range(100, 120))
+    with running(flow, jvm, tmp_path) as driver:
+        topics.wait_received(sink, range(120))
+    after = folder.transaction_names("payments", "numbers")
+    assert (after.id_prefix, after.group) == (before.id_prefix, f"{after.id_prefix}/2")
+    assert max(topics.received(sink).values()) == 1
+
+
+def test_a_plain_application_is_refused_where_it_cannot_hold(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    """A batch, a micro-batch, a source whose offsets are not Kafka's, and two clusters."""
+    source, sink = topics.make(1), topics.make(1)
+    topics.send(source, range(10))
+    to = {"topic": sink, "kafka.bootstrap.servers": topics.bootstrap, PREFIX: "p"}
+    of = {"subscribe": source, "kafka.bootstrap.servers": topics.bootstrap}
+    batch = spark.read.format(PENSTOCK_KAFKA).options(**of).load()
+    with pytest.raises(Exception, match="only a continuous query"):
+        batch.write.format(PENSTOCK_KAFKA).options(**to).mode("append").save()
+    records = spark.readStream.format(PENSTOCK_KAFKA).options(**of)
+    frame = records.option("startingOffsets", "earliest").load()
+    rate = spark.readStream.format("rate").load().selectExpr("CAST(value AS STRING) AS value")
+    for name, it, trigger in (
+        ("micro-batch", frame, {"availableNow": True}),
+        ("rate", rate, {"continuous": "300 milliseconds"}),
+    ):
+        writer = it.writeStream.format(PENSTOCK_KAFKA).options(**to).trigger(**trigger)
+        started = writer.option("checkpointLocation", str(tmp_path / name)).start()
+        with pytest.raises(Exception, match="only a continuous query"):
+            started.awaitTermination(120)
+    with running_broker(OtherCluster) as broker:
+        elsewhere = Topics(broker.bootstrap).make(1, sink)
+        there = {**to, "kafka.bootstrap.servers": broker.bootstrap}
+        writer = frame.writeStream.format(PENSTOCK_KAFKA).options(**there)
+        writer = writer.trigger(continuous="300 milliseconds")
+        started = writer.option("checkpointLocation", str(tmp_path / elsewhere)).start()
+        with pytest.raises(Exception, match="another Kafka cluster"):
+            started.awaitTermination(120)
+    assert not topics.received(sink)

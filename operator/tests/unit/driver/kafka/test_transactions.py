@@ -1,0 +1,80 @@
+"""Exactly once: the names of transactions, the producers' options, and the brokers' log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.kafka.admin import TransactionLog
+from penstock.driver.kafka.offsets import EARLIEST, latest
+from penstock.driver.kafka.transactions import TransactionNames, log_problem, sink_options
+from testkit.streams.streams import kafka_sink, kafka_source, stream
+
+NAMES = TransactionNames.of("payments", "flags", "0a1b", 3)
+
+
+def test_no_streams_names_begin_with_those_of_another() -> None:
+    assert NAMES.granted_prefix == "penstock/payments/flags/"
+    assert NAMES.group.startswith(NAMES.granted_prefix)
+    ids = NAMES.transactional_ids({"in": [0, 2], "more": [1]})
+    assert ids == [f"penstock/payments/flags/0a1b/{name}" for name in ("in-0", "in-2", "more-1")]
+
+
+def test_the_names_last_as_long_as_the_checkpoint(tmp_path: Path) -> None:
+    """After lost records the offsets of earlier transactions no longer hold; their ids do."""
+    folder, other = CheckpointFolder(tmp_path / "a"), CheckpointFolder(tmp_path / "b")
+    folder.forget_transactions()
+    assert not (tmp_path / "a" / "penstock" / "transactions.json").exists()
+    names = folder.transaction_names("payments", "flags")
+    assert CheckpointFolder(tmp_path / "a").transaction_names("payments", "flags") == names
+    assert other.transaction_names("payments", "flags").id_prefix != names.id_prefix
+    folder.forget_transactions()
+    renewed = folder.transaction_names("payments", "flags")
+    assert renewed.id_prefix == names.id_prefix
+    assert renewed.group != names.group
+
+
+@pytest.mark.parametrize(
+    ("interval", "of_sink", "expected", "timeout"),
+    [
+        ("1s", {}, "100", "61000"),
+        ("5m", {"transactionInterval": "50ms"}, "50", "360000"),
+        ("1h", {}, "100", "900000"),
+    ],
+)
+def test_a_transaction_may_last_as_long_as_an_epoch(
+    interval: str, of_sink: dict[str, Any], expected: str, timeout: str
+) -> None:
+    """Where a function in Python is committed only with its epoch; brokers allow 15 minutes."""
+    trigger = {"continuous": {"checkpointInterval": interval}}
+    sink = kafka_sink(delivery="ExactlyOnce", **of_sink)
+    options = sink_options(stream(kafka_source(), sink, trigger=trigger).spec, NAMES)
+    assert options["transactionIntervalMs"] == expected
+    assert options["kafka.transaction.timeout.ms"] == timeout
+    assert options["transactionalIdPrefix"] == NAMES.id_prefix
+    assert options["transactionGroup"] == NAMES.group
+
+
+@pytest.mark.parametrize(
+    ("log", "says"),
+    [
+        (TransactionLog(exists=True, replicas=2, needed=2), None),
+        (TransactionLog(exists=True, replicas=1, needed=2), "min.insync.replicas=1"),
+        (TransactionLog(exists=False, replicas=3, needed=3), None),
+        (TransactionLog(exists=False, replicas=1, needed=3), "to at most 1"),
+    ],
+)
+def test_a_log_of_transactions_that_takes_none(log: TransactionLog, says: str | None) -> None:
+    problem = log_problem(log, "kafka:9092")
+    assert (problem is None) if says is None else (says in (problem or ""))
+
+
+def test_the_later_of_two_offsets() -> None:
+    """Those in a checkpoint may be words of Spark, and a transaction may know more partitions."""
+    in_log = {"in": {0: 5, 1: 7, 2: EARLIEST}}
+    written = {"in": {0: 8, 1: 6, 2: 1, 3: 9}, "other": {0: 1}}
+    assert latest(in_log, written) == {"in": {0: 8, 1: 7, 2: 1}}
+    assert latest(in_log, {}) == in_log

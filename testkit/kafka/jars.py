@@ -10,6 +10,7 @@ from testkit.content_hash import build_once, content_hash
 from testkit.paths import CHECKOUT, cache_dir
 
 BROKER_POM = CHECKOUT / "testkit" / "kafka" / "image" / "pom.xml"
+TOOLS_POM = CHECKOUT / "testkit" / "kafka" / "tools.xml"
 CONNECTOR_POM = CHECKOUT / "images" / "spark" / "pom.xml"
 CONNECTOR = CHECKOUT / "connector"
 CONNECTOR_JAR = "penstock-kafka.jar"
@@ -19,6 +20,11 @@ def kafka_jars() -> Path:
     """The folder with the class path of a Kafka broker."""
     system_packages.require("java")
     return maven_jars("kafka-broker", BROKER_POM)
+
+
+def tools_jars() -> Path:
+    """The folder with the jar of Kafka's command line tools, which needs those of a broker."""
+    return maven_jars("kafka-tools", TOOLS_POM)
 
 
 def connector_jars() -> Path:

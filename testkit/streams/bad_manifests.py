@@ -98,6 +98,11 @@ RING_1 = (
         "takes ", ring1="should match",
     ),
     Bad({"sink.kafka.topic": "a/b"}, "spec.sink.kafka.topic", "takes ", ring1="should match"),
+    Bad(
+        {"source.kafka.consumerGroup": "fraud flags"}, "spec.source.kafka.consumerGroup",
+        "takes ", ring1="should match",
+    ),
+    Bad({"source.kafka.consumerGroup": "penstock/a"}, "spec.source.kafka", "which is reserved"),
     # The connection that source and sink share
     Bad(
         {"source.kafka.bootstrapServers": ...}, "spec",

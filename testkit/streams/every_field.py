@@ -54,6 +54,7 @@ WIDE: tuple[dict[str, Any], ...] = (
                 "topics": ["a", "b"],
                 "startingOffsetsByPartition": {"a": {"0": 23, "1": -2}, "b": {"0": -1}},
                 "failOnDataLoss": False,
+                "consumerGroup": "fraud-flags",
                 "options": {"kafka.fetch.max.wait.ms": "10"},
             }
         },

@@ -61,6 +61,7 @@ ACCEPTED: list[Row] = [
     *_rows(f"{_KAFKA}.startingOffsetsByPartition", {"a": {"0": 2**63 - 1, "1": -1}}),
     *_rows(f"{_KAFKA}.failOnDataLoss", True, False),
     *_rows(f"{_KAFKA}.includeHeaders", True),
+    *_rows(f"{_KAFKA}.consumerGroup", "fraud-flags", "team/a:b@c~!", "g" * 255),
     *_rows("spec.observability", {"ui": False}, {"eventLog": "file:///logs"}),
     *_rows(f"{_KAFKA}.options", {}, {"kafka.fetch.min.bytes": "5"}, {"minPartitions": "4"}),
     *_rows(f"{_KAFKA}.options", {"maxOffsetsPerTrigger": "100"}, {"kafka.group.id": "g"}),

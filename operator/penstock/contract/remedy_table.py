@@ -416,6 +416,13 @@ ROWS: tuple[Remedy, ...] = (
         EDIT,
     ),
     Remedy(
+        "ConsumerGroupNotCommitted ConsumerGroupHasMembers ConsumerGroupShared",
+        "Only a warning: the consumer group of spec.source.kafka.consumerGroup does not show where "
+        "the stream is. Kafka does not take the offsets, or somebody else commits them too.",
+        "Do what the message says: grant Read on the group, or name a group of its own.",
+        EDIT,
+    ),
+    Remedy(
         "PenstockKafkaMissing",
         "Only a warning: the image lacks penstock-kafka.jar, so continuous mode reads and writes "
         "Kafka with Spark's own data source, and each record takes longer.",

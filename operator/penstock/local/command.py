@@ -20,7 +20,12 @@ from penstock.local.driver_run import run_driver
 from penstock.local.errors import CommandError, print_message, refusing
 from penstock.local.kafka.broker import BrokerError
 from penstock.local.kafka.local_kafka import with_kafka
-from penstock.local.kafka.stream_on_broker import check_feed, redirect, uses_kafka
+from penstock.local.kafka.stream_on_broker import (
+    check_feed,
+    redirect,
+    uses_kafka,
+    without_consumer_group,
+)
 from penstock.local.manifest import load_stream, require_files
 from penstock.local.options import RunOptions
 from penstock.local.tools import jars
@@ -75,7 +80,9 @@ def _run(options: RunOptions) -> int:
         kafka = None
         if local_kafka is not None:
             stream, kafka = undo.enter_context(with_kafka(local_kafka, stream, workspace, java))
-        elif options.bootstrap_servers:
+        else:
+            stream = without_consumer_group(stream)
+        if options.bootstrap_servers:
             stream = redirect(stream, options.bootstrap_servers, keep_security=True).stream
         require_files(stream.spec, options.secrets, options.config_maps)
         environment = LocalEnvironment(

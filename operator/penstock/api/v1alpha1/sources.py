@@ -7,9 +7,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
-from penstock.api.conditions import ValidationRule, not_among, not_together, takes_exactly_one
+from penstock.api.conditions import (
+    ValidationRule,
+    is_set,
+    matches,
+    not_among,
+    not_together,
+    takes_exactly_one,
+)
 from penstock.api.kafka_options import SOURCE_OPTIONS
-from penstock.api.v1alpha1.base import WITHOUT_NULLS, Duration, Options, SpecObject, checked_by
+from penstock.api.v1alpha1.base import (
+    WITHOUT_NULLS,
+    Duration,
+    Options,
+    SpecObject,
+    checked_by,
+    text_like,
+)
 from penstock.api.v1alpha1.kafka import (
     OWN_BROKERS_FOR_OWN_CREDENTIALS,
     KafkaClient,
@@ -37,6 +51,10 @@ class KafkaSource(KafkaClient):
         ValidationRule(
             not_together("startingOffsets", "startingOffsetsByPartition"),
             "startingOffsets and startingOffsetsByPartition exclude each other: keep one",
+        ),
+        ValidationRule(
+            ~is_set("consumerGroup") | ~matches("consumerGroup", "^penstock/"),
+            "consumerGroup cannot begin with penstock/, which is reserved: name another group",
         ),
         OWN_BROKERS_FOR_OWN_CREDENTIALS,
         *client_rules(SOURCE_OPTIONS),
@@ -139,6 +157,22 @@ class KafkaSource(KafkaClient):
             "Whether the stream stops and reports it when Kafka no longer has records that the "
             "stream has not read. Default: true."
         ),
+    )
+    consumer_group: (
+        Annotated[
+            str,
+            text_like(r"^[!-~]{1,255}$", "takes at most 255 characters of ASCII, without spaces"),
+        ]
+        | None
+    ) = Field(
+        None,
+        description=(
+            "A consumer group in which Kafka's own tools see the stream's lag: its committed "
+            "offsets are also committed there, at most every five seconds. It must have no "
+            "members and belong to no other stream. Nothing is read from it: the stream continues "
+            "from the checkpoint. Needs Read on the group. Default: none."
+        ),
+        examples=["fraud-flags"],
     )
     include_headers: bool = Field(
         False, description="Whether rows have the column `headers`. Default: false."

@@ -18,6 +18,7 @@ from penstock.driver.failures import (
     BROKER_UNREACHABLE,
     CHECKPOINT_HOLDS_NO_STATE,
     CLASS_NOT_USABLE,
+    CONSUMER_GROUP_HAS_MEMBERS,
     KAFKA_AUTHORIZATION,
     PYTHON_WORKER_DIED,
     RECORD_NOT_WRITABLE,
@@ -170,6 +171,14 @@ SPECIFIC: tuple[Rule, ...] = (
             advice=REMEDIES["RecordTooLarge"].action,
         )
         for name in ("RecordTooLargeException", "RecordBatchTooLargeException")
+    ),
+    # Kafka's answer to offsets of a group that come from none of its members.
+    Rule(
+        f"{_KAFKA}.errors.UnknownMemberIdException",
+        CONSUMER_GROUP_HAS_MEMBERS,
+        permanent=True,
+        recoverable=True,
+        shows_message=True,
     ),
     # Every client resolves the brokers' names when it is created, and calls an unknown name a wrong
     # configuration (ClientUtils.parseAndValidateAddresses). A name server that is away comes back.

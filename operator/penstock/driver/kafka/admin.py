@@ -190,6 +190,25 @@ class Admin:
         entry = self._result(self._client.describeConfigs(only).all()).get(asked).get(name)
         return None if entry is None else str(entry.value())
 
+    def commit_to_group(self, group: str, offsets: Offsets, note: str) -> None:
+        """Commits offsets to a consumer group, which must have no members, with a note at each."""
+        wanted = self._class("java.util.HashMap")()
+        committed = self._class("org.apache.kafka.clients.consumer.OffsetAndMetadata")
+        for topic, of_topic in offsets.items():
+            for number, offset in of_topic.items():
+                wanted.put(self._topic_partition(topic, number), committed(offset, note))
+        self._result(self._client.alterConsumerGroupOffsets(group, wanted).all())
+
+    def group_notes(self, group: str) -> dict[tuple[str, int], str]:
+        """The note at each offset of a consumer group, by topic and partition."""
+        listed = self._client.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata()
+        entries = self._result(listed).entrySet()
+        return {
+            (entry.getKey().topic(), entry.getKey().partition()): entry.getValue().metadata()
+            for entry in entries
+            if entry.getValue() is not None
+        }
+
     def close(self) -> None:
         self._client.close(self._class("java.time.Duration").ofMillis(0))
 

@@ -19,6 +19,7 @@ from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify
 from penstock.driver.failures import QUERY_NOT_STOPPED, DriverError, Failure, StreamWarning
 from penstock.driver.jvm import Jvm
+from penstock.driver.kafka.consumer_group import ConsumerGroup
 from penstock.driver.kafka.offsets import Offsets, Position
 from penstock.driver.kafka.partition_choice import ChosenPartitions, choose
 from penstock.driver.kafka.security import check_secrets
@@ -69,6 +70,7 @@ class QueryRuntime:
         self._transactions = TransactionCheck(jvm, stream.spec, environment.secrets)
         self._names: TransactionNames | None = None
         """Of the transactions; None if the stream writes at least once."""
+        self._group = ConsumerGroup(jvm, stream, environment.secrets, self.offsets)
         self._warning: StreamWarning | None = None
         self._changes = SourceChanges(stream.spec.source.kafka, self._checkpoint)
         self._starting: str | None = None
@@ -126,7 +128,7 @@ class QueryRuntime:
             source_outage=source.outage if self.has_query else None,
             source_answered_at=source.answered_at,
             partitions_added=self._are_partitions_added(chosen),
-            warning=None if chosen is None else chosen.warning,
+            warning=(chosen and chosen.warning) or self._group.warning,
             wall_clock=_wall_clock(),
         )
 
@@ -403,6 +405,7 @@ class QueryRuntime:
 
     def close(self) -> None:
         """Ends what runs beside the query."""
+        self._group.close()
         self._source.close()
 
 

@@ -61,6 +61,16 @@ def redirect(
     )
 
 
+def without_consumer_group(stream: ContinuousStream) -> ContinuousStream:
+    """The stream, and no offsets of it in a group that belongs to the one in the cluster."""
+    spec = stream.spec
+    if spec.source.kafka is None:
+        return stream
+    kafka = spec.source.kafka.model_copy(update={"consumer_group": None})
+    source = spec.source.model_copy(update={"kafka": kafka})
+    return stream.model_copy(update={"spec": spec.model_copy(update={"source": source})})
+
+
 def _shared_settings(spec: StreamSpec, client: KafkaClient) -> list[str]:
     """The security settings that the client has from spec.kafka."""
     shared = spec.kafka

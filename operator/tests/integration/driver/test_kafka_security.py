@@ -15,8 +15,10 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import QueryState
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
+from penstock.driver.kafka import consumer_group
 from penstock.driver.reporting.report import as_annotation
 from testkit.driver.in_process_driver import impatient, running
+from testkit.kafka.consumer_groups import describe
 from testkit.kafka.secure_broker import (
     CA,
     CLAIM,
@@ -32,6 +34,7 @@ from testkit.kafka.secure_broker import (
 from testkit.kafka.topics import Topics
 from testkit.streams.examples import example
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, MOSTLY_CONTINUOUS, stream
+from testkit.wait import wait_for
 
 TLS: dict[str, Any] = {"caSecret": {"name": CA, "key": "ca.crt"}}
 MUTUAL: dict[str, Any] = {"tls": {**TLS, "clientSecret": {"name": CLIENT}}}
@@ -62,11 +65,16 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
 
 
 def flow(
-    bootstrap: str, source: str, sink: str, client: dict[str, Any], trigger: dict[str, Any]
+    bootstrap: str,
+    source: str,
+    sink: str,
+    client: dict[str, Any],
+    trigger: dict[str, Any],
+    **of_source: Any,
 ) -> ContinuousStream:
     """Copies numbers from topic to topic, over a shared connection."""
     return stream(
-        {"kafka": {"topics": [source], "startingOffsets": "earliest"}},
+        {"kafka": {"topics": [source], "startingOffsets": "earliest", **of_source}},
         {"kafka": {"topic": sink}},
         trigger=trigger,
         kafka={"bootstrapServers": bootstrap, **client},
@@ -246,3 +254,25 @@ def test_rights_that_exactly_once_needs_are_named_and_waited_for(
             secured.grant_all(of, prefix, right)
         topics.wait_received(sink, range(20))
         driver.wait_ready()
+
+
+def test_a_missing_right_for_the_consumer_group_is_a_warning_with_the_command(
+    secured: SecureBroker, jvm: Jvm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_group, "INTERVAL_SECONDS", 0.2)
+    topics = Topics(secured.bootstrap)
+    source, sink, group = topics.make(1), topics.make(1), "fraud-flags"
+    secured.grant(source, AclOperation.READ)
+    secured.grant(sink, AclOperation.WRITE)
+    topics.send(source, range(10))
+    it = flow(secured.sasl, source, sink, SASL, CONTINUOUS, consumerGroup=group)
+    environment = LocalEnvironment(tmp_path, secrets=secured.secrets)
+    with running(it, jvm, environment) as driver:
+        driver.wait_failure("ConsumerGroupNotCommitted")
+        grant = f"--add --allow-principal User:{USER} --operation Read --group {group}"
+        driver.wait("the command", lambda report: grant in report.message)
+        assert driver.health.ready
+        topics.wait_received(sink, range(10))
+        secured.grant_all(ResourceType.GROUP, group, AclOperation.READ)
+        driver.wait("no warning", lambda report: not report.message)
+        wait_for("no lag", lambda: describe(topics.bootstrap, group)[source, 0].lag == 0)

@@ -13,6 +13,7 @@ from penstock.local.kafka.stream_on_broker import (
     redirect,
     topic_to_feed,
     topics_to_create,
+    without_consumer_group,
 )
 from testkit.streams.streams import AVAILABLE_NOW, CONSOLE, kafka_sink, kafka_source, stream
 
@@ -46,6 +47,13 @@ def test_source_and_sink_use_the_local_broker_without_security() -> None:
         "spec.source.kafka.options.kafka.ssl.protocol",
     )
     assert redirected.stream.metadata == stream().metadata
+
+
+def test_a_run_on_a_laptop_leaves_the_group_to_the_stream_in_the_cluster() -> None:
+    grouped = stream(kafka_source(consumerGroup="fraud-flags"))
+    assert without_consumer_group(grouped) == stream(kafka_source())
+    without_kafka = stream()
+    assert without_consumer_group(without_kafka) is without_kafka
 
 
 def test_removed_settings_of_a_shared_connection_are_named_once() -> None:

@@ -29,13 +29,14 @@ class _Recipe:
     """Files that must exist but whose content does not matter."""
 
 
+_CONNECTOR = ("connector/build", "connector/resources", "connector/src")
 _PACKAGE = ("pyproject.toml", "constraints.txt", "operator/penstock", "images/requirements.py")
 _RECIPES = {
     "operator": _Recipe(
         "images/operator/Dockerfile", ("images/operator", *_PACKAGE), ("README.md",)
     ),
     "spark": _Recipe(
-        "images/spark/Dockerfile", ("images/spark", "connector", *_PACKAGE), ("README.md",)
+        "images/spark/Dockerfile", ("images/spark", *_CONNECTOR, *_PACKAGE), ("README.md",)
     ),
     "kafka": _Recipe(
         "testkit/kafka/image/Dockerfile",

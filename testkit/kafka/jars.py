@@ -1,6 +1,7 @@
 """Jars from Maven, pinned by a pom.xml, and kept in the cache under a hash of its content."""
 
 import importlib.util
+import os
 import shutil
 from pathlib import Path
 
@@ -38,7 +39,8 @@ def connector_jars() -> Path:
             shutil.copy(jar, folder)
         compile_connector(spark, folder / CONNECTOR_JAR)
 
-    target = cache_dir("jars") / f"connector-{content_hash(spark.name, CONNECTOR)}"
+    sources = [CONNECTOR / part for part in ("build", "resources", "src")]
+    target = cache_dir("jars") / f"connector-{content_hash(spark.name, *sources)}"
     return build_once(target, add_ours)
 
 
@@ -50,13 +52,18 @@ def spark_connector_jars() -> Path:
 def compile_connector(spark_connector: Path, jar: Path) -> None:
     """Compiles connector/ into a jar. The folder has the jars of Spark's Kafka connector."""
     system_packages.require("javac")
+    draft = jar.with_suffix(".draft")
+    run([CONNECTOR / "build", class_path_with(spark_connector), draft], timeout=600)
+    draft.replace(jar)  # never half of it
+
+
+def class_path_with(*folders: Path) -> str:
+    """The jars of pyspark and of these folders."""
     pyspark = importlib.util.find_spec("pyspark")
     assert pyspark is not None
     assert pyspark.origin is not None
-    class_path = f"{Path(pyspark.origin).parent}/jars/*:{spark_connector}/*"
-    draft = jar.with_suffix(".draft")
-    run([CONNECTOR / "build", class_path, draft], timeout=600)
-    draft.replace(jar)  # never half of it
+    spark = Path(pyspark.origin).parent / "jars"
+    return os.pathsep.join(f"{folder}/*" for folder in (spark, *folders))
 
 
 def maven_jars(name: str, pom: Path) -> Path:

@@ -38,11 +38,19 @@ final class EpochFollower {
   private long answeredAt = System.nanoTime();
 
   EpochFollower(TaskContext task, long intervalMs) {
-    partition = task.partitionId();
-    coordinator = coordinator(task.getLocalProperty(ContinuousExecution.EPOCH_COORDINATOR_ID_KEY()));
+    this(
+        task.partitionId(),
+        Long.parseLong(task.getLocalProperty(ContinuousExecution.START_EPOCH_KEY())),
+        coordinator(task.getLocalProperty(ContinuousExecution.EPOCH_COORDINATOR_ID_KEY())),
+        intervalMs);
+  }
+
+  EpochFollower(int partition, long firstEpoch, RpcEndpointRef coordinator, long intervalMs) {
+    this.partition = partition;
+    this.coordinator = coordinator;
     intervalNanos = Duration.ofMillis(intervalMs).toNanos();
-    epoch = Long.parseLong(task.getLocalProperty(ContinuousExecution.START_EPOCH_KEY()));
-    driversEpoch = epoch;
+    epoch = firstEpoch;
+    driversEpoch = firstEpoch;
     ask();
   }
 

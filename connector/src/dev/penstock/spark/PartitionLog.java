@@ -1,0 +1,191 @@
+package dev.penstock.spark;
+
+import java.time.Duration;
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Set;
+import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.spark.sql.kafka010.KafkaExceptions;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The records of one partition from an offset on, by a consumer that seeks once and then only polls.
+ *
+ * <p>Spark's reader asks for the first and the last offset after each poll, before it hands the
+ * records over; both questions wait behind the next fetch. They are needed only for lost records,
+ * and there the broker's answer says as much: with {@code auto.offset.reset=none}, which Spark sets,
+ * an offset outside of the log is an OffsetOutOfRangeException. A gap between two records is no
+ * loss: it is compaction, an aborted record or the marker of a transaction.
+ */
+final class PartitionLog {
+  private static final Logger LOG = LoggerFactory.getLogger(PartitionLog.class);
+  private static final Duration CLOSE_TIMEOUT = Duration.ofSeconds(2);
+
+  /** Makes its consumers. */
+  interface Consumers {
+    Consumer<byte[], byte[]> make();
+
+    /** Whether the one that was made last has to be replaced, because its credentials have been. */
+    boolean isOutdated();
+
+    /** The group that Spark names when records are lost. */
+    String group();
+  }
+
+  private final TopicPartition partition;
+  private final boolean failOnDataLoss;
+  private final Duration pause;
+  private final Consumers consumers;
+
+  private Consumer<byte[], byte[]> consumer;
+  private Iterator<ConsumerRecord<byte[], byte[]>> polled = Collections.emptyIterator();
+  /** The offset after the last record. It passes a transaction's marker that no record follows. */
+  private long next;
+  /** Where the consumer was last told to read. */
+  private long sought;
+  /** The last offset that was reported as lost. */
+  private long reported = -1;
+
+  /** {@code pause}: between two looks for a log that does not have the offset yet. */
+  PartitionLog(
+      TopicPartition partition,
+      long start,
+      boolean failOnDataLoss,
+      Duration pause,
+      Consumers consumers) {
+    this.partition = partition;
+    this.failOnDataLoss = failOnDataLoss;
+    this.pause = pause;
+    this.consumers = consumers;
+    next = start;
+    open(start);
+  }
+
+  /** Goes on from the offset that the group has committed, if it is a later one. */
+  void passCommitted() {
+    var committed = consumer.committed(Set.of(partition)).get(partition);
+    if (committed != null && committed.offset() > next) {
+      next = committed.offset();
+      seek(next);
+    }
+  }
+
+  /** Whether {@link #take} has a record. */
+  boolean hasRecord() {
+    return polled.hasNext();
+  }
+
+  /** The next record. */
+  ConsumerRecord<byte[], byte[]> take() {
+    ConsumerRecord<byte[], byte[]> record = polled.next();
+    next = record.offset() + 1;
+    return record;
+  }
+
+  /** The offset to read on from after what was taken. */
+  long next() {
+    return next;
+  }
+
+  /** Waits for records; only when all of the poll before have been taken. */
+  void poll(Duration patience) {
+    try {
+      renew();
+      fetch(patience);
+    } catch (TimeoutException unanswered) {
+      // No broker answers. Penstock's driver, which asks them too, reports it.
+    } catch (InterruptException stopped) {
+      throw Unchecked.interrupted();
+    }
+  }
+
+  void close() {
+    // An interrupted thread would not close the consumer's connections.
+    boolean interrupted = Thread.interrupted();
+    consumer.close(CLOSE_TIMEOUT);
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private void open(long offset) {
+    consumer = consumers.make();
+    consumer.assign(List.of(partition));
+    seek(offset);
+  }
+
+  private void seek(long offset) {
+    consumer.seek(partition, offset);
+    sought = offset;
+  }
+
+  private void renew() {
+    if (consumers.isOutdated()) {
+      consumer.close(CLOSE_TIMEOUT);
+      open(Math.max(next, sought));
+    }
+  }
+
+  private void fetch(Duration patience) {
+    try {
+      polled = consumer.poll(patience).records(partition).iterator();
+    } catch (OffsetOutOfRangeException outside) {
+      findLog(outside);
+      return;
+    }
+    if (!polled.hasNext()) {
+      passMarkers();
+    }
+  }
+
+  private void passMarkers() {
+    long reached = consumer.position(partition, Duration.ZERO);
+    if (reached > sought) {
+      next = reached;
+    }
+  }
+
+  /** Fails, or goes on with the first record that is left; as Spark's KafkaDataConsumer.get. */
+  private void findLog(OffsetOutOfRangeException outside) {
+    long first = consumer.beginningOffsets(List.of(partition)).get(partition);
+    long end = consumer.endOffsets(List.of(partition)).get(partition);
+    if (next < first || next > end) {
+      reportLoss(first, end, outside);
+    }
+    if (next < first) {
+      seek(first);
+    } else {
+      // A new leader has it now, or the topic was created again: until its log reaches the offset.
+      seek(next);
+      await();
+    }
+  }
+
+  private void reportLoss(long first, long end, OffsetOutOfRangeException outside) {
+    if (failOnDataLoss) {
+      throw KafkaExceptions.couldNotReadOffsetRange(
+          next, Long.MAX_VALUE, partition, consumers.group(), outside);
+    }
+    if (reported != next) {
+      reported = next;
+      LOG.warn(
+          "Offset {} of {} is outside of its log, which has {} to {}. Some data may be lost.",
+          next, partition, first, end);
+    }
+  }
+
+  private void await() {
+    try {
+      Thread.sleep(pause.toMillis());
+    } catch (InterruptedException stopped) {
+      throw Unchecked.<RuntimeException>rethrow(stopped);
+    }
+  }
+}

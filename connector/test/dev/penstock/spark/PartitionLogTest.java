@@ -1,0 +1,254 @@
+package dev.penstock.spark;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.MockConsumer;
+import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
+import org.apache.kafka.clients.consumer.OffsetResetStrategy;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.spark.SparkThrowable;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Beside test_penstock_kafka.py, which has a broker: here the answers come in any order. */
+final class PartitionLogTest implements PartitionLog.Consumers {
+  private static final TopicPartition PARTITION = new TopicPartition("payments", 3);
+  private static final Duration PATIENCE = Duration.ofMillis(1);
+
+  private final List<MockConsumer<byte[], byte[]>> made = new ArrayList<>();
+  private boolean isOutdated;
+
+  @Override
+  public Consumer<byte[], byte[]> make() {
+    made.add(
+        new MockConsumer<>(OffsetResetStrategy.NONE) {
+          @Override
+          public synchronized void close(Duration timeout) {
+            // An interrupted thread leaves the connections of a real one open.
+            assertFalse(Thread.currentThread().isInterrupted());
+            super.close(timeout);
+          }
+        });
+    isOutdated = false;
+    hasLog(0, 100);
+    return consumer();
+  }
+
+  @Override
+  public boolean isOutdated() {
+    return isOutdated;
+  }
+
+  @Override
+  public String group() {
+    return "of-spark";
+  }
+
+  @AfterEach
+  void noInterruptIsLeft() {
+    assertFalse(Thread.interrupted());
+  }
+
+  private PartitionLog from(long start, boolean failOnDataLoss) {
+    return new PartitionLog(PARTITION, start, failOnDataLoss, PATIENCE, this);
+  }
+
+  private MockConsumer<byte[], byte[]> consumer() {
+    return made.get(made.size() - 1);
+  }
+
+  private void hasLog(long first, long end) {
+    consumer().updateBeginningOffsets(Map.of(PARTITION, first));
+    consumer().updateEndOffsets(Map.of(PARTITION, end));
+  }
+
+  private void arrive(long... offsets) {
+    for (long offset : offsets) {
+      consumer().addRecord(new ConsumerRecord<>("payments", 3, offset, null, null));
+    }
+  }
+
+  /** The next poll answers so. */
+  private void answer(Runnable answer) {
+    consumer().schedulePollTask(answer);
+  }
+
+  private void isOutside(long offset) {
+    var outside = new OffsetOutOfRangeException(Map.of(PARTITION, offset));
+    answer(() -> consumer().setPollException(outside));
+  }
+
+  private static List<Long> taken(PartitionLog log) {
+    log.poll(PATIENCE);
+    List<Long> offsets = new ArrayList<>();
+    while (log.hasRecord()) {
+      offsets.add(log.take().offset());
+      assertEquals(offsets.get(offsets.size() - 1) + 1, log.next());
+    }
+    return offsets;
+  }
+
+  @Test
+  void aGapIsNoLossAndNothingIsAskedBetweenTwoPolls() {
+    PartitionLog log = from(5, true);
+    arrive(5, 6, 40);
+    assertEquals(List.of(5L, 6L, 40L), taken(log));
+    arrive(41);
+    assertEquals(List.of(41L), taken(log));
+    assertEquals(1, made.size());
+  }
+
+  @Test
+  void whatIsPolledAndNotTakenDoesNotCount() {
+    PartitionLog log = from(5, true);
+    arrive(5, 6);
+    log.poll(PATIENCE);
+    log.take();
+    assertEquals(6, log.next());
+  }
+
+  @Test
+  void aMarkerThatNoRecordFollowsIsPassed() {
+    PartitionLog log = from(5, true);
+    arrive(5);
+    taken(log);
+    answer(() -> consumer().seek(PARTITION, 7));
+    assertEquals(List.of(), taken(log));
+    assertEquals(7, log.next());
+  }
+
+  @Test
+  void anEmptyTopicMovesNothing() {
+    PartitionLog log = from(5, true);
+    assertEquals(List.of(), taken(log));
+    assertEquals(5, log.next());
+  }
+
+  @ParameterizedTest
+  @ValueSource(longs = {5, 500})
+  void lostRecordsFailWithSparksCondition(long start) {
+    PartitionLog log = from(start, true);
+    hasLog(10, 100);
+    isOutside(start);
+    Exception lost = assertThrows(Exception.class, () -> log.poll(PATIENCE));
+    String condition = "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE";
+    assertEquals(condition, ((SparkThrowable) lost).getCondition());
+    assertEquals("of-spark", ((SparkThrowable) lost).getMessageParameters().get("groupId"));
+    assertEquals(start, log.next());
+  }
+
+  @Test
+  void acceptedLossGoesOnWithTheFirstRecordThatIsLeft() {
+    PartitionLog log = from(5, false);
+    hasLog(10, 100);
+    isOutside(5);
+    assertEquals(List.of(), taken(log));
+    assertEquals(5, log.next(), "nothing is passed before a record is read");
+    assertEquals(List.of(), taken(log));
+    assertEquals(5, log.next());
+    arrive(10, 11);
+    assertEquals(List.of(10L, 11L), taken(log));
+  }
+
+  @Test
+  void anOffsetBeyondTheEndWaitsUntilTheLogHasIt() {
+    PartitionLog log = from(500, false);
+    for (int look = 0; look < 3; look++) {
+      isOutside(500);
+      assertEquals(List.of(), taken(log));
+      assertEquals(500, consumer().position(PARTITION));
+    }
+    hasLog(0, 600);
+    arrive(500);
+    assertEquals(List.of(500L), taken(log));
+  }
+
+  /** A leader that has just been elected may not have it yet, and has said so. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void anOffsetThatTheLogHasWhenItIsAskedIsNoLoss(boolean failOnDataLoss) {
+    PartitionLog log = from(50, failOnDataLoss);
+    isOutside(50);
+    assertEquals(List.of(), taken(log));
+    arrive(50);
+    assertEquals(List.of(50L), taken(log));
+  }
+
+  @Test
+  void aBrokerThatDoesNotAnswerIsWaitedFor() {
+    PartitionLog log = from(5, true);
+    answer(() -> consumer().setPollException(new TimeoutException("no broker")));
+    assertEquals(List.of(), taken(log));
+    isOutside(5);
+    consumer().setOffsetsException(new TimeoutException("nor for its log"));
+    assertEquals(List.of(), taken(log));
+    arrive(5);
+    assertEquals(List.of(5L), taken(log));
+  }
+
+  @Test
+  void anInterruptedPollEndsTheTaskAsSparkWantsIt() {
+    PartitionLog log = from(5, true);
+    answer(() -> consumer().setPollException(new InterruptException("stopped")));
+    assertThrows(InterruptedException.class, () -> log.poll(PATIENCE));
+    Thread.interrupted(); // which InterruptException has set
+  }
+
+  @Test
+  void anInterruptWhileItWaitsForTheLogDoesToo() {
+    var log = new PartitionLog(PARTITION, 500, false, Duration.ofMinutes(5), this);
+    var outside = new OffsetOutOfRangeException(Map.of(PARTITION, 500L));
+    answer(
+        () -> {
+          consumer().setPollException(outside);
+          Thread.currentThread().interrupt();
+        });
+    assertThrows(InterruptedException.class, () -> log.poll(PATIENCE));
+  }
+
+  @Test
+  void newCredentialsGetANewConsumerAtTheSameOffset() {
+    PartitionLog log = from(5, true);
+    arrive(5, 6);
+    assertEquals(List.of(5L, 6L), taken(log));
+    isOutdated = true;
+    assertEquals(List.of(), taken(log));
+    assertTrue(made.get(0).closed());
+    assertEquals(2, made.size());
+    arrive(6, 7);
+    assertEquals(List.of(7L), taken(log));
+  }
+
+  @Test
+  void newCredentialsAfterAnAcceptedLossDoNotGoBack() {
+    PartitionLog log = from(5, false);
+    hasLog(10, 100);
+    isOutside(5);
+    taken(log);
+    isOutdated = true;
+    taken(log);
+    assertEquals(10, consumer().position(PARTITION));
+  }
+
+  @Test
+  void anInterruptedThreadClosesTheConnectionsAndStaysInterrupted() {
+    PartitionLog log = from(5, true);
+    Thread.currentThread().interrupt();
+    log.close();
+    assertTrue(Thread.interrupted());
+    assertTrue(consumer().closed());
+  }
+}

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from confluent_kafka.admin import (
     AclBinding,
@@ -129,9 +130,22 @@ class SecureBroker(Broker):
         )
 
 
+class TokenBroker(SecureBroker):
+    """It also issues delegation tokens, and asks connected clients for their credentials again."""
+
+    reauthentication_ms = 2_000
+
+    def _settings(self) -> str:
+        again = f"listener.name.sasltls.connections.max.reauth.ms={self.reauthentication_ms}"
+        return f"{super()._settings()}delegation.token.secret.key=of-the-test\n{again}\n"
+
+
+AnyBroker = TypeVar("AnyBroker", bound=SecureBroker)
+
+
 @contextmanager
-def secure_broker(folder: Path) -> Iterator[SecureBroker]:
-    broker = SecureBroker(folder)
+def running_secured(broker: AnyBroker) -> Iterator[AnyBroker]:
+    """The broker, with its user, until the end of the block."""
     try:
         broker.start()
         broker.add_user()

@@ -29,7 +29,7 @@ from testkit.kafka.secure_broker import (
     PASSWORD,
     USER,
     SecureBroker,
-    secure_broker,
+    running_secured,
 )
 from testkit.kafka.topics import Topics
 from testkit.streams.examples import example
@@ -58,7 +58,7 @@ TOKEN: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
-    with secure_broker(tmp_path_factory.mktemp("secure")) as broker:
+    with running_secured(SecureBroker(tmp_path_factory.mktemp("secure"))) as broker:
         for name, files in (("kafka-ca", CA), ("kafka-client", CLIENT), ("kafka-login", LOGIN)):
             (broker.secrets / name).symlink_to(broker.secrets / files)  # those of the examples
         yield broker

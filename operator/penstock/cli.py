@@ -16,6 +16,7 @@ from io import TextIOWrapper
 from penstock import __version__
 from penstock.client import arguments as client_arguments
 from penstock.local import options as run_options
+from penstock.local import replay_options
 from penstock.validation.rules.pod_security import PodSecurity
 
 # The exit code that shells report for a command that SIGINT ended.
@@ -108,6 +109,16 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     run_options.add_arguments(run)
     run.set_defaults(command=_run)
+
+    replay = _add_command(
+        commands,
+        "replay",
+        "run one record through a stream's query",
+        replay_options.DESCRIPTION,
+        replay_options.EPILOG,
+    )
+    replay_options.add_arguments(replay)
+    replay.set_defaults(command=_replay)
 
     validate = _add_command(
         commands,
@@ -264,6 +275,17 @@ def _run(options: argparse.Namespace) -> int:
 
     try:
         return run(run_options.RunOptions.from_arguments(options))
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        return error.code
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from penstock.local.errors import CommandError
+    from penstock.local.replay import run
+
+    try:
+        return run(replay_options.ReplayOptions.from_arguments(options))
     except CommandError as error:
         print(error, file=sys.stderr)
         return error.code

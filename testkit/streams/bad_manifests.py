@@ -91,6 +91,24 @@ RING_1 = (
     ),
     # Kafka
     Bad({"source.kafka.topics": ...}, "spec.source.kafka", "exactly one of: topics, topicPattern"),
+    Bad(
+        {"source.kafka.deadLetters": {"topic": "a"}},
+        "spec.source.kafka", "deadLetters.topic is a topic that the source reads: name another one",
+    ),
+    Bad(
+        {"source.kafka.topics": ..., "source.kafka.assign": {"a": [0]},
+         "source.kafka.deadLetters": {"topic": "a"}},
+        "spec.source.kafka", "deadLetters.topic is a topic that the source reads: name another one",
+    ),
+    Bad(
+        {"source.kafka.deadLetters": {"topic": "b"}},
+        "spec", "source.kafka.deadLetters.topic is the sink's topic: name another one",
+    ),
+    Bad(
+        {"source.kafka.deadLetters": {"topic": "c"},
+         "sparkConf": {"spark.penstock.kafka.enabled": "true"}},
+        "spec", "deadLetters needs the data source penstock-kafka: remove spark.penstock.kafka",
+    ),
     Bad({"source.kafka.topicPattern": "x"}, "spec.source.kafka", "exactly one of: topics, topicP"),
     Bad({"source.kafka.topics": []}, "spec.source.kafka.topics", "at least 1 item"),
     Bad(

@@ -55,6 +55,7 @@ WIDE: tuple[dict[str, Any], ...] = (
                 "startingOffsetsByPartition": {"a": {"0": 23, "1": -2}, "b": {"0": -1}},
                 "failOnDataLoss": False,
                 "consumerGroup": "fraud-flags",
+                "deadLetters": {"topic": "bad", "maxPerMinute": 2},
                 "options": {"kafka.fetch.max.wait.ms": "10"},
             }
         },

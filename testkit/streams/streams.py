@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.api import group_version
+from penstock.api.kafka_options import PENSTOCK_KAFKA_ENABLED
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.driver.spark.sources import PENSTOCK_KAFKA_ENABLED
 
 RATE: dict[str, Any] = {"rate": {"rowsPerSecond": 10, "numPartitions": 2}}
 CONSOLE: dict[str, Any] = {"console": {}}

@@ -15,6 +15,8 @@ from penstock.api.conditions import ValidationRule, every, is_set, not_among, so
 # The prefix of Kafka's own options among Spark's.
 CLIENT_PREFIX = "kafka."
 OF_CLIENTS = r"^kafka\."
+# In spec.sparkConf: false chooses Spark's own data source for Kafka.
+PENSTOCK_KAFKA_ENABLED = "spark.penstock.kafka.enabled"
 JAAS_OPTION = "kafka.sasl.jaas.config"
 
 # Options that have a field, and options whose values would be credentials in plain text.
@@ -50,6 +52,7 @@ SOURCE_OPTIONS = {
     ),
     "failOnDataLoss": "use failOnDataLoss",
     "includeHeaders": "use includeHeaders",
+    "leaveOut": "use deadLetters",
     "checkpointLocation": "use spec.checkpoint",
     **CONSUMER_OPTIONS,
 }

@@ -33,8 +33,8 @@ BY_STATE: Mapping[StreamState, Remedy] = {
         "",
         "The query failed and is tried again. If it is a record that your transform cannot "
         "process, every attempt reads it again.",
-        "See the log for the cause. If a record is, correct the transform (try_cast), or filter "
-        "the record.",
+        "See the log for the cause. If a record is, penstock replay shows what happens with it: "
+        "correct the transform (try_cast), filter the record, or set deadLetters.",
         LOGS,
     ),
     StreamState.STALLED: Remedy(

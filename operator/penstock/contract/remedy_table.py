@@ -204,6 +204,33 @@ ROWS: tuple[Remedy, ...] = (
         "Raise the topic's retention, or give the stream more cores.",
     ),
     Remedy(
+        "DeadLetter",
+        "Only a report: a record that the query cannot process is in the dead-letter topic.",
+        "See what happens with it (penstock replay), correct the transform, and read the topic of "
+        "dead letters again (docs/how-to/dead-letters.md).",
+    ),
+    Remedy(
+        "TooManyDeadLetters",
+        "More records fail within a minute than deadLetters.maxPerMinute: no more become dead "
+        "letters. The stream stops, or is tried again every five minutes if it has ever committed.",
+        "Correct the transform, or raise spec.source.kafka.deadLetters.maxPerMinute if so many "
+        "records are really bad: both go on with dead letters.",
+        EDIT,
+    ),
+    Remedy(
+        "DeadLettersAreRead",
+        "The source would read its own dead letters.",
+        "Name a topic for dead letters that the pattern does not match.",
+        EDIT,
+    ),
+    Remedy(
+        "DeadLettersNotPossible",
+        "Dead letters are asked for, and the query does not take one record after another.",
+        "Remove deadLetters, or do the same with Spark's own expressions, a Java function and a "
+        "Kafka sink.",
+        EDIT,
+    ),
+    Remedy(
         "CheckpointFull",
         "The checkpoint's volume is full. The query is stopped; the driver looks every two "
         "seconds, and after five minutes, without executors, every half minute.",
@@ -424,8 +451,9 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "PenstockKafkaMissing",
-        "Only a warning: the image lacks penstock-kafka.jar, so continuous mode reads and writes "
-        "Kafka with Spark's own data source, and each record takes longer.",
+        "The image lacks penstock-kafka.jar. Only a warning: continuous mode then reads and writes "
+        "Kafka with Spark's own data source, and each record takes longer. Stalled, if the stream "
+        "asks for dead letters.",
         "Build the image from Penstock's, or copy penstock-kafka.jar from there (in a checkout: "
         "make data-source). To do without, set spark.penstock.kafka.enabled to false in sparkConf.",
         EDIT,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from penstock.api.v1alpha1.status import LastFailure
+from penstock.driver.position import Position
 
 # Reasons that more than one module knows.
 # Spark reports only that a task has failed.
@@ -21,6 +22,8 @@ MODULE_MISSING = "ModuleMissing"
 PYTHON_FAILED = "PythonFailed"
 PYTHON_WORKER_DIED = "PythonWorkerDied"
 CONSUMER_GROUP_HAS_MEMBERS = "ConsumerGroupHasMembers"
+RECORD_TOO_LARGE = "RecordTooLarge"
+DEAD_LETTER = "DeadLetter"
 CHECKPOINT_HOLDS_NO_STATE = "CheckpointHoldsNoState"
 CHECKPOINT_FULL = "CheckpointFull"
 CHECKPOINT_NOT_ACCESSIBLE = "CheckpointNotAccessible"
@@ -44,11 +47,17 @@ class Failure:
     maybe_poison: bool = False
     """Transient, but not for ever: the transform cannot process a record, and every restart reads
     that record again."""
+    record: Position | None = None
+    """That record, where it is known."""
 
     def to_status(self, time: datetime) -> LastFailure:
         """The failure as the status reports it."""
         return LastFailure(
-            reason=self.reason, message=self.message, permanent=self.permanent, time=time
+            reason=self.reason,
+            message=self.message,
+            permanent=self.permanent,
+            time=time,
+            record=None if self.record is None else str(self.record),
         )
 
 
@@ -58,10 +67,13 @@ class StreamWarning:
 
     reason: str
     message: str
+    record: Position | None = None
+    """The record that it goes on without."""
 
     def to_status(self, time: datetime) -> LastFailure:
         """The status has no other place for it than the last failure."""
-        return LastFailure(reason=self.reason, message=self.message, permanent=False, time=time)
+        failure = Failure(self.reason, self.message, record=self.record)
+        return failure.to_status(time)
 
 
 class DriverError(Exception):

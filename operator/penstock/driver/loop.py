@@ -14,8 +14,9 @@ from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm
-from penstock.driver.kafka.offsets import Position, lags
+from penstock.driver.kafka.offsets import lags
 from penstock.driver.logs import log_event
+from penstock.driver.position import Position
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.report import ReportBuilder
@@ -234,10 +235,15 @@ class Loop:
             Action.REQUEST_EXECUTORS: runtime.request_executors,
             Action.START_QUERY: runtime.start_query,
             Action.PROBE_CHECKPOINT: runtime.probe_checkpoint,
+            Action.COPY_DEAD_LETTER: self._copy_dead_letter,
             Action.STOP_QUERY: runtime.stop_query,
             Action.STOP_SESSION: runtime.forget_partitions_and_stop,
         }
         steps[action]()
+
+    def _copy_dead_letter(self) -> None:
+        assert self._state.failure is not None
+        self._runtime.copy_dead_letter(self._state.failure)
 
     def _classify(self, error: Exception) -> Failure:
         """The failure behind an exception; raises DriverMustExit if the JVM is gone."""

@@ -69,14 +69,14 @@ def _run(options: RunOptions) -> int:
     require_port(options.http_port)
     for warning in warnings:
         print_message(warning)
-    pyspark = _pyspark_folder()
+    pyspark = pyspark_folder()
     java = require_java()
     local_kafka = options.local_kafka
     workspace = workspace_for(stream.metadata.name, options.checkpoint, local_kafka is not None)
     if options.checkpoint is None:
         hide_from_git()
     with workspace.locked(), contextlib.ExitStack() as undo:
-        class_path = _class_path(options.class_path, stream.spec, pyspark)
+        class_path = class_path_of(options.class_path, stream.spec, pyspark)
         kafka = None
         if local_kafka is not None:
             stream, kafka = undo.enter_context(with_kafka(local_kafka, stream, workspace, java))
@@ -131,7 +131,8 @@ def require_port(port: int | None) -> None:
         probe.bind(address)
 
 
-def _pyspark_folder() -> Path:
+def pyspark_folder() -> Path:
+    """Where pyspark is; raises CommandError if it is not installed."""
     pyspark = importlib.util.find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
         raise CommandError(
@@ -153,8 +154,8 @@ def _proxies_for_dependencies(spec: StreamSpec) -> tuple[str, ...]:
     return proxy_options(os.environ) if has_some else ()
 
 
-def _class_path(given: str, spec: StreamSpec, pyspark: Path) -> str:
-    """What the JVM needs besides pyspark's jars."""
+def class_path_of(given: str, spec: StreamSpec, pyspark: Path) -> str:
+    """What the JVM needs besides pyspark's jars, with those that are `given`."""
     parts = [given]
     if jars.needs_connector(spec, os.pathsep.join([f"{pyspark}/jars/*", given])):
         connector = jars.jar_folder(jars.CONNECTOR, spec.spark_conf, print_message)

@@ -12,13 +12,16 @@ from penstock.local.errors import CommandError
 from penstock.validation.file_check import check, check_document
 from penstock.validation.findings import as_text
 from penstock.validation.reading.documents import load
-from penstock.validation.reading.files import UnreadableFile, read_file
+from penstock.validation.reading.files import STDIN, UnreadableFile, read_file
 
 
 def load_stream(path: Path) -> tuple[ContinuousStream, list[str]]:
-    """The stream and its warnings; raises CommandError with everything that is wrong."""
+    """The stream and its warnings; raises CommandError with everything that is wrong.
+
+    The path - is the standard input.
+    """
     try:
-        loaded = load(read_file(path), str(path))
+        loaded = load(read_file(None if str(path) == STDIN else path), str(path))
     except UnreadableFile as error:
         raise CommandError(f"{path}: {error}", code=2) from error
     if loaded.findings:

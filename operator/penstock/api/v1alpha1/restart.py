@@ -19,8 +19,7 @@ class Restart(SpecObject):
         le=1000,
         description="Consecutive transient failures after which the stream is Stalled and its "
         "executors are released. Failures are consecutive if the query was healthy for less than "
-        "`stableAfter` between them. Default: no limit, except ten failures without a commit that "
-        "a record may have caused.",
+        "`stableAfter` between them. Default: no limit, except for failures over a record.",
         examples=[10],
     )
     stable_after: Duration = Field(

@@ -8,14 +8,16 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from penstock.api.conditions import (
+    Condition,
     ValidationRule,
+    cel_string,
     is_set,
     matches,
     not_among,
     not_together,
     takes_exactly_one,
 )
-from penstock.api.kafka_options import SOURCE_OPTIONS
+from penstock.api.kafka_options import PENSTOCK_KAFKA_ENABLED, SOURCE_OPTIONS
 from penstock.api.v1alpha1.base import (
     WITHOUT_NULLS,
     Duration,
@@ -43,6 +45,37 @@ Offset = Annotated[int, Field(ge=-2), checked_by(_check_offset)]
 _TOPIC: TypeAdapter[str] = TypeAdapter(Topic)
 
 
+class DeadLetters(SpecObject):
+    """Where a record goes that the query cannot process, in place of a stop of the stream."""
+
+    topic: Topic = Field(
+        description="An existing topic of the source's brokers, which the source does not read. It "
+        "gets the record as it is, with headers that say where it came from and why it is there.",
+        examples=["payments-dead-letters"],
+    )
+    max_per_minute: int = Field(
+        5,
+        ge=1,
+        le=1000,
+        description="Records within a minute. If there is one more, the stream stops as without "
+        "dead letters, until an edit: its transform may be broken. Default: 5.",
+    )
+
+
+# The topic would be read again, and fail again.
+_OTHER_TOPIC = ValidationRule(
+    Condition(
+        "!has(self.deadLetters) || (!has(self.topics) || !(self.deadLetters.topic in self.topics)) "
+        "&& (!has(self.assign) || !(self.deadLetters.topic in self.assign))",
+        lambda source: (
+            source.dead_letters is None
+            or source.dead_letters.topic not in {*(source.topics or ()), *(source.assign or ())}
+        ),
+    ),
+    "deadLetters.topic is a topic that the source reads: name another one",
+)
+
+
 class KafkaSource(KafkaClient):
     """Reads Kafka topics. In continuous mode each partition has one long-running task."""
 
@@ -56,6 +89,7 @@ class KafkaSource(KafkaClient):
             ~is_set("consumerGroup") | ~matches("consumerGroup", "^penstock/"),
             "consumerGroup cannot begin with penstock/, which is reserved: name another group",
         ),
+        _OTHER_TOPIC,
         OWN_BROKERS_FOR_OWN_CREDENTIALS,
         *client_rules(SOURCE_OPTIONS),
     )
@@ -174,6 +208,10 @@ class KafkaSource(KafkaClient):
         ),
         examples=["fraud-flags"],
     )
+    dead_letters: DeadLetters | None = Field(
+        None,
+        description="Where a record goes that the query cannot process. Default: the stream stops.",
+    )
     include_headers: bool = Field(
         False, description="Whether rows have the column `headers`. Default: false."
     )
@@ -231,6 +269,31 @@ class CustomSource(SpecObject):
         description="How many partitions the source has. Each needs a core, and Spark reports "
         "their number only once the query runs. Default: 1.",
     )
+
+
+_NO_DEAD_LETTERS = ~is_set("source.kafka.deadLetters")
+# Rules of the whole spec.
+DEAD_LETTER_RULES = (
+    ValidationRule(
+        _NO_DEAD_LETTERS
+        | ~is_set("sink.kafka.topic")
+        | Condition(
+            "self.sink.kafka.topic != self.source.kafka.deadLetters.topic",
+            lambda spec: spec.sink.kafka.topic != spec.source.kafka.dead_letters.topic,
+        ),
+        "source.kafka.deadLetters.topic is the sink's topic: name another one",
+    ),
+    ValidationRule(
+        _NO_DEAD_LETTERS
+        | ~is_set("sparkConf")
+        | Condition(
+            f"!({cel_string(PENSTOCK_KAFKA_ENABLED)} in self.sparkConf)",
+            lambda spec: PENSTOCK_KAFKA_ENABLED not in spec.spark_conf,
+        ),
+        "source.kafka.deadLetters needs the data source penstock-kafka: remove "
+        f"{PENSTOCK_KAFKA_ENABLED} from sparkConf",
+    ),
+)
 
 
 class Source(SpecObject):

@@ -20,7 +20,7 @@ from penstock.api.v1alpha1.kafka import CONNECTION_RULES, KafkaConnection, with_
 from penstock.api.v1alpha1.pods import Driver, Executor
 from penstock.api.v1alpha1.restart import Restart
 from penstock.api.v1alpha1.sinks import Sink
-from penstock.api.v1alpha1.sources import Source
+from penstock.api.v1alpha1.sources import DEAD_LETTER_RULES, Source
 from penstock.api.v1alpha1.transforms import Transform
 from penstock.api.v1alpha1.triggers import MODE_RULES, Trigger
 
@@ -133,7 +133,7 @@ class Observability(SpecObject):
 class StreamSpec(SpecObject):
     """A Spark streaming query: a source, a transform, a sink, and how it is kept running."""
 
-    rules = (*MODE_RULES, *CONNECTION_RULES, *UPDATE_RULES, _SAME_CLASS)
+    rules = (*MODE_RULES, *CONNECTION_RULES, *UPDATE_RULES, *DEAD_LETTER_RULES, _SAME_CLASS)
     class_name: (
         Annotated[
             str,

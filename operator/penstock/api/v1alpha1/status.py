@@ -37,6 +37,11 @@ class LastFailure(Report):
         description="Whether a retry is pointless until the spec or the cause changes."
     )
     time: AwareDatetime = Field(description="When it happened.")
+    record: str | None = Field(
+        None,
+        description="The record of the source that it failed over, as topic/partition@offset. "
+        "Absent where it is not known.",
+    )
     revision: str | None = Field(
         None, description="The spec that failed: see `effective.revision` for the one that runs."
     )

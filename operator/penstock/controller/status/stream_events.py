@@ -22,6 +22,7 @@ _MAX_REASON_BYTES = 128
 _BEFORE = {"conditions", "restarts", "last_repair", "last_failure"}
 # The driver's reason for records that Kafka deleted before they were read (data_loss.py).
 _DATA_LOSS = "DataLoss"
+_DEAD_LETTER = "DeadLetter"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def stream_events(before: StreamStatus, after: StreamStatus) -> tuple[StreamEven
         found.append(_from_condition("Warning" if _fails(after) else "Normal", after, "Ready"))
     if _is_new(before, after, "Warning"):
         found.append(_from_condition("Warning", after, "Warning"))
-    return (*found, *_repaired(before, after), *_lost(before, after))
+    return (*found, *_repaired(before, after), *_without_records(before, after))
 
 
 def _replaces_pod(before: StreamStatus, after: StreamStatus) -> bool:
@@ -118,14 +119,16 @@ def _repaired(before: StreamStatus, after: StreamStatus) -> list[StreamEvent]:
     return [StreamEvent(kind, "CheckpointRepaired", f"{repair.cause}: {repair.message}")]
 
 
-def _lost(before: StreamStatus, after: StreamStatus) -> list[StreamEvent]:
+def _without_records(before: StreamStatus, after: StreamStatus) -> list[StreamEvent]:
     """Records that the spec lets the stream do without. It keeps running: no condition says it."""
     failure = after.last_failure
-    if failure is None or failure == before.last_failure:
+    if failure is None or failure == before.last_failure or failure.permanent:
         return []
-    if failure.reason != _DATA_LOSS or failure.permanent:
-        return []
-    return [StreamEvent("Warning", "RecordsLost", failure.message)]
+    if failure.reason == _DATA_LOSS:
+        return [StreamEvent("Warning", "RecordsLost", failure.message)]
+    if failure.reason == _DEAD_LETTER:
+        return [StreamEvent("Warning", "DeadLetter", failure.message)]
+    return []
 
 
 def _count(status: StreamStatus, level: str) -> int:

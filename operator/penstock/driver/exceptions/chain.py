@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.driver.position import Position
+
 _MAX_CAUSES = 20
 # Frames of a task, and of what waits for its job. Spark throws the exception of a task again on the
 # driver, without an exception of its own, and adds the frames of the caller to the trace
@@ -17,6 +19,8 @@ _OF_TASKS = (
 REGISTRY_CLIENT = "io.confluent.kafka.schemaregistry.client.rest.exceptions.RestClientException"
 # Its exceptions have no trace on purpose (ApiException.fillInStackTrace).
 _KAFKA = "org.apache.kafka."
+# What a reader of connector/ adds to the exception of its task, as a suppressed one.
+_FAILED_RECORD = "dev.penstock.spark.FailedRecord"
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class ExceptionInfo:
     """Thrown in a task, about a task, or at an unknown place: its message may quote a record."""
     http_status: int | None = None
     """The status that a schema registry has answered with."""
+    in_hand: Position | None = None
+    """Of the record that the task had read last, and was to process, when it failed."""
 
 
 def read_chain(throwable: Any) -> list[ExceptionInfo]:
@@ -81,7 +87,16 @@ def _exception_info(throwable: Any) -> ExceptionInfo:
         in_task=any(name.startswith(_OF_TASKS) for name in frames)
         or not (frames or classes[0].startswith(_KAFKA)),
         http_status=throwable.getStatus() if REGISTRY_CLIENT in classes else None,
+        in_hand=_in_hand(throwable),
     )
+
+
+def _in_hand(throwable: Any) -> Position | None:
+    # The last one: code may throw the same exception again and again.
+    for added in reversed(list(throwable.getSuppressed())):
+        if added.getClass().getName() == _FAILED_RECORD:
+            return Position(str(added.topic()), int(added.partition()), int(added.offset()))
+    return None
 
 
 def read_python_chain(error: BaseException) -> list[ExceptionInfo]:

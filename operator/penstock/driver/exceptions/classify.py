@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from penstock.contract.reasons import REMEDIES
 from penstock.driver.exceptions.chain import ExceptionInfo, python_classes, read_python_chain
@@ -32,12 +33,15 @@ from penstock.driver.failures import (
     MODULE_MISSING,
     PYTHON_FAILED,
     RECORD_NOT_WRITABLE,
+    RECORD_TOO_LARGE,
     DriverError,
     Failure,
 )
 
 _MAX_MESSAGE_CHARACTERS = 600
 _RECORD_ERROR = "A record could not be processed. Its contents are not shown here."
+# Kafka's producer reports them with a later record, or at the end of the epoch or batch.
+_REPORTED_LATE = frozenset({RECORD_NOT_WRITABLE, RECORD_TOO_LARGE})
 _NOT_SHOWN = "A task failed. The message is not shown here, because it may quote a record."
 _PYTHON = "org.apache.spark.api.python.PythonException"
 _INVALID_RECORD = "org.apache.kafka.common.InvalidRecordException"
@@ -75,8 +79,24 @@ def classify_exception(error: BaseException) -> Failure:
         return classify([ExceptionInfo(python_classes(error), "")])
 
 
-def classify(chain: Sequence[ExceptionInfo]) -> Failure:
-    """The failure behind a chain of causes, outermost exception first."""
+def classify(chain: Sequence[ExceptionInfo], *, reads_ahead: bool = False) -> Failure:
+    """The failure behind a chain of causes, outermost exception first.
+
+    `reads_ahead`: the query may have read more records when one of them fails.
+    """
+    failure = _judge(chain)
+    in_hand = next((each.in_hand for each in chain if each.in_hand is not None), None)
+    is_late = failure.reason in _REPORTED_LATE
+    if in_hand is None or not (failure.maybe_poison or is_late):
+        return failure
+    if is_late or reads_ahead:
+        where = f"The record is {in_hand} (topic/partition@offset), or was read before it."
+        return replace(failure, message=f"{failure.message} {where}")
+    where = f"The record is {in_hand} (topic/partition@offset)."
+    return replace(failure, message=f"{failure.message} {where}", record=in_hand)
+
+
+def _judge(chain: Sequence[ExceptionInfo]) -> Failure:
     if not chain:
         return Failure("Unknown", "The query failed without an exception.")
     in_task = any(exception.in_task for exception in chain)

@@ -22,6 +22,7 @@ from penstock.driver.failures import (
     KAFKA_AUTHORIZATION,
     PYTHON_WORKER_DIED,
     RECORD_NOT_WRITABLE,
+    RECORD_TOO_LARGE,
     TASK_FAILED,
     TOPIC_MISSING,
 )
@@ -164,11 +165,11 @@ SPECIFIC: tuple[Rule, ...] = (
     *(
         Rule(
             f"{_KAFKA}.errors.{name}",
-            "RecordTooLarge",
+            RECORD_TOO_LARGE,
             permanent=True,
             recoverable=True,
             shows_message=True,
-            advice=REMEDIES["RecordTooLarge"].action,
+            advice=REMEDIES[RECORD_TOO_LARGE].action,
         )
         for name in ("RecordTooLargeException", "RecordBatchTooLargeException")
     ),

@@ -95,18 +95,35 @@ class Admin:
         for name in names:
             wanted.add(name)
         described = self._client.describeTopics(wanted).topicNameValues()
-        return {name: self._topic(name, described.get(name)) for name in names}
+        topics = {name: self._description(name, described.get(name)) for name in names}
+        return {
+            name: Topic(topic.topicId().toString(), topic.partitions().size())
+            for name, topic in topics.items()
+        }
 
-    def _topic(self, name: str, description: Any) -> Topic:
+    def _description(self, name: str, future: Any) -> Any:
         try:
-            it = self._result(description)
+            return self._result(future)
         except Exception as error:
             failure = classify_exception(error)
             if failure.reason != KAFKA_AUTHORIZATION:
                 raise
             # Kafka's message is "Topic authorization failed.", without the topic.
             raise DriverError(replace(failure, message=f"{name}: {failure.message}")) from error
-        return Topic(it.topicId().toString(), it.partitions().size())
+
+    def may_write(self, name: str) -> bool:
+        """Whether the client's user may write to the topic, as far as the broker says it.
+
+        Raises UnknownTopicOrPartitionException if it is missing.
+        """
+        options = self._class("org.apache.kafka.clients.admin.DescribeTopicsOptions")()
+        asked = self._class("java.util.Collections").singletonList(name)
+        described = self._client.describeTopics(
+            asked, options.includeAuthorizedOperations(True)
+        ).topicNameValues()
+        allowed = self._description(name, described.get(name)).authorizedOperations()
+        write = self._class("org.apache.kafka.common.acl.AclOperation").WRITE
+        return allowed is None or bool(allowed.contains(write))
 
     def matching(self, pattern: str) -> list[str]:
         """The topics whose whole names match a Java regular expression, as Spark matches them."""

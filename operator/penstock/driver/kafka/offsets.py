@@ -11,9 +11,6 @@ from penstock.driver.failures import DriverError, Failure
 # topic -> partition -> offset of the next record
 Offsets = Mapping[str, Mapping[int, int]]
 
-# Topic, partition and offset.
-Position = tuple[str, int, int]
-
 # Spark's numbers for "earliest" and "latest" (Structured Streaming + Kafka Integration Guide).
 EARLIEST = -2
 LATEST = -1

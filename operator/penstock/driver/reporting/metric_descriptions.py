@@ -117,6 +117,17 @@ FAILURES = DRIVER.counter(
     "reason",
     "permanent",
 )
+FAILED_RECORD = DRIVER.gauge(
+    "failed_record_offset",
+    "offset of the record over which the query has last failed in this process, where it is known",
+    "topic",
+    "partition",
+)
+DEAD_LETTERS = DRIVER.counter(
+    "dead_letters_total",
+    "records that were copied to the dead-letter topic (`source.kafka.deadLetters`)",
+    unit="records",
+)
 STALL_ACTIONS = DRIVER.counter(
     "stall_actions_total",
     "actions on a query that stalled without an exception: `NoProgress`, `CommitsStuck`, "

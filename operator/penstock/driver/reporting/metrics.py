@@ -20,6 +20,7 @@ from penstock.contract.metric_catalogue import MetricDescription
 from penstock.driver.checkpoint.progress import Commit, OffsetRange
 from penstock.driver.jvm import JvmMetrics
 from penstock.driver.kafka.offsets import Offsets, lags
+from penstock.driver.position import Position
 from penstock.driver.reporting import metric_descriptions as described
 from penstock.driver.spark.batch_metrics import BatchMetrics, StateMetrics
 from penstock.driver.spark.executor_metrics import ExecutorMetrics
@@ -48,12 +49,14 @@ class Metrics:
         self._lag: int | None = None
         self._lag_seconds: float | None = None
         self._in_doubt: int | None = None
+        self._failed_record: Position | None = None
         described.BUILD_INFO.gauge(self.registry).labels(__version__, _spark_version()).set(1)
         self._state = described.STATE.gauge(self.registry)
         self._cores = described.CORES.gauge(self.registry)
         self._restarts = described.RESTARTS.counter(self.registry)
         self._failures = described.FAILURES.counter(self.registry)
         self._stall_actions = described.STALL_ACTIONS.counter(self.registry)
+        self._dead_letters = described.DEAD_LETTERS.counter(self.registry)
         self._repairs = described.REPAIRS.counter(self.registry)
         self._records = described.COMMITTED_RECORDS.counter(self.registry)
         self._commit_duration = described.COMMIT_DURATION.histogram(self.registry)
@@ -128,6 +131,14 @@ class Metrics:
         """The records that come twice if the query ends without another commit, at most."""
         self._in_doubt = records
 
+    def count_dead_letter(self) -> None:
+        """Counts a record that was copied to the dead-letter topic."""
+        self._dead_letters.inc()
+
+    def set_failed_record(self, record: Position) -> None:
+        """Where the record is that the query has failed over."""
+        self._failed_record = record
+
     def set_executors(self, executors: Sequence[ExecutorMetrics]) -> None:
         """Spark's metrics of all executors."""
         self._executors = executors
@@ -177,6 +188,10 @@ class Metrics:
         yield _number(described.LAG_RECORDS, self._lag)
         yield _number(described.LAG_SECONDS, self._lag_seconds)
         yield _number(described.RECORDS_IN_DOUBT, self._in_doubt)
+        failed = described.FAILED_RECORD.gauge_family()
+        if (record := self._failed_record) is not None:
+            failed.add_metric([record.topic, str(record.partition)], record.offset)
+        yield failed
 
     def _by_partition(self) -> Iterator[Metric]:
         committed, newest = self._offsets or ({}, {})

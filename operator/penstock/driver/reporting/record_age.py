@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.driver.kafka.offsets import Offsets, Position, lags
+from penstock.driver.kafka.offsets import Offsets, lags
+from penstock.driver.position import Position
 from penstock.driver.reporting.record_timestamps import StampedRecord
 
 # Records to read in one measurement: its cost does not grow with the number of partitions.
@@ -44,7 +45,7 @@ class RecordAges:
     def unread(self) -> frozenset[Position]:
         """The committed offsets at or after which the last measurement knew of a record."""
         return frozenset(
-            (topic, number, known.committed)
+            Position(topic, number, known.committed)
             for (topic, number), known in self._known.items()
             if known.timestamp is not None
         )

@@ -24,7 +24,7 @@ from penstock.contract.driver_report import (
 )
 from penstock.contract.sizing import Size
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.failures import Failure, StreamWarning
+from penstock.driver.failures import DEAD_LETTER, Failure, StreamWarning
 from penstock.driver.kafka.offsets import Offsets, lag
 from penstock.driver.logs import log_event
 from penstock.driver.reporting.metrics import Metrics
@@ -89,12 +89,17 @@ class ReportBuilder:
             reason=failure.reason,
             cause=failure.message,
             permanent=failure.permanent,
+            record=reported.record,
         )
+        if failure.record is not None:
+            self._metrics.set_failed_record(failure.record)
 
     def record_warning(self, warning: StreamWarning) -> None:
         """Remembers, logs and counts a warning, where failures are: users look there."""
         self._failure = warning.to_status(_now())
         self._metrics.count_failure(warning.reason, permanent=False)
+        if warning.reason == DEAD_LETTER:
+            self._metrics.count_dead_letter()
         log_event("warning", logging.WARNING, reason=warning.reason, cause=warning.message)
 
     def _count(self, failure: Failure, action: Action) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.api.kafka_options import PENSTOCK_KAFKA_ENABLED
 from penstock.api.modes import Mode, execution_of
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import Sink, StreamSpec
@@ -22,11 +23,11 @@ from penstock.driver.failures import (
 from penstock.driver.kafka import transactions
 from penstock.driver.kafka.security import security_options
 from penstock.driver.kafka.transactions import TransactionNames
+from penstock.driver.position import Position
 from penstock.driver.spark import user_python
 from penstock.driver.spark.sources import (
     KAFKA,
     PENSTOCK_KAFKA,
-    PENSTOCK_KAFKA_ENABLED,
     source_options,
     wants_penstock_kafka,
 )
@@ -44,17 +45,23 @@ class SinkColumnsError(DriverError):
     """The sink does not take the columns that the query makes."""
 
 
+class DeadLettersNotPossible(DriverError):
+    """Dead letters are asked for, and the query does not take one record after the other."""
+
+
 def plan(
     spark: SparkSession,
     spec: StreamSpec,
     environment: Environment,
     starting: str | None = None,
     partitions: Mapping[str, Sequence[int]] | None = None,
+    leave_out: Sequence[Position] = (),
 ) -> DataFrame:
     """The streaming DataFrame. Raises AnalysisException if Spark cannot analyze it."""
     kafka = _kafka_format(spark, spec)
+    secrets, mode = environment.secrets, spec.trigger.mode
     named, options = source_options(
-        spec.source, environment.secrets, spec.trigger.mode, starting, partitions, kafka
+        spec.source, secrets, mode, starting, partitions, kafka, leave_out
     )
     reader = spark.readStream.format(_format(spark, named)).options(**options)
     if spec.source.custom is not None and spec.source.custom.schema_ is not None:
@@ -101,11 +108,24 @@ def has_penstock_kafka(spark: SparkSession) -> bool:
 
 
 def lacks_penstock_kafka(spark: SparkSession, spec: StreamSpec) -> StreamWarning | None:
-    """A warning if the query has to do with Spark's own data source, and can."""
-    exactly_once = spec.sink.kafka is not None and spec.sink.kafka.exactly_once
-    if exactly_once or not wants_penstock_kafka(spec) or has_penstock_kafka(spark):
+    """A warning if the query has to do with Spark's own data source, and can.
+
+    Raises DriverError if it cannot do with it for its dead letters.
+    """
+    if spec.sink.kafka is not None and spec.sink.kafka.exactly_once:
         return None
     reason = "PenstockKafkaMissing"
+    is_continuous, source = spec.trigger.mode is Mode.CONTINUOUS, spec.source.kafka
+    has_dead_letters = source is not None and source.dead_letters is not None
+    is_missed = wants_penstock_kafka(spec) and (is_continuous or has_dead_letters)
+    if not is_missed or has_penstock_kafka(spark):
+        return None
+    if has_dead_letters:
+        message = (
+            f"spec.source.kafka.deadLetters needs the data source {PENSTOCK_KAFKA}, which knows "
+            "the record that failed, and the class path lacks it (penstock-kafka.jar)."
+        )
+        raise DriverError(Failure(reason, f"{message} {REMEDIES[reason].action}", permanent=True))
     return StreamWarning(
         reason,
         f"The class path lacks the data source {PENSTOCK_KAFKA} (penstock-kafka.jar), so Spark's "
@@ -115,7 +135,7 @@ def lacks_penstock_kafka(spark: SparkSession, spec: StreamSpec) -> StreamWarning
 
 def check(frame: DataFrame, spec: StreamSpec) -> None:
     """Raises AnalysisException if the engine does not support the query, SinkColumnsError if the
-    sink does not take its columns.
+    sink does not take its columns, DeadLettersNotPossible if the spec asks for them.
 
     It is the check that start() makes, made early: a query that Spark refuses should not wait for
     its executors first. In append mode an aggregate fails for its output mode before the
@@ -143,6 +163,18 @@ def check(frame: DataFrame, spec: StreamSpec) -> None:
                 if (error.getCondition() or "").startswith("STREAMING_OUTPUT_MODE"):
                     checker.checkForContinuous(analyzed, modes.Update())
                 raise
+    if (
+        spec.source.kafka is not None
+        and spec.source.kafka.dead_letters
+        and reads_ahead(frame, spec.sink)
+    ):
+        reason = "DeadLettersNotPossible"
+        message = (
+            "The query may have read more records when one of them fails: it calls Python or a "
+            "function over many records, or has a custom sink. So which one it was is not known, "
+            f"and spec.source.kafka.deadLetters is not possible. {REMEDIES[reason].action}"
+        )
+        raise DeadLettersNotPossible(Failure(reason, message, permanent=True))
     columns = [Column(name, simple_type) for name, simple_type in frame.dtypes]
     if problems := find_column_problems(columns, spec.sink):
         raise SinkColumnsError(Failure("SinkColumns", "; ".join(problems), permanent=True))
@@ -221,6 +253,34 @@ def keeps_state(frame: DataFrame) -> bool:
     return any(map(_keeps_state, _operators(frame)))
 
 
+# Operators that process one record before they read the next one, or that read all of them before
+# they go on: then the task has no record in hand.
+_ONE_BY_ONE = frozenset(
+    {
+        "Aggregate", "AppendColumns", "CTERelationDef", "CTERelationRef", "CollectMetrics",
+        "DataSourceV2Relation", "Deduplicate", "DeduplicateWithinWatermark", "DeserializeToObject",
+        "Distinct", "EventTimeWatermark", "Expand", "Filter", "FlatMapGroupsWithState", "Generate",
+        "GlobalLimit", "InMemoryRelation", "Join", "LocalLimit", "LocalRelation", "LogicalRDD",
+        "LogicalRelation", "MapElements", "OneRowRelation", "Project", "Range", "Repartition",
+        "RepartitionByExpression", "ResolvedHint", "SerializeFromObject", "Sort",
+        "StreamingRelation", "StreamingRelationV2", "SubqueryAlias", "TransformWithState",
+        "TypedFilter", "Union", "View", "Window", "WithCTE",
+    }
+)  # fmt: skip
+
+
+def reads_ahead(frame: DataFrame, sink: Sink) -> bool:
+    """Whether a task may have read more records when it fails over one: Python gets many at once, a
+    function over a partition reads as it likes, and a custom sink may keep rows for a later write.
+    """
+    jvm: Any = frame.sparkSession._jvm
+    patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    java: Any = frame._jdf
+    calls_python = bool(java.queryExecution().analyzed().containsPattern(patterns.PYTHON_UDF()))
+    is_one_by_one = all(_name(each) in _ONE_BY_ONE for each in _operators(frame))
+    return sink.custom is not None or calls_python or not is_one_by_one
+
+
 def _not_continued(reason: str, message: str) -> DriverError:
     return DriverError(Failure(reason, f"{message} {REMEDIES[reason].action}", permanent=True))
 
@@ -289,7 +349,9 @@ def start(
 
     Later failures are in the query's own exception.
     """
-    kafka = _kafka_format(frame.sparkSession, spec)
+    # Real-time mode takes Spark's own sink only, and in batches there is no difference.
+    is_continuous = spec.trigger.mode is Mode.CONTINUOUS
+    kafka = _kafka_format(frame.sparkSession, spec) if is_continuous else KAFKA
     named, options = sink_options(spec.sink, environment.secrets, kafka)
     if names is not None:
         options = {**transactions.sink_options(spec, names), **options}

@@ -6,29 +6,34 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from penstock.api.kafka_options import PENSTOCK_KAFKA_ENABLED
 from penstock.api.modes import Mode
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import KafkaSource, Source, StreamSpec
 from penstock.driver.kafka.security import security_options
+from penstock.driver.position import Position
 
 KAFKA = "kafka"
-# The data source in connector/: Spark's, with another reader and writer in continuous mode.
+# The data source in connector/: Spark's, with another reader and writer in continuous mode, and a
+# reader in the other modes that says which record a task failed at.
 PENSTOCK_KAFKA = "penstock-kafka"
-# In spec.sparkConf: false chooses Spark's.
-PENSTOCK_KAFKA_ENABLED = "spark.penstock.kafka.enabled"
+
+# The option of penstock-kafka for the records that are not to be read, by their positions.
+_LEAVE_OUT = "leaveOut"
 
 # What Spark's continuous reader asks the broker after a poll waits behind a fetch, and so does the
 # first request of a real-time batch: 4 ms at 2, 22 ms at 50 (measured; Kafka's default 500). The
-# reader of penstock-kafka asks nothing. A micro-batch knows the end of its offset range before it
-# fetches, and never waits.
+# continuous reader of penstock-kafka asks nothing. A micro-batch knows the end of its offset range
+# before it fetches, and never waits.
 _LOW_LATENCY = {"kafka.fetch.max.wait.ms": "2", "kafka.fetch.min.bytes": "1"}
 
 
 def wants_penstock_kafka(spec: StreamSpec) -> bool:
-    """Whether the query reads or writes Kafka in the mode that the data source is for."""
-    uses_kafka = spec.source.kafka is not None or spec.sink.kafka is not None
+    """Whether the query reads Kafka, or writes it in the mode that the data source is for."""
+    writes = spec.sink.kafka is not None and spec.trigger.mode is Mode.CONTINUOUS
+    uses_kafka = spec.source.kafka is not None or writes
     is_enabled = spec.spark_conf.get(PENSTOCK_KAFKA_ENABLED, "true").strip().lower() != "false"
-    return uses_kafka and is_enabled and spec.trigger.mode is Mode.CONTINUOUS
+    return uses_kafka and is_enabled
 
 
 def source_options(
@@ -38,17 +43,20 @@ def source_options(
     starting: str | None = None,
     partitions: Mapping[str, Sequence[int]] | None = None,
     kafka: str = KAFKA,
+    leave_out: Sequence[Position] = (),
 ) -> tuple[str, dict[str, str]]:
     """The source's format and options.
 
     `starting` replaces the spec's startingOffsets; `partitions`, if given, are all that is read;
-    `kafka` is the data source for Kafka.
+    `kafka` is the data source for Kafka; `leave_out` are records that it does not read.
     """
     if source.kafka is not None:
-        waits = kafka == KAFKA and mode.has_long_running_tasks
+        waits = mode is Mode.REAL_TIME or (kafka == KAFKA and mode is Mode.CONTINUOUS)
         defaults = _LOW_LATENCY if waits else {}
         read = _subscription(source.kafka, partitions)
-        return kafka, {**defaults, **_kafka(source.kafka, secrets, starting), **read}
+        left_out = {_LEAVE_OUT: ",".join(map(str, leave_out))} if leave_out else {}
+        of_kafka = _kafka(source.kafka, secrets, starting)
+        return kafka, {**defaults, **of_kafka, **read, **left_out}
     if source.rate is not None:
         options = {
             "rowsPerSecond": str(source.rate.rows_per_second),

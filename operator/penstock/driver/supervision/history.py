@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import logging
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from penstock.driver.checkpoint import durable_files
+from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.logs import log_event
+from penstock.driver.position import Position
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.unread_partitions import UnreadPartitions
 
@@ -33,6 +35,11 @@ class History:
     """Failures in a row: since the query was last healthy for `stable_after`."""
     poison_failures: int = 0
     """Failures that one record may have caused, since records were last committed."""
+    suspects: frozenset[Position] = frozenset()
+    """Records over which runs have failed and that are not committed, at most one of each
+    partition."""
+    dead_letters_stopped: bool = False
+    """So many records failed that no more become dead letters until the suspects have passed."""
     stalls: int = 0
     """Stalls in a row: since records were last committed, or a query was last healthy for
     `stable_after`."""
@@ -55,6 +62,24 @@ class History:
     def failures_in_a_row(self) -> int:
         """Those over a record do not count for the back-off: ten of them are soon over."""
         return self.attempts + self.poison_failures
+
+    def with_suspect(self, record: Position | None) -> History:
+        """With one more record, which replaces that of its partition."""
+        if record is None:
+            return self
+        others = {each for each in self.suspects if each[:2] != record[:2]}
+        return replace(self, suspects=frozenset({*others, record}))
+
+    def without_committed(self, offsets: Offsets | None) -> History:
+        """Without the records that these offsets are behind."""
+        left = (
+            each
+            for each in self.suspects
+            if each.offset >= (offsets or {}).get(each.topic, {}).get(each.partition, 0)
+        )
+        suspects = frozenset(left)
+        stopped = self.dead_letters_stopped and bool(suspects)
+        return replace(self, suspects=suspects, dead_letters_stopped=stopped)
 
     def for_next_process(self, policy: RestartPolicy, *, counted: bool = False) -> History:
         """What the next process must know, as if this one crashed now: that is one more attempt.

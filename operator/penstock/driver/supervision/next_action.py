@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import NamedTuple
 
+from penstock.contract.reasons import REMEDIES
 from penstock.driver.failures import (
     QUERY_NOT_STOPPED,
     TASK_FAILED,
@@ -53,6 +54,9 @@ class Action(Enum):
     START_QUERY = auto()
     PROBE_CHECKPOINT = auto()
     """Find out whether the running query could write its logs."""
+    COPY_DEAD_LETTER = auto()
+    """Stop the query, copy the record that it fails over to the dead-letter topic, and remember to
+    leave it out."""
     STOP_QUERY = auto()
     """Stop the query and keep the session."""
     STOP_SESSION = auto()
@@ -189,16 +193,29 @@ def _on_failure(
     if isinstance(before, Failed) and before.retry_at is None:  # later failures change nothing
         return Decision(state, Action.STOP_SESSION)
     ran, had_executors = isinstance(before, Running), observation.has_session
+    again = failure.record is not None and failure.record in known.suspects
+    if again:
+        failure = replace(failure, message=f"{failure.message} Two runs have failed over it.")
     history = replace(
-        known,
+        known.with_suspect(failure.record),
         poison_failures=known.poison_failures + int(failure.maybe_poison),
         attempts=known.attempts + int(not failure.recoverable),
         stalls=known.stalls + int(failure.reason in stall_detection.STALLS),
         query_failures=known.query_failures + int(ran),
     )
     history, pause = _after_run(before, history, failure, now, policy)
-    poisoned = failure.maybe_poison and history.poison_failures >= policy.max_poison_failures
+    poisoned = failure.maybe_poison and (
+        again or history.poison_failures >= policy.max_poison_failures
+    )
     stalled = failure.reason in stall_detection.STALLS
+    if again and policy.dead_letters_per_minute is not None:
+        may_copy = observation.dead_letters < policy.dead_letters_per_minute
+        if may_copy and not history.dead_letters_stopped:
+            history = replace(history, poison_failures=0)
+            copying = replace(state, phase=Starting(after=failure), history=history)
+            return Decision(copying, Action.COPY_DEAD_LETTER, (NewFailure(failure),))
+        history = replace(history, dead_letters_stopped=True)
+        failure = _after_too_many(failure, policy.dead_letters_per_minute)
     phase: Starting | BackingOff | Failed
     if _attempts_are_used_up(history, failure, policy):
         failure = _after_max_attempts(failure, history.failures_in_a_row, policy)
@@ -293,6 +310,17 @@ def _after_max_attempts(failure: Failure, attempts: int, policy: RestartPolicy) 
         message=f"{failure.message} (This was failure {attempts} in a row, and "
         f"restart.maxAttempts is {policy.max_attempts}. Fix the cause, then delete the "
         "driver pod to start again.)",
+    )
+
+
+def _after_too_many(failure: Failure, dead_letters: int) -> Failure:
+    reason = "TooManyDeadLetters"
+    return replace(
+        failure,
+        reason=reason,
+        message=f"More than {dead_letters} records failed within a minute "
+        "(deadLetters.maxPerMinute), so no more become dead letters: "
+        f"{failure.message} {REMEDIES[reason].action}",
     )
 
 

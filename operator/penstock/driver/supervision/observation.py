@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.driver.failures import Failure, StreamWarning
-from penstock.driver.kafka.offsets import Offsets, Position
+from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.position import Position
 from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity
 
 
@@ -51,6 +52,8 @@ class Observation:
     """The source has partitions that the running query does not read."""
     warning: StreamWarning | None
     """What the running query does without, and what to do about it."""
+    dead_letters: int
+    """Records that were copied to the dead-letter topic within the last minute."""
     wall_clock: float
     """The wall clock's lead over the monotonic clock: it changes when somebody sets the clock."""
 
@@ -78,5 +81,6 @@ def nothing_observed(now: float) -> Observation:
         source_answered_at=None,
         partitions_added=False,
         warning=None,
+        dead_letters=0,
         wall_clock=0.0,
     )

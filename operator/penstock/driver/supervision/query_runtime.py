@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import Size
-from penstock.driver.checkpoint import start_position
+from penstock.driver.checkpoint import left_out, start_position
 from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.source_changes import SourceChanges
 from penstock.driver.environment import Environment
 from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify
-from penstock.driver.failures import QUERY_NOT_STOPPED, DriverError, Failure, StreamWarning
+from penstock.driver.failures import (
+    DEAD_LETTER,
+    QUERY_NOT_STOPPED,
+    DriverError,
+    Failure,
+    StreamWarning,
+)
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.consumer_group import ConsumerGroup
-from penstock.driver.kafka.offsets import Offsets, Position
+from penstock.driver.kafka.dead_letters import DeadLetterTopic
+from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.kafka.partition_choice import ChosenPartitions, choose
 from penstock.driver.kafka.security import check_secrets
 from penstock.driver.kafka.sink_topic import SinkTopic
@@ -29,6 +38,7 @@ from penstock.driver.kafka.transactions import TransactionCheck, TransactionName
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.followed_stream import FollowedStream
 from penstock.driver.logs import log_event
+from penstock.driver.position import Position
 from penstock.driver.spark import executors, planning, query, session, user_python
 from penstock.driver.spark.batch_metrics import BatchReader, NewBatches
 from penstock.driver.spark.planning import PlanningWait
@@ -71,6 +81,8 @@ class QueryRuntime:
         self._names: TransactionNames | None = None
         """Of the transactions; None if the stream writes at least once."""
         self._group = ConsumerGroup(jvm, stream, environment.secrets, self.offsets)
+        self._dead_letters = DeadLetterTopic(jvm, stream.spec.source.kafka, environment.secrets)
+        self._left_out = LeftOut()
         self._warning: StreamWarning | None = None
         self._changes = SourceChanges(stream.spec.source.kafka, self._checkpoint)
         self._starting: str | None = None
@@ -84,6 +96,8 @@ class QueryRuntime:
         self._state_partitions: int | None = None
         """Of the query's state, by its newest plan: 0 if it keeps none; None before it."""
         self._frame: DataFrame | None = None
+        self._reads_ahead = False
+        """Of the query that was planned last."""
         self._query: StreamingQuery | None = None
         self._completed = False
         self._repair_plans: list[RepairPlan] = []
@@ -129,6 +143,7 @@ class QueryRuntime:
             source_answered_at=source.answered_at,
             partitions_added=self._are_partitions_added(chosen),
             warning=(chosen and chosen.warning) or self._group.warning,
+            dead_letters=self._left_out.in_last_minute(time.time()),
             wall_clock=_wall_clock(),
         )
 
@@ -218,7 +233,9 @@ class QueryRuntime:
                 self._completed = True
                 return None
             return Failure("QueryEnded", "The query ended by itself, without an exception.")
-        return self._checkpoint.write_probe.failure() or classify(read_chain(exception.get()))
+        return self._checkpoint.write_probe.failure() or classify(
+            read_chain(exception.get()), reads_ahead=self._reads_ahead
+        )
 
     def _failed_write(self) -> Failure | None:
         """Why a file of the checkpoint could not be written: the continuous engine does not say."""
@@ -248,6 +265,7 @@ class QueryRuntime:
         user_python.check_text(spec.transform.python, environment.python)
         self._source.poll()
         self._sink.check()
+        self._dead_letters.check()
 
     def start_session(self) -> None:
         """Starts Spark, with the desired executors if it is known whether the query keeps state."""
@@ -277,6 +295,7 @@ class QueryRuntime:
         """
         assert self._query is None
         spec, folder, source = self._stream.spec, self._checkpoint, self._source
+        self._left_out = left_out.load(folder.path)
         self._sink.check_before_start()
         repair = folder.repair(spec)
         if repair.repairs:
@@ -321,7 +340,10 @@ class QueryRuntime:
         # engine must not find those that there are no cores for.
         fixed = self._mode is Mode.CONTINUOUS or wanted.left_out > 0
         partitions = wanted.by_topic if fixed else None
-        frame = query.plan(self.session, spec, self._environment, self._starting, partitions)
+        leave_out = self._left_out.positions(self._source.view.topic_ids)
+        frame = query.plan(
+            self.session, spec, self._environment, self._starting, partitions, leave_out
+        )
         self._planned, self._planned_count = wanted.by_topic, wanted.size.partitions
         query.check(frame, spec)
         keeps_state, contents = query.keeps_state(frame), self._checkpoint.contents()
@@ -331,6 +353,7 @@ class QueryRuntime:
             self.session.conf.set(session.ADAPTIVE, "false")
         self._executors.planned(keeps_state=keeps_state)
         of_state = (contents and contents.partitions) or session.shuffle_partitions(self.session)
+        self._reads_ahead = query.reads_ahead(frame, spec.sink)
         self._frame, self._state_partitions = frame, of_state if keeps_state else 0
 
     def request_executors(self) -> None:
@@ -358,6 +381,33 @@ class QueryRuntime:
     def probe_checkpoint(self) -> None:
         """Raises the reason why the running query cannot write its logs, if there is one."""
         self._checkpoint.write_probe.check()
+
+    def copy_dead_letter(self, failure: Failure) -> None:
+        """Copies the record of the failure to the dead-letter topic, and then leaves it out."""
+        record, topic, now = failure.record, self._dead_letters.name, time.time()
+        assert record is not None
+        assert topic is not None
+        self.stop_query()
+        metadata = self._stream.metadata
+        if not self._dead_letters.copy(
+            record,
+            {
+                "stream": f"{metadata.namespace}/{metadata.name}",
+                "reason": failure.reason,
+                "message": failure.message,
+                "time": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"),
+            },
+        ):
+            return
+        letter = DeadLetter(record, self._source.view.topic_ids.get(record.topic), now)
+        self._left_out = self._left_out.adding(letter, self.progress.committed_offsets())
+        left_out.save(self._checkpoint.path, self._left_out)
+        self._warning = StreamWarning(
+            DEAD_LETTER,
+            f"The record {record} is in the dead-letter topic {topic}, and the stream goes on "
+            f"without it. {failure.message}",
+            record,
+        )
 
     def stop_query(self) -> None:
         """Stops the query if one runs. Raises QueryNotStopped if it does not end."""

@@ -58,7 +58,10 @@ class RestartPolicy:
     """How long its executors are kept meanwhile."""
     max_poison_failures: int = 10
     """Failures over a record in a row, without a commit between, before the stream gives up, or
-    slows down if its spec has proved itself."""
+    slows down if its spec has proved itself. Two over the same record are enough."""
+    dead_letters_per_minute: int | None = None
+    """How many records may be left out within a minute once two runs have failed over them; None:
+    none ever."""
     min_patience: float = 60.0
     """How long a batch engine, and a query that starts, may show no progress at least."""
     unread_patience: float = 30.0
@@ -72,7 +75,9 @@ class RestartPolicy:
     @classmethod
     def from_spec(cls, spec: StreamSpec) -> RestartPolicy:
         """The policy of a spec."""
+        letters = None if spec.source.kafka is None else spec.source.kafka.dead_letters
         return cls(
+            dead_letters_per_minute=None if letters is None else letters.max_per_minute,
             interval=spec.trigger.commit_interval_ms / 1000,
             mode=spec.trigger.mode,
             max_attempts=spec.restart.max_attempts,

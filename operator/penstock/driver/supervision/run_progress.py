@@ -29,6 +29,7 @@ def with_commits(
     if policy.mode is Mode.CONTINUOUS and run.confirmed and run.epoch is not None:
         latest = (observation.now - run.progress_at) / (observation.epoch - run.epoch)
         interval = latest if interval == 0 else interval + _SMOOTHING_WEIGHT * (latest - interval)
+    history = history.without_committed(observation.offsets)
     records = _committed_records(run, observation, policy)
     if records:
         history = replace(history, rechecks=0, poison_failures=0)

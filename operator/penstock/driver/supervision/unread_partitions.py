@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.driver.failures import Failure
-from penstock.driver.kafka.offsets import Offsets, Position
+from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.position import Position
 from penstock.driver.supervision.observation import Observation
 from penstock.driver.supervision.restart_policy import MAX_DOUBLINGS, RestartPolicy
 
@@ -23,9 +24,9 @@ PARTITIONS_NOT_READ = "PartitionsNotRead"
 class UnreadPartitions:
     """The committed offsets after which there are records that no commit includes.
 
-    >>> unread = UnreadPartitions(since={("in", 3, 50): 100.0})
+    >>> unread = UnreadPartitions(since={Position("in", 3, 50): 100.0})
     >>> unread.left_out(committed_at=140.0, seconds=30.0)
-    frozenset({('in', 3, 50)})
+    frozenset({Position(topic='in', partition=3, offset=50)})
     >>> unread.left_out(committed_at=120.0, seconds=30.0)
     frozenset()
     """
@@ -101,9 +102,9 @@ class UnreadPartitions:
 
 def _still_at(places: Iterable[Position], committed: Offsets) -> frozenset[Position]:
     return frozenset(
-        (topic, number, offset)
-        for topic, number, offset in places
-        if committed.get(topic, {}).get(number) == offset
+        place
+        for place in places
+        if committed.get(place.topic, {}).get(place.partition) == place.offset
     )
 
 

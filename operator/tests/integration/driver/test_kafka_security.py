@@ -12,6 +12,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 from prometheus_client import generate_latest
 
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.api.v1alpha1.transforms import Transform
 from penstock.contract.driver_report import QueryState
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
@@ -152,6 +153,34 @@ def test_records_flow_and_no_secret_is_shown(
     for text in (logged.out, logged.err, *log, metrics, secret_flow.to_yaml(), *said, *kept):
         for secret in (PASSWORD, CLAIM, key):
             assert secret not in text
+
+
+@pytest.mark.parametrize("has", [[], [AclOperation.DESCRIBE]], ids=["nothing", "describe"])
+def test_a_missing_right_on_the_dead_letters_is_reported_before_anything_runs(
+    has: list[AclOperation], secured: SecureBroker, jvm: Jvm, tmp_path: Path
+) -> None:
+    topics = Topics(secured.bootstrap)
+    source, sink, letters = topics.make(1), topics.make(1), topics.make(1)
+    topics.send(source, range(20))
+    secured.grant(source, AclOperation.READ)
+    secured.grant(sink, AclOperation.WRITE)
+    for operation in has:
+        secured.grant(letters, operation)
+    it = flow(secured.sasl, source, sink, SASL, CONTINUOUS, deadLetters={"topic": letters})
+    fails = {"sql": "SELECT IF(value = X'37', raise_error('7'), CAST(value AS STRING)) AS value "
+             "FROM source"}  # fmt: skip
+    it = it.model_copy(
+        update={"spec": it.spec.model_copy(update={"transform": Transform.model_validate(fails)})}
+    )
+    environment = LocalEnvironment(tmp_path, secrets=secured.secrets)
+    with running(it, jvm, environment, impatient(it)) as driver:
+        failure = driver.wait_failure("KafkaAuthorization").last_failure
+        assert not driver.runtime.has_session
+        assert failure is not None
+        assert letters in failure.message
+        secured.grant(letters, AclOperation.WRITE)
+        topics.wait_received(sink, set(range(20)) - {7})
+    assert set(topics.received(letters)) == {7}
 
 
 def test_a_wrong_password_is_reported_and_not_shown(

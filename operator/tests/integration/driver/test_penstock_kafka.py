@@ -196,6 +196,9 @@ def test_columns_and_options_are_refused_as_by_spark(
     for wrong in ({"kafka.auto.offset.reset": "latest"}, {"endingOffsets": "latest"}):
         with pytest.raises(Exception, match=r"not supported|not valid"):
             reading(spark, topics, source, **wrong)
+    for wrong_position in ("t/0", "t@1", "t/x@1", "t/0@1 t/0@2"):
+        with pytest.raises(Exception, match="leaveOut takes topic/partition@offset"):
+            reading(spark, topics, source, leaveOut=wrong_position)
     to = {"topic": source, "kafka.bootstrap.servers": topics.bootstrap}
     for wrong_type in ("1 AS value", "'é' COLLATE UTF8_LCASE AS value"):
         frame = select(spark, reading(spark, topics, source), wrong_type)
@@ -275,7 +278,8 @@ def test_which_data_source_the_driver_takes(
     for trigger, conf, expected in (
         (SHORT_EPOCHS, {}, PENSTOCK_KAFKA),
         (SHORT_EPOCHS, SPARKS_OWN, KAFKA),
-        (MICRO_BATCH, {}, KAFKA),
+        (MICRO_BATCH, {}, PENSTOCK_KAFKA),
+        (MICRO_BATCH, SPARKS_OWN, KAFKA),
     ):
         flow = number_flow(topics, source, source, trigger, sparkConf=conf)
         assert formats(spark, flow, tmp_path) == expected
@@ -328,6 +332,18 @@ def test_a_driver_without_the_data_source_says_so(
         driver.wait_ready()
 
 
+def test_dead_letters_without_the_data_source_are_refused(
+    topics: Topics, jvm: Jvm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query, "PENSTOCK_KAFKA", "penstock-kafka-elsewhere")
+    dead = {"deadLetters": {"topic": topics.make(1)}}
+    flow = number_flow(topics, topics.make(1), topics.make(1), MICRO_BATCH, dead)
+    with running(flow, jvm, tmp_path) as driver:
+        failure = driver.wait_failure("PenstockKafkaMissing").last_failure
+    assert failure is not None
+    assert failure.permanent
+
+
 # Methods of Spark's classes by class: a new version of Spark is checked against these first. Its
 # connector promises none of them, and the other ones are the interfaces of data sources.
 LEANS_ON = {
@@ -360,17 +376,27 @@ LEANS_ON = {
     "sql.execution.streaming.continuous.SetReaderPartitions": {"<init>"},
     "sql.execution.streaming.continuous.WriteToContinuousDataSource": {"query", "write"},
     "sql.internal.SQLConf": {"continuousStreamingExecutorPollIntervalMs", "get"},
+    "sql.kafka010.KafkaBatchInputPartition": {"offsetRange"},
     "sql.kafka010.KafkaContinuousInputPartition": {
         "failOnDataLoss", "includeHeaders", "kafkaParams", "pollTimeoutMs", "startOffset",
         "topicPartition",
     },
     "sql.kafka010.KafkaDataWriter": {"<init>", "commit", "write"},
     "sql.kafka010.KafkaExceptions": {"couldNotReadOffsetRange", "kafkaMalformedRecordTimestamp"},
+    "sql.kafka010.KafkaMicroBatchStream": {
+        "commit", "createReaderFactory", "deserializeOffset", "getDefaultReadLimit",
+        "initialOffset", "latestOffset", "mergeOffsets", "metrics", "planInputPartitions",
+        "prepareForRealTimeMode", "prepareForTriggerAvailableNow", "reportLatestOffset", "stop",
+        "toString",
+    },
+    "sql.kafka010.KafkaOffsetRange": {"topicPartition"},
     "sql.kafka010.KafkaRecordToRowConverter": {"kafkaSchema"},
     "sql.kafka010.KafkaRowWriter": {"<init>"},
     "sql.kafka010.KafkaSourcePartitionOffset": {"<init>"},
     "sql.kafka010.KafkaSourceProvider": {"<init>"},
-    "sql.kafka010.KafkaSourceProvider$KafkaScan": {"<init>", "toContinuousStream"},
+    "sql.kafka010.KafkaSourceProvider$KafkaScan": {
+        "<init>", "toContinuousStream", "toMicroBatchStream",
+    },
     "sql.kafka010.KafkaSourceProvider$KafkaTable": {"<init>", "newWriteBuilder"},
     "sql.kafka010.KafkaStreamWriterFactory": {
         "<init>", "createWriter", "producerParams", "schema", "topic",

@@ -78,7 +78,7 @@ def test_the_data_source_is_beside_the_connector_of_the_class_path(
     packages = {"packages": ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"]}
 
     def class_path(spec: dict[str, object]) -> str:
-        return command._class_path(str(connector), StreamSpec.model_validate(spec), tmp_path)
+        return command.class_path_of(str(connector), StreamSpec.model_validate(spec), tmp_path)
 
     assert class_path(KAFKA_TO_KAFKA) == str(connector)  # not compiled
     ours.touch()

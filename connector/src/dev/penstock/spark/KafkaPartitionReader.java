@@ -19,15 +19,15 @@ final class KafkaPartitionReader {
   private final TaskContext task;
   private final EpochFollower epoch;
   private final PartitionLog log;
+  private final RecordInHand inHand;
   private final RecordRow row;
   /** Null if the query writes at least once. */
   private final Transaction transaction;
 
-  private ConsumerRecord<byte[], byte[]> record;
-
   KafkaPartitionReader(
       KafkaContinuousInputPartition input,
       Transactions transactions,
+      LeftOut leftOut,
       TaskContext task,
       long epochPollMs) {
     this.task = task;
@@ -55,6 +55,7 @@ final class KafkaPartitionReader {
       throw Unchecked.interrupted();
     }
     epoch = new EpochFollower(task, epochPollMs);
+    inHand = new RecordInHand(partition, leftOut, task);
     OF_THREAD.set(this);
   }
 
@@ -63,25 +64,24 @@ final class KafkaPartitionReader {
     return OF_THREAD.get();
   }
 
-  /** The record that was read last, and none after it has been; null before the first. */
-  ConsumerRecord<byte[], byte[]> last() {
-    return record;
-  }
-
   /**
    * The next record of the epoch, in a row that is used again; null at the epoch's end, and when
    * the task shall end. Waits for one of them.
    */
   InternalRow next() {
+    inHand.release();
     while (!task.isInterrupted() && !task.isCompleted() && !epoch.isOver()) {
       if (transaction != null && transaction.left() <= 0) {
         commit();
       }
       if (log.hasRecord()) {
-        record = log.take();
-        return row.of(record);
+        ConsumerRecord<byte[], byte[]> record = log.take();
+        if (inHand.take(record.offset())) {
+          return row.of(record);
+        }
+      } else {
+        log.poll(patience());
       }
-      log.poll(patience());
     }
     epoch.end(new KafkaSourcePartitionOffset(partition, log.next()));
     return null;

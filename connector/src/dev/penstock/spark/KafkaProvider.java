@@ -3,22 +3,24 @@ package dev.penstock.spark;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.streaming.ContinuousStream;
 import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
+import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
 import org.apache.spark.sql.kafka010.KafkaSourceProvider;
 import org.apache.spark.sql.kafka010.KafkaWrite;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * The data source {@code penstock-kafka}: Spark's {@code kafka} with another reader and another
- * writer in continuous mode.
+ * writer in continuous mode. In each mode a failure says which record the task had in hand.
  *
  * <p>Options, validation, planning, schema and the offsets in the checkpoint are Spark's own,
- * because its classes are extended. So are all other modes.
+ * because its classes are extended. So are the readers of all other modes.
  */
 public final class KafkaProvider extends KafkaSourceProvider {
   static final String NAME = "penstock-kafka";
@@ -30,20 +32,23 @@ public final class KafkaProvider extends KafkaSourceProvider {
 
   @Override
   public KafkaTable getTable(CaseInsensitiveStringMap options) {
-    return new PenstockTable(this, options.getBoolean("includeHeaders", false));
+    return new PenstockTable(
+        this, options.getBoolean("includeHeaders", false), LeftOut.of(options));
   }
 
   private static final class PenstockTable extends KafkaTable {
     private final KafkaSourceProvider provider;
+    private final LeftOut leftOut;
 
-    PenstockTable(KafkaSourceProvider provider, boolean includeHeaders) {
+    PenstockTable(KafkaSourceProvider provider, boolean includeHeaders, LeftOut leftOut) {
       provider.super(includeHeaders);
       this.provider = provider;
+      this.leftOut = leftOut;
     }
 
     @Override
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-      return () -> new PenstockScan(provider, options);
+      return () -> new PenstockScan(provider, options, leftOut);
     }
 
     @Override
@@ -53,13 +58,23 @@ public final class KafkaProvider extends KafkaSourceProvider {
   }
 
   private static final class PenstockScan extends KafkaScan {
-    PenstockScan(KafkaSourceProvider provider, CaseInsensitiveStringMap options) {
+    private final LeftOut leftOut;
+
+    PenstockScan(
+        KafkaSourceProvider provider, CaseInsensitiveStringMap options, LeftOut leftOut) {
       provider.super(options);
+      this.leftOut = leftOut;
+    }
+
+    @Override
+    public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
+      var spark = (KafkaMicroBatchStream) super.toMicroBatchStream(checkpointLocation);
+      return new KafkaBatchStream(spark, leftOut);
     }
 
     @Override
     public ContinuousStream toContinuousStream(String checkpointLocation) {
-      return new KafkaStream(super.toContinuousStream(checkpointLocation));
+      return new KafkaStream(super.toContinuousStream(checkpointLocation), leftOut);
     }
   }
 

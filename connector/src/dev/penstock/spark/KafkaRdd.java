@@ -27,13 +27,19 @@ final class KafkaRdd extends RDD<InternalRow> {
 
   private final transient InputPartition[] inputs;
   private final Transactions transactions;
+  private final LeftOut leftOut;
   private final long epochPollMs;
 
   KafkaRdd(
-      SparkContext context, InputPartition[] inputs, Transactions transactions, long epochPollMs) {
+      SparkContext context,
+      InputPartition[] inputs,
+      Transactions transactions,
+      LeftOut leftOut,
+      long epochPollMs) {
     super(context, KafkaScanStrategy.seq(Nil$.MODULE$), ClassTag$.MODULE$.apply(InternalRow.class));
     this.inputs = inputs;
     this.transactions = transactions;
+    this.leftOut = leftOut;
     this.epochPollMs = epochPollMs;
   }
 
@@ -54,7 +60,8 @@ final class KafkaRdd extends RDD<InternalRow> {
     }
     Split split = (Split) partition;
     if (split.reader == null) {
-      split.reader = new KafkaPartitionReader(split.input, transactions, task, epochPollMs);
+      split.reader =
+          new KafkaPartitionReader(split.input, transactions, leftOut, task, epochPollMs);
     }
     return new Epoch(split.reader);
   }

@@ -70,7 +70,12 @@ final class KafkaScanStrategy extends SparkStrategy {
     RDDScanExec scan =
         new RDDScanExec(
             KafkaScanStrategy.<Attribute>seq(relation.output()),
-            new KafkaRdd(SparkContext.getOrCreate(), inputs, stream.transactions(), epochPollMs),
+            new KafkaRdd(
+                SparkContext.getOrCreate(),
+                inputs,
+                stream.transactions(),
+                stream.leftOut(),
+                epochPollMs),
             KafkaProvider.NAME,
             new UnknownPartitioning(0),
             seq(Nil$.MODULE$),

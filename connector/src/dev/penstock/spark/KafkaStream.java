@@ -11,10 +11,17 @@ import org.apache.spark.sql.kafka010.KafkaContinuousInputPartition;
 /** Spark's KafkaContinuousStream, planned by {@link KafkaScanStrategy}. */
 final class KafkaStream implements ContinuousStream {
   private final ContinuousStream spark;
+  private final LeftOut leftOut;
   private Transactions transactions;
 
-  KafkaStream(ContinuousStream spark) {
+  KafkaStream(ContinuousStream spark, LeftOut leftOut) {
     this.spark = spark;
+    this.leftOut = leftOut;
+  }
+
+  /** The records that its tasks do not hand out. */
+  LeftOut leftOut() {
+    return leftOut;
   }
 
   /** What its tasks write in; null if they write at least once. */

@@ -317,6 +317,7 @@ def test_a_repaired_checkpoint_gets_an_event_unless_a_crash_was_the_cause(
     [
         ("DataLoss", False, ["RecordsLost"]),
         ("DataLoss", True, []),  # a condition says it
+        ("DeadLetter", False, ["DeadLetter"]),
         ("BrokerUnreachable", False, []),
     ],
 )

@@ -11,7 +11,9 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
 from penstock.driver.exceptions.chain import REGISTRY_CLIENT, ExceptionInfo
 from penstock.driver.exceptions.classify import classify, classify_exception
+from penstock.driver.position import Position
 
+IN_HAND = Position("in", 3, 1234)
 EXCEPTION = ("java.lang.Exception", "java.lang.Throwable", "java.lang.Object")
 IO = ("java.io.IOException", *EXCEPTION)
 ERROR = ("java.lang.Error", "java.lang.Throwable", "java.lang.Object")
@@ -518,3 +520,31 @@ def test_any_exception_can_be_reported(chain: list[ExceptionInfo]) -> None:
     failure = classify(chain).to_status(datetime.now(UTC))
     assert re.fullmatch(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", failure.reason)
     assert len(failure.message) < 2000
+
+
+@pytest.mark.parametrize(
+    ("error", "reads_ahead", "record", "words"),
+    [
+        (ExceptionInfo(RUNTIME, "card 4111", in_task=True), False, IN_HAND, "is in/3@1234 (topic"),
+        (ExceptionInfo(RUNTIME, "", in_task=True), True, None, ", or was read before it."),
+        # Kafka's producer reports it with a later record.
+        (
+            ExceptionInfo(
+                ("org.apache.kafka.common.errors.InvalidTopicException", *API), "", in_task=True
+            ),
+            False,
+            None,
+            ", or was read before it.",
+        ),
+        (ExceptionInfo(("java.net.SocketException", *EXCEPTION), ""), False, None, ""),
+    ],
+)
+def test_the_record_in_hand(
+    error: ExceptionInfo, reads_ahead: bool, record: Position | None, words: str
+) -> None:
+    """Only a failure over a record names it."""
+    chain = [WRAPPER, ABORTED, replace(error, in_hand=IN_HAND)]
+    failure = classify(chain, reads_ahead=reads_ahead)
+    assert failure.record == record
+    assert words in failure.message
+    assert ("1234" in failure.message) is bool(words)

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from penstock.api.kafka_options import PENSTOCK_KAFKA_ENABLED
 from penstock.api.modes import Mode
 from penstock.contract.sizing import default_parallelism, stated_partitions
 from penstock.driver.checkpoint.start_position import depends_on_start_time
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import first_offsets, selected_partitions
 from penstock.driver.spark.sources import (
-    PENSTOCK_KAFKA_ENABLED,
     source_options,
     wants_penstock_kafka,
 )
@@ -53,15 +53,14 @@ def test_kafka_is_read_with_low_latency_by_default() -> None:
         ({"source": RATE}, True),
         ({"sink": CONSOLE}, True),
         ({"source": RATE, "sink": CONSOLE}, False),
-        ({"trigger": TRIGGER}, False),
+        ({"trigger": TRIGGER}, True),
+        ({"trigger": TRIGGER, "source": RATE}, False),
         ({"sparkConf": {PENSTOCK_KAFKA_ENABLED: "false"}}, False),
         ({"sparkConf": {PENSTOCK_KAFKA_ENABLED: " FALSE"}}, False),
         ({"sparkConf": {PENSTOCK_KAFKA_ENABLED: "true"}}, True),
     ],
 )
-def test_the_data_source_is_for_kafka_in_continuous_mode(
-    fields: dict[str, Any], wanted: bool
-) -> None:
+def test_what_the_data_source_is_for(fields: dict[str, Any], wanted: bool) -> None:
     spec = stream(**{"source": kafka_source(), "sink": kafka_sink(), **fields}).spec
     assert wants_penstock_kafka(spec) is wanted
 

@@ -12,6 +12,7 @@ import pytest
 from penstock.api.modes import Mode
 from penstock.contract.driver_report import QueryState
 from penstock.driver.failures import QUERY_NOT_STOPPED, Failure, StreamWarning
+from penstock.driver.position import Position
 from penstock.driver.spark.query_activity import Activity
 from penstock.driver.supervision import next_action
 from penstock.driver.supervision.history import History
@@ -429,6 +430,57 @@ def test_a_poison_record_slows_down_a_proved_spec() -> None:
     assert failed_again(state, MAYBE_POISON)[1] is Action.STOP_QUERY
     assert failed_again(last, MAYBE_POISON) == (POLICY.recheck_cap, Action.STOP_SESSION)
     assert after(last, replace(observation, epoch=4)).history.poison_failures == 0
+
+
+def test_two_failures_over_one_record_are_enough() -> None:
+    """Also if other partitions fail, or commit, in between."""
+    first, other = Position("in", 0, 7), Position("in", 1, 7)
+    over_first, over_other = (replace(MAYBE_POISON, record=at) for at in (first, other))
+    state, observation = committing(3)
+    state, taken = actions(state, [replace(observation, failure=over_first)])
+    assert taken == [Action.STOP_QUERY]
+    state, _ = committing(4, first=replace(state, phase=CHECKED.phase))
+    state, taken = actions(state, [replace(observation, failure=over_other)])
+    assert taken == [Action.STOP_QUERY]
+    assert state.history.suspects == {first, other}
+    assert failed_again(state, over_first) == (POLICY.recheck_cap, Action.STOP_SESSION)
+    # A later record of the partition is another one; what is committed is none.
+    later = replace(MAYBE_POISON, record=Position("in", 0, 8))
+    assert failed_again(state, later)[1] is Action.STOP_QUERY
+    behind = replace(observation, epoch=9, offsets={"in": {0: 8, 1: 7}})
+    run = replace(run_of(committing(4)[0]))
+    assert after(replace(state, phase=run), behind).history.suspects == {other}
+
+
+def test_a_record_becomes_a_dead_letter_at_the_second_failure_over_it() -> None:
+    """Unless so many did that the transform may be broken: then it ends as without them."""
+    policy = replace(POLICY, dead_letters_per_minute=2, max_attempts=2)
+    over = replace(MAYBE_POISON, record=Position("in", 0, 7))
+    failed = replace(UP, failure=over, has_query=True)
+    first, what, _ = decided(committing(3)[0], failed, policy)
+    assert what is Action.STOP_QUERY
+    state, what, events = decided(first, replace(failed, dead_letters=1), policy)
+    assert what is Action.COPY_DEAD_LETTER
+    assert state.failure is not None
+    assert state.failure.record == over.record
+    assert [type(each) for each in events] == [NewFailure]
+    assert state.history.failures_in_a_row == 0
+    # The copy may fail: the query is tried again, and fails over the record once more.
+    state, what, _ = decided(state, replace(UP, failure=PASSING), policy)
+    assert what is Action.STOP_QUERY
+    assert decided(state, failed, policy).action is Action.COPY_DEAD_LETTER
+    policy = replace(policy, max_attempts=None)
+    state, what, _ = decided(first, replace(failed, dead_letters=2), policy)
+    assert what is Action.STOP_SESSION
+    assert state.failure is not None
+    assert state.failure.reason == "TooManyDeadLetters"
+    assert "More than 2 records failed within a minute" in state.failure.message
+    # A minute later it may still be broken: the record has to pass first.
+    later = replace(UP, failure=over, has_query=True)
+    assert decided(state, later, policy).action is Action.STOP_SESSION
+    run = run_of(committing(4)[0])
+    passed = after(replace(state, phase=run), replace(UP, epoch=9, offsets={"in": {0: 8}}), policy)
+    assert not passed.history.dead_letters_stopped
 
 
 def test_a_query_that_does_not_stop_ends_the_process() -> None:

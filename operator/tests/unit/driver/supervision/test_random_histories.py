@@ -16,6 +16,7 @@ from penstock.driver.failures import (
     Failure,
     StreamWarning,
 )
+from penstock.driver.position import Position
 from penstock.driver.spark.query_activity import Activity
 from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.next_action import (
@@ -49,9 +50,13 @@ AWAY = Failure("BrokerUnreachable", "no answer")
 ASKED_FOR = replace(RECOVERABLE, reason="DataLoss", asked_for=True)
 NOT_STOPPED = Failure(QUERY_NOT_STOPPED, "")
 VOLUME = Failure(CHECKPOINT_NOT_ACCESSIBLE, "read-only", permanent=True, recoverable=True)
+OVER_RECORDS = [replace(MAYBE_POISON, record=Position("in", 0, offset)) for offset in (0, 1)]
 FAILURES = st.sampled_from(
-    [*[None] * 5, PASSING, PERMANENT, RECOVERABLE, MAYBE_POISON, ASKED_FOR, NOT_STOPPED, VOLUME]
-)
+    [
+        *[None] * 5, PASSING, PERMANENT, RECOVERABLE, MAYBE_POISON, ASKED_FOR, NOT_STOPPED, VOLUME,
+        *OVER_RECORDS,
+    ]
+)  # fmt: skip
 
 
 ACTIVITIES = st.builds(
@@ -62,6 +67,8 @@ ACTIVITIES = st.builds(
     confirmed_running=st.booleans(),
     active_tasks=st.none() | st.integers(0, 4),
 )
+
+POSITIONS = st.builds(Position, st.just("in"), st.just(0), st.integers(0, 2))
 
 
 @st.composite
@@ -81,10 +88,11 @@ def observations(draw: st.DrawFn) -> Observation:
         has_query=has_session and draw(st.booleans()),
         epoch=draw(st.none() | st.integers(0, 9)),
         offsets=draw(st.none() | st.integers(0, 2).map(lambda end: {"in": {0: end}})),
-        unread=draw(st.frozensets(st.tuples(st.just("in"), st.just(0), st.integers(0, 2)))),
+        unread=draw(st.frozensets(POSITIONS)),
         planned_epoch=draw(st.none() | st.integers(0, 13)),
         activity=draw(ACTIVITIES),
         warning=draw(st.none() | st.just(StreamWarning("TooFewExecutorsAllowed", "2 of 3"))),
+        dead_letters=draw(st.integers(0, 2)),
         source_outage=draw(st.none() | st.just(AWAY)),
         source_answered_at=draw(st.none() | st.floats(0, 500)),
     )
@@ -95,6 +103,7 @@ POLICIES = st.builds(
     interval=st.sampled_from([0.0, 1.0, 600.0]),
     mode=st.sampled_from(Mode),
     max_attempts=st.none() | st.integers(1, 5),
+    dead_letters_per_minute=st.none() | st.integers(1, 2),
 )
 
 
@@ -110,7 +119,8 @@ def test_invariants_over_random_histories(
         decision = decide(state, observation, policy, jitter)
         _check_action(state, decision, observation, policy)
         _check_events(state, decision, observation)
-        _check_proof(state, decision.state, observation, policy)
+        if decision.action is not Action.COPY_DEAD_LETTER:
+            _check_proof(state, decision.state, observation, policy)
         state = decision.state
         if state.retry_at is not None:
             assert state.retry_at <= now + max(policy.recheck_cap, policy.uncommitted_cap)
@@ -136,6 +146,10 @@ def _check_action(
     if observation.failure is not None and observation.failure.permanent:
         waits = observation.failure is VOLUME and what is Action.STOP_QUERY
         assert what is Action.STOP_SESSION or (waits and isinstance(state.phase, BackingOff))
+    if what is Action.COPY_DEAD_LETTER:
+        assert observation.failure is not None
+        assert observation.failure.record in before.history.suspects
+        assert observation.dead_letters < (policy.dead_letters_per_minute or 0)
     if observation.failure is NOT_STOPPED and not isinstance(state.phase, Failed):
         assert what is Action.EXIT_PROCESS
     if what is Action.START_QUERY:

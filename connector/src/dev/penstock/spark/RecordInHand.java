@@ -1,0 +1,46 @@
+package dev.penstock.spark;
+
+import java.util.Set;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.spark.TaskContext;
+import org.apache.spark.util.TaskFailureListener;
+
+/**
+ * The record that a reader has handed out, while its task has not asked for another one.
+ *
+ * <p>If the task fails meanwhile, its exception gets the position, as a {@link FailedRecord}.
+ */
+final class RecordInHand {
+  private static final long NONE = -1;
+
+  private final Set<Long> leftOut;
+  /** Else no offset becomes an object, to be looked up. */
+  private final boolean leavesSomeOut;
+  private long offset = NONE;
+
+  RecordInHand(TopicPartition partition, LeftOut leftOut, TaskContext task) {
+    this.leftOut = leftOut.in(partition);
+    leavesSomeOut = !this.leftOut.isEmpty();
+    TaskFailureListener named =
+        (failed, failure) -> {
+          if (offset != NONE) {
+            failure.addSuppressed(new FailedRecord(partition, offset));
+          }
+        };
+    task.addTaskFailureListener(named);
+  }
+
+  /** The task is done with it, and asks for another one. */
+  void release() {
+    offset = NONE;
+  }
+
+  /** Whether the record is to be handed out: then the task has it in hand. */
+  boolean take(long offset) {
+    if (leavesSomeOut && leftOut.contains(offset)) {
+      return false;
+    }
+    this.offset = offset;
+    return true;
+  }
+}

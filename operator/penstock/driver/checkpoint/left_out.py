@@ -1,0 +1,94 @@
+"""The records that a stream goes on without, because they are in its dead-letter topic.
+
+The list is beside the checkpoint. A record is in it only once the topic has it, and a query that
+starts leaves it out: so a crash at any moment may copy a record twice, and skips none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.driver.checkpoint import penstock_files
+from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.position import Position
+
+_FILE = Path("penstock") / "left-out.json"
+_MINUTE = 60.0
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """One record in the dead-letter topic."""
+
+    position: Position
+    topic_id: str | None
+    """Of its topic, which a topic that is created again does not have; None for old brokers."""
+    at: float
+    """When it was copied, in seconds since 1970."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Those that may be read again, and those of the last minute.
+
+    >>> first = DeadLetter(Position("in", 0, 7), "a", at=100.0)
+    >>> left = LeftOut().adding(first, {"in": {0: 7}})
+    >>> left.positions({"in": "a"}), left.positions({"in": "b"})
+    ([Position(topic='in', partition=0, offset=7)], [])
+    >>> later = DeadLetter(Position("in", 0, 9), "a", at=130.0)
+    >>> left.adding(later, {"in": {0: 8}}).in_last_minute(now=140.0)
+    2
+    """
+
+    letters: tuple[DeadLetter, ...] = ()
+
+    def positions(self, topic_ids: Mapping[str, str]) -> list[Position]:
+        """Those in the topics that now have these ids."""
+        return [
+            each.position
+            for each in self.letters
+            if each.topic_id == topic_ids.get(each.position.topic)
+        ]
+
+    def in_last_minute(self, now: float) -> int:
+        """How many were copied within the last minute."""
+        return sum(now - _MINUTE < each.at <= now for each in self.letters)
+
+    def adding(self, letter: DeadLetter, committed: Offsets | None) -> LeftOut:
+        """With one more, and without old ones that the committed offsets are behind."""
+        kept = [
+            each
+            for each in self.letters
+            if each.position != letter.position
+            and (letter.at - each.at <= _MINUTE or not _is_behind(each.position, committed))
+        ]
+        return LeftOut((*kept, letter))
+
+
+def _is_behind(position: Position, committed: Offsets | None) -> bool:
+    reached = (committed or {}).get(position.topic, {}).get(position.partition, 0)
+    return position.offset < reached
+
+
+def load(checkpoint: Path) -> LeftOut:
+    """Raises CheckpointDamaged if the file cannot be read."""
+    document = penstock_files.load(
+        checkpoint,
+        _FILE,
+        "It lists records that are in the dead-letter topic. Restore the file, or delete it: they "
+        "then go there once more.",
+    )
+    return LeftOut(
+        tuple(
+            DeadLetter(Position.parse(position), topic_id, at)
+            for position, topic_id, at in document or ()
+        )
+    )
+
+
+def save(checkpoint: Path, left_out: LeftOut) -> None:
+    """Replaces the list; it survives a power cut."""
+    letters = [[str(each.position), each.topic_id, each.at] for each in left_out.letters]
+    penstock_files.save(checkpoint, _FILE, letters)

@@ -1,0 +1,150 @@
+"""The dead-letter topic: checked before each start, and given a record, raw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.api.v1alpha1 import KafkaSource
+from penstock.contract.reasons import REMEDIES
+from penstock.driver.exceptions.classify import classify_exception
+from penstock.driver.failures import (
+    KAFKA_AUTHORIZATION,
+    TOPIC_MISSING,
+    DriverError,
+    Failure,
+)
+from penstock.driver.jvm import Jvm, java_class
+from penstock.driver.kafka import one_record
+from penstock.driver.kafka.admin import CALL_TIMEOUT_MS, Admin, client_options, matching
+from penstock.driver.kafka.calls_with_deadline import CallsWithDeadline
+from penstock.driver.position import Position
+
+# As Kafka Connect's __connect.errors.topic.
+_HEADER = "__penstock.errors."
+_SERIALIZER = "org.apache.kafka.common.serialization.ByteArraySerializer"
+_PRODUCER = {
+    "key.serializer": _SERIALIZER,
+    "value.serializer": _SERIALIZER,
+    "acks": "all",
+    # It would need a right of its own (IdempotentWrite), and a copy more does no harm.
+    "enable.idempotence": "false",
+    "delivery.timeout.ms": str(CALL_TIMEOUT_MS),
+    "max.block.ms": str(CALL_TIMEOUT_MS),
+    "linger.ms": "0",
+    # The record was small enough for its own topic. The dead-letter topic has its own limit.
+    "max.request.size": str(2**28),
+    "buffer.memory": str(2**29),
+}
+
+
+class DeadLetterTopic:
+    """The topic that the source names for the records that the query cannot process, if any."""
+
+    def __init__(self, jvm: Jvm, source: KafkaSource | None, secrets: Path) -> None:
+        self._jvm = jvm
+        self._source = source
+        self._secrets = secrets
+        self._calls = CallsWithDeadline("dead-letters")
+
+    @property
+    def name(self) -> str | None:
+        """None without dead letters."""
+        letters = None if self._source is None else self._source.dead_letters
+        return None if letters is None else letters.topic
+
+    def check(self) -> None:
+        """Raises DriverError if the topic is missing, may not be written, or is read by the source;
+        or Kafka's error.
+        """
+        source, name = self._source, self.name
+        if source is None or name is None:
+            return
+        pattern, gateway = source.topic_pattern, self._jvm.gateway
+        if pattern is not None and matching(gateway, pattern, [name]):
+            raise _refusal(
+                "DeadLettersAreRead",
+                f"The dead-letter topic {name} matches topicPattern, so each of its records would "
+                f"be read, and fail, again. {REMEDIES['DeadLettersAreRead'].action}",
+                recoverable=False,
+            )
+
+        def ask() -> None:
+            admin = Admin(gateway, source, self._secrets)
+            try:
+                _require_writable(admin, name)
+            finally:
+                admin.close()
+
+        self._calls.call(ask)
+
+    def copy(self, record: Position, headers: Mapping[str, str]) -> bool:
+        """Copies a record with more headers, and returns once all replicas in sync have it.
+
+        False: Kafka has it no longer, so no query will read it. Raises Kafka's own exceptions, and
+        DriverError if the brokers do not answer.
+        """
+        return self._calls.call(lambda: self._copy(record, headers))
+
+    def _copy(self, record: Position, headers: Mapping[str, str]) -> bool:
+        assert self._source is not None
+        found = one_record.read(self._jvm.gateway, self._source, self._secrets, record)
+        if found is None:
+            return False
+        of_record = {
+            "topic": record.topic,
+            "partition": str(record.partition),
+            "offset": str(record.offset),
+            "timestamp": str(found.timestamp()),
+        }
+        all_headers = self._class("org.apache.kafka.common.header.internals.RecordHeaders")(
+            found.headers()
+        )
+        for name, value in {**of_record, **headers}.items():
+            all_headers.add(f"{_HEADER}{name}", value.encode())
+        # Without its timestamp, by which retention would delete it, but with one of now.
+        self._send(
+            self._class("org.apache.kafka.clients.producer.ProducerRecord")(
+                self.name, None, None, found.key(), found.value(), all_headers
+            )
+        )
+        return True
+
+    def _send(self, letter: Any) -> None:
+        assert self._source is not None
+        options = self._class("java.util.HashMap")()
+        for name, value in {**client_options(self._source, self._secrets), **_PRODUCER}.items():
+            options.put(name, value)
+        producer = self._class("org.apache.kafka.clients.producer.KafkaProducer")(options)
+        unit = self._class("java.util.concurrent.TimeUnit").MILLISECONDS
+        try:
+            producer.send(letter).get(CALL_TIMEOUT_MS, unit)
+        finally:
+            producer.close(self._class("java.time.Duration").ofMillis(0))
+
+    def _class(self, name: str) -> Any:
+        return java_class(self._jvm.gateway, name)
+
+
+def _require_writable(admin: Admin, name: str) -> None:
+    try:
+        may_write = admin.may_write(name)
+    except Exception as error:
+        if classify_exception(error).reason != TOPIC_MISSING:
+            raise
+        raise _refusal(
+            TOPIC_MISSING,
+            f"The dead-letter topic {name} does not exist. Create it, or correct "
+            "spec.source.kafka.deadLetters.topic.",
+        ) from error
+    if not may_write:
+        raise _refusal(
+            KAFKA_AUTHORIZATION,
+            f"The source's user may not write to the dead-letter topic {name}. "
+            f"{REMEDIES[KAFKA_AUTHORIZATION].action}",
+        )
+
+
+def _refusal(reason: str, message: str, *, recoverable: bool = True) -> DriverError:
+    return DriverError(Failure(reason, message, permanent=True, recoverable=recoverable))

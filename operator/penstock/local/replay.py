@@ -1,0 +1,193 @@
+"""`penstock replay`: runs one record through a stream's own query, and shows what comes out.
+
+It shows the record and messages that quote it: the person who asks has asked for that.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.api.kafka_options import BATCH_LIMITS
+from penstock.api.v1alpha1 import KafkaSource, Sink, StreamSpec
+from penstock.api.v1alpha1.sinks import MemorySink
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.api.v1alpha1.triggers import MicroBatchTrigger, Trigger
+from penstock.contract.sizing import Size, driver_memory
+from penstock.driver import main
+from penstock.driver.checkpoint.progress import ProgressReader
+from penstock.driver.environment import LocalEnvironment
+from penstock.driver.exceptions.chain import read_chain, read_python_chain
+from penstock.driver.exceptions.classify import classify, classify_exception
+from penstock.driver.jvm import Jvm, fast_start_options
+from penstock.driver.kafka import one_record
+from penstock.driver.position import Position
+from penstock.driver.spark import query, session
+from penstock.local.command import class_path_of, pyspark_folder, use_utc
+from penstock.local.errors import CommandError
+from penstock.local.kafka.stream_on_broker import redirect
+from penstock.local.manifest import load_stream, require_files
+from penstock.local.replay_options import ReplayOptions
+from penstock.local.tools.java import require_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_SECONDS = 120.0
+_POLL_SECONDS = 0.1
+# So the second batch, with the record after it, does not begin.
+_ONCE = Trigger(microBatch=MicroBatchTrigger(interval="1 hour"))
+_TABLE = "replay"
+
+
+def run(options: ReplayOptions) -> int:
+    """Shows the record and what comes out of it, and returns the exit code. Raises CommandError."""
+    use_utc()
+    stream, _ = load_stream(options.file)
+    if options.bootstrap_servers:
+        stream = redirect(stream, options.bootstrap_servers, keep_security=True).stream
+    source = stream.spec.source.kafka
+    if source is None:
+        raise CommandError(f"{stream.metadata.name} reads no Kafka topic", code=2)
+    pyspark = pyspark_folder()
+    require_java()
+    require_files(stream.spec, options.secrets, options.config_maps)
+    with tempfile.TemporaryDirectory(prefix="penstock-replay-") as folder:
+        environment = LocalEnvironment(
+            Path(folder) / "checkpoint",
+            class_path_of(options.class_path, stream.spec, pyspark),
+            secrets=options.secrets.absolute(),
+            python=options.config_maps.absolute(),
+        )
+        with _spark(stream, environment, Path(folder) / "log") as (jvm, spark):
+            _show_record(_read(jvm, source, environment, options.at), options.at)
+            return _replay(spark, stream, environment, options.at)
+
+
+@contextmanager
+def _spark(
+    stream: ContinuousStream, environment: LocalEnvironment, log: Path
+) -> Iterator[tuple[Jvm, SparkSession]]:
+    spec = stream.spec
+    jvm = Jvm.launch(
+        driver_memory(spec).heap,
+        main.class_path(spec, environment),
+        environment.address,
+        fast_start_options(main.java_options(spec)),
+        session.submit_arguments(spec, session.SCRATCH),
+        log=log,
+    )
+    try:
+        conf = session.spark_conf(stream, environment, Size(1, 1, 1))
+        spark = session.start(jvm.gateway, conf)
+        yield jvm, spark
+        spark.stop()
+    finally:
+        jvm.end()
+
+
+def _read(jvm: Jvm, source: KafkaSource, environment: LocalEnvironment, at: Position) -> Any:
+    try:
+        record = one_record.read(jvm.gateway, source, environment.secrets, at)
+    except Exception as error:
+        failure = classify_exception(error)
+        if failure.reason != "OffsetOutOfRange":
+            raise CommandError(f"{at}: {failure.message}", code=2) from error
+        record = None
+    if record is None:
+        raise CommandError(
+            f"{at}: there is no such record. It was never written, retention or compaction has "
+            "removed it, or it is the marker of a transaction.",
+            code=2,
+        )
+    return record
+
+
+def _replay(
+    spark: SparkSession, stream: ContinuousStream, environment: LocalEnvironment, at: Position
+) -> int:
+    spec = _for_one_record(stream.spec)
+    starting = json.dumps({at.topic: {str(at.partition): at.offset}})
+    location = environment.checkpoint.as_uri()
+    try:
+        frame = query.plan(spark, spec, environment, starting, {at.topic: [at.partition]})
+        shown = spec.model_copy(update={"sink": Sink(memory=MemorySink()), "query_name": _TABLE})
+        running = query.start(frame, shown, environment, _TABLE, location)
+    except Exception as error:  # of Spark, or of a Python transform, while the query is planned
+        _print("the query cannot be planned:", read_python_chain(error)[-1].message)
+        return 1
+    try:
+        failure = _wait(running, ProgressReader(environment.checkpoint))
+    finally:
+        running.stop()
+    if failure is not None:
+        chain = read_chain(failure)
+        reason = classify(chain).reason
+        _print(f"the query fails over it: {reason}", chain[-1].message)
+        return 1
+    _show_rows(spark.table(_TABLE).collect())
+    return 0
+
+
+def _for_one_record(spec: StreamSpec) -> StreamSpec:
+    """The same query in a micro-batch of one record, which no other follows."""
+    kafka = spec.source.kafka
+    assert kafka is not None
+    limits = {name.lower() for name in BATCH_LIMITS}
+    options = {name: text for name, text in kafka.options.items() if name.lower() not in limits}
+    of_one = kafka.model_copy(update={"options": {**options, "maxOffsetsPerTrigger": "1"}})
+    source = spec.source.model_copy(update={"kafka": of_one})
+    return spec.model_copy(update={"source": source, "trigger": _ONCE})
+
+
+def _wait(running: StreamingQuery, progress: ProgressReader) -> Any | None:
+    """Waits for the first batch; returns the exception that it ended with, if there is one."""
+    deadline = time.monotonic() + _SECONDS
+    while time.monotonic() < deadline:
+        if not running.isActive:
+            return running._jsq.exception().get()
+        if progress.committed_epoch() is not None:
+            return None
+        time.sleep(_POLL_SECONDS)
+    raise CommandError(f"the query has not processed the record within {_SECONDS:.0f} s")
+
+
+def _show_record(record: Any, at: Position) -> None:
+    when = datetime.fromtimestamp(int(record.timestamp()) / 1000, UTC)
+    _print(f"record {at}, {when.isoformat(timespec='milliseconds')}")
+    headers = [(str(each.key()), each.value()) for each in record.headers().toArray()]
+    fields = [("key", record.key()), ("value", record.value())]
+    for name, value in (*fields, *((f"header {key}", value) for key, value in headers)):
+        _print(f"  {name}: {_text(value)}")
+
+
+def _show_rows(rows: Sequence[Row]) -> None:
+    if not rows:
+        _print("no row comes out: the query filters the record out, or waits for more records")
+    for number, row in enumerate(rows, start=1):
+        _print(f"row {number}")
+        for name, value in row.asDict().items():
+            _print(f"  {name}: {_text(value)}")
+
+
+def _text(value: Any) -> str:
+    """A value as a person reads it; bytes that are no UTF-8 in hexadecimal."""
+    if isinstance(value, bytes | bytearray):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return f"0x{value.hex()}"
+    return "null" if value is None else str(value)
+
+
+def _print(*lines: str) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()

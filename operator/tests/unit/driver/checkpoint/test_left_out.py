@@ -1,0 +1,44 @@
+"""The list of records that the query leaves out."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.driver.checkpoint import left_out
+from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
+from penstock.driver.failures import DriverError
+from penstock.driver.position import Position
+
+FILE = Path("penstock") / "left-out.json"
+
+
+def letter(offset: int, at: float, topic_id: str | None = "a") -> DeadLetter:
+    return DeadLetter(Position("in", 0, offset), topic_id, at)
+
+
+def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
+    written = LeftOut((letter(7, 100.5), letter(8, 101.5, None)))
+    assert left_out.load(tmp_path) == LeftOut()
+    left_out.save(tmp_path, written)
+    assert left_out.load(tmp_path) == written
+
+
+def test_a_damaged_list_is_refused(tmp_path: Path) -> None:
+    """Without it, a query would fail over each of its records again."""
+    left_out.save(tmp_path, LeftOut((letter(7, 100.0),)))
+    file = tmp_path / FILE
+    file.write_text(file.read_text().replace("@7", "@8"))
+    with pytest.raises(DriverError, match=r"left-out\.json is damaged") as refused:
+        left_out.load(tmp_path)
+    assert refused.value.failure.reason == "CheckpointDamaged"
+
+
+def test_what_is_committed_is_forgotten_after_a_minute() -> None:
+    """Until then it counts for the limit; what is not committed is read again."""
+    kept = LeftOut((letter(5, 100.0), letter(6, 150.0), letter(9, 100.0)))
+    more = kept.adding(letter(10, 170.0), {"in": {0: 7}})
+    assert [each.position.offset for each in more.letters] == [6, 9, 10]
+    assert more.in_last_minute(now=171.0) == 2
+    # A second copy, after a crash, is one entry.
+    assert more.adding(letter(10, 171.0), None).letters[-1].at == 171.0
+    assert len(more.adding(letter(10, 171.0), None).letters) == 3

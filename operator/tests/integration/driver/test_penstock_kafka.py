@@ -348,6 +348,8 @@ def test_dead_letters_without_the_data_source_are_refused(
 # connector promises none of them, and the other ones are the interfaces of data sources.
 LEANS_ON = {
     "deploy.security.HadoopDelegationTokenManager": {"isServiceEnabled"},
+    "internal.config.ConfigBuilder": {"key"},
+    "internal.config.TypedConfigBuilder": {"parent"},
     "kafka010.KafkaConfigUpdater": {"<init>", "build", "setAuthenticationConfigIfNeeded"},
     "kafka010.KafkaTokenUtil": {"findMatchingTokenClusterConfig", "needTokenUpdate"},
     "rpc.RpcEndpointRef": {"ask", "askSync", "send"},
@@ -366,6 +368,11 @@ LEANS_ON = {
     "sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation": {
         "output", "startOffset", "stream",
     },
+    "sql.execution.streaming.checkpointing.CheckpointFileManager": {"createAtomic"},
+    "sql.execution.streaming.checkpointing.CheckpointFileManager$": {"create"},
+    "sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager": {
+        "<init>", "createAtomic", "mkdirs",
+    },
     "sql.execution.streaming.continuous.ContinuousExecution": {
         "EPOCH_COORDINATOR_ID_KEY", "START_EPOCH_KEY",
     },
@@ -375,7 +382,10 @@ LEANS_ON = {
     "sql.execution.streaming.continuous.ReportPartitionOffset": {"<init>"},
     "sql.execution.streaming.continuous.SetReaderPartitions": {"<init>"},
     "sql.execution.streaming.continuous.WriteToContinuousDataSource": {"query", "write"},
-    "sql.internal.SQLConf": {"continuousStreamingExecutorPollIntervalMs", "get"},
+    "sql.internal.SQLConf": {
+        "STREAMING_CHECKPOINT_FILE_MANAGER_CLASS", "continuousStreamingExecutorPollIntervalMs",
+        "get",
+    },
     "sql.kafka010.KafkaBatchInputPartition": {"offsetRange"},
     "sql.kafka010.KafkaContinuousInputPartition": {
         "failOnDataLoss", "includeHeaders", "kafkaParams", "pollTimeoutMs", "startOffset",

@@ -152,6 +152,8 @@ def _ratios(result: Result) -> str:
         ("real-time", "flink"),
         ("continuous", "kafka-streams"),
         ("continuous", "flink"),
+        ("continuous-sparks-reader", "continuous"),
+        ("exactly-once", "continuous"),
         ("micro-batch", "continuous"),
         ("micro-batch", "real-time"),
     )

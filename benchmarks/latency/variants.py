@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from penstock.api.kafka_options import PENSTOCK_KAFKA_ENABLED
 from testkit.kafka.jars import connector_jars
 from testkit.kafka.stream_programs import StreamPrograms
 from testkit.paths import CHECKOUT
@@ -45,23 +46,31 @@ class Variant:
     """How long a batch lasts, if it is so long that the measured seconds have no end of one."""
 
 
-def stream(example: Mapping[str, Any], trigger: Mapping[str, Any], place: Place) -> dict[str, Any]:
+def stream(
+    example: Mapping[str, Any],
+    trigger: Mapping[str, Any],
+    place: Place,
+    delivery: str = "AtLeastOnce",
+    spark_conf: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """The example with this trigger, and with the topics and the broker of a place."""
+    sink = {**example["spec"]["sink"]["kafka"], "topic": place.sink, "delivery": delivery}
     spec = {
         **example["spec"],
         "kafka": {"bootstrapServers": place.bootstrap},
         "trigger": dict(trigger),
-        "sink": {"kafka": {**example["spec"]["sink"]["kafka"], "topic": place.sink}},
+        "sink": {"kafka": sink},
+        "sparkConf": dict(spark_conf or {}),
     }
     read = {**example["spec"]["source"]["kafka"], "topics": [place.source]}
     return {**example, "spec": {**spec, "source": {"kafka": read}}}
 
 
-def _penstock(trigger: Mapping[str, Any]) -> Callable[[Place], list[str]]:
+def _penstock(trigger: Mapping[str, Any], **more: Any) -> Callable[[Place], list[str]]:
     def command(place: Place) -> list[str]:
         manifest = place.folder / "stream.yaml"
         example = yaml.safe_load(EXAMPLE.read_text())
-        manifest.write_text(yaml.safe_dump(stream(example, trigger, place)))
+        manifest.write_text(yaml.safe_dump(stream(example, trigger, place, **more)))
         checkpoint = place.folder / "checkpoint"
         options = ["--plain", "--checkpoint", str(checkpoint)]
         return [sys.executable, "-m", "penstock.cli", "run", *options, str(manifest)]
@@ -69,8 +78,11 @@ def _penstock(trigger: Mapping[str, Any]) -> Callable[[Place], list[str]]:
     return command
 
 
-def _mode(name: str, title: str, trigger: Mapping[str, Any], batch_seconds: int = 0) -> Variant:
-    return Variant(name, title, _penstock(trigger), penstock=True, batch_seconds=batch_seconds)
+def _mode(
+    name: str, title: str, trigger: Mapping[str, Any], batch_seconds: int = 0, **more: Any
+) -> Variant:
+    command = _penstock(trigger, **more)
+    return Variant(name, title, command, penstock=True, batch_seconds=batch_seconds)
 
 
 def _librdkafka(place: Place) -> list[str]:
@@ -93,12 +105,22 @@ def _flink(place: Place) -> list[str]:
     return _java(place.programs.flink, "FlinkFilter", place, *opens)
 
 
+_CONTINUOUS = {"continuous": {"checkpointInterval": "1s"}}
 VARIANTS = (
     Variant("librdkafka", "librdkafka loop (the floor)", _librdkafka),
     _mode("real-time", "Penstock, real-time", {"realTime": {"batchDuration": "1m"}}, 60),
     Variant("kafka-streams", "Kafka Streams", _kafka_streams),
     Variant("flink", "Flink", _flink),
-    _mode("continuous", "Penstock, continuous", {"continuous": {"checkpointInterval": "1s"}}),
+    _mode("continuous", "Penstock, continuous", _CONTINUOUS),
+    _mode(
+        "continuous-sparks-reader",
+        "Penstock, continuous, Spark's reader",
+        _CONTINUOUS,
+        spark_conf={PENSTOCK_KAFKA_ENABLED: "false"},
+    ),
+    _mode(
+        "exactly-once", "Penstock, continuous, exactly once", _CONTINUOUS, delivery="ExactlyOnce"
+    ),
     _mode(
         "micro-batch-async",
         "Penstock, micro-batch, asyncProgress",

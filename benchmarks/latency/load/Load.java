@@ -161,6 +161,8 @@ public final class Load {
     Map<String, Object> options =
         Map.of(
             "bootstrap.servers", bootstrap,
+            // Only one variant writes transactions.
+            "isolation.level", "read_committed",
             // A poll returns one record, so each has its own time of arrival.
             "max.poll.records", 1,
             "auto.offset.reset", "earliest",

@@ -148,7 +148,15 @@ def row(name: str, median: float) -> Row:
 
 @pytest.fixture
 def result() -> Result:
-    names = ("real-time", "kafka-streams", "flink", "micro-batch", "continuous")
+    names = (
+        "real-time",
+        "kafka-streams",
+        "flink",
+        "micro-batch",
+        "continuous",
+        "continuous-sparks-reader",
+        "exactly-once",
+    )
     return Result(
         date="2026-01-02", command="c", commit="abc",
         machine=Machine(processor="cpu", cores=2, memory_gib=4, kernel="Linux 6"),
@@ -177,7 +185,15 @@ def test_the_tables_of_the_page_are_written_from_the_result(result: Result) -> N
 
 
 def test_the_page_warns_of_a_disturbed_run(result: Result) -> None:
-    names = ("real-time", "kafka-streams", "flink", "micro-batch", "continuous")
+    names = (
+        "real-time",
+        "kafka-streams",
+        "flink",
+        "micro-batch",
+        "continuous",
+        "continuous-sparks-reader",
+        "exactly-once",
+    )
     quiet = result.model_copy(update={"variants": [row(name, 50.0) for name in names]})
 
     assert page.widest_spread(quiet).factor == pytest.approx(51 / 50)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.driver.checkpoint import penstock_files
-from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.kafka.offsets import Offsets, is_before
 from penstock.driver.position import Position
 
 _FILE = Path("penstock") / "left-out.json"
@@ -47,29 +47,24 @@ class LeftOut:
     def positions(self, topic_ids: Mapping[str, str]) -> list[Position]:
         """Those in the topics that now have these ids."""
         return [
-            each.position
-            for each in self.letters
-            if each.topic_id == topic_ids.get(each.position.topic)
+            letter.position
+            for letter in self.letters
+            if letter.topic_id == topic_ids.get(letter.position.topic)
         ]
 
     def in_last_minute(self, now: float) -> int:
         """How many were copied within the last minute."""
-        return sum(now - _MINUTE < each.at <= now for each in self.letters)
+        return sum(now - _MINUTE < letter.at <= now for letter in self.letters)
 
     def adding(self, letter: DeadLetter, committed: Offsets | None) -> LeftOut:
         """With one more, and without old ones that the committed offsets are behind."""
         kept = [
-            each
-            for each in self.letters
-            if each.position != letter.position
-            and (letter.at - each.at <= _MINUTE or not _is_behind(each.position, committed))
+            earlier
+            for earlier in self.letters
+            if earlier.position != letter.position
+            and (letter.at - earlier.at <= _MINUTE or not is_before(earlier.position, committed))
         ]
         return LeftOut((*kept, letter))
-
-
-def _is_behind(position: Position, committed: Offsets | None) -> bool:
-    reached = (committed or {}).get(position.topic, {}).get(position.partition, 0)
-    return position.offset < reached
 
 
 def load(checkpoint: Path) -> LeftOut:
@@ -90,5 +85,5 @@ def load(checkpoint: Path) -> LeftOut:
 
 def save(checkpoint: Path, left_out: LeftOut) -> None:
     """Replaces the list; it survives a power cut."""
-    letters = [[str(each.position), each.topic_id, each.at] for each in left_out.letters]
+    letters = [[str(kept.position), kept.topic_id, kept.at] for kept in left_out.letters]
     penstock_files.save(checkpoint, _FILE, letters)

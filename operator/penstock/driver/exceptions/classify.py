@@ -85,7 +85,7 @@ def classify(chain: Sequence[ExceptionInfo], *, reads_ahead: bool = False) -> Fa
     `reads_ahead`: the query may have read more records when one of them fails.
     """
     failure = _judge(chain)
-    in_hand = next((each.in_hand for each in chain if each.in_hand is not None), None)
+    in_hand = next((info.in_hand for info in chain if info.in_hand is not None), None)
     is_late = failure.reason in _REPORTED_LATE
     if in_hand is None or not (failure.maybe_poison or is_late):
         return failure

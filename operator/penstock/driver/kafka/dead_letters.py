@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +72,8 @@ class DeadLetterTopic:
             )
 
         def ask() -> None:
-            admin = Admin(gateway, source, self._secrets)
-            try:
+            with closing(Admin(gateway, source, self._secrets)) as admin:
                 _require_writable(admin, name)
-            finally:
-                admin.close()
 
         self._calls.call(ask)
 

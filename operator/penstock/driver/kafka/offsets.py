@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.driver.failures import DriverError, Failure
+from penstock.driver.position import Position
 
 # topic -> partition -> offset of the next record
 Offsets = Mapping[str, Mapping[int, int]]
@@ -14,6 +15,15 @@ Offsets = Mapping[str, Mapping[int, int]]
 # Spark's numbers for "earliest" and "latest" (Structured Streaming + Kafka Integration Guide).
 EARLIEST = -2
 LATEST = -1
+
+
+def is_before(record: Position, offsets: Offsets | None) -> bool:
+    """Whether a query that goes on from these offsets has passed the record.
+
+    >>> is_before(Position("in", 0, 7), {"in": {0: 8}}), is_before(Position("in", 0, 7), None)
+    (True, False)
+    """
+    return record.offset < (offsets or {}).get(record.topic, {}).get(record.partition, 0)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ and then reports a timeout, and in real-time mode the query hangs silently (meas
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 from penstock.api.v1alpha1 import Sink
@@ -33,11 +34,8 @@ class SinkTopic:
         gateway, kafka, topic = self._jvm.gateway, self._kafka, self._kafka.topic
 
         def ask() -> None:
-            admin = Admin(gateway, kafka, self._secrets)
-            try:
+            with closing(Admin(gateway, kafka, self._secrets)) as admin:
                 require_topic(admin, topic)
-            finally:
-                admin.close()
 
         self._calls.call(ask)
         self._just_checked = True

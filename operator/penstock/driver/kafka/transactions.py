@@ -7,6 +7,7 @@ offsets in the consumer group say what is in the sink, and the checkpoint follow
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -112,12 +113,8 @@ class TransactionCheck:
         source, sink = self._source, self._sink
 
         def ask() -> Offsets:
-            reader, writer = self._admin(source), self._admin(sink)
-            try:
+            with closing(self._admin(source)) as reader, closing(self._admin(sink)) as writer:
                 return _take_over(reader, writer, names, partitions, sink.bootstrap_servers)
-            finally:
-                reader.close()
-                writer.close()
 
         return self._calls.call(ask)
 

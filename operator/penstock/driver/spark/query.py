@@ -185,9 +185,11 @@ def routing_warning(frame: DataFrame, spec: StreamSpec) -> StreamWarning | None:
     if spec.source.kafka is None or spec.transform.sql is not None:
         return None
     java: Any = frame._jdf
-    read = {str(each.exprId()): each.name() for of in _reads(frame) for each in _output(of)}
+    sources = {
+        str(column.exprId()): column.name() for read in _reads(frame) for column in _output(read)
+    }
     written = _output(java.queryExecution().analyzed())
-    columns = [Column(each.name(), origin=read.get(str(each.exprId()))) for each in written]
+    columns = [Column(made.name(), origin=sources.get(str(made.exprId()))) for made in written]
     found = find_routing_warnings(columns, spec.sink)
     return StreamWarning("SinkRouting", f"spec.transform: {'; '.join(found)}") if found else None
 
@@ -277,7 +279,7 @@ def reads_ahead(frame: DataFrame, sink: Sink) -> bool:
     patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
     java: Any = frame._jdf
     calls_python = bool(java.queryExecution().analyzed().containsPattern(patterns.PYTHON_UDF()))
-    is_one_by_one = all(_name(each) in _ONE_BY_ONE for each in _operators(frame))
+    is_one_by_one = all(_name(operator) in _ONE_BY_ONE for operator in _operators(frame))
     return sink.custom is not None or calls_python or not is_one_by_one
 
 

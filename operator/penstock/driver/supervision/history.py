@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.driver.checkpoint import durable_files
-from penstock.driver.kafka.offsets import Offsets
+from penstock.driver.kafka.offsets import Offsets, is_before
 from penstock.driver.logs import log_event
 from penstock.driver.position import Position
 from penstock.driver.supervision.restart_policy import RestartPolicy
@@ -67,17 +67,14 @@ class History:
         """With one more record, which replaces that of its partition."""
         if record is None:
             return self
-        others = {each for each in self.suspects if each[:2] != record[:2]}
+        others = {suspect for suspect in self.suspects if suspect[:2] != record[:2]}
         return replace(self, suspects=frozenset({*others, record}))
 
     def without_committed(self, offsets: Offsets | None) -> History:
         """Without the records that these offsets are behind."""
-        left = (
-            each
-            for each in self.suspects
-            if each.offset >= (offsets or {}).get(each.topic, {}).get(each.partition, 0)
+        suspects = frozenset(
+            suspect for suspect in self.suspects if not is_before(suspect, offsets)
         )
-        suspects = frozenset(left)
         stopped = self.dead_letters_stopped and bool(suspects)
         return replace(self, suspects=suspects, dead_letters_stopped=stopped)
 

@@ -88,7 +88,8 @@ def test_a_function_that_reads_ahead_names_no_record(
 ) -> None:
     """Python gets many records at once: the last of them is no proof, however often it is."""
     source, sink = topics.make(1), topics.make(1)
-    bad = send_with_one_bad(topics, source)
+    # So many that the task is still reading, and has one in hand, when Python fails.
+    bad = send_with_one_bad(topics, source, 100_000)
     transform = {"python": {"function": "checked:f", "inline": IN_PYTHON}}
     conf = {"spark.sql.execution.arrow.maxRecordsPerBatch": "10"}
     flow = number_flow(topics, source, sink, MICRO_BATCH, transform=transform, sparkConf=conf)

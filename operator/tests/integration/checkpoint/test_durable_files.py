@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.driver.jvm import Jvm
 from penstock.driver.spark import session
 from testkit.driver.bare_query import SHORT_EPOCHS, bare, sparks_files
 from testkit.kafka.topics import Topics, number_flow, total
@@ -143,24 +143,41 @@ def test_state_is_read_by_ours_and_by_sparks(
 
 
 def test_no_program_is_started_for_a_file(
-    topics: Topics, spark: SparkSession, jvm: Jvm, tmp_path: Path
+    topics: Topics, spark: SparkSession, tmp_path: Path
 ) -> None:
     source, sink = topics.make(1), topics.make(1)
     flow = number_flow(topics, source, sink, MICRO_BATCH)
 
-    def started(folder: Path) -> bool:
-        before = _children_seen(jvm.pid)
-        with bare(spark, flow, folder) as query:
+    def started(folder: Path) -> list[str]:
+        with (
+            _programs(spark, tmp_path / "started.jfr") as programs,
+            bare(spark, flow, folder) as query,
+        ):
             topics.send(source, range(10))
             progress = query.folder.progress
             query.wait("a commit", lambda: progress.committed_epoch() is not None)
-        return _children_seen(jvm.pid) > before
+        # Other threads of this JVM may start programs of their own.
+        return [program for program in programs if str(folder) in program]
 
-    assert not started(tmp_path / "ours")
+    assert started(tmp_path / "ours") == []
     with sparks_files(spark):
         assert started(tmp_path / "sparks")
 
 
-def _children_seen(pid: int) -> int:
-    """The page faults of all children that a process has waited for (cminflt, proc(5))."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[8])
+@contextmanager
+def _programs(spark: SparkSession, recorded: Path) -> Iterator[list[str]]:
+    """The command lines that the JVM starts meanwhile, by its Flight Recorder: read afterwards."""
+    programs: list[str] = []
+    jvm: Any = spark._jvm
+    recording = jvm.jdk.jfr.Recording()
+    recording.enable("jdk.ProcessStart")
+    recording.start()
+    try:
+        yield programs
+        recording.stop()
+        file = jvm.java.io.File(str(recorded)).toPath()
+        recording.dump(file)
+        events = jvm.jdk.jfr.consumer.RecordingFile.readAllEvents(file)
+        programs += [event.getString("command") for event in events]
+    finally:
+        recording.close()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from math import log
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +17,7 @@ from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import (
-    CONTINUOUS,
-    MICRO_BATCH,
     MOSTLY_CONTINUOUS,
-    REAL_TIME,
-    kafka_source,
     kafka_to_kafka,
     stream,
 )
@@ -108,53 +102,3 @@ def test_a_toxic_network(
                 wait_on(driver, topics, sink, sent)
             record_deliveries(driver, topics.wait_received(sink, range(sent[0])), record_figure)
         assert topics.replays_of_committed(commits, source, sink) == []
-
-
-@pytest.mark.parametrize(
-    "trigger",
-    [
-        pytest.param(CONTINUOUS, id="continuous"),
-        pytest.param(MICRO_BATCH, id="micro-batch", marks=pytest.mark.full),
-        pytest.param(REAL_TIME, id="real-time", marks=pytest.mark.full),
-    ],
-)
-def test_a_topic_without_in_sync_replicas_multiplies_no_records_of_the_others(
-    trigger: dict[str, Any], jvm: Jvm, tmp_path: Path, record_figure: RecordFigure
-) -> None:
-    """Nothing can be committed meanwhile, and each attempt writes to the other topics again.
-
-    The continuous engine still commits an empty epoch at each start.
-    """
-    with two_brokers() as (first, second):
-        topics = Topics(f"{first.bootstrap},{second.bootstrap}")
-        source, healthy = topics.make(2, replicas=2), topics.make(1, replicas=2)
-        stuck = topics.make(1, replicas=2, config={"min.insync.replicas": "2"})
-        route = f"CASE WHEN partition = 0 THEN '{stuck}' ELSE '{healthy}' END AS topic"
-        gives_up = {"kafka.delivery.timeout.ms": "2000", "kafka.request.timeout.ms": "1000"}
-        read = {"topics": [source], "startingOffsets": "earliest", **IMPATIENT}
-        flow = stream(
-            kafka_source(topics.bootstrap, **read),
-            {"kafka": {"bootstrapServers": topics.bootstrap, "options": gives_up}},
-            trigger=trigger,
-            transform={"sql": f"SELECT key, value, {route} FROM source"},
-        )
-        with running(flow, jvm, tmp_path) as driver:
-            driver.wait_ready()
-            second.kill()
-            wait_for("the move", lambda: topics.leaders(source) == topics.leaders(healthy) == {1})
-            topics.send(source, range(20), partition=1)
-            topics.wait_received(healthy, range(20))
-            driver.wait("a commit", lambda report: report.lag == 0)
-            began, restarts = time.monotonic(), driver.last.query_restarts
-            topics.send(source, range(20, 40), partition=0)
-            topics.send(source, range(40, 60), partition=1)
-            driver.wait("a failure", lambda report: report.query_restarts > restarts)
-            failed = time.monotonic() - began
-            driver.wait("two more", lambda report: report.query_restarts >= restarts + 2)
-            time.sleep(max(0.0, 40 - (time.monotonic() - began)))
-            lasted, copies = time.monotonic() - began, max(topics.received(healthy).values())
-            record_figure(f"copies of a record in {lasted:.0f} s", copies)
-            assert 2 <= copies <= 2 + log(lasted / failed, 1.5) + 1
-            second.start()
-            topics.wait_received(stuck, range(20, 40))
-            driver.wait_ready()

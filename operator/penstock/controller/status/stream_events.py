@@ -136,11 +136,15 @@ def _count(status: StreamStatus, level: str) -> int:
 
 
 def _fails(status: StreamStatus) -> bool:
-    """Whether a stream is not Ready because something failed, not because of an edit."""
+    """Whether a stream is not Ready because something failed, not because of an edit.
+
+    An edit is seen as such before its query waits for cores.
+    """
     ready = find_condition(status, "Ready")
     if ready is None or ready.status == "True":
         return False
-    return status.state == StreamState.RESTARTING or ready.reason == "DriverNotReady"
+    has_failed = status.state in (StreamState.RESTARTING, StreamState.WAITING_FOR_CORES)
+    return has_failed or ready.reason == "DriverNotReady"
 
 
 def _from_condition(

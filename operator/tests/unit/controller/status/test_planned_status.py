@@ -276,6 +276,7 @@ def test_events_are_created_for_transitions_only() -> None:
     broken = then(BROKEN)
     outage = then(Outcome(StreamState.RESTARTING, "BrokerUnreachable", "no answer"))
     not_ready = then(Outcome(StreamState.STARTING, "DriverNotReady", "no progress"))
+    lost = then(Outcome(StreamState.WAITING_FOR_CORES, "WaitingForCores", "0 of 1 cores"))
     rollout = then(Outcome(StreamState.STARTING, "RollingOut", "a new spec"))
     suspended = then(Outcome(StreamState.SUSPENDING, "Suspending", "it ends"))
     for before, after, events in (
@@ -286,7 +287,9 @@ def test_events_are_created_for_transitions_only() -> None:
         (running.status, outage, [("Warning", "BrokerUnreachable")]),
         (outage, running.status, [("Normal", "Running")]),
         (running.status, not_ready, [("Warning", "DriverNotReady")]),
+        (running.status, lost, [("Warning", "WaitingForCores")]),
         (running.status, rollout, [("Normal", "RollingOut")]),
+        (rollout, lost, []),
         (running.status, suspended, [("Normal", "Suspending")]),
         (running.status, then(RUNNING, query_restarts=1), [("Warning", "QueryRestarted")]),
     ):

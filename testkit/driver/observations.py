@@ -1,4 +1,7 @@
-"""Observations of a stream with four partitions, and the decisions on them."""
+"""Observations of a stream with four partitions, and the decisions on them.
+
+A real run makes the same: test_a_real_run_makes_the_observations_of_the_unit_tests.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 
 from penstock.api.modes import Mode
 from penstock.driver.failures import Failure
+from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.spark.query_activity import NO_ACTIVITY, Activity
 from penstock.driver.supervision.next_action import Action, Decision, decide
 from penstock.driver.supervision.observation import Observation, nothing_observed
@@ -27,8 +31,21 @@ UP = replace(
     desired_cores=4,
     requested_cores=4,
     registered_cores=4,
+    registered_executors=4,
     has_session=True,
 )
+_STARTED: dict[Mode, dict[str, Any]] = {
+    Mode.CONTINUOUS: {"active_tasks": 0},
+    Mode.MICRO_BATCH: {"work": ()},
+    Mode.ASYNC: {"work": ()},
+    Mode.REAL_TIME: {"work": ()},
+}
+_WORKING: dict[Mode, dict[str, Any]] = {
+    Mode.CONTINUOUS: {"active_tasks": 4},
+    Mode.MICRO_BATCH: {"work": (1, 0, 0, 0, 0)},
+    Mode.ASYNC: {"work": (1, 0, 0, 0, 0)},
+    Mode.REAL_TIME: {"work": (1, 0, 0, 0, 0), "confirmed_running": True},
+}
 # What is done before a query starts.
 CHECKED = State(Starting(checkpoint_checked_at=100.0, query_checked=True))
 
@@ -83,8 +100,9 @@ def running(
 ) -> tuple[State, Observation]:
     """State and observation of a query that has just started at this epoch, after `first`."""
     ready = Starting(after=first.failure, checkpoint_checked_at=now, query_checked=True)
-    state = after(replace(first, phase=ready), replace(UP, now=now, epoch=epoch), policy)
-    return state, replace(UP, now=now, has_query=True, epoch=epoch)
+    seen = replace(UP, now=now, epoch=epoch, offsets=_offsets(epoch))
+    state, shows = after(replace(first, phase=ready), seen, policy), _STARTED[policy.mode]
+    return state, replace(seen, has_query=True, activity=activity(**shows))
 
 
 def committing(
@@ -93,6 +111,16 @@ def committing(
     """The same of a query that has committed this epoch, one second after its start."""
     state, observation = running(epoch - 1, policy=policy, first=first)
     observation = replace(
-        observation, now=101.0, epoch=epoch, planned_epoch=epoch, activity=activity(active_tasks=4)
+        observation,
+        now=101.0,
+        epoch=epoch,
+        offsets=_offsets(epoch),
+        planned_epoch=epoch,
+        activity=activity(**_WORKING[policy.mode]),
     )
     return after(state, observation, policy), observation
+
+
+def _offsets(epoch: int | None) -> Offsets | None:
+    """Each epoch has ten records, all of one partition."""
+    return None if epoch is None else {"in": {0: 10 * epoch + 10, 1: 7, 2: 7, 3: 50}}

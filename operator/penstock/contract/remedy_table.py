@@ -72,8 +72,8 @@ ROWS: tuple[Remedy, ...] = (
         "DriverStarting DriverStopping RollingOut QueryStarting QueryRestarting "
         "WaitingForFirstEpoch WaitingForDeletion NoDriverPod",
         "On the way to Running: QueryStarting, WaitingForCores, QueryStarting again once the cores "
-        "are there, WaitingForFirstEpoch. Until the end of it the driver's pod is not ready, so its "
-        "events hold a Warning of the kubelet, Unhealthy, that the readiness probe failed with 503.",
+        "are there, WaitingForFirstEpoch. Meanwhile the driver's pod is not ready, so its events "
+        "hold a Warning of the kubelet, Unhealthy: the readiness probe failed with 503.",
         "Wait for two minutes. If it lasts longer, see the events of the driver's pod.",
         POD,
     ),

@@ -5,14 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.contract.driver_report import QueryState
 from penstock.driver.jvm import Jvm
+from penstock.driver.position import Position
+from penstock.driver.supervision.observation import Observation, nothing_observed
+from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.restart_policy import RestartPolicy
+from testkit.driver import observations
+from testkit.driver.driver_process import traffic
 from testkit.driver.in_process_driver import impatient, running
-from testkit.kafka.topics import Topics
+from testkit.kafka.topics import Topics, number_flow
+from testkit.streams import streams
 from testkit.streams.streams import RATE, kafka_sink, kafka_source, stream
 
 
@@ -181,3 +188,54 @@ def test_a_batch_that_is_slow_on_each_trigger_is_not_said_each_time(
         trigger.warn("Current batch is falling behind, says a test")
     said = jvm_log.read_text().count("falling behind, says a test")
     assert said <= 6
+
+
+@pytest.mark.parametrize(
+    ("trigger", "policy"),
+    [
+        pytest.param(streams.CONTINUOUS, observations.CONTINUOUS, id="continuous"),
+        pytest.param(streams.MICRO_BATCH, observations.POLICY, id="micro-batch"),
+        pytest.param(streams.REAL_TIME, observations.REAL_TIME, id="real-time"),
+    ],
+)
+def test_a_real_run_makes_the_observations_of_the_unit_tests(
+    trigger: dict[str, Any],
+    policy: RestartPolicy,
+    topics: Topics,
+    jvm: Jvm,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[Observation] = []
+    observe = QueryRuntime.observe
+
+    def recorded(runtime: QueryRuntime, unread: frozenset[Position]) -> Observation:
+        seen.append(observe(runtime, unread))
+        return seen[-1]
+
+    monkeypatch.setattr(QueryRuntime, "observe", recorded)
+    source, sink = topics.make(4), topics.make()
+    flow = number_flow(topics, source, sink, trigger)
+    with running(flow, jvm, tmp_path) as driver, traffic(topics, source):
+        driver.wait("commits", lambda report: report.committed and (report.epoch or 0) > 2)
+    _, started = observations.running(policy=policy)
+    _, commits = observations.committing(3, policy)
+    shapes = [_shape(observation) for observation in seen]
+    for made in map(_shape, (nothing_observed(0.0), observations.UP, started, commits)):
+        unlike = [{name for name in made if made[name] != shape[name]} for shape in shapes]
+        assert set() in unlike, min(unlike, key=len)
+
+
+def _shape(observation: Observation) -> dict[str, Any]:
+    """What is there, without the numbers.
+
+    When the source answers, and how soon the first batch is planned, is a matter of other threads.
+    """
+    values = {**vars(observation), **vars(observation.activity)}
+    for name in ("activity", "source_answered_at", "planned_epoch"):
+        del values[name]
+    plain = (bool, frozenset)
+    return {
+        name: bool(value) if isinstance(value, plain) else value is not None
+        for name, value in values.items()
+    }

@@ -278,9 +278,9 @@ def test_a_batch_that_works_is_not_stalled_however_long_it_takes() -> None:
 def test_a_query_that_shows_the_same_again_and_again_is_stalled(shows: Activity) -> None:
     state, observation = committing(3)
     same = replace(observation, now=102.0, activity=shows)
-    patience = (0.0, POLICY.late_after - 1, POLICY.late_after + 1, POLICY.stall_after)
+    patience = (0.0, 0.0, POLICY.late_after - 1, POLICY.late_after + 1, POLICY.stall_after)
     state, taken = actions(state, [replace(same, now=102.0 + waited) for waited in patience])
-    assert taken == [Action.WAIT] * 4
+    assert taken == [Action.WAIT] * 5
     assert not is_ready(state)
     assert state.query_runs  # it is left running for now
     assert action(state, replace(same, now=103.0 + POLICY.stall_after)) is Action.STOP_QUERY

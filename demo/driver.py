@@ -14,7 +14,6 @@ from penstock.contract.driver_report import QueryState
 from penstock.local.tools.child_process import ChildProcess
 from testkit.wait import wait_for
 
-# The first clean stop writes an archive of classes.
 _STOP_SECONDS = 60.0
 
 

@@ -21,12 +21,14 @@ from demo.payments import EXAMPLE, PARTITIONS, SINK, SOURCE, Count
 from demo.steps import kill_and_count, print_line
 from penstock.local.errors import CommandError
 from penstock.local.kafka.broker import Broker, BrokerError
-from penstock.local.tools import jars
+from penstock.local.tools import class_archive, jars
 from penstock.local.tools.java import require_java
 from testkit.errors import WaitTimeout
 from testkit.kafka.topic_admin import create_topics
+from testkit.wait import wait_for
 
 _WATCH_SECONDS = 12.0
+_ARCHIVE_SECONDS = 300.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -95,7 +97,6 @@ def _run_stream(folder: Path, bootstrap: str, watch_seconds: float) -> Count:
         print_line(f"Running after {time.monotonic() - started:.0f} s: {driver.summary()}")
         count = kill_and_count(bootstrap, watch_seconds, lambda: _kill(driver))
         print_line(str(count))
-        print_line("Stopping it. The first time, its JVM writes an archive for faster starts")
         driver.stop()
         return count
     finally:
@@ -104,6 +105,9 @@ def _run_stream(folder: Path, bootstrap: str, watch_seconds: float) -> Count:
 
 def _kill(driver: Driver) -> None:
     """Kills the driver, starts it again over its checkpoint, and waits until it runs."""
+    if class_archive.is_being_written():
+        print_line("Waiting, once on this machine, for an archive of its classes: it starts faster")
+        wait_for("no archive", lambda: not class_archive.is_being_written(), _ARCHIVE_SECONDS)
     print_line("Killing the driver: SIGKILL for its process and its JVM")
     killed = time.monotonic()
     driver.kill()

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, command, fast_start_options
-from penstock.local.tools.class_archive import archive_for
+from penstock.local.tools.class_archive import archive_for, list_option, write_command
 from testkit.driver.in_process_driver import running
 from testkit.file_lock import file_lock
 from testkit.streams.streams import RATE, stream
@@ -56,13 +56,16 @@ def _create(path: Path, class_path: str) -> None:
 
 
 def main(path: str, class_path: str) -> None:
-    """Runs a query for one epoch; the JVM writes the archive at its clean exit."""
-    jvm = Jvm.launch(_HEAP, class_path, "127.0.0.1", [f"-XX:ArchiveClassesAtExit={path}"])
+    """Runs a query for one epoch, and archives the classes that it has loaded."""
     with tempfile.TemporaryDirectory() as folder:
+        classes = Path(folder, "classes")
+        jvm = Jvm.launch(_HEAP, class_path, "127.0.0.1", [list_option(classes)])
         flow = stream(RATE, {"noop": {}}, interval="500ms")
         with running(flow, jvm, Path(folder)) as driver:
             driver.wait_ready()
-        jvm.end(120)
+        jvm.end()
+        write = write_command(command(_HEAP, class_path, []), classes, Path(path))
+        subprocess.run(write, check=True)
 
 
 if __name__ == "__main__":

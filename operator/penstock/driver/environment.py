@@ -12,7 +12,6 @@ from penstock.contract import naming
 
 # The folder of the first generation. A reset of the stream will start the next one and keep this.
 FIRST_GENERATION = "generation-0"
-_EXIT_SECONDS = 5.0
 _LOOPBACK = "127.0.0.1"
 _API_SERVER = "https://kubernetes.default.svc"
 
@@ -31,7 +30,6 @@ class PodEnvironment:
     api_server: str = _API_SERVER
     secrets: Path = Path(naming.SECRETS_DIR)
     python: Path = Path(naming.PYTHON_DIR)
-    exit_seconds: float = _EXIT_SECONDS
     shared_checkpoint: bool = False
     """Several nodes can mount the checkpoint's volume at once (ReadWriteMany)."""
 
@@ -57,8 +55,6 @@ class LocalEnvironment:
     """The same for ConfigMaps."""
     java_options: tuple[str, ...] = ()
     """Options of this machine for the JVM."""
-    exit_seconds: float = _EXIT_SECONDS
-    """How long the JVM may take to end."""
 
 
 Environment = PodEnvironment | LocalEnvironment

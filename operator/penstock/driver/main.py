@@ -170,7 +170,7 @@ def run(
         flush()
         guard.set()
         shutdown.close()  # nothing is left to lose, and the JVM's end has its own limit
-        jvm.end(environment.exit_seconds)
+        jvm.end()
     except DriverMustExit as end:
         if not shutdown.ended_at_once:
             return _exit_with(environment, end.failure, jvm)

@@ -34,9 +34,6 @@ from penstock.local.tools.java import require_java
 from penstock.local.tools.maven import proxy_options
 from penstock.local.workspace import hide_from_git, workspace_for
 
-# For a JVM that writes its archive of classes at its end.
-_ARCHIVE_SECONDS = 60.0
-
 
 def run(options: RunOptions) -> int:
     """Runs one stream until it is stopped, and returns the exit code.
@@ -96,9 +93,8 @@ def _run(options: RunOptions) -> int:
         environment = replace(
             environment,
             java_options=(*_proxies_for_dependencies(stream.spec), *archive.options),
-            exit_seconds=_ARCHIVE_SECONDS if archive.is_missing else environment.exit_seconds,
         )
-        code = run_driver(stream, environment, workspace, kafka, plain=options.plain)
+        code = run_driver(stream, environment, workspace, kafka, archive.write, plain=options.plain)
         archive.keep()
         return code
 

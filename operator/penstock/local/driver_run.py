@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,20 +28,26 @@ if TYPE_CHECKING:
     from penstock.local.view.live import LiveView
 
 
+# Until then a query that runs has loaded the classes that it needs.
+_LOADED_SECONDS = 5.0
+
+
 def run_driver(
     stream: ContinuousStream,
     environment: LocalEnvironment,
     workspace: Workspace,
     kafka: LocalKafka | None,
+    on_loaded: Callable[[], None],
     *,
     plain: bool,
 ) -> int:
     """Runs until a signal, the end of the work or a permanent failure; returns the exit code.
 
-    Raises BrokerError if the broker has not started.
+    `on_loaded` is called, perhaps twice, once a query that runs has loaded its classes. Raises
+    BrokerError if the broker has not started.
     """
     view = _choose_view(stream, workspace, kafka, plain)
-    watcher = _ReportWatcher(stream, workspace, view, kafka)
+    watcher = _ReportWatcher(stream, workspace, view, kafka, on_loaded)
     with contextlib.ExitStack() as undo:
         with refusing(workspace.log, CHOOSE_FOLDER):
             undo.enter_context(view.open())
@@ -61,11 +68,14 @@ class _ReportWatcher:
         workspace: Workspace,
         view: PlainView | LiveView,
         kafka: LocalKafka | None,
+        on_loaded: Callable[[], None],
     ) -> None:
         self._counts_records = stream.spec.source.kafka is not None
         self._checkpoint = CheckpointFolder(workspace.checkpoint)
         self._view = view
         self._kafka = kafka
+        self._on_loaded = on_loaded
+        self._timer: threading.Timer | None = None
         self.metrics = Metrics()
         self.progress = Progress()
         self.stop = threading.Event()
@@ -77,6 +87,10 @@ class _ReportWatcher:
         latency = seconds / samples if samples else None
         self.progress = self.progress.with_report(report, time.monotonic(), records, latency)
         self._view.update(self.progress)
+        if report.state is QueryState.RUNNING and self._timer is None:
+            self._timer = threading.Timer(_LOADED_SECONDS, self._on_loaded)
+            self._timer.daemon = True
+            self._timer.start()
         if self._kafka is not None and report.state is QueryState.RUNNING:
             self._kafka.on_query_running()
         if self._kafka is not None and self.progress.completed:
@@ -89,6 +103,9 @@ class _ReportWatcher:
 
     def on_driver_end(self) -> None:
         """Shows the final state, with the last committed epoch read from the checkpoint."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._on_loaded()
         report = self.progress.report
         if report is not None:
             report = report.model_copy(

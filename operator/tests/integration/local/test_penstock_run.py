@@ -20,8 +20,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+from penstock.driver.jvm import ENV_JAVA_OPTIONS
 from testkit.driver.class_archive import driver_environment
 from testkit.kafka.jars import connector_jars, kafka_jars
 from testkit.streams.examples import FOLDER, consume
@@ -265,3 +267,27 @@ def test_the_live_view_in_a_terminal(tmp_path: Path, environment: dict[str, str]
         terminal.close()
     log = (tmp_path / ".penstock" / "numbers" / "checkpoint.log").read_text()
     assert '"message": "stopped"' in log
+
+
+@pytest.mark.full
+def test_the_classes_of_the_first_run_are_archived_for_the_next(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """Neither waits for it. The JVM of the next run maps the archive."""
+    del environment[ENV_JAVA_OPTIONS]
+    environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    archives = tmp_path / "cache" / "penstock" / "run" / "classes"
+
+    def run_briefly() -> list[str]:
+        with command(tmp_path, environment, FOLDER / "rate-to-console.yaml") as running:
+            entries = running.entries
+            wait_for("it runs", lambda: any(row["state"] == "Running" for row in entries("stream")))
+            children = psutil.Process(running.process.pid).children()
+            mapped = [file.path for child in children for file in child.memory_maps()]
+            assert running.interrupt() == 0
+        return mapped
+
+    run_briefly()
+    wait_for("the archive", lambda: list(archives.glob("*.jsa")))
+    (archive,) = archives.iterdir()
+    assert str(archive) in run_briefly()

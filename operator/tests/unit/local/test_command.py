@@ -133,7 +133,7 @@ def test_other_resources_are_skipped_and_limits_of_a_cluster_ignored(
 
     monkeypatch.setattr(command, "run_driver", run_driver)
     assert cli.main(["run", "stream.yaml"]) == 0
-    ((stream_, environment, workspace, kafka),) = started
+    ((stream_, environment, workspace, kafka, _),) = started
     assert stream_.spec.executor.max_instances is None
     checkpoint = here / ".penstock" / "numbers" / "checkpoint"
     assert environment.checkpoint == workspace.checkpoint == checkpoint

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from penstock.local.errors import CommandError
-from penstock.local.tools import java
+from penstock.local.tools import class_archive, java
 from penstock.local.tools.class_archive import archive_for
 from testkit.tools.fake_java import fake_java
+from testkit.wait import wait_for
 
 PACKAGED = Path("/packaged")
 IN_PACKAGE = "/packaged/bin/java"
@@ -91,35 +92,58 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "penstock" / "run" / "classes"
 
 
-def test_the_first_jvm_writes_the_archive_and_the_next_one_uses_it(cache: Path) -> None:
-    first = archive_for(COMMAND)
-    assert first.is_missing
-    (write, *_) = first.options
-    name, _, draft = write.partition("=")
-    assert name == "-XX:ArchiveClassesAtExit"
-    Path(draft).touch()
+def test_the_first_jvm_lists_its_classes_and_a_later_one_uses_the_archive(
+    cache: Path, tmp_path: Path
+) -> None:
+    """Another process writes it meanwhile, once."""
+    java = tmp_path / "java"
+    java.write_text('#!/bin/sh\necho "$@" >> "$0.calls"\ncp "${2#*=}" "${3#*=}"\n')
+    java.chmod(0o755)
+    command = [str(java), *COMMAND[1:]]
+    first = archive_for(command)
+    first.write()  # no JVM has listed any yet
+    name, _, listed = first.options[0].partition("=")
+    assert name == "-XX:DumpLoadedClassList"
+    Path(listed).write_text("java/lang/Object\njava/lang/Stri")
+    first.write()
+    first.write()
+    wait_for("the archive", lambda: not class_archive.is_being_written(), 30)
     first.keep()
 
-    second = archive_for(COMMAND)
-    assert not second.is_missing
-    assert second.options[0] == f"-XX:SharedArchiveFile={second.path}"
-    assert [second.path] == list(cache.iterdir())
+    second = archive_for(command)
+    (path,) = cache.iterdir()
+    assert second.options[0] == f"-XX:SharedArchiveFile={path}"
+    assert path.read_text() == "java/lang/Object\n"
+    (call,) = (tmp_path / "java.calls").read_text().splitlines()
+    assert call.startswith("-Xshare:dump ")
+    assert call.endswith(" -cp /jars/a.jar Main")
 
 
-def test_a_jvm_that_wrote_nothing_leaves_the_next_one_to_write_it(cache: Path) -> None:
-    """It was killed, or it cannot."""
-    archive_for(COMMAND).keep()
-    assert archive_for(COMMAND).is_missing
+def test_an_archive_that_could_not_be_written_is_left_to_the_next_one(cache: Path) -> None:
+    command = ["/bin/false", *COMMAND[1:]]
+    archive = archive_for(command)
+    Path(archive.options[0].partition("=")[2]).write_text("java/lang/Object\n")
+    archive.write()
+    wait_for("an end", lambda: not class_archive.is_being_written(), 30)
+    archive.keep()
+    assert list(cache.iterdir()) == []
+    assert archive_for(command).options[0].startswith("-XX:DumpLoadedClassList=")
 
 
 def test_the_archives_used_last_are_kept(cache: Path) -> None:
+    """And nothing that a killed process has left."""
     cache.mkdir(parents=True)
     for age in range(5):
         file = cache / f"{age}.jsa"
         file.touch()
         os.utime(file, (time.time() - age, time.time() - age))
+    for name, then in (("5.17-draft", time.time() - 4000), ("6.18-draft", time.time() - 10)):
+        (cache / name).touch()
+        os.utime(cache / name, (then, then))
     archive_for(COMMAND).keep()
-    assert sorted(each.name for each in cache.iterdir()) == ["0.jsa", "1.jsa", "2.jsa"]
+    assert sorted(path.name for path in cache.iterdir()) == [
+        "0.jsa", "1.jsa", "2.jsa", "6.18-draft",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("own", ["-Xshare:off", "-XX:SharedArchiveFile=/mine"])

@@ -6,8 +6,8 @@ import argparse
 import os
 import sys
 
-from penstock.client.checks.diagnosis import diagnose
 from penstock.client.cluster_facts import ClusterFacts
+from penstock.client.doctor.diagnosis import diagnose
 from penstock.client.formatting import printable
 from penstock.client.reading.api_client import KubeApi, NoConfiguration
 from penstock.client.reading.gather import Gatherer, NoStream, Scope, gather

@@ -17,7 +17,7 @@ from penstock.cluster.obstacles import why_deleted, why_held
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import not_ready_since
 from penstock.contract import naming
-from penstock.controller.children import access, checkpoint_claim
+from penstock.controller.children import checkpoint_claim, rbac_and_network
 from penstock.controller.children.by_hand import is_altered, labels_of_pod
 from penstock.controller.children.deletions import to_delete, void_pod
 from penstock.controller.children.diff import up_to_date, with_applied_hash
@@ -296,11 +296,11 @@ def _desired_objects(
     stream: ObservedStream, desired: Revision, children: ObservedChildren
 ) -> tuple[Manifest, ...]:
     """All objects of a stream, each after those that it refers to."""
-    optional = (access.service_account(desired), access.network_policy(desired))
+    optional = (rbac_and_network.service_account(desired), rbac_and_network.network_policy(desired))
     before_driver = (
         *(each for each in optional if each is not None),
-        access.role(desired),
-        access.role_binding(desired),
+        rbac_and_network.role(desired),
+        rbac_and_network.role_binding(desired),
         config_map(desired),
     )
     asked = with_applied_hash(checkpoint_claim.claim(desired))

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from penstock.client.checks.finding import Finding, Severity
 from penstock.client.cluster_facts import ClusterFacts, StreamFacts
+from penstock.client.doctor.finding import Finding, Severity
 from penstock.client.formatting import age, printable
 
 OK = 0

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.contract.reasons import REMEDIES
-from penstock.driver.exceptions import conditions
+from penstock.driver.exceptions import error_conditions
 from penstock.driver.exceptions.chain import REGISTRY_CLIENT
-from penstock.driver.exceptions.conditions import Verdict
+from penstock.driver.exceptions.error_conditions import Verdict
 from penstock.driver.failures import (
     API_SERVER_UNREACHABLE,
     BROKER_UNREACHABLE,
@@ -281,7 +281,7 @@ SERVICES: tuple[Rule, ...] = (
     Rule(f"{_KAFKA}.KafkaException", "KafkaClientFailed", shows_message=True),
 )
 
-# After those, and after the verdicts on Spark's conditions.
+# After those, and after the verdicts on Spark's error conditions.
 CLASSES: tuple[Rule, ...] = (
     # Conditions without a SQLSTATE (_LEGACY_ERROR_TEMP_...).
     Rule("org.apache.spark.SparkArithmeticException", is_record_error=True),
@@ -340,7 +340,7 @@ def of_condition(condition: str | None, sql_state: str | None, *, in_task: bool)
     """The rule for an error condition of Spark, by the verdict on it; None without a verdict."""
     if condition is None or condition in _WRAPPERS:
         return None
-    verdict = conditions.verdict(condition, sql_state)
+    verdict = error_conditions.verdict(condition, sql_state)
     match verdict:
         case None:
             return None
@@ -359,7 +359,7 @@ def of_condition(condition: str | None, sql_state: str | None, *, in_task: bool)
         permanent=True,
         # A volume that cannot be read may be readable again.
         recoverable=verdict is Verdict.DAMAGED_STATE,
-        shows_message=condition not in conditions.QUOTING,
+        shows_message=condition not in error_conditions.QUOTING,
         advice=REMEDIES[reason].action,
     )
 

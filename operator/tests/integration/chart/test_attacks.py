@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from penstock.contract import naming
-from penstock.controller.children import access
+from penstock.controller.children import rbac_and_network
 from penstock.controller.children.stateful_set import driver_stateful_set
 from penstock.controller.observation import parse_stream
 from penstock.controller.operator_settings import Settings
@@ -41,9 +41,9 @@ def kube() -> Iterator[Kube]:
         server.kube().run("apply", "-f", "-", stdin=rendered_chart("--skip-tests"))
         desired = samples.desired()
         owned = [
-            access.service_account(desired),
-            access.role(desired),
-            access.role_binding(desired),
+            rbac_and_network.service_account(desired),
+            rbac_and_network.role(desired),
+            rbac_and_network.role_binding(desired),
         ]
         for child in owned:
             assert child is not None
@@ -282,7 +282,7 @@ def test_what_a_driver_needs_is_allowed(kube: Kube) -> None:
 
 def test_with_baseline_an_executor_may_add_the_capabilities_of_that_standard(kube: Kube) -> None:
     """And no others. The API server takes the other policy into force a moment later."""
-    policy = "--show-only=templates/driverpolicy.yaml"
+    policy = "--show-only=templates/driveradmissionpolicy.yaml"
     kube.run("apply", "-f", "-", stdin=rendered_chart(policy, "--set=podSecurity=baseline"))
     try:
         allowed, refused = (

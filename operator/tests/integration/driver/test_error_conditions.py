@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from penstock.driver.exceptions.chain import read_python_chain
 from penstock.driver.exceptions.classify import classify
-from penstock.driver.exceptions.conditions import OF_KAFKA, verdict
+from penstock.driver.exceptions.error_conditions import OF_KAFKA, verdict
 from testkit.driver.error_conditions import (
     CLASSES,
     failure_of,

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from penstock.api.v1alpha1.status import LastFailure, StreamStatus
-from penstock.client.checks.diagnosis import diagnose
-from penstock.client.checks.finding import Finding, Severity
 from penstock.client.cluster_facts import Right, Unread
+from penstock.client.doctor.diagnosis import diagnose
+from penstock.client.doctor.finding import Finding, Severity
 from penstock.client.view.findings import as_json, as_text, exit_code
 from penstock.client.view.status import as_text as as_status
 from penstock.cluster import kinds

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from penstock.client.checks.diagnosis import diagnose
 from penstock.client.cluster_facts import ClusterFacts
+from penstock.client.doctor.diagnosis import diagnose
 from penstock.client.view.findings import as_text, exit_code
 from testkit.controller.stream_faults import (
     BROKER,

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from penstock.client.checks.diagnosis import diagnose
 from penstock.client.cluster_facts import ClusterFacts, Right
+from penstock.client.doctor.diagnosis import diagnose
 from penstock.client.reading.api_client import KubeApi, Ran
 from penstock.client.reading.gather import NoStream, Scope, gather
 from penstock.cluster import kinds

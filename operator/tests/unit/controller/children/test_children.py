@@ -15,7 +15,7 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.objects import Claim, Object
 from penstock.contract import naming
-from penstock.controller.children import access, checkpoint_claim, revision
+from penstock.controller.children import checkpoint_claim, rbac_and_network, revision
 from penstock.controller.children.stateful_set import driver_stateful_set
 from penstock.driver.environment import pod_environment
 from testkit.controller import samples
@@ -117,7 +117,8 @@ def test_a_broken_revision_can_be_replaced() -> None:
 
 
 @pytest.mark.parametrize("build", [
-    access.service_account, access.role, access.role_binding, access.network_policy,
+    rbac_and_network.service_account, rbac_and_network.role, rbac_and_network.role_binding,
+    rbac_and_network.network_policy,
     revision.config_map, driver_stateful_set,
 ])  # fmt: skip
 def test_the_objects_of_a_stream_are_deleted_with_it(build: Any) -> None:

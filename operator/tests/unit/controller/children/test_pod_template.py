@@ -10,7 +10,7 @@ import pytest
 from penstock.cluster.kinds import Manifest
 from penstock.contract import naming
 from penstock.contract.pod_merge import merge_pod_template
-from penstock.controller.children import access
+from penstock.controller.children import rbac_and_network
 from penstock.controller.children.stateful_set import driver_stateful_set
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
@@ -150,8 +150,8 @@ def test_no_environment_holds_a_secret() -> None:
 
 def test_the_users_service_account_is_used() -> None:
     desired = samples.desired(serviceAccountName="mine")
-    assert access.service_account(desired) is None
-    assert access.role_binding(desired)["subjects"][0]["name"] == "mine"
+    assert rbac_and_network.service_account(desired) is None
+    assert rbac_and_network.role_binding(desired)["subjects"][0]["name"] == "mine"
     assert template(serviceAccountName="mine")["spec"]["serviceAccountName"] == "mine"
     cluster = FakeCluster()
     cluster.apply(serviceAccountName="mine")

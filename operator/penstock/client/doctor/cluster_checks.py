@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from penstock import __version__
 from penstock.api.v1alpha1.status import StreamStatus
-from penstock.client.checks.finding import Finding, Severity
 from penstock.client.cluster_facts import ClusterFacts, OperatorFacts
+from penstock.client.doctor.finding import Finding, Severity
 from penstock.client.formatting import age
 
 _APPLY_CRD = "penstock crd | kubectl apply --server-side -f -"

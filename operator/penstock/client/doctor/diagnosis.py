@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from penstock.client.checks import cluster_checks, pod_checks, stream_checks
-from penstock.client.checks.finding import Finding, Severity
 from penstock.client.cluster_facts import ClusterFacts, StreamFacts
+from penstock.client.doctor import cluster_checks, pod_checks, stream_checks
+from penstock.client.doctor.finding import Finding, Severity
 
 ClusterCheck = Callable[[ClusterFacts], Iterator[Finding]]
 StreamCheck = Callable[[StreamFacts, ClusterFacts], Iterator[Finding]]

@@ -8,8 +8,8 @@ from datetime import timedelta
 from decimal import Decimal
 
 from penstock.api.quantities import amount
-from penstock.client.checks.finding import Finding, Severity
 from penstock.client.cluster_facts import ClusterFacts, StreamFacts
+from penstock.client.doctor.finding import Finding, Severity
 from penstock.cluster.assessment import driver_obstacles, executor_obstacles, is_overdue
 from penstock.cluster.objects import Node, Quota
 from penstock.cluster.obstacles import (

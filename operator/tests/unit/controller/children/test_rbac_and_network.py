@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.contract import naming
-from penstock.controller.children import access
-from penstock.controller.children.access import network_policy
+from penstock.controller.children import rbac_and_network
+from penstock.controller.children.rbac_and_network import network_policy
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 
@@ -55,7 +55,7 @@ def test_another_setting_changes_the_policy_and_restarts_no_driver() -> None:
 
 
 def test_a_driver_may_change_its_own_pod_read_its_own_stream_and_no_secret() -> None:
-    rules = access.role(samples.desired())["rules"]
+    rules = rbac_and_network.role(samples.desired())["rules"]
     (patching,) = [each for each in rules if "patch" in each["verbs"]]
     assert patching["resourceNames"] == [naming.driver_pod_name(samples.NAME)]
     (on_secrets,) = [each for each in rules if "secrets" in each["resources"]]

@@ -9,8 +9,8 @@ import doctest
 
 import pytest
 
-from penstock.driver.exceptions import conditions, python_traceback
-from penstock.driver.exceptions.conditions import BY_SQLSTATE, OF_SPARK, Verdict, verdict
+from penstock.driver.exceptions import error_conditions, python_traceback
+from penstock.driver.exceptions.error_conditions import BY_SQLSTATE, OF_SPARK, Verdict, verdict
 from testkit.driver.error_conditions import LEGACY, of_spark
 
 
@@ -53,5 +53,5 @@ def test_verdicts(condition: str, sql_state: str | None, expected: Verdict | Non
 
 
 def test_the_examples() -> None:
-    assert doctest.testmod(conditions).failed == 0
+    assert doctest.testmod(error_conditions).failed == 0
     assert doctest.testmod(python_traceback).failed == 0

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from penstock.api.v1alpha1.status import Cause, Condition
-from penstock.client.checks.finding import Finding, Severity
 from penstock.client.cluster_facts import ClusterFacts, StreamFacts
+from penstock.client.doctor.finding import Finding, Severity
 from penstock.client.formatting import age, size
 from penstock.contract import naming
 from penstock.contract.pod_check import BrokerCheck, Outcome

@@ -23,6 +23,11 @@ _INTERVAL_UNITS = (
 )  # fmt: skip
 # Functions that SQL calls without parentheses. A column of the same name hides them.
 _WITHOUT_PARENTHESES = ("current_date", "current_timestamp")
+_NESTED = {
+    exp.DataType.Type.ARRAY: "array",
+    exp.DataType.Type.MAP: "map",
+    exp.DataType.Type.STRUCT: "struct",
+}
 
 
 class TextTooLarge(Exception):
@@ -144,6 +149,8 @@ def parse(text: SqlText, tokens: list[Token]) -> exp.Query | exp.Values:
 
 def type_name(node: exp.Expr) -> str | None:
     """Spark's name of a type, without its parameters; None for an interval."""
+    if node.this in _NESTED:  # whose text may be long
+        return _NESTED[node.this]
     name, _, _ = node.sql(dialect="spark").lower().replace("<", "(").partition("(")
     return name if name.isidentifier() else None
 

@@ -1,7 +1,7 @@
 """Follows guides of docs/ with the demo's stream: their commands run as they are written there.
 
-The broker's image has no tools of Kafka's, and the cluster has no room for sixteen partitions: the
-test adds two itself.
+Kafka's tools run on this machine, since the broker's image has none. The cluster has no room for
+sixteen partitions: two are added.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from confluent_kafka.admin import AdminClient, NewPartitions
 
 from demo import cluster as demo
-from demo.payments import EXAMPLE, PARTITIONS, SOURCE
+from demo.payments import EXAMPLE, PARTITIONS
 from testkit.cluster.install import Installation
 from testkit.cluster.stream import KIND, Stream
+from testkit.kafka.tools import TOPICS, write_program
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.operations.runbooks import blocks, sections
 from testkit.paths import CHECKOUT
@@ -36,7 +36,7 @@ _COMMAND_SECONDS = 400
 
 
 class Reader:
-    """Has kubectl and penstock on the PATH, and the demo's namespace as the default."""
+    """Has kubectl, penstock and Kafka's tools on the PATH, and the demo's namespace as default."""
 
     def __init__(self, installation: Installation, folder: Path) -> None:
         cluster, self._folder = installation.cluster, folder
@@ -44,7 +44,10 @@ class Reader:
         shutil.copy(cluster.kubeconfig, kubeconfig)
         shutil.copy(EXAMPLE, folder)
         shutil.copytree(EXAMPLE.parent, folder / "examples")
-        programs = [str(cluster.kubectl.parent), str(Path(sys.executable).parent)]
+        tools = folder / "kafka"
+        tools.mkdir()
+        write_program(tools / "kafka-topics.sh", TOPICS)
+        programs = [str(cluster.kubectl.parent), str(Path(sys.executable).parent), str(tools)]
         path = os.pathsep.join([*programs, os.environ["PATH"]])
         self._environment = {**os.environ, "PATH": path, "KUBECONFIG": str(kubeconfig)}
         self.run(f"kubectl config set-context --current --namespace={demo.NAMESPACE}")
@@ -59,7 +62,7 @@ class Reader:
         commands = blocks(sections(text)[section] if section else text, "sh")
         lines = "\n".join(commands).replace("\\\n", " ").splitlines()
         assert lines
-        return [self.run(_with(instead, line)) for line in lines if "kafka-topics.sh" not in line]
+        return [self.run(_with(instead, line)) for line in lines]
 
     def run(self, line: str) -> str:
         """Runs a command of the shell; AssertionError if it fails."""
@@ -100,10 +103,9 @@ def test_more_is_logged(reader: Reader, stream: Stream) -> None:
 
 
 def test_the_partitions_grow(reader: Reader, stream: Stream, installation: Installation) -> None:
-    admin = AdminClient({"bootstrap.servers": installation.kafka.external})
     more = PARTITIONS + 2
-    admin.create_partitions([NewPartitions(SOURCE, more)])[SOURCE].result(60)
-    reader.follow("how-to/grow-partitions.md")
+    instead = {"kafka.kafka:9092": installation.kafka.external, "16": str(more)}
+    reader.follow("how-to/grow-partitions.md", **instead)
     stream.wait_for("more partitions", lambda: stream.status()["partitions"] == more, 120)
     stream.wait_ready()
 

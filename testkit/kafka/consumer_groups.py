@@ -5,9 +5,8 @@ from __future__ import annotations
 import subprocess
 from dataclasses import dataclass
 
-from testkit.kafka.jars import kafka_jars, tools_jars
+from testkit.kafka.tools import CONSUMER_GROUPS, command
 
-_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 _NONE = "-"
 
 
@@ -42,8 +41,6 @@ def delete(bootstrap: str, group: str) -> None:
 
 
 def _run(bootstrap: str, *arguments: str) -> list[str]:
-    class_path = f"{kafka_jars()}/*:{tools_jars()}/*"
-    command = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", class_path, _TOOL]
-    asked = [*command, "--bootstrap-server", bootstrap, *arguments]
+    asked = [*command(CONSUMER_GROUPS), "--bootstrap-server", bootstrap, *arguments]
     ended = subprocess.run(asked, capture_output=True, text=True, timeout=120)
     return [line for line in ended.stdout.splitlines() if line.strip()]

@@ -1,4 +1,5 @@
-"""What Spark's Kafka source and sink say about options, as JSON on the standard output.
+"""What Spark's Kafka source and sink say about options, and their names, as JSON on the standard
+output.
 
 Runs as a process of its own, and needs no broker: Spark judges options when it builds the stream
 and the writer, and those of a real-time source when it plans a batch. The standard input is a
@@ -27,18 +28,23 @@ _BROKER = {"kafka.bootstrap.servers": "127.0.0.1:1"}
 
 
 def main() -> None:
-    """Writes a list with the refusals in the order of the questions, null for none."""
+    """Writes {"refusals": [text or null, ...], "texts": {constant: value}}.
+
+    The refusals are in the order of the questions. The constants are those of KafkaSourceProvider
+    whose values are texts: among them is the name of each option that it reads.
+    """
     questions = json.load(sys.stdin)
     jvm = Jvm.launch(512, f"{connector_jars()}/*", "127.0.0.1", fast_start_options([]))
     try:
         spark = session.start(jvm.gateway, _CONF)
         spark.sparkContext.setLogLevel("OFF")
         with tempfile.TemporaryDirectory() as folder:
-            verdicts = [_refusal(spark._jvm, end, options, folder) for end, options in questions]
+            refusals = [_refusal(spark._jvm, end, options, folder) for end, options in questions]
+            texts = _texts(spark._jvm)
         spark.stop()
     finally:
         jvm.end()
-    sys.stdout.write(json.dumps(verdicts))
+    sys.stdout.write(json.dumps({"refusals": refusals, "texts": texts}))
 
 
 def _refusal(jvm: Any, end: str, options: dict[str, str], folder: str) -> str | None:
@@ -86,6 +92,16 @@ def _write(jvm: Any, options: dict[str, str], folder: str) -> None:
     sql = jvm.org.apache.spark.sql
     ignoring_case = _companion(sql.catalyst.util, "CaseInsensitiveMap").apply(given)
     _companion(sql.kafka010, "KafkaSourceProvider").kafkaParamsForProducer(ignoring_case)
+
+
+def _texts(jvm: Any) -> dict[str, str]:
+    provider = _companion(jvm.org.apache.spark.sql.kafka010, "KafkaSourceProvider")
+    texts = {}
+    for constant in provider.getClass().getDeclaredFields():
+        if constant.getType().getSimpleName() == "String":
+            constant.setAccessible(True)
+            texts[constant.getName().rpartition("$")[2]] = constant.get(provider)
+    return texts
 
 
 def _companion(package: Any, name: str) -> Any:

@@ -64,9 +64,10 @@ def _template(pod: str, container: dict[str, Any] | None = None, **spec: Any) ->
 
 RING_1 = (
     Bad({"sparkConf": {"spark.app.id": "a"}}, "spec.sparkConf", "delete each other's executors"),
-    Bad(
-        {"sparkConf": {"spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}},
-        "spec.sparkConf", "the driver reads and repairs version 1",
+    *(
+        Bad({"sparkConf": {f"spark.sql.streaming.{name}": "2"}}, "spec.sparkConf",
+            "the driver reads and repairs version 1")
+        for name in ("stateStore.checkpointFormatVersion", "offsetLog.formatVersion")
     ),
     Bad({"serviceAccountName": "default"}, "spec.serviceAccountName", "name another"),
     # Missing, unknown and conflicting fields
@@ -201,6 +202,12 @@ RING_1 = (
     Bad(
         {"sink.kafka.secretOptions": {"kafka.sasl.jaas.config": REF}},
         "spec.sink.kafka", "that have no field of their own",
+    ),
+    *(
+        Bad({f"{client}.secretOptions": {name: REF}, **more}, f"spec.{client}",
+            "decide whether a commit means that its records are in Kafka: remove them")
+        for client, more in (("sink.kafka", {}), ("kafka", {"kafka.bootstrapServers": KAFKA}))
+        for name in ("kafka.acks", "kafka.Transactional.Id")
     ),
     # Authentication
     Bad(
@@ -456,6 +463,10 @@ RING_2 = (
     ),
     Bad({"sink.kafka.options": {"kafka.acks": "0"}}, "spec.sink.kafka.options.kafka.acks",
         "loses records that the stream has committed: remove it, or set all", 2),
+    Bad({"kafka": {**SHARED, "options": {"kafka.acks": "1"}}, "sink.kafka.bootstrapServers": ...},
+        "spec.kafka.options.kafka.acks", "loses records that the stream has committed", 2),
+    Bad({"kafka": SHARED, "sink.kafka": {"topic": "b", "options": {"kafka.acks": "1"}}},
+        "spec.sink.kafka.options.kafka.acks", "loses records that the stream has committed", 2),
     Bad({"trigger": BATCH, "sink": {"memory": {}}}, "spec.sink.memory",
         "nobody in a cluster can read them: use sink.kafka", 2),
     Bad(

@@ -212,6 +212,7 @@ REFUSED: list[Row] = [
     *_rows(f"{_KAFKA}.secretOptions", {"kafka.auto.offset.reset": REF}),
     *_rows(f"{_KAFKA}.secretOptions", {"kafka.security.protocol": REF}, {"kafka.x": {"name": "a"}}),
     *_rows(f"{_SINK}.secretOptions", {"topic": REF}, {"kafka.Bootstrap.Servers": REF}),
+    *_rows(f"{_SINK}.secretOptions", {"kafka.acks": REF}, {"kafka.Transactional.ID": REF}),
     ((f"{_KAFKA}.topics", ...), (f"{_KAFKA}.topicPattern", "")),
     # Pods and quantities
     *_rows("spec.executor.javaOptions", ["-Xss4m -Xmx2g"], ["-Dspark.ui.enabled=true"], "-Xss4m"),

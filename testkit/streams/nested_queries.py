@@ -4,22 +4,8 @@
 from __future__ import annotations
 
 from testkit.streams.queries import Function, Query
+from testkit.streams.struct_queries import STRUCTS
 
-# The fields of an order, and names of fields in it with whether there is such a one.
-ORDER = "id BIGINT, customer STRUCT<country: STRING, `first name`: STRING>, items ARRAY<STRUCT<price: INT>>, tags MAP<STRING, INT>, note STRING"
-ORDER_FIELDS = (
-    ("o.customer.country", True),
-    ("o.Customer.COUNTRY", True),
-    ("o.customer.`first name`", True),
-    ("o.items.price", True),
-    ("o.tags.anything", True),
-    ("o.customer.contry", False),
-    ("o.custmer.country", False),
-    ("o.contry", False),
-    ("o.items.prise", False),
-    ("o.id.part", False),
-    ("o.note.part", False),
-)
 NESTED = (
     Query("SELECT CAST(any(offset > 1) AS STRING) AS value FROM source", "UM"),
     Query("SELECT NOT any(offset > 1) AS value FROM source", "UM"),
@@ -278,48 +264,6 @@ NESTED = (
     Query("SELECT position('a' IN CAST(value AS STRING)) FROM source", "CAUSR"),
     Query("SELECT substring(value FROM 1 FOR 2) FROM source", "CAUSR"),
     Query("SELECT overlay(CAST(value AS STRING) PLACING 'x' FROM 1) FROM source", "CAUSR"),
-    Query("SELECT from_json(CAST(value AS STRING), 'a STRUCT<b: INT>').a.b FROM source", "CAUSR"),
-    *(
-        Query(
-            f"SELECT {fields} AS x FROM (SELECT {made} AS o FROM source)",
-            "CAUSR" if exists else "",
-        )
-        for made in (
-            f"from_json(CAST(value AS STRING), '{ORDER}')",
-            f"from_json(CAST(value AS STRING), 'STRUCT<{ORDER}>', map('mode', 'FAILFAST'))",
-            f"from_xml(CAST(value AS STRING), '{ORDER}')",
-            f"CAST(NULL AS STRUCT<{ORDER}>)",
-        )
-        for fields, exists in ORDER_FIELDS
-    ),
-    Query(
-        "SELECT o[0].price AS x FROM (SELECT from_json(CAST(value AS STRING), 'ARRAY<STRUCT<price: INT>>') AS o FROM source)",
-        "CAUSR",
-    ),
-    Query(
-        "SELECT o.price AS x FROM (SELECT from_json(CAST(value AS STRING), 'ARRAY<STRUCT<price: INT>>') AS o FROM source)",
-        "CAUSR",
-    ),
-    Query(
-        "SELECT o.prise AS x FROM (SELECT from_json(CAST(value AS STRING), 'ARRAY<STRUCT<price: INT>>') AS o FROM source)",
-        "",
-    ),
-    Query(
-        "SELECT o.anything AS x FROM (SELECT from_json(CAST(value AS STRING), 'MAP<STRING, INT>') AS o FROM source)",
-        "CAUSR",
-    ),
-    Query(
-        'SELECT o.a.b AS x FROM (SELECT from_json(CAST(value AS STRING), schema_of_json(\'{"a": {"b": 1}}\')) AS o FROM source)',
-        "CAUSR",
-    ),
-    Query(
-        "WITH p AS (SELECT from_json(CAST(value AS STRING), 'customer STRUCT<country: STRING>') AS o FROM source) SELECT p.o.customer.country AS x FROM p WHERE p.o.customer.country IS NOT NULL",
-        "AUSR",
-    ),
-    Query(
-        "WITH p AS (SELECT from_json(CAST(value AS STRING), 'customer STRUCT<country: STRING>') AS o FROM source) SELECT key FROM (SELECT o, 1 AS key FROM p) WHERE o.customer.contry = 'x'",
-        "",
-    ),
     Query("SELECT transform(array(struct(1 AS a)), x -> x.a) FROM source", "CAUSR"),
     Query("SELECT filter(array(1), (x, i) -> x > i) FROM source", "CAUSR"),
     Query("SELECT zip_with(array(1), array(2), (x, y) -> x + y) FROM source", "CAUSR"),
@@ -366,6 +310,7 @@ NESTED = (
     ),
     Query("SELECT value FROM source", "", functions=(Function("f", "BIGINT", "count(*)"),)),
     Query("SELECT value FROM source", "CAUSR", functions=(Function("g", "TIMESTAMP", "now()"),)),
+    *STRUCTS,
 )
 
 # With a watermark of 5 seconds on the column timestamp, which C and S do not accept.

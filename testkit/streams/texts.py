@@ -25,6 +25,8 @@ EXPRESSIONS = st.recursive(
         ),
         st.builds("CASE WHEN {} THEN {} END".format, inner, inner),
         st.builds("CAST({} AS STRUCT<a: INT>).a".format, inner),
+        st.builds("named_struct('a', {}, 'b', {}).a.b".format, inner, inner),
+        st.builds("{}['a'].*".format, inner),
         st.builds("transform(array({}), x -> {})".format, inner, inner),
         st.builds("({} IN (SELECT {} FROM source))".format, inner, inner),
         st.builds("window({}, {}, {})".format, inner, inner, inner),

@@ -101,6 +101,13 @@ SECRET_CLIENT_OPTIONS = ValidationRule(
         )
     ),
 )
+# With them a commit may prove nothing; which values do no harm only options can show.
+_GUARANTEE_PATTERN = r"^kafka\.(acks|transactional\.id)$"
+GUARANTEES_IN_SIGHT = ValidationRule(
+    ~is_set("secretOptions") | ~some("secretOptions", _GUARANTEE_PATTERN, any_case=True),
+    "secretOptions cannot hold kafka.acks and kafka.transactional.id, which decide whether a "
+    "commit means that its records are in Kafka: remove them",
+)
 
 
 def allowed_options(owned: Mapping[str, str]) -> ValidationRule:

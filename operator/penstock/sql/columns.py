@@ -5,7 +5,7 @@ Imports no parser: the driver asks these rules too, about the columns of its Dat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.api.v1alpha1 import Sink, Source
@@ -59,27 +59,24 @@ Columns = tuple[Column, ...]
 
 def source_columns(source: Source, watermark_column: str | None) -> Columns | None:
     """The columns of the view `source`; None if only Spark knows them."""
-    types: dict[str, str | None]
     if source.kafka is not None:
-        types = {**_KAFKA}
+        columns = _columns(_KAFKA)
         if source.kafka.include_headers:
-            types["headers"] = HEADERS_TYPE
+            fields = tuple(Column(name, event_time=False) for name in ("key", "value"))
+            columns += (Column("headers", HEADERS_TYPE, declared=fields),)
     elif source.rate is not None:
-        types = {**_RATE}
+        columns = _columns(_RATE)
     elif source.socket is not None:
-        types = {"value": "string"}
+        columns = _columns({"value": "string"})
         if source.socket.include_timestamp:
-            types["timestamp"] = "timestamp"
+            columns += _columns({"timestamp": "timestamp"})
     else:
         schema = source.custom.schema_ if source.custom is not None else None
         declared = None if schema is None else _declared(schema)
         if declared is None:
             return None
-        types = declared
-    return tuple(
-        replace(_column(name, of_type, watermark_column), origin=name)
-        for name, of_type in types.items()
-    )
+        columns = declared
+    return tuple(_of_source(column, watermark_column) for column in columns)
 
 
 def passed_columns(columns: Sequence[str], sink: Sink) -> list[str] | None:
@@ -169,17 +166,37 @@ def united(one: Column, other: Column) -> Column:
     )
 
 
-def _column(name: str, of_type: str | None, watermark_column: str | None) -> Column:
+def unsure_of_event_time(columns: Columns | None) -> Columns | None:
+    """The same fields, where it is unknown whether those that carry the watermark keep it."""
+    return columns and tuple(
+        replace(
+            column,
+            event_time=False if column.event_time is False else None,
+            declared=unsure_of_event_time(column.declared),
+        )
+        for column in columns
+    )
+
+
+def _columns(types: Mapping[str, str]) -> Columns:
+    return tuple(Column(name, of_type) for name, of_type in types.items())
+
+
+def _of_source(column: Column, watermark_column: str | None) -> Column:
     """A column of the source. Without a watermark, whether it could have one."""
+    name = str(column.name)
+    event_time: bool | None
     if watermark_column is None:
-        return Column(name, of_type, None if of_type is None else of_type == "timestamp")
-    if any(each in watermark_column for each in ".`"):
-        return Column(name, of_type, None)
-    return Column(name, of_type, name.lower() == watermark_column.lower())
+        event_time = None if column.type is None else column.type == "timestamp"
+    elif any(each in watermark_column for each in ".`"):
+        event_time = None
+    else:
+        event_time = name.lower() == watermark_column.lower()
+    return replace(column, event_time=event_time, origin=name)
 
 
-def _declared(schema: str) -> dict[str, str | None] | None:
+def _declared(schema: str) -> Columns | None:
     """The columns of a schema that the spec declares in DDL; None if it cannot be read."""
-    from penstock.sql.statement import declared_columns  # imports the parser
+    from penstock.sql.struct_fields import columns_of_schema  # imports the parser
 
-    return declared_columns(schema)
+    return columns_of_schema(schema)

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from penstock.sql.columns import Column, Columns
+from penstock.sql.columns import Column, Columns, unsure_of_event_time
 from penstock.sql.statement import type_name
-from penstock.sql.struct_fields import declared_fields
+from penstock.sql.struct_fields import declared_value
 from penstock.sql.time_windows import WINDOW_COLUMNS, is_time_window
-from penstock.sql.visible_columns import Scope, field_of
+from penstock.sql.visible_columns import UNKNOWN, Scope, field_of, names_of
 
 # In the order in which Spark widens them.
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
@@ -58,9 +58,8 @@ def type_of(node: exp.Expr, scope: Scope) -> str | None:
         case exp.Column():
             found = scope.find(node)
             return _type_without_column(node, scope) if found is None else found.type
-        case exp.Dot():
-            found = _dotted(node, scope)
-            return None if found is None else found.type
+        case exp.Dot() | exp.Bracket() | exp.FromJson():
+            return value_of(node, scope).type
         case exp.Cast():
             return type_name(node.to)
         case exp.Literal():
@@ -99,9 +98,8 @@ def carries_event_time(node: exp.Expr, scope: Scope) -> bool | None:
             if found is None:
                 return False if _is_field_of_window(node) else None
             return found.event_time
-        case exp.Dot():
-            found = _dotted(node, scope)
-            return None if found is None else found.event_time
+        case exp.Dot() | exp.Bracket():
+            return value_of(node, scope).event_time
         case exp.Star():
             columns = scope.columns
             return None if columns is None else _any(each.event_time for each in columns)
@@ -121,19 +119,103 @@ def _is_field_of_window(node: exp.Column) -> bool:
     return len(node.parts) > 1 and node.parts[0].name.lower() in WINDOW_COLUMNS
 
 
+def value_of(node: exp.Expr, scope: Scope) -> Column:
+    """What is known of a value; found once, or nested structs would take for ever.
+
+    Its name says nothing.
+    """
+    key = id(node)
+    if key not in scope.values:
+        scope.values[key] = UNKNOWN  # for an alias of itself
+        scope.values[key] = _value_of(node, scope)
+    return scope.values[key]
+
+
+def _value_of(node: exp.Expr, scope: Scope) -> Column:
+    match node:
+        case exp.Alias() | exp.Paren():
+            return value_of(node.this, scope)
+        case exp.Identifier():
+            return _element(node, scope)
+        case exp.Column():
+            found = scope.find(node)
+            return _unresolved(node, scope) if found is None else found
+        case exp.Dot() | exp.Bracket():
+            name = field_name(node)
+            if name is not None:
+                return field_of(value_of(node.this, scope), [name]) or UNKNOWN
+    event_time, fields = carries_event_time(node, scope), _fields_of(node, scope)
+    if _declared_type(node, scope) is not None:
+        return Column(None, type_of(node, scope), event_time, fields)
+    match node:
+        case exp.Struct():
+            declared = fields if _are_named(node) else None
+            return Column(None, "struct", False, fields, declared)
+        case exp.Bracket() | exp.Explode() | exp.ArrayFilter():
+            declared = unsure_of_event_time(value_of(node.this, scope).declared)
+            return Column(None, None, False, fields, declared)
+        case exp.Anonymous() if is_time_window(node):
+            declared = None if node.name.lower() == "window_time" else _FIELDS_OF_WINDOW
+            return Column(None, type_of(node, scope), event_time, fields, declared)
+    if isinstance(node, _LIKE_ITS_ARGUMENT):
+        declared = unsure_of_event_time(value_of(node.this, scope).declared)
+        return Column(None, type_of(node, scope), event_time, fields, declared)
+    told = declared_value(node)
+    return Column(None, told.type or type_of(node, scope), event_time, fields, told.declared)
+
+
+def _unresolved(node: exp.Column, scope: Scope) -> Column:
+    """What looks like a column and is none: an alias of the SELECT, or window.start."""
+    found = field_of(aliased(node, scope), names_of(node)[1:])
+    declared = None if found is None else found.declared
+    of_type, event_time = _type_without_column(node, scope), carries_event_time(node, scope)
+    return Column(None, of_type, event_time, None, declared)
+
+
+def aliased(node: exp.Column, scope: Scope) -> Column | None:
+    """What the SELECT itself calls by the first name of a path; None if it gives no such name."""
+    name = names_of(node)[0]
+    if name not in scope.aliases:
+        return None
+    made = scope.aliases[name]
+    if made is None:
+        return Column(None, "struct", None, None, _FIELDS_OF_WINDOW)
+    return value_of(made, scope)
+
+
+def _element(node: exp.Identifier, scope: Scope) -> Column:
+    """The parameter of a lambda: an element of the array that the function is given."""
+    name, inner = node.name.lower(), node.parent
+    while inner is not None and not _has_parameter(inner, name):
+        inner = inner.parent
+    function = None if inner is None else inner.parent
+    is_first = inner is not None and inner.expressions[0].name.lower() == name
+    if is_first and isinstance(function, exp.Transform | exp.ArrayFilter | exp.Exists):
+        return replace(value_of(function.this, scope), type=None, event_time=False)
+    return UNKNOWN
+
+
+def _has_parameter(node: exp.Expr, name: str) -> bool:
+    return isinstance(node, exp.Lambda) and any(
+        parameter.name.lower() == name for parameter in node.expressions
+    )
+
+
+def field_name(node: exp.Dot | exp.Bracket) -> str | None:
+    """The field, or key of a map, that a node takes out of a value; None if it takes no such."""
+    if isinstance(node, exp.Dot):
+        name = node.expression
+        return name.name.lower() if isinstance(name, exp.Identifier) else None
+    (key, *others) = node.expressions
+    is_name = isinstance(key, exp.Literal) and key.is_string and not others
+    return key.name.lower() if is_name else None
+
+
 def _fields_of(node: exp.Expr, scope: Scope) -> Columns | None:
     """The fields of an expression that may carry the watermark; None if they are unknown."""
     match node:
-        case exp.Alias() | exp.Paren():
-            return _fields_of(node.this, scope)
-        case exp.Column():
-            found = scope.find(node)
-            return None if found is None else found.fields
-        case exp.Dot():
-            found = _dotted(node, scope)
-            return None if found is None else found.fields
         case exp.Struct():
-            return tuple(_field(each, scope) for each in node.expressions)
+            return _struct_fields(node, scope)
         case exp.Cast() | exp.FromJson():
             return ()
     if isinstance(node, exp.Anonymous) and is_time_window(node):
@@ -143,46 +225,40 @@ def _fields_of(node: exp.Expr, scope: Scope) -> Columns | None:
     return None if hidden or any(each and each.fields is None for each in columns) else ()
 
 
-def _declared_fields(node: exp.Expr, scope: Scope) -> Columns | None:
-    """All fields of an expression, if the query's text declares them."""
-    match node:
-        case exp.Alias() | exp.Paren():
-            return _declared_fields(node.this, scope)
-        case exp.Column():
-            found = scope.find(node)
-            return None if found is None else found.declared
-        case exp.Dot():
-            found = _dotted(node, scope)
-            return None if found is None else found.declared
-    return None if _declared_type(node, scope) is not None else declared_fields(node)
-
-
 def _field(node: exp.Expr, scope: Scope) -> Column:
     """The field of a struct, or the column of a SELECT, that an expression makes."""
     name, value = node.alias_or_name, node
     if isinstance(node, exp.PropertyEQ):
         name, value = node.this.name, node.expression
-    while isinstance(value, exp.Alias | exp.Paren):
-        value = value.this
-    if isinstance(value, exp.Dot):  # looked up once, or nested structs would take for ever
-        found = _dotted(value, scope) or Column(None, fields=None)
-        return replace(found, name=name)
-    found_column = scope.find(value) if isinstance(value, exp.Column) else None
-    return Column(
-        name,
-        type_of(value, scope),
-        carries_event_time(value, scope),
-        _fields_of(value, scope),
-        _declared_fields(value, scope),
-        None if found_column is None else found_column.origin,
+    return replace(value_of(value, scope), name=name)
+
+
+def _struct_fields(node: exp.Struct, scope: Scope) -> Columns | None:
+    made: list[Column] = []
+    for value in node.expressions:
+        columns = _outputs(value, scope) if value.is_star else (_field(value, scope),)
+        if columns is None or len(made) > _MAX_COLUMNS:
+            return None
+        made += columns
+    return tuple(made)
+
+
+def _are_named(node: exp.Struct) -> bool:
+    """Whether the fields have the names that sqlglot gives them.
+
+    Where Spark knows better, such as for struct((a)), sqlglot calls the first one col1.
+    """
+    return all(
+        value.is_star
+        or (
+            isinstance(value, exp.PropertyEQ)
+            and (
+                value.this.name != f"col{number}"
+                or isinstance(value.expression, exp.Literal | exp.Func)
+            )
+        )
+        for number, value in enumerate(node.expressions, 1)
     )
-
-
-def _dotted(node: exp.Dot, scope: Scope) -> Column | None:
-    """The field that a node such as struct(a).a names."""
-    base = node.this
-    whole = Column(None, None, None, _fields_of(base, scope), _declared_fields(base, scope))
-    return field_of(whole, [node.expression.name.lower()])
 
 
 def output_columns(select: exp.Select, scope: Scope) -> Columns | None:
@@ -199,12 +275,16 @@ def output_columns(select: exp.Select, scope: Scope) -> Columns | None:
 def _outputs(node: exp.Expr, scope: Scope) -> Columns | None:
     if isinstance(node, exp.Star):
         return _star(node, scope.columns)
-    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
-        named = [each for name, each in scope.relations if name == node.table.lower()]
-        return _star(node.this, named[0].columns) if len(named) == 1 else None
-    if isinstance(node, exp.Inline) and isinstance(node.this, exp.Array):
-        rows = node.this.expressions
-        return _fields_of(rows[0], scope) or None if len(rows) == 1 else None
+    if isinstance(node, exp.Column | exp.Dot) and node.is_star:
+        return _star(
+            node.this if isinstance(node, exp.Column) else node.expression,
+            starred_columns(node, scope),
+        )
+    if isinstance(node, exp.Inline):
+        rows = node.this.expressions if isinstance(node.this, exp.Array) else ()
+        if rows:
+            return value_of(rows[0], scope).fields or None if len(rows) == 1 else None
+        return value_of(node.this, scope).declared
     if isinstance(node, exp.Aliases | exp.Explode | exp.Inline | exp.Stack | exp.UDTF):
         return None
     if isinstance(node, exp.QueryTransform):
@@ -222,11 +302,28 @@ def _name_of(node: exp.Expr) -> str | None:
     return node.output_name or None
 
 
+def starred_columns(node: exp.Expr, scope: Scope) -> Columns | None:
+    """The columns of a relation, or the fields of a struct, that `name.*` stands for.
+
+    None if they are unknown.
+    """
+    if not isinstance(node, exp.Column):
+        return value_of(node.this, scope).declared
+    names = names_of(node)[:-1]
+    if relations := scope.relations_called(names):
+        return relations[0].columns if len(relations) == 1 else None
+    found = field_of(*scope.split(names))
+    return None if found is None else found.declared
+
+
 def _star(star: exp.Star, columns: Columns | None) -> Columns | None:
     if columns is None or star.args.get("replace") or star.args.get("rename"):
         return None
-    excluded = {each.name.lower() for each in star.args.get("except_") or ()}
-    return tuple(each for each in columns if (each.name or "").lower() not in excluded)
+    excluded = star.args.get("except_") or ()
+    if any(len(each.parts) > 1 for each in excluded):
+        return None  # a field of a column
+    names = {each.name.lower() for each in excluded}
+    return tuple(each for each in columns if (each.name or "").lower() not in names)
 
 
 def _type_without_column(node: exp.Column, scope: Scope) -> str | None:
@@ -335,7 +432,9 @@ def _key_carries(key: exp.Expr, scope: Scope) -> bool | None:
     """Spark looks for the watermark in keys that are columns, so not in fields of a struct."""
     while isinstance(key, exp.Alias | exp.Paren):
         key = key.this
-    if isinstance(key, exp.Dot) or (isinstance(key, exp.Column) and scope.is_field(key)):
+    if isinstance(key, exp.Dot | exp.Bracket) or (
+        isinstance(key, exp.Column) and scope.is_field(key)
+    ):
         return False
     return carries_event_time(key, scope)
 

@@ -19,7 +19,6 @@ from penstock.api.problem import NOT_JUDGED, Problem, Severity
 from penstock.api.v1alpha1 import SqlFunction, StreamSpec
 from penstock.sql import supported_operations as op
 from penstock.sql.columns import (
-    Column,
     Columns,
     find_column_problems,
     find_routing_warnings,
@@ -35,12 +34,12 @@ from penstock.sql.statement import (
     SqlText,
     TextTooLarge,
     UnreadableText,
-    declared_type,
     find_trailing_comma,
     find_watermarks,
     parse,
     tokenize,
 )
+from penstock.sql.struct_fields import value_of_declared
 from penstock.sql.supported_operations import (
     IN_FUNCTION,
     PIPE,
@@ -48,7 +47,7 @@ from penstock.sql.supported_operations import (
     Operation,
     reason_for_refusal,
 )
-from penstock.sql.visible_columns import UnknownColumn
+from penstock.sql.unknown_names import UnknownName
 
 # The first words of a query; any other statement would run as a command in the driver.
 _QUERY_WORDS = ("SELECT", "WITH", "FROM", "TABLE", "VALUES", "(", "MAP", "REDUCE")
@@ -96,7 +95,10 @@ class _Judge:
         )
         self._source = source_columns(spec.source, self._watermark)
         self._function_types: dict[str, str | None] = {
-            **{each.name.lower(): declared_type(each.returns) for each in spec.transform.functions},
+            **{
+                each.name.lower(): value_of_declared(each.returns).type
+                for each in spec.transform.functions
+            },
             **{each.name.lower(): None for each in spec.transform.java_functions},
         }
         self._tokens_left = MAX_TOKENS
@@ -175,10 +177,7 @@ class _Judge:
             operations.append((op.WATERMARK, exp.var(tokens[watermarks[0].first].text)))
         if watermarks or self._watermark_is_unknown:
             operations = [(op.IF_EVENT_TIME.get(each, each), node) for each, node in operations]
-        for node in reader.unreadable[:1]:
-            place = _place(node, query, tokens)
-            why = "IDENTIFIER stands for a name that Spark resolves"
-            self._problems.append(_left_to_spark(query.path, why, place))
+        self._leave_names_to_spark(query, tokens, reader)
         self._problems += _refuse_unsupported(query, operations, execution, tokens)
         self._refuse_unknown_columns(query, tokens, reader.unknown_columns)
         self._refuse_unknown_functions(query, tokens, root)
@@ -228,20 +227,33 @@ class _Judge:
         if isinstance(root, exp.Select):
             reader = QueryReader(self._source, self._function_types)
             parameters = tuple(
-                Column(each.name, declared_type(each.type)) for each in function.parameters
+                replace(value_of_declared(each.type), name=each.name, event_time=None)
+                for each in function.parameters
             )
             reader.read_body(function.name, root, parameters)
             operations = [each for each in reader.operations if is_called or each[0] in IN_FUNCTION]
+            self._leave_names_to_spark(body, tokens, reader)
             self._problems += _refuse_unsupported(body, operations, self._execution, tokens)
             self._refuse_unknown_columns(body, tokens, reader.unknown_columns, parameters)
             self._refuse_unknown_functions(body, tokens, root)
         return called_functions(root)
 
+    def _leave_names_to_spark(
+        self, text: SqlText, tokens: list[Token], reader: QueryReader
+    ) -> None:
+        """Says so at the first name of a kind; of a field, if no name before it is wrong."""
+        for node in reader.unreadable[:1]:
+            why = "IDENTIFIER stands for a name that Spark resolves"
+            self._problems.append(_left_to_spark(text.path, why, _place(node, text, tokens)))
+        for name in reader.unknown_structs[:1] if not reader.unknown_columns else ():
+            why = f"the text does not show which fields the struct of {_excerpt(name.node)} has"
+            self._problems.append(_left_to_spark(text.path, why, _place(name.node, text, tokens)))
+
     def _refuse_unknown_columns(
         self,
         text: SqlText,
         tokens: list[Token],
-        unknown: Sequence[UnknownColumn],
+        unknown: Sequence[UnknownName],
         known: Columns | None = None,
     ) -> None:
         reported: set[str] = set()
@@ -252,8 +264,8 @@ class _Judge:
                 continue
             reported.add(name.lower())
             where = "the query has" if known is None else "the function has"
-            columns = each.fields or (self._source if known is None else known)
-            message = f": {where} no column {name} here{_suggestion(node.name, columns or ())}"
+            columns = each.beside or (self._source if known is None else known)
+            message = f": {where} no column {name} here{_suggestion(each.name, columns or ())}"
             place = _place(node, text, tokens)
             self._problems.append(_problem("UnknownColumn", text.path, place, message))
 

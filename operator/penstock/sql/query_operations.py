@@ -14,12 +14,18 @@ from sqlglot import exp
 
 from penstock.sql import supported_operations as op
 from penstock.sql.columns import Columns
-from penstock.sql.expressions import may_carry_event_time, may_group_by_event_time, output_columns
+from penstock.sql.expressions import (
+    may_carry_event_time,
+    may_group_by_event_time,
+    output_columns,
+    value_of,
+)
 from penstock.sql.joins import classify_join, classify_set_operation, set_operation_columns
 from penstock.sql.spark_functions import operation_of
 from penstock.sql.supported_operations import Operation
 from penstock.sql.time_windows import WINDOW_COLUMNS, is_session_window, is_time_window
-from penstock.sql.visible_columns import Relation, Scope, UnknownColumn
+from penstock.sql.unknown_names import UnknownName, unknown_names
+from penstock.sql.visible_columns import UNKNOWN, Relation, Scope
 
 SOURCE_VIEW = "source"
 
@@ -33,7 +39,10 @@ class QueryReader:
     function_types: dict[str, str | None]
     """The functions that the stream declares, in lower case, with the types of their results."""
     operations: list[tuple[Operation, exp.Expr]] = field(default_factory=list)
-    unknown_columns: list[UnknownColumn] = field(default_factory=list)
+    unknown_columns: list[UnknownName] = field(default_factory=list)
+    """Names of columns and fields that are certainly not there."""
+    unknown_structs: list[UnknownName] = field(default_factory=list)
+    """Names of fields of structs of which nothing shows the fields."""
     unreadable: list[exp.Expr] = field(default_factory=list)
     """What only Spark can resolve: names that an expression computes."""
     has_aggregate: bool = False
@@ -52,13 +61,18 @@ class QueryReader:
         """Reads the body of a SQL function, written as a SELECT without FROM."""
         scope = Scope(((name.lower(), Relation(True, parameters)),), self.function_types)
         function = self._read_expressions(root, {}, scope, is_stream=True)
-        self.unknown_columns += scope.unknown_columns(_own_expressions(root))
+        self._read_names(_own_expressions(root), scope)
         if function is not None:
             self._add(op.AGGREGATE_IN_FUNCTION, function)
         self.operations = [
             (op.GENERATE_IN_FUNCTION if operation is op.GENERATE else operation, node)
             for operation, node in self.operations
         ]
+
+    def _read_names(self, nodes: Iterable[exp.Expr], scope: Scope) -> None:
+        for found in unknown_names(nodes, scope):
+            names = self.unknown_structs if found.beside is None else self.unknown_columns
+            names.append(found)
 
     def _add(self, operation: Operation, node: exp.Expr) -> None:
         self.operations.append((operation, node))
@@ -98,18 +112,18 @@ class QueryReader:
             result, right = self._read_join(node, join, result, ctes, named)
             named.append((_name_of(join.this), right))
         laterals = node.args.get("laterals") or ()
-        if laterals:
-            named.append(("", Relation(result.is_stream)))
-        if result.is_stream:
-            for lateral in laterals:
+        for lateral in laterals:
+            scope = Scope(tuple(named), self.function_types)
+            named.append((lateral.alias.lower(), _generated(lateral, result.is_stream, scope)))
+            if result.is_stream:
                 self._add(op.GENERATE, lateral)
+                self._read_names(_walk([lateral.this]), scope)
         scope = Scope(tuple(named), self.function_types, _aliases(node))
         function = self._read_expressions(node, ctes, scope, result.is_stream)
         if result.is_stream:
             self._read_hints(node, scope)
-            self.unknown_columns += scope.unknown_columns(_own_expressions(node, "where"))
-            before = replace(scope, aliases=frozenset())
-            self.unknown_columns += before.unknown_columns(_conditions(node))
+            self._read_names(_own_expressions(node, "where"), scope)
+            self._read_names(_conditions(node), replace(scope, aliases={}))
         columns = output_columns(node, scope)
         if not result.is_stream:
             return Relation(False, columns)
@@ -345,12 +359,22 @@ def _walk(nodes: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
             pending.extendleft(reversed(list(each.iter_expressions())))
 
 
-def _aliases(node: exp.Select) -> frozenset[str]:
+def _aliases(node: exp.Select) -> dict[str, exp.Expr | None]:
     """The names that the SELECT gives; with a time window also that of its column."""
-    names = {each.alias.lower() for each in node.expressions if each.alias}
+    names: dict[str, exp.Expr | None] = {}
     if any(is_time_window(each) for each in _own_expressions(node)):
-        names |= WINDOW_COLUMNS
-    return frozenset(names)
+        names |= dict.fromkeys(WINDOW_COLUMNS)
+    return names | {each.alias.lower(): each for each in node.expressions if each.alias}
+
+
+def _generated(lateral: exp.Lateral, is_stream: bool, scope: Scope) -> Relation:
+    """The columns that a LATERAL VIEW adds, where it names them."""
+    names = lateral.args["alias"].args.get("columns") if lateral.args.get("alias") else None
+    if not names:
+        return Relation(is_stream)
+    if len(names) == 1 and isinstance(lateral.this, exp.Explode):
+        return Relation(is_stream, (replace(value_of(lateral.this, scope), name=names[0].name),))
+    return Relation(is_stream, tuple(replace(UNKNOWN, name=name.name) for name in names))
 
 
 def _name_of(node: exp.Expr) -> str:

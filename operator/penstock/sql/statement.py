@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
@@ -24,6 +23,11 @@ _INTERVAL_UNITS = (
 )  # fmt: skip
 # Functions that SQL calls without parentheses. A column of the same name hides them.
 _WITHOUT_PARENTHESES = ("current_date", "current_timestamp")
+_NESTED = {
+    exp.DataType.Type.ARRAY: "array",
+    exp.DataType.Type.MAP: "map",
+    exp.DataType.Type.STRUCT: "struct",
+}
 
 
 class TextTooLarge(Exception):
@@ -143,34 +147,12 @@ def parse(text: SqlText, tokens: list[Token]) -> exp.Query | exp.Values:
     return root
 
 
-def declared_type(text: str) -> str | None:
-    """Spark's name of a type that the spec declares; None unless it is one plain word."""
-    try:
-        return type_name(exp.DataType.build(text, dialect="spark"))
-    except (SqlglotError, ValueError, RecursionError):
-        return None
-
-
 def type_name(node: exp.Expr) -> str | None:
     """Spark's name of a type, without its parameters; None for an interval."""
+    if node.this in _NESTED:  # whose text may be long
+        return _NESTED[node.this]
     name, _, _ = node.sql(dialect="spark").lower().replace("<", "(").partition("(")
     return name if name.isidentifier() else None
-
-
-def declared_columns(schema: str) -> dict[str, str | None] | None:
-    """The columns of a schema in DDL with the types of plain words; None if it cannot be read."""
-    try:
-        table = sqlglot.parse_one(f"CREATE TABLE t ({schema})", dialect="spark").this
-    except (SqlglotError, RecursionError):
-        return None
-    if not isinstance(table, exp.Schema):
-        return None
-    columns: dict[str, str | None] = {}
-    for each in table.expressions:
-        if not isinstance(each, exp.ColumnDef):
-            return None
-        columns[each.name] = None if each.kind is None else type_name(each.kind)
-    return columns or None
 
 
 def _adapt(tokens: list[Token]) -> list[Token]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -10,21 +10,14 @@ from sqlglot import exp
 
 from penstock.sql.columns import Column, Columns, united
 
-# Spark resolves these names to functions where no column has them (LiteralFunctionResolution).
-LITERAL_FUNCTIONS = frozenset(
-    ("current_date", "current_timestamp", "current_time", "current_user", "user", "session_user",
-     "grouping__id")
-)  # fmt: skip
-# sqlglot may take the unit of timestampadd(HOUR, ...) for a column.
-_UNITS = frozenset(
-    ("year", "quarter", "month", "week", "day", "dayofyear", "hour", "minute", "second",
-     "millisecond", "microsecond")
-)  # fmt: skip
-_UNKNOWN = Column(None, fields=None)
+UNKNOWN = Column(None, fields=None)
+"""A value of which nothing is known."""
 _WITHOUT_EVENT_TIME = Column(None, event_time=False)
-_ATOMIC = (
-    "bigint", "binary", "boolean", "date", "decimal", "double", "int", "string", "timestamp"
+ATOMIC = (
+    "bigint", "binary", "boolean", "date", "decimal", "double", "float", "int", "smallint",
+    "string", "timestamp", "tinyint",
 )  # fmt: skip
+"""Types without fields."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +46,8 @@ class _Index:
                 self._add(column, relation)
 
     def _add_unknown(self, relation: Relation) -> None:
-        if self._otherwise is not _UNKNOWN:
-            self._otherwise = _UNKNOWN if relation.is_stream else _WITHOUT_EVENT_TIME
+        if self._otherwise is not UNKNOWN:
+            self._otherwise = UNKNOWN if relation.is_stream else _WITHOUT_EVENT_TIME
 
     def _add(self, column: Column, relation: Relation) -> None:
         if not relation.is_stream:
@@ -73,22 +66,14 @@ class _Index:
 
 
 @dataclass(frozen=True)
-class UnknownColumn:
-    """What names a column, or a field of one, that is certainly not there."""
-
-    node: exp.Column
-    fields: Columns
-    """Those of the struct that lacks it; empty if the column itself is missing."""
-
-
-@dataclass(frozen=True)
 class Scope:
     """The relations of one FROM clause by name, and the types of the stream's own functions."""
 
     relations: tuple[tuple[str, Relation], ...] = ()
     function_types: dict[str, str | None] = field(default_factory=dict)
-    aliases: frozenset[str] = frozenset()
-    """Names that the SELECT itself gives, which its other expressions can use."""
+    aliases: Mapping[str, exp.Expr | None] = field(default_factory=dict)
+    """Names that the SELECT itself gives, which its other expressions can use, with what they name;
+    None for the column of a time window."""
 
     @property
     def columns(self) -> Columns | None:
@@ -99,6 +84,10 @@ class Scope:
                 return None
             found += relation.columns
         return tuple(found)
+
+    def relations_called(self, names: Sequence[str]) -> list[Relation]:
+        """Those that a name of one part, in lower case, means before it can mean a column."""
+        return [relation for name, relation in self.relations if [name] == list(names)]
 
     @cached_property
     def _all(self) -> _Index:
@@ -111,67 +100,48 @@ class Scope:
             named.setdefault(name, []).append(relation)
         return {name: _Index(relations) for name, relations in named.items()}
 
+    @cached_property
+    def values(self) -> dict[int, Column]:
+        """What `expressions.value_of` has found, by the identity of the node."""
+        return {}
+
     def find(self, node: exp.Column) -> Column | None:
         """The column that a node names; None if there is certainly none."""
-        parts = [each.name.lower() for each in node.parts]
-        if self._is_qualified(parts):
-            return field_of(self._by_relation[parts[0]].find(parts[1]), parts[2:])
-        return field_of(self._all.find(parts[0]), parts[1:])
+        return field_of(*self.split(names_of(node)))
 
     def is_field(self, node: exp.Column) -> bool:
         """Whether a node names a field of a column and not a column."""
-        parts = [each.name.lower() for each in node.parts]
-        return len(parts) > (2 if self._is_qualified(parts) else 1)
+        return bool(self.split(names_of(node))[1])
 
-    def _is_qualified(self, parts: Sequence[str]) -> bool:
-        return len(parts) > 1 and parts[0] in self._by_relation
+    def split(self, names: Sequence[str]) -> tuple[Column | None, Sequence[str]]:
+        """The column that the first names mean, and the others, which lead to a field of it.
 
-    def unknown_columns(self, nodes: Iterable[exp.Expr]) -> Iterator[UnknownColumn]:
-        """The nodes that name a column which is certainly not there."""
-        listed = list(nodes)
-        # Also the parameters of lambdas, wherever they stand.
-        known = self.aliases | LITERAL_FUNCTIONS | _UNITS | _parameters(listed)
-        for node in listed:
-            if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
-                continue
-            if node.parts[0].name.lower() not in known and self.find(node) is None:
-                yield UnknownColumn(node, self._declared_beside(node))
-
-    def _declared_beside(self, node: exp.Column) -> Columns:
-        """The fields of the struct in which a node names another one; empty if it names none."""
-        parts = [each.name.lower() for each in node.parts]
-        start = 2 if self._is_qualified(parts) else 1
-        index = self._by_relation[parts[0]] if start == 2 else self._all
-        column = index.find(parts[start - 1])
-        for name in parts[start:]:
-            if column is None or column.declared is None:
-                break
-            found = field_of(column, [name])
-            if found is None:
-                return column.declared
-            column = found
-        return ()
+        None instead of the column if there is certainly none.
+        """
+        if len(names) > 1 and names[0] in self._by_relation:
+            return self._by_relation[names[0]].find(names[1]), names[2:]
+        return self._all.find(names[0]), names[1:]
 
 
 def field_of(column: Column | None, path: Sequence[str]) -> Column | None:
     """A field of a struct column, by the names that lead to it; None if there is certainly none."""
     for name in path:
-        if column is None or column.type in _ATOMIC:
+        if column is None or column.type in ATOMIC:
             return None
         if column.declared is not None:
             column = next((each for each in column.declared if _is_named(each, name)), None)
             continue
         if column.fields is None:
-            return _UNKNOWN
+            return UNKNOWN
         named = [each for each in column.fields if _is_named(each, name)]
         column = named[0] if named else _WITHOUT_EVENT_TIME
     return column
 
 
+def names_of(node: exp.Column) -> list[str]:
+    """The names of a path, in lower case."""
+    return [part.name.lower() for part in node.parts]
+
+
 def _is_named(column: Column, name: str) -> bool:
     return (column.name or "").lower() == name
-
-
-def _parameters(nodes: Iterable[exp.Expr]) -> frozenset[str]:
-    lambdas = (each for each in nodes if isinstance(each, exp.Lambda))
-    return frozenset(name.name.lower() for each in lambdas for name in each.expressions)

@@ -21,11 +21,20 @@ from penstock.validation.rules import metadata
 from penstock.validation.rules.pod_security import PodSecurity
 from penstock.validation.schema_errors import describe_error, find_nulls
 from penstock.validation.spec_check import judge
+from penstock.validation.text_sandbox import judge_texts
 
 # What Spark's analyzer says about a spec.
 Analyzer = Callable[[StreamSpec], Iterable[Problem]]
 # The fields that it judges.
 _JUDGED_BY_SPARK = (("spec", "transform"), ("spec", "source"))
+# The fields that say what a query may do.
+_READ_WITH_A_TEXT = (
+    "transform", "trigger", "outputMode", "source", "sink", "kafka", "image", "dependencies",
+    "sparkConf",
+)  # fmt: skip
+_ANY_SOURCE = {"custom": {"format": "unknown"}}
+_ANY_KAFKA = {"kafka": {"bootstrapServers": "k:9092", "topics": ["t"], "includeHeaders": True}}
+_ANY_SINK: dict[str, Any] = {"console": {}}
 
 
 def check_paths(
@@ -93,6 +102,7 @@ def _problems(
         stream = ContinuousStream.model_validate({**content, "metadata": {"name": "judged"}})
     except ValidationError as error:
         yield from describe_error(error)
+        yield from _problems_of_texts(content.get("spec"))
         return
     problems = judged(stream.spec)
     if analyzer is not None and all(problem.severity != "error" for problem in problems):
@@ -101,6 +111,32 @@ def _problems(
             problems = [problem for problem in problems if not _is_left_to_spark(problem)]
         problems += of_spark
     yield from problems
+
+
+def _problems_of_texts(spec: Any) -> list[Problem]:
+    """Errors in the query of an invalid spec, as far as they do not depend on what is wrong.
+
+    A source or a sink that may be the cause is replaced by one that refuses nothing.
+    """
+    transform = spec.get("transform") if isinstance(spec, dict) else None
+    if not isinstance(transform, dict) or not transform.keys() & {"sql", "python"}:
+        return []
+    judged = {name: value for name, value in spec.items() if name in _READ_WITH_A_TEXT}
+    source = spec.get("source")
+    is_kafka = isinstance(source, dict) and "kafka" in source
+    any_source = _ANY_KAFKA if is_kafka else _ANY_SOURCE
+    replaced: tuple[dict[str, Any], ...] = (
+        {},
+        {"sink": _ANY_SINK},
+        {"source": any_source, "sink": _ANY_SINK},
+    )
+    for fields in replaced:
+        try:
+            valid = StreamSpec.model_validate({**judged, **fields})
+        except ValidationError:
+            continue
+        return [problem for problem in judge_texts(valid) if problem.severity == "error"]
+    return []
 
 
 def _is_left_to_spark(problem: Problem) -> bool:

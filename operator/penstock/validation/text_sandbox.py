@@ -40,7 +40,10 @@ _COMMAND = (sys.executable, "-P", "-m", "penstock.validation.text_sandbox_proces
 _NO_MEMORY = (OUT_OF_MEMORY, -signal.SIGABRT)
 _CERTAIN = (*_NO_MEMORY, -signal.SIGPROF, -signal.SIGSEGV)
 # What a verdict depends on.
-_JUDGED_FIELDS = {"transform", "trigger", "output_mode", "source", "sink", "kafka", "image"}
+_JUDGED_FIELDS = {
+    "transform", "trigger", "output_mode", "source", "sink", "kafka", "image", "dependencies",
+    "spark_conf",
+}  # fmt: skip
 
 
 class WorkerFailed(Exception):

@@ -29,6 +29,7 @@ from penstock.api.conditions import (
 )
 from penstock.api.kafka_options import (
     CONSUMER_OPTIONS,
+    GUARANTEES_IN_SIGHT,
     OF_CLIENTS,
     PRODUCER_OPTIONS,
     SECRET_CLIENT_OPTIONS,
@@ -233,6 +234,7 @@ def client_rules(owned: Mapping[str, str]) -> tuple[ValidationRule, ...]:
         NO_PLAIN_CREDENTIALS,
         NO_OPTION_TWICE,
         SECRET_CLIENT_OPTIONS,
+        GUARANTEES_IN_SIGHT,
     )
 
 

@@ -18,6 +18,8 @@ from penstock.api.kafka_options import (
 from penstock.api.modes import Mode
 from penstock.api.problem import NOT_JUDGED, Problem, Severity, dotted
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
+from penstock.api.v1alpha1.kafka import KafkaConnection
+from penstock.api.v1alpha1.sinks import KafkaSink
 from penstock.validation.rules import java_regex
 
 # Numbers of Spark's source, with the smallest with which it can read and its type's largest.
@@ -55,7 +57,7 @@ def find_problems(spec: StreamSpec) -> Iterator[Problem]:
         yield from _batch_limits(source, spec)
     if sink is not None:
         yield from _unknown_options("sink", sink.options, KNOWN_SINK_OPTIONS, severity)
-        yield from _broken_guarantees(sink.options)
+        yield from _broken_guarantees(sink, spec.kafka)
 
 
 def least_partitions(source: KafkaSource) -> int:
@@ -68,8 +70,8 @@ def least_partitions(source: KafkaSource) -> int:
     return len(set(source.topics or ())) or 1
 
 
-def _option_problem(end: str, name: str, text: str, severity: Severity = "error") -> Problem:
-    path = ("spec", end, "kafka", "options", name)
+def _option_problem(client: str, name: str, text: str, severity: Severity = "error") -> Problem:
+    path = ("spec", *client.split("."), "options", name)
     return Problem("KafkaOptionInvalid", f"{dotted(path)}: {text}", severity, path)
 
 
@@ -87,7 +89,7 @@ def _unknown_options(
         if not near and "." in name:
             hint += " Options of Kafka's client have the prefix kafka."
         said = f"Spark has no such option, and would ignore it: {hint}"
-        yield _option_problem(end, name, said, severity)
+        yield _option_problem(f"{end}.kafka", name, said, severity)
 
 
 def _wrong_values(options: Mapping[str, str]) -> Iterator[Problem]:
@@ -95,7 +97,7 @@ def _wrong_values(options: Mapping[str, str]) -> Iterator[Problem]:
     for name, value in options.items():
         wanted = _wanted(name.lower(), value)
         if wanted is not None:
-            yield _option_problem("source", name, f"takes {wanted}")
+            yield _option_problem("source.kafka", name, f"takes {wanted}")
 
 
 def _wanted(key: str, value: str) -> str | None:
@@ -122,9 +124,9 @@ def _are_timestamps(value: str) -> bool:
     return True
 
 
-def _broken_guarantees(options: Mapping[str, str]) -> Iterator[Problem]:
+def _broken_guarantees(sink: KafkaSink, shared: KafkaConnection | None) -> Iterator[Problem]:
     """Options with which a committed epoch would not mean that its records are in Kafka."""
-    for name, value in options.items():
+    for name, value in sink.options.items():
         why = None
         if name.lower() == "kafka.acks" and value.strip() in ("0", "1"):
             why = (
@@ -137,7 +139,12 @@ def _broken_guarantees(options: Mapping[str, str]) -> Iterator[Problem]:
                 "set sink.kafka.delivery to ExactlyOnce instead"
             )
         if why is not None:
-            yield _option_problem("sink", name, why)
+            is_shared = (
+                shared is not None
+                and shared.bootstrap_servers == sink.bootstrap_servers
+                and shared.options.get(name) == value
+            )
+            yield _option_problem("kafka" if is_shared else "sink.kafka", name, why)
 
 
 def _pattern(pattern: str) -> Iterator[Problem]:
@@ -174,7 +181,7 @@ def _batch_limits(source: KafkaSource, spec: StreamSpec) -> Iterator[Problem]:
             continue
         if spec.trigger.mode is Mode.REAL_TIME:
             yield _option_problem(
-                "source",
+                "source.kafka",
                 name,
                 "Spark refuses it in real-time mode, whose batches end by time: remove it, or use "
                 "trigger.microBatch",

@@ -11,9 +11,10 @@ from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.sql.judge import judge_sql
 from testkit.streams.kafka_rows import REFUSED, TAKEN, TAKEN_WITH_TOPIC
-from testkit.streams.nested_queries import NESTED, NESTED_WATERMARKED, ORDER
+from testkit.streams.nested_queries import NESTED, NESTED_WATERMARKED
 from testkit.streams.queries import EXECUTIONS, QUERIES, WATERMARKED, WITH_WATERMARK, Query
 from testkit.streams.streams import KAFKA_TO_KAFKA, changed, query_stream
+from testkit.streams.struct_queries import ORDER
 
 CONTINUOUS: dict[str, Any] = {"trigger": {"continuous": {"checkpointInterval": "1s"}}}
 BATCHES: dict[str, Any] = {"trigger": {"microBatch": {}}}
@@ -323,6 +324,11 @@ WINDOWS = "SELECT window.start, count(*) AS n FROM {} GROUP BY window(ts, '10 mi
     [
         ("o.customer.contry", "no column o.customer.contry here: did you mean country?"),
         ("o.custmer", "no column o.custmer here: did you mean customer?"),
+        ("o.custmer.country", "no column o.custmer.country here: did you mean customer?"),
+        ("o['customer'].contry", "no column o['customer'].contry here: did you mean country?"),
+        ("o.items[0].prise", "no column o.items[0].prise here: did you mean price?"),
+        ("o.* EXCEPT (nots)", "no column nots here: did you mean note?"),
+        ("custmer.*", "no column custmer.* here"),
         ("o.zip", "no column o.zip here: it has id, customer, items, tags, note"),
     ],
 )
@@ -331,6 +337,68 @@ def test_a_misspelt_field_of_parsed_json_is_named(field: str, says: str) -> None
     ((severity, reason, message),) = judged(f"SELECT {field} AS value FROM {parsed}")
     assert (severity, reason) == ("error", "UnknownColumn")
     assert says in message
+
+
+@pytest.mark.parametrize(
+    ("made", "name", "column"),
+    [
+        ("from_json(CAST(value AS STRING), schema_of_csv('a'))", "o.a", 8),
+        ("from_json(CAST(value AS STRING), schema_of_json('{a: 1}'))", "o['a'].b.c", 8),
+        ("from_protobuf(value, 'm')", "o.a.b.c.d.e", 8),
+        ("struct((key))", "o.key", 8),
+        ("from_protobuf(value, 'm')", "o.*", 8),
+        ("from_protobuf(value, 'm')", "transform(o, x -> x.a)", 21),
+        ("from_avro(value, '{}', map('avroSchema', ''))", "upper(o.a)", 14),
+    ],
+)
+def test_a_field_of_an_unknown_struct_is_left_to_spark(made: str, name: str, column: int) -> None:
+    """Once; and never refused."""
+    sql = f"SELECT {name} AS value, o.second FROM (SELECT {made} AS o FROM source)"
+    sql = sql.replace("* AS value, o.second", "*")
+    (notice,) = judge_sql(StreamSpec.model_validate(query_stream(sql, "C")))
+    assert (notice.severity, notice.reason) == ("notice", "NotJudged")
+    assert "the text does not show which fields the struct of " in notice.message
+    assert notice.text_column == column
+
+
+@pytest.mark.parametrize("name", ["e", "headers.key", "o.b", "o['b']", "orders.o.b", "o.*"])
+def test_the_fields_of_a_struct_of_the_source_are_known(name: str) -> None:
+    custom = {
+        "format": "f",
+        "schema": "o STRUCT<b: INT>, e STRING, headers ARRAY<STRUCT<key: INT>>",
+    }
+    fields = {
+        **query_stream(f"SELECT {name} FROM source orders", "C"),
+        "source": {"custom": custom},
+    }
+    assert judge_sql(StreamSpec.model_validate(fields)) == []
+    wrong = changed(fields, "transform.sql", f"SELECT {name}, o.bb FROM source orders")
+    ((reason, message),) = [
+        (each.reason, each.message) for each in judge_sql(StreamSpec.model_validate(wrong))
+    ]
+    assert (reason, "no column o.bb here: did you mean b?" in message) == ("UnknownColumn", True)
+
+
+def test_the_fields_of_a_header_and_of_a_parameter_are_known() -> None:
+    function = {
+        "name": "f",
+        "returns": "INT",
+        "parameters": [{"name": "p", "type": "STRUCT<a: INT>"}],
+    }
+    sql = "SELECT headers.{} AS k, f(struct(1 AS a)) AS v FROM source"
+    kafka = {**KAFKA_TO_KAFKA["source"]["kafka"], "includeHeaders": True}
+
+    def found(header: str, expression: str) -> list[str]:
+        functions = [{**function, "expression": expression}]
+        fields = {**query_stream(sql.format(header), "C"), "source": {"kafka": kafka}}
+        spec = changed(fields, "transform.functions", functions)
+        return [each.message for each in judge_sql(StreamSpec.model_validate(spec))]
+
+    assert found("key", "p.a + 1") == []
+    (message,) = found("kee", "p.a + 1")
+    assert "no column headers.kee here: did you mean key?" in message
+    (message,) = found("key", "p.aa + 1")
+    assert "no column p.aa here: did you mean a?" in message
 
 
 @pytest.mark.parametrize("interval", ["25 MINUTES", "'25' MINUTE", "1 HOUR 30 SECONDS"])

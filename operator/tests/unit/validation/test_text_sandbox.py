@@ -35,6 +35,12 @@ def with_python(text: str) -> StreamSpec:
     return StreamSpec.model_validate({**KAFKA_TO_KAFKA, "transform": transform})
 
 
+def with_near_function(fields: dict[str, Any]) -> StreamSpec:
+    """An error, but not where a jar or an extension may bring the function."""
+    sql = "SELECT from_jsn(key) AS value FROM source"
+    return StreamSpec.model_validate({**KAFKA_TO_KAFKA, "transform": {"sql": sql}, **fields})
+
+
 def limited(setting: str) -> Judge:
     """A judge with one worker and another limit."""
     start = f"import penstock.validation.text_sandbox_process as w; w.{setting}; w.main()"
@@ -56,6 +62,9 @@ def pid_of(judge: Judge) -> int | None:
         with_sql("SELECT (( FROM"),
         with_python("def g(): pass"),
         StreamSpec.model_validate(changed(KAFKA_TO_KAFKA, "sink.kafka.topic", ...)),
+        with_near_function({}),
+        with_near_function({"dependencies": {"jars": ["local:///opt/jars/more.jar"]}}),
+        with_near_function({"sparkConf": {"spark.sql.extensions": "a.B"}}),
     ],
 )
 def test_the_worker_gives_the_same_verdict(judge: Judge, spec: StreamSpec) -> None:

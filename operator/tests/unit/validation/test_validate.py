@@ -252,6 +252,56 @@ def test_what_spark_judges_needs_no_notice_any_more(monkeypatch: pytest.MonkeyPa
     assert len(not_judged(lambda _: [Problem("NotJudged", "no class", "notice")])) == 5
 
 
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"driver": {"cores": "two"}}, ["spec.driver.cores", "UnsupportedOperation"]),
+        ({"sink.kafka.topc": "b"}, ["spec.sink.kafka.topc", "UnsupportedOperation"]),
+        ({"sink": ...}, ["spec.sink", "UnsupportedOperation"]),
+        ({"source.kafka.topc": "b"}, ["spec.source.kafka.topc", "UnsupportedOperation"]),
+        (
+            {"source": {"kafka": {}}, "sink": {}},
+            ["spec.sink", "spec.source.kafka", "UnsupportedOperation"],
+        ),
+        ({"source": {"rte": {}}}, ["spec.source.rte", "UnsupportedOperation"]),
+        # What the query may do, or may name, is not known: nothing is said of it.
+        ({"trigger": ...}, ["spec.trigger"]),
+        ({"trigger": {"microBtch": {}}}, ["spec.trigger.microBtch"]),
+        ({"transform.sqll": "SELECT 1"}, ["spec.transform.sqll"]),
+        ({"transform": ..., "transfrom": {"sql": "SELECT 1 AS a"}}, ["spec.transfrom"]),
+        (
+            {"source": {"rte": {}}, "transform.sql": "SELECT nothing AS value FROM source"},
+            ["spec.source.rte"],
+        ),
+        (
+            {"source.kafka.topc": "b", "transform.sql": "SELECT headers, value FROM source"},
+            ["spec.source.kafka.topc"],
+        ),
+        (
+            {"sink.kafka.topc": "b", "transform.sql": "SELECT key FROM source"},
+            ["spec.sink.kafka.topc"],
+        ),
+        (
+            {"source.kafka.topc": "b", "transform.sql": "SELECT valu AS value FROM source"},
+            ["spec.source.kafka.topc", "UnknownColumn"],
+        ),
+    ],
+)
+def test_the_query_of_an_invalid_spec_is_judged_too(
+    changes: dict[str, Any], found: list[str]
+) -> None:
+    """In the same round, as far as its verdict does not depend on what is wrong."""
+    spec = changed(KAFKA_TO_KAFKA, "transform.sql", "SELECT DISTINCT value FROM source")
+    for path, value in changes.items():
+        spec = changed(spec, path, value)
+    findings = check(load(json.dumps(manifest("it", spec)).encode(), "it")).findings
+    said = [
+        finding.message.split(":")[0] if finding.reason == "InvalidSpec" else finding.reason
+        for finding in findings
+    ]
+    assert sorted(said) == sorted(found)
+
+
 def test_a_null_is_a_warning(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The API server drops it; who writes `microBatch:` probably means `microBatch: {}`."""
     it = manifest("it", changed(KAFKA_TO_KAFKA, "trigger", {"microBatch": None}))

@@ -1,4 +1,7 @@
-"""Health and actions of a stream in Argo CD: in its Lua 5.1, on statuses of the operator."""
+"""Health and actions of a stream in Argo CD, in its Lua 5.1, and health in Flux, in CEL.
+
+On statuses of the operator.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,9 @@ from penstock.contract.driver_report import QueryState
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 from testkit.operations.argo_cd_scripts import customization
+from testkit.operations.flux_health import health_checks
 
-ARGO_CD = customization()
+ARGO_CD, FLUX = customization(), health_checks()
 
 
 def settled(cluster: FakeCluster) -> None:
@@ -67,21 +71,23 @@ def stalled(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cause", "status", "words"),
+    ("cause", "status", "words", "in_flux"),
     [
-        (settled, "Healthy", "Running"),
-        (completed, "Healthy", "Completed"),
-        (suspended, "Suspended", "Suspended"),
-        (paused, "Suspended", "ReconciliationPaused"),
-        (edited, "Progressing", "not looked at"),
-        (rolling_out, "Progressing", "RollingOut"),
-        (waiting_for_cores, "Progressing", "WaitingForCores"),
-        (restarting, "Degraded", "Boom"),
-        (stalled, "Degraded", "Boom"),
-        (edited_with_an_invalid_spec, "Degraded", "UnsupportedOperation"),
+        (settled, "Healthy", "Running", "Current"),
+        (completed, "Healthy", "Completed", "Current"),
+        (suspended, "Suspended", "Suspended", "Current"),
+        (paused, "Suspended", "ReconciliationPaused", "Current"),
+        (edited, "Progressing", "not looked at", "InProgress"),
+        (rolling_out, "Progressing", "RollingOut", "InProgress"),
+        (waiting_for_cores, "Progressing", "WaitingForCores", "InProgress"),
+        (restarting, "Degraded", "Boom", "InProgress"),
+        (stalled, "Degraded", "Boom", "Failed"),
+        (edited_with_an_invalid_spec, "Degraded", "UnsupportedOperation", "Failed"),
     ],
 )
-def test_health(cause: Callable[[FakeCluster], None], status: str, words: str) -> None:
+def test_health(
+    cause: Callable[[FakeCluster], None], status: str, words: str, in_flux: str
+) -> None:
     cluster = FakeCluster()
     cluster.apply()
     cluster.settle()
@@ -89,10 +95,17 @@ def test_health(cause: Callable[[FakeCluster], None], status: str, words: str) -
     found, message = ARGO_CD.health(cluster.stream)
     assert found == status
     assert words in message
+    assert FLUX.health(cluster.stream) == in_flux
 
 
 def test_a_stream_without_a_status_is_progressing() -> None:
     assert ARGO_CD.health(samples.stored())[0] == "Progressing"
+    assert FLUX.health(samples.stored()) == "Unknown"
+
+
+def test_a_stream_that_is_being_deleted_is_in_progress_in_flux(cluster: FakeCluster) -> None:
+    metadata = {**cluster.stream["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    assert FLUX.health({**cluster.stream, "metadata": metadata}) == "InProgress"
 
 
 def act(cluster: FakeCluster, action: str) -> None:

@@ -28,6 +28,7 @@ package dev.penstock.tests;
 import java.util.function.Function;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.streaming.StreamingQueryException;
 
 public class Wrong {
   static class Hidden implements Function<Dataset<Row>, Dataset<Row>> {
@@ -65,6 +66,16 @@ public class Wrong {
       try {
         source.writeStream().format("noop").start();
       } catch (java.util.concurrent.TimeoutException e) {
+        throw new IllegalStateException(e);
+      }
+      return source;
+    }
+  }
+  public static class Awaits implements Function<Dataset<Row>, Dataset<Row>> {
+    public Dataset<Row> apply(Dataset<Row> source) {
+      try {
+        source.writeStream().format("noop").start().awaitTermination();
+      } catch (java.util.concurrent.TimeoutException | StreamingQueryException e) {
         throw new IllegalStateException(e);
       }
       return source;
@@ -204,6 +215,7 @@ def spark_with_jar(
         ("dev.penstock.tests.Wrong$ThrowsAtOnce", "IllegalStateException: mine (Wrong.java, line "),
         ("dev.penstock.tests.Wrong$Throws", "IllegalStateException: mine (Wrong.java, line "),
         ("dev.penstock.tests.Wrong$Writes", "starts a query, and Penstock starts it: return the"),
+        ("dev.penstock.tests.Wrong$Awaits", "starts a query, and Penstock starts it: return the"),
         ("dev.penstock.tests.Wrong$Null", "must return a streaming Dataset"),
         ("dev.penstock.tests.Wrong$Batch", "must return a streaming Dataset"),
     ],

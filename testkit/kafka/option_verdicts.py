@@ -29,7 +29,8 @@ _BROKER = {"kafka.bootstrap.servers": "127.0.0.1:1"}
 def main() -> None:
     """Writes a list with the refusals in the order of the questions, null for none."""
     questions = json.load(sys.stdin)
-    jvm = Jvm.launch(512, f"{connector_jars()}/*", "127.0.0.1", fast_start_options([]))
+    options = fast_start_options([], 512, cores=0)
+    jvm = Jvm.launch(512, f"{connector_jars()}/*", "127.0.0.1", options)
     try:
         spark = session.start(jvm.gateway, _CONF)
         spark.sparkContext.setLogLevel("OFF")

@@ -171,7 +171,8 @@ def jvm_with_jar(jar: Path, class_path: str) -> Iterator[Jvm]:
     """
     spec = stream(dependencies={"jars": [f"file://{jar}"]}).spec
     submit = submit_arguments(spec, jar.parent / "scratch")
-    second = Jvm.launch(1024, class_path, "127.0.0.1", fast_start_options([]), submit=submit)
+    options = fast_start_options([], 1024, cores=0)
+    second = Jvm.launch(1024, class_path, "127.0.0.1", options, submit=submit)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SparkContext, "_gateway", None)
         patch.setattr(SparkContext, "_jvm", None)

@@ -34,6 +34,7 @@ from testkit.wait import wait_for
 
 TIMEOUT_SECONDS = 120.0
 INTERVAL = "500ms"
+_OPTIONS = fast_start_options([], heap_mebibytes=1024, cores=0)
 
 # The same stream, started as in Spark's own documentation.
 PLAIN_PYSPARK = """
@@ -139,11 +140,11 @@ class Bench:
 
     def round(self) -> None:
         self._start("start: as in a pod", self.as_in_a_pod)
-        self._start("start: without the archive", fast_start_options([]))
+        self._start("start: without the archive", _OPTIONS)
         self._start("start: without the archive and C1", [])
         self._plain_pyspark("start: pyspark as shipped")
         self._killed("level 2: as in a pod", self.as_in_a_pod)
-        self._killed("level 2: without the archive", fast_start_options([]))
+        self._killed("level 2: without the archive", _OPTIONS)
 
     def _fresh(self) -> Path:
         self._runs += 1

@@ -47,7 +47,7 @@ def jvm_hosts(tmp_path_factory: pytest.TempPathFactory) -> HostsFile:
 @pytest.fixture(scope="session")
 def jvm(class_path: str, jvm_log: Path, jvm_hosts: HostsFile) -> Iterator[Jvm]:
     """A JVM in which the tests start and stop their sessions, one after the other."""
-    options = fast_start_options([jvm_hosts.java_option])
+    options = fast_start_options([jvm_hosts.java_option], 1024, cores=0)
     running = Jvm.launch(1024, class_path, "127.0.0.1", options, log=jvm_log)
     yield running
     running.end()

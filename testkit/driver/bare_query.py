@@ -154,11 +154,14 @@ class Run:
         return {self.source: ends}
 
 
-def parquet_flow(topics: Topics, source: str, folder: Path, **spec: Any) -> ContinuousStream:
-    """A stream that copies all numbers of a topic to Parquet files."""
+def parquet_flow(
+    topics: Topics, source: str | list[str], folder: Path, **spec: Any
+) -> ContinuousStream:
+    """A stream that copies all numbers of one or more topics to Parquet files."""
     sink = {"custom": {"format": "parquet", "options": {"path": str(folder)}}}
     sql = {"sql": "SELECT CAST(CAST(value AS STRING) AS INT) AS number FROM source"}
-    read = kafka_source(topics.bootstrap, topics=[source], startingOffsets="earliest")
+    sources = [source] if isinstance(source, str) else source
+    read = kafka_source(topics.bootstrap, topics=sources, startingOffsets="earliest")
     return stream(read, sink, **{"trigger": MICRO_BATCH, "transform": sql, **spec})
 
 

@@ -30,7 +30,8 @@ def driver_environment(class_path: str) -> dict[str, str]:
 
 
 def java_options(class_path: str) -> list[str]:
-    return fast_start_options([f"-XX:SharedArchiveFile={archive(class_path)}", "-Xshare:auto"])
+    options = [f"-XX:SharedArchiveFile={archive(class_path)}", "-Xshare:auto"]
+    return fast_start_options(options, _HEAP, cores=0)
 
 
 def archive(class_path: str) -> Path:

@@ -131,6 +131,8 @@ class Kubelet:
         options = [*self._java_options, *options, "-Dspark.master=k8s://", *more]
         # As the driver's JVM, for its class path: the archive of classes works only with that.
         *java, _ = jvm.command(600, self._class_path, options)
+        for option in jvm.COMMON_OPTIONS:
+            java.remove(option)  # an executor has only those that Spark hands on
         command = [
             *java, "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend",
             "--driver-url", given["SPARK_DRIVER_URL"],
@@ -164,8 +166,9 @@ class Kubelet:
     def _seen(self) -> list[Pod]:
         with self._lock:
             for name, process in self._processes.items():
-                if process.poll() is not None:
-                    self.pods[name]["status"] = {"phase": "Failed"}
+                if (code := process.poll()) is not None:
+                    ended = {"state": {"terminated": {"exitCode": code, "reason": "Error"}}}
+                    self.pods[name]["status"] = {"phase": "Failed", "containerStatuses": [ended]}
             return list(self.pods.values())
 
     def _select(self, query: dict[str, list[str]]) -> list[Pod]:

@@ -34,7 +34,8 @@ def main() -> None:
     whose values are texts: among them is the name of each option that it reads.
     """
     questions = json.load(sys.stdin)
-    jvm = Jvm.launch(512, f"{connector_jars()}/*", "127.0.0.1", fast_start_options([]))
+    options = fast_start_options([], 512, cores=0)
+    jvm = Jvm.launch(512, f"{connector_jars()}/*", "127.0.0.1", options)
     try:
         spark = session.start(jvm.gateway, _CONF)
         spark.sparkContext.setLogLevel("OFF")

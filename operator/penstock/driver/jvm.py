@@ -64,9 +64,11 @@ _LARGE_HEAP_MEBIBYTES = 2048
 
 
 def fast_start_options(
-    options: Sequence[str], heap_mebibytes: int = 0, cores: Decimal = Decimal(0)
+    options: Sequence[str], heap_mebibytes: int, cores: Decimal | int
 ) -> list[str]:
     """JVM options for a fast start of the driver, followed by the user's own options.
+
+    `cores` are those that its pod asks for; 0 for a JVM that has little to do.
 
     C1 alone takes half the processor time to the first commit, and records pass through the
     executors only. What it encrypts for them takes ten times as much as with C2, so a driver that

@@ -77,11 +77,12 @@ def _spark(
     stream: ContinuousStream, environment: LocalEnvironment, log: Path
 ) -> Iterator[tuple[Jvm, SparkSession]]:
     spec = stream.spec
+    heap = driver_memory(spec).heap
     jvm = Jvm.launch(
-        driver_memory(spec).heap,
+        heap,
         main.class_path(spec, environment),
         environment.address,
-        fast_start_options(main.java_options(spec)),
+        fast_start_options(main.java_options(spec), heap, cores=0),
         session.submit_arguments(spec, session.SCRATCH),
         log=log,
     )

@@ -53,7 +53,8 @@ def spark_analyzer() -> Iterator[Analyzer]:
     from pyspark.errors import PySparkException
 
     require_java()
-    jvm = Jvm.launch(_HEAP_MEBIBYTES, "", "127.0.0.1", fast_start_options([]))
+    options = fast_start_options([], _HEAP_MEBIBYTES, cores=0)
+    jvm = Jvm.launch(_HEAP_MEBIBYTES, "", "127.0.0.1", options)
     try:
         spark = session.start(jvm.gateway, _CONF)
         spark.sparkContext.setLogLevel("OFF")

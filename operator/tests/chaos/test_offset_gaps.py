@@ -20,7 +20,14 @@ from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import running
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
-from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, MOSTLY_CONTINUOUS, SPARKS_OWN
+from testkit.streams.streams import (
+    ASYNC,
+    CONTINUOUS,
+    MICRO_BATCH,
+    MOSTLY_CONTINUOUS,
+    REAL_TIME,
+    SPARKS_OWN,
+)
 from testkit.wait import wait_for
 
 COMPACTED = {
@@ -41,6 +48,8 @@ READ_COMMITTED = {
         # Spark's own reader does not pass the marker of the last transaction.
         pytest.param(CONTINUOUS, SPARKS_OWN, 1, id="continuous, Spark's own"),
         pytest.param(MICRO_BATCH, {}, 0, id="micro-batch"),
+        pytest.param(ASYNC, {}, 0, id="async"),
+        pytest.param(REAL_TIME, {}, 1, id="real-time"),  # nor does its reader
     ],
 )
 def test_a_transactional_topic(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ _FUNCTION = "java.util.function.Function"
 _DATASET = "org.apache.spark.sql.Dataset"
 # What Class.forName throws for a class that is missing, or that needs a missing one.
 _NOT_LOADED = ("java.lang.ClassNotFoundException", "java.lang.NoClassDefFoundError")
+_LOOK_SECONDS = 0.1
 
 
 def create_function(function: SqlFunction) -> str:
@@ -75,13 +77,28 @@ def _no_query_of_its_own(spark: SparkSession, reason: str, code: str) -> Iterato
     """
     before = {query.id for query in spark.streams.active}
     started: list[str] = []
+    ended = threading.Event()
+
+    def stop_others() -> None:
+        for query in spark.streams.active:
+            if query.id not in before:
+                started.append(query.id)
+                query.stop()
+
+    def watch() -> None:
+        while not ended.wait(_LOOK_SECONDS):
+            with contextlib.suppress(Exception):  # the user's code hears of a JVM that has ended
+                stop_others()
+
+    # Code that waits for the end of its query would never return.
+    watcher = threading.Thread(target=watch, name="queries", daemon=True)
+    watcher.start()
     try:
         yield
     finally:
-        for query in spark.streams.active:
-            if query.id not in before:
-                query.stop()
-                started.append(query.id)
+        ended.set()
+        watcher.join()
+        stop_others()
         if started:
             raise _starts_a_query(reason, code)
 

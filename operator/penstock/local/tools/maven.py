@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument("--repositories")
     parser.add_argument("--ivy-settings")
     options = parser.parse_args()
-    java_options = fast_start_options(proxy_options(os.environ))
+    java_options = fast_start_options(proxy_options(os.environ), _HEAP_MEBIBYTES, cores=0)
     jvm = Jvm.launch(_HEAP_MEBIBYTES, "", "127.0.0.1", java_options)
     try:
         for jar in _resolve(jvm.gateway, options):

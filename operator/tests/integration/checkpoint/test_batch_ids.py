@@ -7,15 +7,20 @@ in `_spark_metadata` (FileStreamSink.addBatch).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.start_position import check_for_data_loss
 from penstock.driver.failures import DriverError
+from penstock.driver.jvm import Jvm
+from penstock.driver.kafka.source_monitor import source_monitor
 from testkit.driver.bare_query import bare, parquet_flow, written
+from testkit.driver.checkpoints import read
 from testkit.kafka.topics import Topics, total
 from testkit.streams.streams import MICRO_BATCH, RATE, stream
 
@@ -31,9 +36,14 @@ def power_cut(checkpoint: Path, batch: int) -> None:
 
 
 def run_until(
-    spark: SparkSession, topics: Topics, source: str, path: Path, records: int, **spec: Any
+    spark: SparkSession,
+    topics: Topics,
+    source: str | list[str],
+    path: Path,
+    records: int,
+    **spec: Any,
 ) -> int:
-    """Runs until this many records of the topic are committed; returns the number of the batch."""
+    """Runs until this many records of the source are committed; returns the number of the batch."""
     flow = parquet_flow(topics, source, path / "sink", **spec)
     with bare(spark, flow, path / "checkpoint") as running:
         progress = running.folder.progress
@@ -78,6 +88,46 @@ def test_a_lost_batch_of_a_query_with_state_is_refused(
     power_cut(tmp_path / "checkpoint", batch)
     with pytest.raises(DriverError, match="count its records twice"):
         run_until(spark, shared, source, tmp_path, 100, transform=COUNTED)
+
+
+@pytest.fixture
+def only_batches_with_records(spark: SparkSession) -> Iterator[None]:
+    """Spark plans none for the watermark alone, which a stop might interrupt."""
+    name = "spark.sql.streaming.noDataMicroBatches.enabled"
+    spark.conf.set(name, "false")
+    yield
+    spark.conf.unset(name)
+
+
+@pytest.mark.usefixtures("only_batches_with_records")
+@pytest.mark.parametrize("is_planned", [True, False])
+def test_a_topic_that_is_removed_from_a_planned_batch_of_a_query_with_state(
+    is_planned: bool, spark: SparkSession, jvm: Jvm, shared: Topics, tmp_path: Path
+) -> None:
+    """Sink and state may have the batch, of which the stream would read a part with another id."""
+    kept, removed = shared.make(1), shared.make(1)
+    for sent in (100, 200):
+        for topic in (kept, removed):
+            shared.send(topic, range(100))
+        newest = run_until(spark, shared, [kept, removed], tmp_path, 2 * sent, transform=COUNTED)
+    folder = CheckpointFolder(tmp_path / "checkpoint")
+    if is_planned:
+        (folder.path / f"commits/{newest}").unlink()
+    edited = parquet_flow(shared, kept, tmp_path / "sink", transform=COUNTED).spec
+    source = source_monitor(jvm, edited, tmp_path)
+    try:
+        source.poll()
+        repair = folder.repair(edited)
+        if is_planned:
+            before = read(folder.path)
+            with pytest.raises(DriverError, match=f"CheckpointHoldsState: Batch {newest} "):
+                check_for_data_loss(edited, folder, source, repair)
+            assert read(folder.path) == before
+        else:
+            assert check_for_data_loss(edited, folder, source, repair) is None
+            assert folder.offsets_at(newest) == {kept: {0: 200}}
+    finally:
+        source.close()
 
 
 def run_rate(spark: SparkSession, path: Path) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,26 @@ def test_a_query_that_runs_does_not_notice(
         # Its own function is as it was. (No job: the tasks of the query hold all cores.)
         plan = spark.sql("SELECT same(1L) AS one")._jdf.queryExecution().optimizedPlan()
         assert "2 AS one" in plan.toString()
+
+
+def test_an_edit_that_awaits_a_query_of_its_own_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would judge a later edit if it were awaited. The query that runs goes on."""
+    text = "    source.writeStream.foreachBatch(lambda rows, number: None).start()"
+    (tmp_path / "awaits.py").write_text(f"def save(source):\n{text}.awaitTermination()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "awaits", raising=False)
+    fields = {"source": RATE, "sink": {"noop": {}}, "trigger": MICRO_BATCH}
+    running = ContinuousStream.model_validate(manifest("numbers", fields))
+    judge = EditJudge(running.spec, LocalEnvironment(tmp_path), lambda: spark).judge
+    with bare(spark, running, tmp_path / "checkpoint") as query:
+        edited = {**fields, "transform": {"python": {"function": "awaits:save"}}}
+        failure = judge(Stream(manifest("numbers", edited)))
+        assert [other.id for other in spark.streams.active] == [query.query.id]
+    assert failure is not None
+    assert (failure.reason, failure.permanent) == ("PythonFailed", True)
+    assert "awaits:save starts a query" in failure.message
 
 
 def _counts(sql: str, source: dict[str, Any], trigger: dict[str, Any]) -> Any:

@@ -246,6 +246,26 @@ def test_an_executor_that_cannot_reach_the_broker_is_replaced(
     assert len(kubelet.made) >= 4  # on a busy machine Spark replaces some that are slow to start
 
 
+def test_an_executor_without_heap_ends_and_says_so(
+    kubelet: Kubelet, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Otherwise its threads would die one by one. With more memory, the record passes."""
+    source, sink = topics.make(1), topics.make(1)
+    kubelet.options_of_first, kubelet.options = ["-Xmx600m"], ["-Xmx1500m"]
+    # 700 MB for one record.
+    value = "CAST(value AS STRING)"
+    large = f"IF({value} = '50', octet_length(repeat({value}, 350000000)), 0)"
+    sql = f"SELECT key, {value} AS value FROM source WHERE {large} >= 0"
+    flow = number_flow(topics, source, sink, sparkConf=POLLING, transform={"sql": sql})
+    with running(flow, jvm, pod(kubelet, tmp_path), api=Api(kubelet.url, "payments")) as driver:
+        driver.wait_ready()
+        topics.send(source, range(100))
+        topics.wait_received(sink, range(100))
+        failures = [it.last_failure for it in driver.reports if it.last_failure is not None]
+    said = {it.message for it in failures if it.reason == "ExecutorOutOfMemory"}
+    assert said == {"The executor 1 ran out of heap. Raise spec.executor.resources.limits.memory."}
+
+
 # Where executors may run.
 
 ONE_PARTITION = {"rate": {"rowsPerSecond": 10, "numPartitions": 1}}

@@ -67,6 +67,26 @@ def test_the_record_is_named_at_the_first_failure(
         assert str(BAD) not in report.last_failure.message.replace(str(bad), "")
 
 
+@pytest.mark.parametrize("trigger", BOTH_ENGINES)
+def test_the_record_with_a_null_topic_is_named_at_the_first_failure(
+    trigger: dict[str, Any], topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    source, sink = topics.make(2), topics.make(1)
+    bad = send_with_one_bad(topics, source)
+    null = f"CASE WHEN CAST(value AS STRING) <> '{BAD}' THEN '{sink}' END AS topic"
+    by_column = {"kafka": {"bootstrapServers": topics.bootstrap}}
+    sql = {"sql": f"SELECT value, {null} FROM source"}
+    flow = stream(
+        **kafka_to_kafka(topics.bootstrap, source, sink, trigger, sink=by_column, transform=sql)
+    )
+    with running(flow, jvm, tmp_path, impatient(flow)) as driver:
+        driver.wait_failure("KafkaNullTopicInData")
+        first = next(it.last_failure for it in driver.reports if it.last_failure is not None)
+    assert first.record == str(bad)
+    assert f"The record is {bad} (topic/partition@offset)." in first.message
+    assert str(BAD) not in first.message.replace(str(bad), "")
+
+
 # With so much more for each record that the pipe to Python is full while records are left.
 IN_PYTHON = f"""
 from pyspark.sql import functions

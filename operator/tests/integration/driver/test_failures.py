@@ -247,6 +247,8 @@ def test_failing_python_is_reported_with_its_line(
         "return source",
         "raise ValueError('later')",
         "query.stop(); return query",
+        "query.awaitTermination()",
+        "return source if source.sparkSession.streams.awaitAnyTermination() else None",
     ],
 )
 def test_a_query_that_the_function_starts_is_stopped(

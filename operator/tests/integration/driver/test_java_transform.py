@@ -28,6 +28,7 @@ package dev.penstock.tests;
 import java.util.function.Function;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.streaming.StreamingQueryException;
 
 public class Wrong {
   static class Hidden implements Function<Dataset<Row>, Dataset<Row>> {
@@ -65,6 +66,16 @@ public class Wrong {
       try {
         source.writeStream().format("noop").start();
       } catch (java.util.concurrent.TimeoutException e) {
+        throw new IllegalStateException(e);
+      }
+      return source;
+    }
+  }
+  public static class Awaits implements Function<Dataset<Row>, Dataset<Row>> {
+    public Dataset<Row> apply(Dataset<Row> source) {
+      try {
+        source.writeStream().format("noop").start().awaitTermination();
+      } catch (java.util.concurrent.TimeoutException | StreamingQueryException e) {
         throw new IllegalStateException(e);
       }
       return source;
@@ -160,7 +171,8 @@ def jvm_with_jar(jar: Path, class_path: str) -> Iterator[Jvm]:
     """
     spec = stream(dependencies={"jars": [f"file://{jar}"]}).spec
     submit = submit_arguments(spec, jar.parent / "scratch")
-    second = Jvm.launch(1024, class_path, "127.0.0.1", fast_start_options([]), submit=submit)
+    options = fast_start_options([], 1024, cores=0)
+    second = Jvm.launch(1024, class_path, "127.0.0.1", options, submit=submit)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SparkContext, "_gateway", None)
         patch.setattr(SparkContext, "_jvm", None)
@@ -204,6 +216,7 @@ def spark_with_jar(
         ("dev.penstock.tests.Wrong$ThrowsAtOnce", "IllegalStateException: mine (Wrong.java, line "),
         ("dev.penstock.tests.Wrong$Throws", "IllegalStateException: mine (Wrong.java, line "),
         ("dev.penstock.tests.Wrong$Writes", "starts a query, and Penstock starts it: return the"),
+        ("dev.penstock.tests.Wrong$Awaits", "starts a query, and Penstock starts it: return the"),
         ("dev.penstock.tests.Wrong$Null", "must return a streaming Dataset"),
         ("dev.penstock.tests.Wrong$Batch", "must return a streaming Dataset"),
     ],

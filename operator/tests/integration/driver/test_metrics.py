@@ -83,6 +83,7 @@ def test_metrics_of_a_real_query(
     assert ("batch_duration_seconds_total{part=addBatch}" in found) == (trigger == MICRO_BATCH)
     assert found.get("batch_rows_total{kind=output}") == rows(sent)
     assert found["batches_missed_total"] == 0
+    assert ("records_in_doubt" in found) == (trigger == CONTINUOUS)
     assert 0 < found["jvm_heap_used_bytes"] < found["jvm_heap_max_bytes"]
     assert found["jvm_gc_seconds_total"] > 0
     for of in ("source", "sink"):
@@ -97,6 +98,25 @@ def test_metrics_of_a_real_query(
     assert min(really) <= to_sink <= max(really)
     assert min(really) <= bound
     assert found["executor_task_slots{executor=driver}"] == 2
+
+
+def test_records_that_are_written_and_not_committed_are_in_doubt(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Also once the query has ended: those come again."""
+    source, sink = topics.make(), topics.make()
+    # The engine commits an empty epoch at once, and no other in this test.
+    rarely = {"continuous": {"checkpointInterval": "1h"}}
+    with running(number_flow(topics, source, sink, rarely), jvm, tmp_path) as driver:
+        driver.wait("an epoch", lambda report: report.epoch is not None)
+        topics.send(source, range(7))
+        topics.wait_received(sink, range(7))
+        wait_for("seven", lambda: numbers(driver.metrics)["records_in_doubt"] == 7)
+        topics.send(source, range(7, 12), partition=1)
+        topics.wait_received(sink, range(12))
+        wait_for("twelve", lambda: numbers(driver.metrics)["records_in_doubt"] == 12)
+        assert numbers(driver.metrics)["epoch"] == 0
+    assert numbers(driver.metrics)["records_in_doubt"] == 12
 
 
 def test_the_lag_in_seconds_is_the_age_of_the_first_record_that_waits(

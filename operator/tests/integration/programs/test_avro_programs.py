@@ -26,7 +26,8 @@ def jvm_with_avro(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> 
     (jar,) = maven_jars("spark-avro", _POM).iterdir()
     spec = stream(dependencies={"jars": [f"file://{jar}"]}).spec
     submit = submit_arguments(spec, tmp_path_factory.mktemp("scratch"))
-    second = Jvm.launch(1024, class_path, "127.0.0.1", fast_start_options([]), submit=submit)
+    options = fast_start_options([], 1024, cores=0)
+    second = Jvm.launch(1024, class_path, "127.0.0.1", options, submit=submit)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SparkContext, "_gateway", None)
         patch.setattr(SparkContext, "_jvm", None)

@@ -83,8 +83,9 @@ def refuse_other_records(files: Files, plan: RepairPlan) -> None:
     raise DriverError(
         Failure(
             "CheckpointHoldsState",
-            f"Batch {newest} was planned with records that the stream no longer reads: topics were "
-            "removed from spec.source, or Kafka has lost records. The sink and the query's state "
+            f"Batch {newest} was planned and is not committed, and the stream no longer reads all "
+            "that it may hold: topics were removed from spec.source, or Kafka has lost records. "
+            "The sink and the query's state "
             "may have this batch already, and would count what is left of it twice. If it was an "
             "edit, restore the topics, let the stream commit all that it has read "
             "(trigger.availableNow ends when it has), and remove them then. Otherwise apply the "

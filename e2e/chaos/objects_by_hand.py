@@ -278,4 +278,12 @@ ACTS = [
         restored=False,
     ),
     Act("lease", "held by a stranger", lambda it: it.operators.run(*_LEASE), restored=False),
+    # The last one: Kubernetes keeps the claim while a pod uses it, and nobody can take this back.
+    Act(
+        "pvc",
+        "deleted",
+        lambda it: it.delete("pvc"),
+        said="CheckpointTerminating",
+        restored=False,
+    ),
 ]

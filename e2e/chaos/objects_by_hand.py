@@ -83,6 +83,10 @@ class ByHand:
         self.kube.run("replace", "--force", "-f", "-", stdin=json.dumps(new))
         self.kube.run("annotate", KIND, stream.name, f"{naming.ANNOTATION_PAUSE}-")
 
+    def run_on_set(self, command: str, subcommand: str, *words: str) -> None:
+        """A command of kubectl about the StatefulSet, such as `kubectl rollout restart`."""
+        self.kube.run(command, subcommand, f"statefulset/{self.named('statefulset')}", *words)
+
     def executor(self) -> Object:
         """An executor, once there is one."""
         target = self.target
@@ -177,7 +181,6 @@ def _held(kind: str, *options: str, replaces: str = "") -> Act:
 _RBAC = "rbac.authorization.k8s.io"
 _NOBODY = {"kind": "User", "apiGroup": _RBAC, "name": "nobody"}
 _VIEW = {"kind": "ClusterRole", "apiGroup": _RBAC, "name": "view"}
-_OTHER_TEMPLATE = {"spec": {"template": {"metadata": {"annotations": {"a": "b"}}}}}
 _STALLED = {"status": {"state": "Stalled", "conditions": []}}
 _STRANGER = json.dumps({"spec": {"holderIdentity": "stranger"}})
 _LEASE = ("patch", "lease", OPERATOR, "--type=merge", "-p", _STRANGER)
@@ -239,7 +242,19 @@ ACTS = [
     _deleted("statefulset", "--cascade=orphan"),
     _patched("statefulset", "scaled to 2", {"spec": {"replicas": 2}}),
     _patched("statefulset", "scaled to 0", {"spec": {"replicas": 0}}, replaces="driver"),
-    _patched("statefulset", "another template", _OTHER_TEMPLATE, replaces="driver"),
+    Act(
+        "statefulset",
+        "another image",
+        lambda it: it.run_on_set("set", "image", f"{naming.DRIVER_CONTAINER}=nowhere/other:1"),
+        replaces="driver",
+    ),
+    Act(  # it annotates the template, and nobody takes that back
+        "statefulset",
+        "restarted by kubectl rollout",
+        lambda it: it.run_on_set("rollout", "restart"),
+        replaces="driver",
+        restored=False,
+    ),
     _deleted("statefulset", replaces="driver"),
     _deleted("serviceaccount", replaces="driver"),
     Act(

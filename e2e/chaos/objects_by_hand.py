@@ -248,6 +248,7 @@ ACTS = [
         lambda it: it.run_on_set("set", "image", f"{naming.DRIVER_CONTAINER}=nowhere/other:1"),
         replaces="driver",
     ),
+    _deleted("statefulset", replaces="driver"),
     Act(  # it annotates the template, and nobody takes that back
         "statefulset",
         "restarted by kubectl rollout",
@@ -255,7 +256,6 @@ ACTS = [
         replaces="driver",
         restored=False,
     ),
-    _deleted("statefulset", replaces="driver"),
     _deleted("serviceaccount", replaces="driver"),
     Act(
         "serviceaccount",

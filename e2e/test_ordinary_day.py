@@ -25,7 +25,7 @@ from e2e.chaos.observers import StatusLog
 from testkit.cluster.access import Cluster
 from testkit.cluster.install import NAMESPACE, Installation
 from testkit.cluster.stream import Stream, small_stream
-from testkit.driver.driver_process import EXPECTED_WARNINGS
+from testkit.driver.driver_process import is_expected
 from testkit.errors import ClusterError
 from testkit.kafka.topic_admin import create_topics
 from testkit.kafka.topic_reader import TopicReader
@@ -288,8 +288,7 @@ def _utc(seconds: float) -> str:
 
 
 def _is_warning(line: str) -> bool:
-    is_warning = any(word in line for word in _WARNINGS)
-    return is_warning and not any(known in line for known in EXPECTED_WARNINGS)
+    return any(word in line for word in _WARNINGS) and not is_expected(line)
 
 
 def _events(kube: Kube, began: float) -> list[str]:
@@ -326,8 +325,8 @@ def _wait_for_records(day: Day, sent: int) -> None:
 def _grown(growth: Growth) -> list[str]:
     """The pods with more threads or open files in the second half than ever in the first.
 
-    As a median: after a collection of garbage Spark forgets its broadcasts with up to 128 threads
-    at once (block-manager-storage-async-thread-pool), which end after a minute without work.
+    As a median: after a collection of garbage Spark forgets its broadcasts with up to 228 threads
+    at once (the pools of the block manager), which end after a minute without work.
     """
     found = []
     for name, seen in growth.seen.items():

@@ -35,6 +35,11 @@ EXPECTED_WARNINGS = (
 _WARNINGS = ('"WARN"', '"WARNING"', '"ERROR"', '"FATAL"')
 
 
+def is_expected(line: str) -> bool:
+    """Whether a line of a log is one of the harmless warnings."""
+    return any(known in line for known in EXPECTED_WARNINGS)
+
+
 class WallClock:
     """The wall clock of a driver and its JVM. Files still get the machine's time."""
 
@@ -154,8 +159,7 @@ class Process:
         return [
             line
             for line in self.log.read_text().splitlines()
-            if any(word in line for word in _WARNINGS)
-            and not any(known in line for known in EXPECTED_WARNINGS)
+            if any(word in line for word in _WARNINGS) and not is_expected(line)
         ]
 
 

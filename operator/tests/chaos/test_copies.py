@@ -36,7 +36,7 @@ from testkit.wait import wait_for
 
 pytestmark = pytest.mark.timeout(400)
 
-_FAULT_SECONDS = 60.0
+_FAULT_SECONDS = 40.0
 _HELD = "penstock.test.held"
 """A property of the JVM: how long a task sleeps over the record -1, in milliseconds."""
 _TRANSFORM = {

@@ -95,7 +95,7 @@ def _run_stream(folder: Path, bootstrap: str, watch_seconds: float) -> Count:
     try:
         driver.wait_running()
         print_line(f"Running after {time.monotonic() - started:.0f} s: {driver.summary()}")
-        count = kill_and_count(bootstrap, watch_seconds, lambda: _kill(driver))
+        count = kill_and_count(bootstrap, watch_seconds, lambda: _kill(driver), _wait_for_archive)
         print_line(str(count))
         driver.stop()
         return count
@@ -103,11 +103,14 @@ def _run_stream(folder: Path, bootstrap: str, watch_seconds: float) -> Count:
         driver.kill()
 
 
-def _kill(driver: Driver) -> None:
-    """Kills the driver, starts it again over its checkpoint, and waits until it runs."""
+def _wait_for_archive() -> None:
     if class_archive.is_being_written():
         print_line("Waiting, once on this machine, for an archive of its classes: it starts faster")
-        wait_for("no archive", lambda: not class_archive.is_being_written(), _ARCHIVE_SECONDS)
+        wait_for("the archive", lambda: not class_archive.is_being_written(), _ARCHIVE_SECONDS)
+
+
+def _kill(driver: Driver) -> None:
+    """Kills the driver, starts it again over its checkpoint, and waits until it runs."""
     print_line("Killing the driver: SIGKILL for its process and its JVM")
     killed = time.monotonic()
     driver.kill()

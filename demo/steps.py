@@ -27,7 +27,10 @@ _ARRIVAL_SECONDS = 60.0
 
 
 def kill_and_count(
-    bootstrap: str, watch_seconds: float, kill_and_wait: Callable[[], None]
+    bootstrap: str,
+    watch_seconds: float,
+    kill_and_wait: Callable[[], None],
+    before_kill: Callable[[], None] = lambda: None,
 ) -> Count:
     """Sends payments throughout: watches the flags, kills the driver, watches half as long, counts.
 
@@ -41,6 +44,7 @@ def kill_and_count(
     ):
         flags.wait_for_all(to_flag(PER_SECOND)[:1], PATIENCE_SECONDS)
         time.sleep(watch_seconds)
+        before_kill()
         before = len(flags.arrivals.counts)
         kill_and_wait()
         time.sleep(watch_seconds / 2)

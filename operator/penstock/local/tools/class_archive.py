@@ -23,6 +23,7 @@ from penstock.local.workspace import cache_folder
 
 # Each has about 160 MB. Streams share one, unless their JVMs differ.
 _MOST_KEPT = 3
+_WRITE_SECONDS = 200.0
 # No process takes so long to write one.
 _LEFT_SECONDS = 3600.0
 # The JVM prints warnings about archives on stdout, which is for records.
@@ -76,6 +77,7 @@ class ClassArchive:
                 "classes": str(classes),
             },
             check=False,
+            start_new_session=True,  # whoever ends this command's group does not end it
         )
 
     def keep(self) -> None:
@@ -96,8 +98,9 @@ class ClassArchive:
 
 
 def is_being_written() -> bool:
-    """Whether a process writes an archive."""
-    return any((cache_folder() / "classes").glob("*-classes"))
+    """Whether a process writes an archive; of one that was killed it is believed for a while."""
+    now, lists = time.time(), (cache_folder() / "classes").glob("*-classes")
+    return any(now - classes.stat().st_mtime < _WRITE_SECONDS for classes in lists)
 
 
 def list_option(target: Path) -> str:

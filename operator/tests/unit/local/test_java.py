@@ -140,6 +140,10 @@ def test_the_archives_used_last_are_kept(cache: Path) -> None:
     for name, then in (("5.17-draft", time.time() - 4000), ("6.18-draft", time.time() - 10)):
         (cache / name).touch()
         os.utime(cache / name, (then, then))
+    (cache / "7.19-classes").touch()
+    os.utime(cache / "7.19-classes", (time.time() - 600, time.time() - 600))
+    assert not class_archive.is_being_written()
+    (cache / "7.19-classes").unlink()
     archive_for(COMMAND).keep()
     assert sorted(path.name for path in cache.iterdir()) == [
         "0.jsa", "1.jsa", "2.jsa", "6.18-draft",

@@ -62,18 +62,21 @@ class ClassArchive:
         """
         if self.path is None or self.path.exists() or not self._listed.exists():
             return
-        classes = self._listed.with_suffix(f"{self._listed.suffix}-classes")
+        with contextlib.suppress(OSError):  # a full disk is no reason to end a run
+            self._write(self.path)
+
+    def _write(self, archive: Path) -> None:
+        classes, draft = Path(f"{self._listed}-classes"), Path(f"{self._listed}-draft")
         if classes.exists():
             return
         whole_lines = self._listed.read_text(errors="replace").rpartition("\n")[0]
         classes.write_text(f"{whole_lines}\n")
-        draft = classes.with_suffix(f"{self._listed.suffix}-draft")
         subprocess.run(
             ["sh", "-c", _WRITE, "sh", *write_command(self.command, classes, draft)],
             env={
                 **os.environ,
                 "draft": str(draft),
-                "archive": str(self.path),
+                "archive": str(archive),
                 "classes": str(classes),
             },
             check=False,

@@ -130,6 +130,13 @@ def test_an_archive_that_could_not_be_written_is_left_to_the_next_one(cache: Pat
     assert archive_for(command).options[0].startswith("-XX:DumpLoadedClassList=")
 
 
+def test_a_list_that_cannot_be_read_is_no_failure(cache: Path) -> None:
+    archive = archive_for(COMMAND)
+    Path(archive.options[0].partition("=")[2]).mkdir()
+    archive.write()
+    assert not class_archive.is_being_written()
+
+
 def test_the_archives_used_last_are_kept(cache: Path) -> None:
     """And nothing that a killed process has left."""
     cache.mkdir(parents=True)

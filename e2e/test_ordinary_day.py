@@ -22,10 +22,11 @@ from confluent_kafka import Producer
 
 from e2e.chaos.alerting import Alerting, alerting
 from e2e.chaos.observers import StatusLog
+from penstock.driver.background import repeat_in_background
 from testkit.cluster.access import Cluster
 from testkit.cluster.install import NAMESPACE, Installation
 from testkit.cluster.stream import Stream, small_stream
-from testkit.driver.driver_process import is_expected
+from testkit.driver.driver_process import is_warning
 from testkit.errors import ClusterError
 from testkit.kafka.topic_admin import create_topics
 from testkit.kafka.topic_reader import TopicReader
@@ -33,7 +34,7 @@ from testkit.kubernetes.kubectl import Kube, Object
 from testkit.kubernetes.penstock_command import PenstockCommand
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import ASYNC, AVAILABLE_NOW, CONTINUOUS, REAL_TIME, kafka_to_kafka
-from testkit.wait import repeat_in_background, wait_for
+from testkit.wait import wait_for
 
 MINUTES = float(os.environ.get("PENSTOCK_MINUTES", "6"))
 
@@ -70,7 +71,6 @@ _STREAMS: dict[str, dict[str, Any]] = {
 DAILY, IDLE, STATEFUL = "daily", "idle", "stateful"
 # Until then a stream may still load classes, compile, and reach its usual number of files.
 _WARM_SECONDS = 120.0
-_WARNINGS = ('"WARN"', '"WARNING"', '"ERROR"', '"FATAL"')
 # Of each process in a pod: the pod's uid, the name, kB in memory, threads, open files.
 _PROCESSES = r"""
 for process in /proc/[0-9]*; do
@@ -267,7 +267,7 @@ def _what_was_said(
     for pod in pods:
         name = pod["metadata"]["name"]
         if pod["metadata"]["uid"] in now:
-            said += [f"{name}: {line}" for line in day.log(pod, began) if _is_warning(line)]
+            said += [f"{name}: {line}" for line in day.log(pod, began) if is_warning(line)]
         elif not name.startswith(f"{DAILY}-"):
             said.append(f"{name}: is gone")
     said += [f"event: {each}" for each in _events(day.kube, began)]
@@ -285,10 +285,6 @@ def _what_was_said(
 
 def _utc(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
-
-
-def _is_warning(line: str) -> bool:
-    return any(word in line for word in _WARNINGS) and not is_expected(line)
 
 
 def _events(kube: Kube, began: float) -> list[str]:

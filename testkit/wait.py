@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from testkit.errors import KubectlError, WaitTimeout
@@ -76,21 +74,3 @@ def _pause(every: float, took: float) -> float:
 
 def _message(what: str, seconds: float, *details: str) -> str:
     return "\n".join([f"not within {seconds:.0f} s: {what}", *filter(None, details)])
-
-
-@contextlib.contextmanager
-def repeat_in_background(action: Callable[[], object], every: float) -> Iterator[None]:
-    """Calls `action` in a thread during the block, with `every` seconds between two calls."""
-    stop = threading.Event()
-
-    def repeat() -> None:
-        while not stop.wait(every):
-            action()
-
-    thread = threading.Thread(target=repeat)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()

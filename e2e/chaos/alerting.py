@@ -19,6 +19,7 @@ from typing import Any
 
 import yaml
 
+from penstock.driver.background import repeat_in_background
 from testkit.cluster.access import Cluster
 from testkit.cluster.install import CHART, NAMESPACE, RELEASE
 from testkit.kubernetes.kubectl import Object
@@ -26,7 +27,7 @@ from testkit.operations.alert_rules import ALERTS, rules
 from testkit.operations.pod_monitors import scrape_configs, targets
 from testkit.operations.prometheus import AlertLog, FiredAlert, Prometheus, running_prometheus
 from testkit.paths import CHECKOUT
-from testkit.wait import repeat_in_background, wait_for
+from testkit.wait import wait_for
 
 # A fault of the tests lasts for seconds: no alert waits for minutes, by a value of the chart.
 _FOR = "2s"

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.driver.background import repeat_in_background
 from testkit.cluster.access import Cluster
 from testkit.cluster.stream import KIND, Stream
 from testkit.errors import ClusterError
 from testkit.kafka.deliveries import CommitLog
 from testkit.kubernetes.kubectl import Object
 from testkit.operations.argo_cd_scripts import customization
-from testkit.wait import repeat_in_background
 
 # Spark keeps the last hundred commits, and the streams here commit every one or two seconds.
 _COPY_EVERY_SECONDS = 10.0

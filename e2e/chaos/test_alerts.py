@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from e2e.chaos.alerting import Alerting
 from e2e.chaos.faults import firewall_rules
 from e2e.chaos.on_call import PersonOnCall
+from penstock.driver.background import repeat_in_background
 from testkit.cluster.access import Cluster
 from testkit.cluster.install import CLUSTER_ROLE, Installation
 from testkit.cluster.stream import KIND, Stream, small_stream
@@ -26,7 +27,6 @@ from testkit.kubernetes.kubectl import Kube, Object
 from testkit.operations.prometheus import FiredAlert
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import kafka_to_kafka
-from testkit.wait import repeat_in_background
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.full]
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.driver.background import repeat_in_background
 from penstock.driver.checkpoint.files import Files, checksum_path
-from testkit.wait import repeat_in_background
 
 _UNIQUE = re.compile(r"\.[0-9a-f-]{36}\.tmp")
 

@@ -18,11 +18,12 @@ from pathlib import Path
 import psutil
 
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.driver.background import repeat_in_background
 from testkit import system_packages
 from testkit.driver.class_archive import driver_environment
 from testkit.kafka.broker import free_ports
 from testkit.kafka.topics import Topics
-from testkit.wait import repeat_in_background, wait_for
+from testkit.wait import wait_for
 
 # Harmless warnings of Spark: at the start of a continuous query; at a start after async progress
 # tracking was on; and about time, on a busy machine.
@@ -38,6 +39,11 @@ _WARNINGS = ('"WARN"', '"WARNING"', '"ERROR"', '"FATAL"')
 def is_expected(line: str) -> bool:
     """Whether a line of a log is one of the harmless warnings."""
     return any(known in line for known in EXPECTED_WARNINGS)
+
+
+def is_warning(line: str) -> bool:
+    """Whether a line of a log is a warning or an error, and not an expected one."""
+    return any(word in line for word in _WARNINGS) and not is_expected(line)
 
 
 class WallClock:
@@ -156,11 +162,7 @@ class Process:
 
     def warnings(self) -> list[str]:
         """The warnings and errors in its log, without the expected ones."""
-        return [
-            line
-            for line in self.log.read_text().splitlines()
-            if any(word in line for word in _WARNINGS) and not is_expected(line)
-        ]
+        return [line for line in self.log.read_text().splitlines() if is_warning(line)]
 
 
 def _is_running(pid: int) -> bool:

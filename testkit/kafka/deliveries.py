@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.driver.background import repeat_in_background
 from penstock.driver.checkpoint.progress import Commit, ProgressReader
-from testkit.wait import repeat_in_background
 
 Place = tuple[int, int]
 """A record's partition and offset in the topic of the source."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from penstock.api.modes import Mode
 from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.driver.background import repeat_in_background
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm
@@ -173,25 +174,19 @@ class Loop:
     @contextlib.contextmanager
     def _watched(self, action: Action) -> Iterator[None]:
         """Reports what a long step waits for, while it runs in this thread."""
-        ended, thread, began = threading.Event(), threading.get_ident(), time.monotonic()
+        thread, began = threading.get_ident(), time.monotonic()
 
-        def watch() -> None:
-            while not ended.wait(_LOOK_SECONDS):
-                try:
-                    self._look_at_step(action, thread, time.monotonic() - began)
-                except Exception as error:
-                    log_event("the step was not looked at", at=type(error).__name__)
+        def look() -> None:
+            try:
+                self._look_at_step(action, thread, time.monotonic() - began)
+            except Exception as error:
+                log_event("the step was not looked at", at=type(error).__name__)
 
         if action not in _STEP_TIMEOUTS:
             yield
             return
-        watcher = threading.Thread(target=watch, name="step", daemon=True)
-        watcher.start()
-        try:
+        with repeat_in_background(look, _LOOK_SECONDS, "step"):
             yield
-        finally:
-            ended.set()
-            watcher.join()
 
     def _look_at_step(self, action: Action, thread: int, seconds: float) -> None:
         is_planning = action is Action.CHECK_QUERY

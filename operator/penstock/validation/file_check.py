@@ -21,17 +21,12 @@ from penstock.validation.rules import metadata
 from penstock.validation.rules.pod_security import PodSecurity
 from penstock.validation.schema_errors import describe_error, find_nulls
 from penstock.validation.spec_check import judge
-from penstock.validation.text_sandbox import judge_texts
+from penstock.validation.text_sandbox import JUDGED_FIELDS, judge_texts
 
 # What Spark's analyzer says about a spec.
 Analyzer = Callable[[StreamSpec], Iterable[Problem]]
 # The fields that it judges.
 _JUDGED_BY_SPARK = (("spec", "transform"), ("spec", "source"))
-# The fields that say what a query may do.
-_READ_WITH_A_TEXT = (
-    "transform", "trigger", "outputMode", "source", "sink", "kafka", "image", "dependencies",
-    "sparkConf",
-)  # fmt: skip
 _ANY_SOURCE = {"custom": {"format": "unknown"}}
 _ANY_KAFKA = {"kafka": {"bootstrapServers": "k:9092", "topics": ["t"], "includeHeaders": True}}
 _ANY_SINK: dict[str, Any] = {"console": {}}
@@ -121,7 +116,8 @@ def _problems_of_texts(spec: Any) -> list[Problem]:
     transform = spec.get("transform") if isinstance(spec, dict) else None
     if not isinstance(transform, dict) or not transform.keys() & {"sql", "python"}:
         return []
-    judged = {name: value for name, value in spec.items() if name in _READ_WITH_A_TEXT}
+    names = {StreamSpec.model_fields[field].alias for field in JUDGED_FIELDS}
+    judged = {name: value for name, value in spec.items() if name in names}
     source = spec.get("source")
     is_kafka = isinstance(source, dict) and "kafka" in source
     any_source = _ANY_KAFKA if is_kafka else _ANY_SOURCE

@@ -40,7 +40,7 @@ _COMMAND = (sys.executable, "-P", "-m", "penstock.validation.text_sandbox_proces
 _NO_MEMORY = (OUT_OF_MEMORY, -signal.SIGABRT)
 _CERTAIN = (*_NO_MEMORY, -signal.SIGPROF, -signal.SIGSEGV)
 # What a verdict depends on.
-_JUDGED_FIELDS = {
+JUDGED_FIELDS = {
     "transform", "trigger", "output_mode", "source", "sink", "kafka", "image", "dependencies",
     "spark_conf",
 }  # fmt: skip
@@ -168,7 +168,7 @@ def _ask(worker: Worker, request: bytes) -> tuple[Problem, ...]:
 
 
 def _request(spec: StreamSpec) -> bytes:
-    fields = spec.model_dump(mode="json", by_alias=True, include=_JUDGED_FIELDS, exclude_unset=True)
+    fields = spec.model_dump(mode="json", by_alias=True, include=JUDGED_FIELDS, exclude_unset=True)
     return json.dumps(fields, sort_keys=True).encode()
 
 

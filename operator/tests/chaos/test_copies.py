@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from math import log
 from pathlib import Path
@@ -92,7 +92,7 @@ def task_hangs(query: Query) -> Iterator[None]:
     system.setProperty(_HELD, "0")
 
 
-Cause = Callable[[Query], Any]
+Cause = Callable[[Query], AbstractContextManager[None]]
 
 
 @pytest.mark.full
@@ -124,7 +124,7 @@ def test_what_cannot_commit_writes_few_copies(
                     time.sleep(0.1)
                     if not first_run and driver.last.query_restarts > restarts:
                         first_run = time.monotonic() - began
-            received = topics.wait_received(sink, range(sent[0]))
+            topics.wait_received(sink, range(sent[0]))
             driver.wait_ready()
             lasted = time.monotonic() - began
         received = topics.wait_received(sink, range(sent[0]))

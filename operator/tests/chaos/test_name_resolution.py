@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.driver.background import repeat_in_background
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm
@@ -17,7 +18,7 @@ from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import MOSTLY_CONTINUOUS, kafka_to_kafka, stream
-from testkit.wait import repeat_in_background, wait_for
+from testkit.wait import wait_for
 
 BROKER = "broker.example"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import SqlFunction, StreamSpec
 from penstock.api.v1alpha1.transforms import JavaTransform, PythonTransform, Transform
+from penstock.driver.background import repeat_in_background
 from penstock.driver.exceptions.chain import read_chain, read_python_chain
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.spark import user_python
@@ -77,7 +77,6 @@ def _no_query_of_its_own(spark: SparkSession, reason: str, code: str) -> Iterato
     """
     before = {query.id for query in spark.streams.active}
     started: list[str] = []
-    ended = threading.Event()
 
     def stop_others() -> None:
         for query in spark.streams.active:
@@ -85,19 +84,15 @@ def _no_query_of_its_own(spark: SparkSession, reason: str, code: str) -> Iterato
                 started.append(query.id)
                 query.stop()
 
-    def watch() -> None:
-        while not ended.wait(_LOOK_SECONDS):
-            with contextlib.suppress(Exception):  # the user's code hears of a JVM that has ended
-                stop_others()
+    def look() -> None:
+        with contextlib.suppress(Exception):  # the user's code hears of a JVM that has ended
+            stop_others()
 
-    # Code that waits for the end of its query would never return.
-    watcher = threading.Thread(target=watch, name="queries", daemon=True)
-    watcher.start()
     try:
-        yield
+        # Code that waits for the end of its query would never return.
+        with repeat_in_background(look, _LOOK_SECONDS, "queries"):
+            yield
     finally:
-        ended.set()
-        watcher.join()
         stop_others()
         if started:
             raise _starts_a_query(reason, code)

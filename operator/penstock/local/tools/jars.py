@@ -13,13 +13,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 from penstock.api.v1alpha1 import StreamSpec
+from penstock.driver.background import repeat_in_background
 from penstock.local.errors import CommandError, refusing
 from penstock.local.tools.maven import needs_password
 from penstock.local.workspace import CHOOSE_CACHE, cache_folder
@@ -220,21 +220,16 @@ def download_bar(folder: Path, mebibytes: int, stream: TextIO | None = None) -> 
     if not out.isatty():
         yield
         return
-    stop = threading.Event()
 
     def draw() -> None:
-        while not stop.wait(_BAR_SECONDS):
-            out.write(f"\r{bar(_size(folder), mebibytes)}")
-            out.flush()
-        out.write("\r\x1b[K")
+        out.write(f"\r{bar(_size(folder), mebibytes)}")
+        out.flush()
 
-    thread = threading.Thread(target=draw, daemon=True)
-    thread.start()
     try:
-        yield
+        with repeat_in_background(draw, _BAR_SECONDS):
+            yield
     finally:
-        stop.set()
-        thread.join()
+        out.write("\r\x1b[K")
 
 
 def bar(size: int, mebibytes: int) -> str:

@@ -378,8 +378,24 @@ RING_1 = (
         "transactionInterval is for transactions: set delivery to ExactlyOnce, or remove it",
     ),
     Bad(
-        {"sink.kafka.delivery": "ExactlyOnce", "trigger": {"microBatch": {}}}, "spec",
-        "sink.kafka.delivery ExactlyOnce needs trigger.continuous: in the other modes",
+        {"sink.kafka.delivery": "ExactlyOnce", "trigger": {"realTime": {}}}, "spec",
+        "trigger.realTime does not support sink.kafka.delivery ExactlyOnce",
+    ),
+    Bad(
+        {
+            "sink.kafka.delivery": "ExactlyOnce", "sink.kafka.transactionInterval": "50ms",
+            "trigger": {"microBatch": {}},
+        },
+        "spec",
+        "sink.kafka.transactionInterval is for trigger.continuous",
+    ),
+    Bad(
+        {
+            "sink.kafka.delivery": "ExactlyOnce", "trigger": {"microBatch": {}},
+            "source.kafka.options": {"maxRecordsPerPartition": "5"},
+        },
+        "spec.source.kafka.options.maxRecordsPerPartition",
+        "only one task may read a partition",
     ),
     Bad(
         {"sink.kafka.delivery": "ExactlyOnce", "source": {"rate": {}}}, "spec",

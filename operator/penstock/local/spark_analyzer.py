@@ -72,7 +72,7 @@ def spark_analyzer() -> Iterator[Analyzer]:
                 severity: Severity = "notice" if is_missing else "error"
                 message = f"Spark says: {failure.message}"
                 return [_located(spec, error, Problem(failure.reason, message, severity))]
-            except (query.SinkColumnsError, query.DeadLettersNotPossible) as error:
+            except query.QueryNotPossible as error:
                 return [Problem(error.failure.reason, error.failure.message)]
             except (DriverError, Py4JJavaError) as error:  # a class or module that is missing here
                 message = f"Spark could not check it here: {classify_exception(error).message}"

@@ -21,7 +21,7 @@ from penstock.driver.checkpoint.folder import CheckpointFolder
 from testkit.driver.driver_process import Process, driver, traffic
 from testkit.kafka.topics import Topics
 from testkit.plugins.figures import RecordFigure
-from testkit.streams.streams import CONTINUOUS, kafka_to_kafka, stream
+from testkit.streams.streams import ASYNC, CONTINUOUS, kafka_to_kafka, stream
 from testkit.wait import wait_for
 
 pytestmark = pytest.mark.timeout(2000)
@@ -34,7 +34,9 @@ def transform(source):
     same = udf(lambda value: value, "binary")
     return source.select("key", same("value").alias("value"))
 """
-PYTHON = {"python": {"function": "same:transform", "inline": _SAME}}
+PYTHON = {"transform": {"python": {"function": "same:transform", "inline": _SAME}}}
+BATCHES = {"trigger": {"microBatch": {"interval": "100ms"}}}
+FULL = pytest.mark.full
 
 
 def flow_to(
@@ -46,7 +48,7 @@ def flow_to(
     **more: Any,
 ) -> ContinuousStream:
     """A stream that copies all numbers of one topic to another."""
-    spec = kafka_to_kafka(topics.bootstrap, source, sink, CONTINUOUS, **more)
+    spec = kafka_to_kafka(topics.bootstrap, source, sink, **{"trigger": CONTINUOUS, **more})
     spec["sink"]["kafka"] |= {"delivery": delivery, **(of_sink or {})}
     return stream(**spec)
 
@@ -67,25 +69,32 @@ def copies(received: Counter[int]) -> dict[int, int]:
 
 
 @pytest.mark.parametrize(
-    ("delivery", "times", "transform"),
+    ("delivery", "times", "more"),
     [
         pytest.param("ExactlyOnce", 2, {}, id="twice"),
-        pytest.param("AtLeastOnce", 2, {}, id="without transactions", marks=pytest.mark.full),
-        pytest.param("ExactlyOnce", 20, {}, id="twenty times", marks=pytest.mark.full),
-        pytest.param("ExactlyOnce", 5, PYTHON, id="Python, five times", marks=pytest.mark.full),
+        pytest.param("ExactlyOnce", 2, BATCHES, id="batches, twice"),
+        pytest.param("AtLeastOnce", 2, {}, id="without transactions", marks=FULL),
+        pytest.param("AtLeastOnce", 2, BATCHES, id="batches, without transactions", marks=FULL),
+        pytest.param("ExactlyOnce", 20, {}, id="twenty times", marks=FULL),
+        pytest.param("ExactlyOnce", 10, BATCHES, id="batches, ten times", marks=FULL),
+        pytest.param("ExactlyOnce", 5, {"trigger": ASYNC}, id="async, five times", marks=FULL),
+        pytest.param("ExactlyOnce", 5, PYTHON, id="Python, five times", marks=FULL),
+        pytest.param(
+            "ExactlyOnce", 5, {**BATCHES, **PYTHON}, id="Python in batches, five times", marks=FULL
+        ),
     ],
 )
 def test_a_driver_is_killed(
     delivery: str,
     times: int,
-    transform: dict[str, Any],
+    more: dict[str, Any],
     topics: Topics,
     class_path: str,
     tmp_path: Path,
     record_figure: RecordFigure,
 ) -> None:
     source, sink = topics.make(), topics.make()
-    flow = flow_to(topics, source, sink, delivery, transform=transform)
+    flow = flow_to(topics, source, sink, delivery, **more)
     folder = CheckpointFolder(tmp_path / "checkpoint")
     in_doubt: list[int] = []
 

@@ -44,13 +44,14 @@ class KafkaSink(KafkaClient):
         "AtLeastOnce",
         description="How often a record is written if something fails. AtLeastOnce: at least once. "
         "ExactlyOnce: in transactions, together with the source's offsets, so that a consumer with "
-        "isolation.level read_committed sees each result once. It needs trigger.continuous, and "
-        "source.kafka on the same cluster. Default: AtLeastOnce.",
+        "isolation.level read_committed sees each result once. It needs source.kafka on the same "
+        "cluster, a query without state, and another trigger than realTime. Default: AtLeastOnce.",
     )
     transaction_interval: Duration | None = Field(
         None,
-        description="With ExactlyOnce, how long a transaction is open before it is committed, and "
-        "so how long a read_committed consumer waits at most. Default: 100ms.",
+        description="With ExactlyOnce and trigger.continuous, how long a transaction is open "
+        "before it is committed, and so how long a read_committed consumer waits at most. "
+        "Default: 100ms. In batches, each batch is a transaction.",
         examples=["100ms"],
     )
     options: Options = options_field("Spark's Kafka sink", {"kafka.compression.type": "lz4"})  # type: ignore[assignment]

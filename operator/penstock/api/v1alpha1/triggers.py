@@ -197,9 +197,14 @@ MODE_RULES: tuple[ValidationRule, ...] = (
         "outputMode append",
     ),
     ValidationRule(
-        _AT_LEAST_ONCE | is_set("trigger.continuous"),
-        "sink.kafka.delivery ExactlyOnce needs trigger.continuous: in the other modes Spark's own "
-        "sink writes, which has no transactions",
+        _AT_LEAST_ONCE | _NOT_REAL_TIME,
+        "trigger.realTime does not support sink.kafka.delivery ExactlyOnce, because a batch takes "
+        "too long for one transaction: use trigger.continuous, or trigger.microBatch",
+    ),
+    ValidationRule(
+        ~is_set("sink.kafka.transactionInterval") | is_set("trigger.continuous"),
+        "sink.kafka.transactionInterval is for trigger.continuous, because each batch is one "
+        "transaction: remove it",
     ),
     ValidationRule(
         _AT_LEAST_ONCE | is_set("source.kafka"),

@@ -19,6 +19,7 @@ from penstock.driver.failures import (
     CHECKPOINT_HOLDS_NO_STATE,
     CLASS_NOT_USABLE,
     CONSUMER_GROUP_HAS_MEMBERS,
+    EXACTLY_ONCE_IMPOSSIBLE,
     KAFKA_AUTHORIZATION,
     PYTHON_WORKER_DIED,
     RECORD_NOT_WRITABLE,
@@ -104,6 +105,15 @@ SPECIFIC: tuple[Rule, ...] = (
         in_task=False,
         advice="Set startingOffsetsByTimestampStrategy to latest in spec.source.kafka.options to "
         "start at the end of such a partition, or give an earlier time.",
+    ),
+    # The task finds out how Spark has planned a join.
+    Rule(
+        "java.lang.IllegalArgumentException",
+        EXACTLY_ONCE_IMPOSSIBLE,
+        permanent=True,
+        shows_message=True,
+        thrown_by="dev.penstock.spark.Transactions",
+        advice=REMEDIES[EXACTLY_ONCE_IMPOSSIBLE].action,
     ),
     # In a task a record may cause it: a format or a schema that a column holds.
     Rule(

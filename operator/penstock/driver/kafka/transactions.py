@@ -66,12 +66,14 @@ class TransactionNames:
 def sink_options(spec: StreamSpec, names: TransactionNames) -> dict[str, str]:
     """What the data source and its producers are told."""
     assert spec.sink.kafka is not None
-    assert spec.trigger.continuous is not None
     interval = milliseconds(spec.sink.kafka.transaction_interval or DEFAULT_INTERVAL)
-    # A function in Python is committed with its epoch only.
-    needed = milliseconds(spec.trigger.continuous.checkpoint_interval) + _SHORTEST_TIMEOUT_MS
+    timeout = _LONGEST_TIMEOUT_MS  # for a batch, whose length is not known
+    if spec.trigger.continuous is not None:
+        # A function in Python is committed with its epoch only.
+        epoch = milliseconds(spec.trigger.continuous.checkpoint_interval)
+        timeout = min(epoch + _SHORTEST_TIMEOUT_MS, _LONGEST_TIMEOUT_MS)
     return {
-        "kafka.transaction.timeout.ms": str(min(needed, _LONGEST_TIMEOUT_MS)),
+        "kafka.transaction.timeout.ms": str(timeout),
         "transactionalIdPrefix": names.id_prefix,
         "transactionGroup": names.group,
         "transactionIntervalMs": str(interval),

@@ -41,12 +41,8 @@ if TYPE_CHECKING:
 _KAFKA_SINK_DEFAULTS = {"kafka.linger.ms": "0"}
 
 
-class SinkColumnsError(DriverError):
-    """The sink does not take the columns that the query makes."""
-
-
-class DeadLettersNotPossible(DriverError):
-    """Dead letters are asked for, and the query does not take one record after the other."""
+class QueryNotPossible(DriverError):
+    """Spark would run the query, but not as the spec's sink or source asks."""
 
 
 def plan(
@@ -134,8 +130,8 @@ def lacks_penstock_kafka(spark: SparkSession, spec: StreamSpec) -> StreamWarning
 
 
 def check(frame: DataFrame, spec: StreamSpec) -> None:
-    """Raises AnalysisException if the engine does not support the query, SinkColumnsError if the
-    sink does not take its columns, DeadLettersNotPossible if the spec asks for them.
+    """Raises AnalysisException if the engine does not support the query; QueryNotPossible if the
+    sink does not take its columns, or dead letters or transactions are not possible.
 
     It is the check that start() makes, made early: a query that Spark refuses should not wait for
     its executors first. In append mode an aggregate fails for its output mode before the
@@ -174,10 +170,36 @@ def check(frame: DataFrame, spec: StreamSpec) -> None:
             "function over many records, or has a custom sink. So which one it was is not known, "
             f"and spec.source.kafka.deadLetters is not possible. {REMEDIES[reason].action}"
         )
-        raise DeadLettersNotPossible(Failure(reason, message, permanent=True))
+        raise QueryNotPossible(Failure(reason, message, permanent=True))
+    if spec.sink.kafka is not None and spec.sink.kafka.exactly_once:
+        _check_one_task_a_partition(frame)
     columns = [Column(name, simple_type) for name, simple_type in frame.dtypes]
     if problems := find_column_problems(columns, spec.sink):
-        raise SinkColumnsError(Failure("SinkColumns", "; ".join(problems), permanent=True))
+        raise QueryNotPossible(Failure("SinkColumns", "; ".join(problems), permanent=True))
+
+
+def _check_one_task_a_partition(frame: DataFrame) -> None:
+    """Raises QueryNotPossible if a task writes what other tasks have read.
+
+    A join with a table may be such a query or not, by Spark's choice: then the task refuses it.
+    """
+    shuffling = sorted(
+        {_name(operator) for operator in _operators(frame) if _name(operator) in _SHUFFLING}
+    )
+    reads = len(_reads(frame))
+    if keeps_state(frame):
+        problem = "keeps state"
+    elif shuffling:
+        problem = f"has a {shuffling[0]}"
+    elif reads > 1:
+        problem = f"reads the source {reads} times"
+    else:
+        return
+    refusal = transactions.impossible(
+        f"A task has to write all that it has read of a partition, and this query {problem}.",
+        recoverable=False,
+    )
+    raise QueryNotPossible(refusal.failure)
 
 
 def routing_warning(frame: DataFrame, spec: StreamSpec) -> StreamWarning | None:
@@ -253,6 +275,12 @@ def check_continues(frame: DataFrame, contents: Contents | None) -> None:
 def keeps_state(frame: DataFrame) -> bool:
     """Whether the query keeps state between batches, which executors write to the checkpoint."""
     return any(map(_keeps_state, _operators(frame)))
+
+
+# Operators without state that may pass records to other tasks.
+_SHUFFLING = frozenset(
+    {"Coalesce", "Repartition", "RepartitionByExpression", "RebalancePartitions", "Sort", "Window"}
+)
 
 
 # Operators that process one record before they read the next one, or that read all of them before
@@ -351,9 +379,9 @@ def start(
 
     Later failures are in the query's own exception.
     """
-    # Real-time mode takes Spark's own sink only, and in batches there is no difference.
-    is_continuous = spec.trigger.mode is Mode.CONTINUOUS
-    kafka = _kafka_format(frame.sparkSession, spec) if is_continuous else KAFKA
+    # Real-time mode takes Spark's own sink only, and at least once it does the same in batches.
+    is_other = spec.trigger.mode is Mode.CONTINUOUS or names is not None
+    kafka = _kafka_format(frame.sparkSession, spec) if is_other else KAFKA
     named, options = sink_options(spec.sink, environment.secrets, kafka)
     if names is not None:
         options = {**transactions.sink_options(spec, names), **options}

@@ -55,6 +55,7 @@ def find_problems(spec: StreamSpec) -> Iterator[Problem]:
             yield from _pattern(source.topic_pattern)
         yield from _loop(source, spec)
         yield from _batch_limits(source, spec)
+        yield from _divided_partitions(source, spec)
     if sink is not None:
         yield from _unknown_options("sink", sink.options, KNOWN_SINK_OPTIONS, severity)
         yield from _broken_guarantees(sink, spec.kafka)
@@ -192,6 +193,21 @@ def _batch_limits(source: KafkaSource, spec: StreamSpec) -> Iterator[Problem]:
                 f"spec.source.kafka.options.{name}: Spark ignores it in continuous mode, which has "
                 "no batches: remove it, or use trigger.microBatch",
                 "warning",
+            )
+
+
+def _divided_partitions(source: KafkaSource, spec: StreamSpec) -> Iterator[Problem]:
+    """Options with which several tasks of a batch read one partition."""
+    in_transactions = spec.sink.kafka is not None and spec.sink.kafka.exactly_once
+    if not in_transactions or spec.trigger.mode.has_long_running_tasks:
+        return
+    for name in source.options:
+        if name.lower() in ("minpartitions", "maxrecordsperpartition"):
+            yield _option_problem(
+                "source.kafka",
+                name,
+                "with sink.kafka.delivery ExactlyOnce only one task may read a partition, in a "
+                "transaction: remove it",
             )
 
 

@@ -28,11 +28,40 @@ from testkit.streams.streams import CONTINUOUS, SPARKS_OWN, kafka_sink, kafka_to
 PREFIX = "transactionalIdPrefix"
 
 
+BATCHES: dict[str, Any] = {"trigger": {"microBatch": {"interval": "100ms"}}}
+_TWICE = "SELECT key, value FROM source UNION ALL SELECT key, value FROM source"
+
+
+@pytest.mark.parametrize(
+    ("sql", "problem"),
+    [
+        ("SELECT DISTINCT value FROM source", "keeps state"),
+        ("SELECT /*+ REPARTITION(3) */ key, value FROM source", "has a Repartition"),
+        (_TWICE, "reads the source 2 times"),
+    ],
+)
+def test_a_batch_that_leaves_no_record_with_its_task_is_refused(
+    sql: str, problem: str, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """By its plan, before it starts."""
+    source, sink = topics.make(), topics.make()
+    topics.send(source, range(10))
+    flow = exactly_once(
+        topics, source, sink, transform={"sql": sql}, outputMode="update", **BATCHES
+    )
+    with running(flow, jvm, tmp_path) as driver:
+        failure = driver.wait_failure("ExactlyOnceImpossible").last_failure
+    assert failure is not None
+    assert failure.permanent
+    assert problem in failure.message
+    assert not topics.received(sink)
+
+
 def exactly_once(
     topics: Topics, source: str, sink: str, to: str = "", **more: Any
 ) -> ContinuousStream:
     """A stream that copies one topic to another, by default in one cluster."""
-    spec = kafka_to_kafka(topics.bootstrap, source, sink, CONTINUOUS, **more)
+    spec = kafka_to_kafka(topics.bootstrap, source, sink, **{"trigger": CONTINUOUS, **more})
     spec["sink"] = kafka_sink(to or topics.bootstrap, topic=sink, delivery="ExactlyOnce")
     return stream(**spec)
 
@@ -120,25 +149,31 @@ def test_a_topic_that_was_created_again_is_read_from_its_first_record(
 def test_a_plain_application_is_refused_where_it_cannot_hold(
     spark: SparkSession, topics: Topics, tmp_path: Path
 ) -> None:
-    """A batch, a micro-batch, a source whose offsets are not Kafka's, and two clusters."""
+    """A batch, a source whose offsets are not Kafka's, a task that writes what others have read,
+    two tasks for one partition, and two clusters."""
     source, sink = topics.make(1), topics.make(1)
     topics.send(source, range(10))
     to = {"topic": sink, "kafka.bootstrap.servers": topics.bootstrap, PREFIX: "p"}
     of = {"subscribe": source, "kafka.bootstrap.servers": topics.bootstrap}
     batch = spark.read.format(PENSTOCK_KAFKA).options(**of).load()
-    with pytest.raises(Exception, match="only a continuous query"):
+    with pytest.raises(Exception, match="a batch cannot do that"):
         batch.write.format(PENSTOCK_KAFKA).options(**to).mode("append").save()
     records = spark.readStream.format(PENSTOCK_KAFKA).options(**of)
     frame = records.option("startingOffsets", "earliest").load()
+    divided = records.options(startingOffsets="earliest", maxRecordsPerPartition=3).load()
     rate = spark.readStream.format("rate").load().selectExpr("CAST(value AS STRING) AS value")
-    for name, it, trigger in (
-        ("micro-batch", frame, {"availableNow": True}),
-        ("rate", rate, {"continuous": "300 milliseconds"}),
+    once: dict[str, Any] = {"availableNow": True}
+    for name, it, trigger, refusal in (
+        ("rate", rate, {"continuous": "300 milliseconds"}, "has to write what it has read"),
+        ("rate-batch", rate, {"processingTime": "0 seconds"}, "has to write what it has read"),
+        ("shuffled", frame.repartition(3), once, "has to write what it has read itself"),
+        ("twice", frame.union(frame), once, "has to read one stream, once"),
+        ("divided", divided, once, "several tasks would read one partition"),
     ):
-        writer = it.writeStream.format(PENSTOCK_KAFKA).options(**to).trigger(**trigger)
-        started = writer.option("checkpointLocation", str(tmp_path / name)).start()
-        with pytest.raises(Exception, match="only a continuous query"):
-            started.awaitTermination(120)
+        writer = it.select("value").writeStream.format(PENSTOCK_KAFKA).options(**to)
+        writer = writer.trigger(**trigger).option("checkpointLocation", str(tmp_path / name))
+        with pytest.raises(Exception, match=refusal):
+            writer.start().awaitTermination(120)
     with running_broker(OtherCluster) as broker:
         elsewhere = Topics(broker.bootstrap).make(1, sink)
         there = {**to, "kafka.bootstrap.servers": broker.bootstrap}

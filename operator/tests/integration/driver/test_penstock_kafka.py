@@ -356,6 +356,7 @@ LEANS_ON = {
     "sql.catalyst.expressions.GenericInternalRow": {"<init>"},
     "sql.catalyst.expressions.SpecificInternalRow": {"<init>", "setInt", "setLong", "update"},
     "sql.catalyst.planning.PhysicalOperation": {"unapply"},
+    "sql.catalyst.plans.logical.LogicalPlan": {"collectLeaves"},
     "sql.catalyst.plans.logical.UnaryNode": {"child"},
     "sql.catalyst.plans.physical.UnknownPartitioning": {"<init>"},
     "sql.catalyst.types.DataTypeUtils": {"toAttributes"},
@@ -368,6 +369,7 @@ LEANS_ON = {
     "sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation": {
         "output", "startOffset", "stream",
     },
+    "sql.execution.datasources.v2.WriteToDataSourceV2": {"batchWrite", "query"},
     "sql.execution.streaming.checkpointing.CheckpointFileManager": {"createAtomic"},
     "sql.execution.streaming.checkpointing.CheckpointFileManager$": {"create"},
     "sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager": {
@@ -382,11 +384,15 @@ LEANS_ON = {
     "sql.execution.streaming.continuous.ReportPartitionOffset": {"<init>"},
     "sql.execution.streaming.continuous.SetReaderPartitions": {"<init>"},
     "sql.execution.streaming.continuous.WriteToContinuousDataSource": {"query", "write"},
+    "sql.execution.streaming.sources.MicroBatchWrite": {"writeSupport"},
     "sql.internal.SQLConf": {
         "STREAMING_CHECKPOINT_FILE_MANAGER_CLASS", "continuousStreamingExecutorPollIntervalMs",
         "get",
     },
-    "sql.kafka010.KafkaBatchInputPartition": {"offsetRange"},
+    "sql.kafka010.KafkaBatchInputPartition": {
+        "<init>", "executorKafkaParams", "failOnDataLoss", "includeHeaders", "offsetRange",
+        "pollTimeoutMs",
+    },
     "sql.kafka010.KafkaContinuousInputPartition": {
         "failOnDataLoss", "includeHeaders", "kafkaParams", "pollTimeoutMs", "startOffset",
         "topicPartition",
@@ -399,7 +405,9 @@ LEANS_ON = {
         "prepareForRealTimeMode", "prepareForTriggerAvailableNow", "reportLatestOffset", "stop",
         "toString",
     },
-    "sql.kafka010.KafkaOffsetRange": {"topicPartition"},
+    "sql.kafka010.KafkaOffsetRange": {
+        "<init>", "fromOffset", "preferredLoc", "topicPartition", "untilOffset",
+    },
     "sql.kafka010.KafkaRecordToRowConverter": {"kafkaSchema"},
     "sql.kafka010.KafkaRowWriter": {"<init>"},
     "sql.kafka010.KafkaSourcePartitionOffset": {"<init>"},

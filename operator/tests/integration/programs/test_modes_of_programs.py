@@ -13,7 +13,7 @@ from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.spark import query
-from penstock.driver.spark.query import SinkColumnsError
+from penstock.driver.spark.query import QueryNotPossible
 from penstock.validation.spec_check import judge
 from testkit.streams.streams import RATE, kafka_source, stream
 from tests.integration.programs.collection import PROGRAMS
@@ -70,6 +70,6 @@ def _refusal_of_spark(frame: DataFrame, mode: str) -> str:
     spec: StreamSpec = stream(source, {"memory": {}}, transform=any_sql, **MODES[mode]).spec
     try:
         query.check(frame, spec)
-    except (AnalysisException, SinkColumnsError) as error:
+    except (AnalysisException, QueryNotPossible) as error:
         return str(error)
     return ""

@@ -7,8 +7,13 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
 
-/** Spark's reader of the batch engines, with the record that it has handed out. */
-record KafkaBatchReader(SupportsRealTimeRead<InternalRow> spark, RecordInHand inHand)
+/**
+ * Spark's reader of the batch engines, with the record that it has handed out.
+ *
+ * @param inTransaction whether what becomes of the records is committed at the batch's end
+ */
+record KafkaBatchReader(
+    SupportsRealTimeRead<InternalRow> spark, RecordInHand inHand, boolean inTransaction)
     implements SupportsRealTimeRead<InternalRow> {
   private static final int OFFSET = 4;
 
@@ -25,6 +30,9 @@ record KafkaBatchReader(SupportsRealTimeRead<InternalRow> spark, RecordInHand in
 
   @Override
   public RecordStatus nextWithTimeout(Long startMs, Long timeoutMs) throws IOException {
+    if (inTransaction) {
+      throw Transactions.refusal("a batch in real-time mode is too long for one transaction.");
+    }
     inHand.release();
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);
     RecordStatus status = spark.nextWithTimeout(startMs, timeoutMs);

@@ -19,8 +19,12 @@ import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow
 import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
 import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
 
-/** Spark's KafkaMicroBatchStream, of the batch engines, with {@link KafkaBatchReader}. */
-record KafkaBatchStream(KafkaMicroBatchStream spark, LeftOut leftOut)
+/**
+ * Spark's KafkaMicroBatchStream, of the batch engines, with {@link KafkaBatchReader}.
+ *
+ * @param mayDivide whether several tasks of a batch may read one partition
+ */
+record KafkaBatchStream(KafkaMicroBatchStream spark, LeftOut leftOut, boolean mayDivide)
     implements MicroBatchStream,
         ReportsSourceMetrics,
         SupportsRealTimeMode,
@@ -34,21 +38,28 @@ record KafkaBatchStream(KafkaMicroBatchStream spark, LeftOut leftOut)
       implements PartitionReaderFactory {
     @Override
     public PartitionReader<InternalRow> createReader(InputPartition input) {
-      TopicPartition partition =
-          ((KafkaBatchInputPartition) input).offsetRange().topicPartition();
-      var reader = (SupportsRealTimeRead<InternalRow>) spark.createReader(input);
+      TaskContext task = TaskContext.get();
+      var asked = (KafkaBatchInputPartition) input;
+      TransactionalWriter writer = TransactionalWriter.ofTask(task);
+      if (writer != null) {
+        asked = BatchTransaction.begin(writer, asked, task);
+      }
+      TopicPartition partition = asked.offsetRange().topicPartition();
+      var reader = (SupportsRealTimeRead<InternalRow>) spark.createReader(asked);
       return new KafkaBatchReader(
-          reader, new RecordInHand(partition, leftOut, TaskContext.get()));
+          reader, new RecordInHand(partition, leftOut, task), writer != null);
     }
   }
 
   @Override
   public Offset initialOffset() {
+    KafkaScanStrategy.install();
     return spark.initialOffset();
   }
 
   @Override
   public Offset deserializeOffset(String json) {
+    KafkaScanStrategy.install();
     return spark.deserializeOffset(json);
   }
 
@@ -64,6 +75,7 @@ record KafkaBatchStream(KafkaMicroBatchStream spark, LeftOut leftOut)
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
+    KafkaScanStrategy.install();
     return spark.latestOffset(start, limit);
   }
 

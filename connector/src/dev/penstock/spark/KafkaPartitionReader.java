@@ -11,7 +11,7 @@ import org.apache.spark.sql.kafka010.KafkaSourcePartitionOffset;
 import org.apache.spark.util.TaskCompletionListener;
 
 /** Reads one partition for a task of the continuous engine, epoch by epoch. */
-final class KafkaPartitionReader {
+final class KafkaPartitionReader implements TransactionalWriter.Reader {
   private static final ThreadLocal<KafkaPartitionReader> OF_THREAD = new ThreadLocal<>();
 
   private final TopicPartition partition;
@@ -88,12 +88,13 @@ final class KafkaPartitionReader {
   }
 
   /** What the records so far are written in; null if the query writes at least once. */
-  Transaction transaction() {
+  @Override
+  public Transaction transaction() {
     return transaction;
   }
 
-  /** Commits what was written of the records so far: of all of them, or a restart loses some. */
-  void commit() {
+  @Override
+  public void commit() {
     try {
       transaction.commit(log.next());
     } catch (InterruptException stopped) {
@@ -103,16 +104,11 @@ final class KafkaPartitionReader {
 
   private void close() {
     OF_THREAD.remove();
-    // An interrupted thread would not close the connections.
-    boolean interrupted = Thread.interrupted();
     if (log != null) {
       log.close();
     }
     if (transaction != null) {
       transaction.close();
-    }
-    if (interrupted) {
-      Thread.currentThread().interrupt();
     }
   }
 

@@ -58,18 +58,24 @@ public final class KafkaProvider extends KafkaSourceProvider {
   }
 
   private static final class PenstockScan extends KafkaScan {
+    private final CaseInsensitiveStringMap options;
     private final LeftOut leftOut;
 
     PenstockScan(
         KafkaSourceProvider provider, CaseInsensitiveStringMap options, LeftOut leftOut) {
       provider.super(options);
+      this.options = options;
       this.leftOut = leftOut;
     }
 
     @Override
     public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
       var spark = (KafkaMicroBatchStream) super.toMicroBatchStream(checkpointLocation);
-      return new KafkaBatchStream(spark, leftOut);
+      return new KafkaBatchStream(spark, leftOut, mayDivide());
+    }
+
+    private boolean mayDivide() {
+      return options.containsKey("minPartitions") || options.containsKey("maxRecordsPerPartition");
     }
 
     @Override
@@ -105,7 +111,7 @@ public final class KafkaProvider extends KafkaSourceProvider {
     @Override
     public BatchWrite toBatch() {
       if (transactions != null) {
-        throw Transactions.refusal("a batch cannot do that, only a continuous query can.");
+        throw Transactions.refusal("a batch cannot do that, only a stream can.");
       }
       return super.toBatch();
     }

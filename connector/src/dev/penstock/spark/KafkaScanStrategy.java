@@ -1,5 +1,6 @@
 package dev.penstock.spark;
 
+import java.util.List;
 import java.util.Set;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -21,13 +22,19 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2;
 import org.apache.spark.sql.execution.streaming.continuous.WriteToContinuousDataSource;
+import org.apache.spark.sql.execution.streaming.sources.MicroBatchWrite;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.Option;
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
 
-/** Plans the scan of a continuous query as a {@link KafkaRdd}. */
+/**
+ * Plans the scan of a continuous query as a {@link KafkaRdd}, and tells each write in transactions
+ * what it writes of.
+ */
 final class KafkaScanStrategy extends SparkStrategy {
   private static final long serialVersionUID = 1;
   private static final KafkaScanStrategy INSTANCE = new KafkaScanStrategy();
@@ -43,11 +50,17 @@ final class KafkaScanStrategy extends SparkStrategy {
 
   private KafkaScanStrategy() {}
 
-  /** Adds the strategy to the session of this thread, which is about to plan a query. */
-  static void install(SparkSession session) {
-    var methods = session.experimental();
-    if (!methods.extraStrategies().contains(INSTANCE)) {
-      methods.extraStrategies_$eq(seq(methods.extraStrategies().prepended(INSTANCE)));
+  /**
+   * Adds the strategy to the session of this thread. Spark asks a source for offsets in the query's
+   * own session, a copy, right before it plans; at any earlier moment the session may be another one.
+   */
+  static void install() {
+    var session = SparkSession.getActiveSession();
+    if (session.isDefined()) {
+      var methods = session.get().experimental();
+      if (!methods.extraStrategies().contains(INSTANCE)) {
+        methods.extraStrategies_$eq(seq(methods.extraStrategies().prepended(INSTANCE)));
+      }
     }
   }
 
@@ -56,6 +69,10 @@ final class KafkaScanStrategy extends SparkStrategy {
     if (plan instanceof WriteToContinuousDataSource whole
         && whole.write() instanceof KafkaStreamWrite write) {
       bind(write, whole.query());
+    } else if (plan instanceof WriteToDataSourceV2 whole
+        && whole.batchWrite() instanceof MicroBatchWrite batch
+        && batch.writeSupport() instanceof KafkaStreamWrite write) {
+      bindBatch(write, whole.query());
     }
     // As DataSourceV2Strategy: it would take the relation together with what is above it.
     var found = PhysicalOperation.unapply(plan);
@@ -97,6 +114,18 @@ final class KafkaScanStrategy extends SparkStrategy {
     if (at instanceof StreamingDataSourceV2ScanRelation relation
         && relation.stream() instanceof KafkaStream stream) {
       write.bind(stream, readsAhead);
+    }
+  }
+
+  private static void bindBatch(KafkaStreamWrite write, LogicalPlan query) {
+    List<LogicalPlan> leaves = CollectionConverters.asJava(query.collectLeaves());
+    var streams =
+        leaves.stream()
+            .filter(StreamingDataSourceV2ScanRelation.class::isInstance)
+            .map(leaf -> ((StreamingDataSourceV2ScanRelation) leaf).stream())
+            .toList();
+    if (streams.size() == 1 && streams.get(0) instanceof KafkaBatchStream stream) {
+      write.bind(stream);
     }
   }
 

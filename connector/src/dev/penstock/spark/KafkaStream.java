@@ -1,6 +1,5 @@
 package dev.penstock.spark;
 
-import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.streaming.ContinuousPartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.ContinuousStream;
@@ -41,25 +40,14 @@ final class KafkaStream implements ContinuousStream {
 
   @Override
   public Offset initialOffset() {
-    installStrategy();
+    KafkaScanStrategy.install();
     return spark.initialOffset();
   }
 
   @Override
   public Offset deserializeOffset(String json) {
-    installStrategy();
+    KafkaScanStrategy.install();
     return spark.deserializeOffset(json);
-  }
-
-  /**
-   * Spark asks for the first offset in the query's own session, a copy, right before it plans. At
-   * any earlier moment the session at hand may be another one.
-   */
-  private static void installStrategy() {
-    var session = SparkSession.getActiveSession();
-    if (session.isDefined()) {
-      KafkaScanStrategy.install(session.get());
-    }
   }
 
   @Override

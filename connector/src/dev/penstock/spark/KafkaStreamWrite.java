@@ -8,6 +8,7 @@ import org.apache.spark.sql.kafka010.KafkaWrite;
 /** Spark's KafkaStreamingWrite with another writer. */
 final class KafkaStreamWrite extends KafkaStreamingWrite {
   private final Transactions transactions;
+  /** Not for a batch without new records: Spark leaves its scan out. */
   private boolean isBound;
 
   KafkaStreamWrite(KafkaWrite write, Transactions transactions) {
@@ -15,7 +16,7 @@ final class KafkaStreamWrite extends KafkaStreamingWrite {
     this.transactions = transactions;
   }
 
-  /** Makes the tasks that read the stream write in transactions, if that is asked for. */
+  /** Makes the tasks that read a continuous stream write in transactions, if that is asked for. */
   void bind(KafkaStream stream, boolean readsAhead) {
     isBound = true;
     if (transactions != null) {
@@ -23,11 +24,19 @@ final class KafkaStreamWrite extends KafkaStreamingWrite {
     }
   }
 
+  /** Makes the tasks of a batch that read the stream write in transactions, if that is asked for. */
+  void bind(KafkaBatchStream stream) {
+    if (transactions != null && stream.mayDivide()) {
+      throw Transactions.refusal(
+          "several tasks would read one partition: remove minPartitions and "
+              + "maxRecordsPerPartition.");
+    }
+    isBound = true;
+  }
+
   @Override
   public KafkaStreamWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
-    if (transactions != null && !isBound) {
-      throw Transactions.refusal("only a continuous query that also reads it can do that.");
-    }
-    return new KafkaWriterFactory(super.createStreamingWriterFactory(info), transactions != null);
+    var spark = super.createStreamingWriterFactory(info);
+    return new KafkaWriterFactory(spark, transactions, isBound);
   }
 }

@@ -20,26 +20,32 @@ import scala.collection.immutable.Seq;
  * Spark's writer, one for all epochs of a task of the continuous engine.
  *
  * <p>Spark makes a new one for each epoch, which generates code, while the first records of the
- * epoch wait. A task of another engine has one epoch, and gets Spark's own.
+ * epoch wait. A task of another engine has one epoch, and gets Spark's own, or one for transactions.
  */
 final class KafkaWriterFactory extends KafkaStreamWriterFactory {
-  private final boolean exactlyOnce;
+  /** Null if the query writes at least once. */
+  private final Transactions transactions;
+  private final boolean readsOneStream;
   /** Of the task: each deserializes a factory of its own. */
   private transient DataWriter<InternalRow> writer;
 
-  KafkaWriterFactory(KafkaStreamWriterFactory spark, boolean exactlyOnce) {
+  KafkaWriterFactory(
+      KafkaStreamWriterFactory spark, Transactions transactions, boolean readsOneStream) {
     super(spark.topic(), spark.producerParams(), spark.schema());
-    this.exactlyOnce = exactlyOnce;
+    this.transactions = transactions;
+    this.readsOneStream = readsOneStream;
   }
 
   @Override
   public DataWriter<InternalRow> createWriter(int partition, long taskId, long epoch) {
     String coordinator = ContinuousExecution.EPOCH_COORDINATOR_ID_KEY();
     if (TaskContext.get().getLocalProperty(coordinator) == null) {
-      return super.createWriter(partition, taskId, epoch);
+      return transactions == null
+          ? super.createWriter(partition, taskId, epoch)
+          : TransactionalWriter.ofBatchTask(this, transactions, readsOneStream);
     }
-    if (writer == null && exactlyOnce) {
-      writer = new TransactionalWriter(this, KafkaPartitionReader.ofThread());
+    if (writer == null && transactions != null) {
+      writer = TransactionalWriter.ofContinuousTask(this);
     } else if (writer == null) {
       // Spark's pool closes a producer that no writer has had for ten minutes.
       InternalKafkaProducerPool$ pool = InternalKafkaProducerPool$.MODULE$;

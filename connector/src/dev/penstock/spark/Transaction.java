@@ -65,7 +65,12 @@ final class Transaction {
 
   /** Aborts what is open. */
   void close() {
+    // An interrupted thread would not close the connections.
+    boolean interrupted = Thread.interrupted();
     producer.close(CLOSE_TIMEOUT);
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
   }
 
   private void connect() {

@@ -15,7 +15,7 @@ from penstock.cluster import kinds
 from testkit.cluster.access import Cluster
 from testkit.cluster.install import NAMESPACE, OPERATOR, Installation
 from testkit.cluster.stream import Stream, small_stream
-from testkit.kafka.traffic import Receiver
+from testkit.kafka.traffic import Receiver, Sender
 from testkit.kubernetes.kubectl import Object
 from testkit.kubernetes.looks import look_at
 from testkit.wait import wait_for
@@ -34,6 +34,11 @@ SELECT key,
             THEN raise_error('injected failure') ELSE value END AS value
 FROM source
 """
+
+# A stream that does not flow by then needs a hand, and fails the test.
+PATIENCE_SECONDS = 180.0
+# With this many consecutive numbers every partition gets some, since their keys differ.
+LATER = 40
 
 # No sender reaches this number.
 POISON_NUMBER = 10**9
@@ -113,6 +118,17 @@ class Target:
     def executor(self) -> Object:
         """The newest one of them."""
         return max(self.executors(), key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+
+    def wait_until_flows(
+        self, numbers: Sender, what: str, seconds: float = PATIENCE_SECONDS
+    ) -> None:
+        # Partitions keep their order: later numbers arrive after all the replayed ones.
+        later = range(numbers.sent, numbers.sent + LATER)
+        self.stream.wait_for(
+            f"numbers {later} in the sink after: {what}",
+            lambda: not self.out.arrivals.missing(later),
+            seconds,
+        )
 
 
 def fail_query(target: Target) -> None:

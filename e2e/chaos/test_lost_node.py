@@ -30,7 +30,6 @@ pytestmark = [pytest.mark.timeout(1500), pytest.mark.full]
 
 PER_SECOND = 50
 PARTITIONS = 2
-LATER = 60
 PATIENCE_SECONDS = 240.0
 # Kubernetes removes the pods of a node that is away after five minutes by default. The test only
 # shows that it does.
@@ -131,8 +130,7 @@ def test_a_stream_moves_from_a_drained_node_and_from_a_lost_one(
         target = Target(installation, stream, spec, source, out)
 
         def flows(watch: Stopwatch, what: str) -> None:
-            later = range(numbers.sent, numbers.sent + LATER)
-            stream.wait_for(what, lambda: not out.arrivals.missing(later), PATIENCE_SECONDS)
+            target.wait_until_flows(numbers, what, PATIENCE_SECONDS)
             record_figure(f"seconds {what}", watch.seconds)
             record_figure(f"duplicates {what}", out.arrivals.duplicates)
 

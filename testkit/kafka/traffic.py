@@ -144,6 +144,7 @@ class Receiver:
                 "bootstrap.servers": bootstrap,
                 "group.id": f"e2e-{uuid.uuid4()}",
                 "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",  # librdkafka's default, unlike Kafka's
                 "enable.auto.commit": False,
                 "log_level": 3,
             }

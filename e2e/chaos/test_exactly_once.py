@@ -1,0 +1,107 @@
+"""A stream that writes exactly once, while its JVMs, pods and executors are killed and frozen.
+
+PENSTOCK_KILLS says how often. The same kills of a stream that writes at least once must show
+copies, or they would prove nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import cycle, islice
+
+import pytest
+
+from e2e.chaos import faults
+from e2e.chaos.faults import Target
+from testkit.cluster.install import Installation
+from testkit.cluster.stream import Stream, small_stream
+from testkit.kafka.topic_admin import create_topics
+from testkit.kafka.traffic import Receiver, Sender
+from testkit.kubernetes.kubectl import Kube
+from testkit.plugins.figures import RecordFigure
+from testkit.streams.streams import kafka_to_kafka
+
+KILLS = int(os.environ.get("PENSTOCK_KILLS", "20"))
+PER_SECOND = 50
+PARTITIONS = 4
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600 + 120 * KILLS)]
+
+
+def kill_an_executors_jvm(target: Target) -> None:
+    target.signal(target.executor(), "KILL")
+
+
+@contextmanager
+def zombie(target: Target) -> Iterator[None]:
+    """An executor that is frozen in a transaction, and wakes up beside its successor."""
+    pod = target.executor()
+    target.signal(pod, "STOP")
+    try:
+        yield
+        target.signal(pod, "CONT")  # fails if it never woke up
+    finally:
+        target.jvm(pod, "kill -CONT ${process#/proc/}")
+
+
+# Kubernetes restarts a container after a delay that grows and ends with its pod.
+_KILLS: list[Callable[[Target], AbstractContextManager[None] | None]] = [
+    faults.kill_jvm,
+    zombie,
+    lambda target: faults.delete_driver_pod(target.stream),
+    kill_an_executors_jvm,
+    faults.delete_an_executor,
+]
+
+
+@pytest.mark.parametrize(
+    ("delivery", "kills"),
+    [
+        pytest.param("ExactlyOnce", KILLS, id="exactly once"),
+        pytest.param("AtLeastOnce", len(_KILLS), id="at least once"),
+    ],
+)
+def test_each_record_is_there_once(
+    delivery: str,
+    kills: int,
+    installation: Installation,
+    kube: Kube,
+    topic: str,
+    record_figure: RecordFigure,
+) -> None:
+    """None is lost, and a consumer that reads read_committed sees none twice."""
+    source, sink = f"{topic}-in", f"{topic}-out"
+    external = installation.kafka.external
+    create_topics(external, {source: PARTITIONS, sink: PARTITIONS})
+    stream = Stream(kube, "once")
+    spec = kafka_to_kafka(
+        installation.kafka.internal, source, sink, {"continuous": {"checkpointInterval": "2s"}}
+    )
+    spec["sink"]["kafka"]["delivery"] = delivery
+    kube.apply(small_stream(stream.name, spec))
+    stream.wait_ready()
+    with (
+        Receiver(external, sink) as out,
+        Sender(external, source, PER_SECOND, PER_SECOND * 120 * (kills + 5)) as numbers,
+    ):
+        target = Target(installation, stream, spec, source, out)
+        target.wait_until_flows(numbers, "the start")
+        for number, kill in enumerate(islice(cycle(_KILLS), kills), 1):
+            stream.wait_ready(faults.PATIENCE_SECONDS)
+            with kill(target) or nullcontext():
+                target.wait_until_flows(numbers, f"kill {number}")
+            print(f"kill {number}: {out.arrivals.duplicates} copies so far", flush=True)
+        sent = numbers.finish()
+        out.wait_for_all(range(sent), 120)
+        lost = out.arrivals.missing(range(sent))
+    record_figure("kills", kills)
+    record_figure("records sent", sent)
+    record_figure("records lost", len(lost))
+    record_figure("copies", out.arrivals.duplicates)
+    assert lost == []
+    if delivery == "ExactlyOnce":
+        assert out.arrivals.duplicates == 0
+    else:
+        assert out.arrivals.duplicates > 0, "the kills would show nothing"

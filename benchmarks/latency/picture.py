@@ -1,15 +1,15 @@
-"""Draws a result as an SVG: equal results give equal files (with the same matplotlib)."""
+"""Draws a result."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.latency.page import milliseconds, widest_spread
 from benchmarks.latency.result import Result, Row
+from benchmarks.svg import save, style
 
 _OURS, _OTHERS = "#1f6feb", "#6e7781"
 
@@ -20,15 +20,7 @@ def draw(result: Result, file: Path) -> None:
     rows = by_median(result, rates[0])
     tails = [figures.end_to_end_ms["p99"] for row in rows for figures in row.all_rounds.values()]
     slowest = max(1000.0, *tails)
-    with mpl.rc_context(
-        {
-            "font.family": "sans-serif",
-            "font.sans-serif": ["Helvetica", "Arial", "DejaVu Sans"],
-            "font.size": 10,
-            "svg.fonttype": "none",  # text stays text: readable in a diff, and by a screen reader
-            "svg.hashsalt": "penstock",  # or every file gets other ids
-        }
-    ):
+    with style():
         figure = Figure(figsize=(9.6, 0.42 * len(rows) + 1.7), facecolor="white")
         panels = figure.subplots(1, len(rates), sharey=True, squeeze=False)[0]
         for axes, rate in zip(panels, rates, strict=True):
@@ -50,10 +42,7 @@ def draw(result: Result, file: Path) -> None:
             fontsize=8.5, color="#57606a",
         )  # fmt: skip
         figure.subplots_adjust(left=0.305, right=0.975, top=0.82, bottom=0.22, wspace=0.06)
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    # matplotlib ends some lines with spaces.
-    lines = [line.rstrip() for line in file.read_text().splitlines()]
-    file.write_text("\n".join(lines) + "\n")
+        save(figure, file)
 
 
 def by_median(result: Result, rate: int) -> list[Row]:

@@ -29,6 +29,7 @@ from penstock.driver.kafka.calls_with_deadline import CallsWithDeadline
 from penstock.driver.kafka.offsets import Offsets
 
 DEFAULT_INTERVAL = "100ms"
+_TIMEOUT = "kafka.transaction.timeout.ms"
 # Kafka's own, for how long a transaction may be open (transaction.timeout.ms).
 _SHORTEST_TIMEOUT_MS = 60_000
 # What brokers allow by default (transaction.max.timeout.ms).
@@ -73,11 +74,28 @@ def sink_options(spec: StreamSpec, names: TransactionNames) -> dict[str, str]:
         epoch = milliseconds(spec.trigger.continuous.checkpoint_interval)
         timeout = min(epoch + _SHORTEST_TIMEOUT_MS, _LONGEST_TIMEOUT_MS)
     return {
-        "kafka.transaction.timeout.ms": str(timeout),
+        _TIMEOUT: str(timeout),
         "transactionalIdPrefix": names.id_prefix,
         "transactionGroup": names.group,
         "transactionIntervalMs": str(interval),
     }
+
+
+def epoch_problem(spec: StreamSpec) -> str | None:
+    """Why a function in Python cannot be committed at the end of each epoch; None if it can."""
+    assert spec.sink.kafka is not None
+    if spec.trigger.continuous is None:
+        return None
+    interval = spec.trigger.continuous.checkpoint_interval
+    told = spec.sink.kafka.options.get(_TIMEOUT, _LONGEST_TIMEOUT_MS)
+    if milliseconds(interval) < int(told):
+        return None
+    return (
+        "A function in Python reads ahead of what it has returned, so its transaction is open for "
+        f"the whole epoch ({interval}), and Kafka aborts it after {int(told) // 1000} s: set a "
+        f"shorter trigger.continuous.checkpointInterval, or {_TIMEOUT} in sink.kafka.options, up "
+        "to the brokers' transaction.max.timeout.ms."
+    )
 
 
 def impossible(message: str, *, recoverable: bool) -> DriverError:

@@ -172,14 +172,14 @@ def check(frame: DataFrame, spec: StreamSpec) -> None:
         )
         raise QueryNotPossible(Failure(reason, message, permanent=True))
     if spec.sink.kafka is not None and spec.sink.kafka.exactly_once:
-        _check_one_task_a_partition(frame)
+        _check_transactions(frame, spec)
     columns = [Column(name, simple_type) for name, simple_type in frame.dtypes]
     if problems := find_column_problems(columns, spec.sink):
         raise QueryNotPossible(Failure("SinkColumns", "; ".join(problems), permanent=True))
 
 
-def _check_one_task_a_partition(frame: DataFrame) -> None:
-    """Raises QueryNotPossible if a task writes what other tasks have read.
+def _check_transactions(frame: DataFrame, spec: StreamSpec) -> None:
+    """Raises QueryNotPossible if a task writes what other tasks have read, or for too long.
 
     A join with a table may be such a query or not, by Spark's choice: then the task refuses it.
     """
@@ -187,6 +187,9 @@ def _check_one_task_a_partition(frame: DataFrame) -> None:
         {_name(operator) for operator in _operators(frame) if _name(operator) in _SHUFFLING}
     )
     reads = len(_reads(frame))
+    too_long = transactions.epoch_problem(spec)
+    if too_long is not None and reads_ahead(frame, spec.sink):
+        raise _no_transactions(too_long)
     if keeps_state(frame):
         problem = "keeps state"
     elif shuffling:
@@ -195,11 +198,13 @@ def _check_one_task_a_partition(frame: DataFrame) -> None:
         problem = f"reads the source {reads} times"
     else:
         return
-    refusal = transactions.impossible(
-        f"A task has to write all that it has read of a partition, and this query {problem}.",
-        recoverable=False,
+    raise _no_transactions(
+        f"A task has to write all that it has read of a partition, and this query {problem}."
     )
-    raise QueryNotPossible(refusal.failure)
+
+
+def _no_transactions(problem: str) -> QueryNotPossible:
+    return QueryNotPossible(transactions.impossible(problem, recoverable=False).failure)
 
 
 def routing_warning(frame: DataFrame, spec: StreamSpec) -> StreamWarning | None:

@@ -10,7 +10,12 @@ import pytest
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.kafka.admin import TransactionLog
 from penstock.driver.kafka.offsets import EARLIEST, latest
-from penstock.driver.kafka.transactions import TransactionNames, log_problem, sink_options
+from penstock.driver.kafka.transactions import (
+    TransactionNames,
+    epoch_problem,
+    log_problem,
+    sink_options,
+)
 from testkit.streams.streams import kafka_sink, kafka_source, stream
 
 NAMES = TransactionNames.of("payments", "flags", "0a1b", 3)
@@ -56,6 +61,33 @@ def test_a_transaction_may_last_as_long_as_an_epoch(
     assert options["kafka.transaction.timeout.ms"] == timeout
     assert options["transactionalIdPrefix"] == NAMES.id_prefix
     assert options["transactionGroup"] == NAMES.group
+
+
+def test_a_batch_may_take_as_long_as_brokers_allow() -> None:
+    sink = kafka_sink(delivery="ExactlyOnce")
+    spec = stream(kafka_source(), sink, trigger={"microBatch": {}}).spec
+    assert sink_options(spec, NAMES)["kafka.transaction.timeout.ms"] == "900000"
+    assert epoch_problem(spec) is None
+
+
+@pytest.mark.parametrize(
+    ("interval", "options", "found"),
+    [
+        ("14m", {}, False),
+        ("15m", {}, True),
+        ("15m", {"kafka.transaction.timeout.ms": "1800000"}, False),
+        ("1m", {"kafka.transaction.timeout.ms": "60000"}, True),
+    ],
+)
+def test_an_epoch_longer_than_its_transaction_may_be_is_named(
+    interval: str, options: dict[str, str], found: bool
+) -> None:
+    trigger = {"continuous": {"checkpointInterval": interval}}
+    sink = kafka_sink(delivery="ExactlyOnce", options=options)
+    problem = epoch_problem(stream(kafka_source(), sink, trigger=trigger).spec)
+    assert (problem is not None) == found
+    if problem is not None:
+        assert interval in problem
 
 
 @pytest.mark.parametrize(

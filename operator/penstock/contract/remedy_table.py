@@ -213,8 +213,9 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "TooManyDeadLetters",
-        "More records fail within a minute than deadLetters.maxPerMinute: no more become dead "
-        "letters. The stream stops, or is tried again every five minutes if it has ever committed.",
+        "More records fail within a minute, or one right after the other, than "
+        "deadLetters.maxPerMinute: no more become dead letters. "
+        "The stream stops, or is tried again every five minutes if it has ever committed.",
         "Correct the transform, or raise spec.source.kafka.deadLetters.maxPerMinute if so many "
         "records are really bad: both go on with dead letters.",
         EDIT,

@@ -31,15 +31,17 @@ class DeadLetter:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Those that may be read again, and those of the last minute.
+    """Those that may be read again, and those that count for the limit.
 
     >>> first = DeadLetter(Position("in", 0, 7), "a", at=100.0)
     >>> left = LeftOut().adding(first, {"in": {0: 7}})
     >>> left.positions({"in": "a"}), left.positions({"in": "b"})
     ([Position(topic='in', partition=0, offset=7)], [])
     >>> later = DeadLetter(Position("in", 0, 9), "a", at=130.0)
-    >>> left.adding(later, {"in": {0: 8}}).in_last_minute(now=140.0)
+    >>> left.adding(later, {"in": {0: 8}}).before(Position("in", 0, 50), now=140.0)
     2
+    >>> left.before(Position("in", 0, 8), now=900.0), left.before(Position("in", 0, 9), now=900.0)
+    (1, 0)
     """
 
     letters: tuple[DeadLetter, ...] = ()
@@ -52,17 +54,36 @@ class LeftOut:
             if letter.topic_id == topic_ids.get(letter.position.topic)
         ]
 
-    def in_last_minute(self, now: float) -> int:
-        """How many were copied within the last minute."""
-        return sum(now - _MINUTE < letter.at <= now for letter in self.letters)
+    def before(self, record: Position | None, now: float) -> int:
+        """How many count for the limit when a query fails over a record.
+
+        Those that were copied within the last minute; or, if they are more, those right before it
+        in its partition: each may have taken long, where restarts are slow.
+        """
+        recent = sum(now - _MINUTE < letter.at <= now for letter in self.letters)
+        return max(recent, len(self._right_before(record)))
+
+    def _right_before(self, record: Position | None) -> set[Position]:
+        known, found = {letter.position for letter in self.letters}, set[Position]()
+        while record is not None:
+            record = record._replace(offset=record.offset - 1)
+            if record not in known:
+                break
+            found.add(record)
+        return found
 
     def adding(self, letter: DeadLetter, committed: Offsets | None) -> LeftOut:
-        """With one more, and without old ones that the committed offsets are behind."""
+        """With one more, and without those that count no more and are never read again."""
+        row = self._right_before(letter.position)
         kept = [
             earlier
             for earlier in self.letters
             if earlier.position != letter.position
-            and (letter.at - earlier.at <= _MINUTE or not is_before(earlier.position, committed))
+            and (
+                letter.at - earlier.at <= _MINUTE
+                or earlier.position in row
+                or not is_before(earlier.position, committed)
+            )
         ]
         return LeftOut((*kept, letter))
 

@@ -318,8 +318,8 @@ def _after_too_many(failure: Failure, dead_letters: int) -> Failure:
     return replace(
         failure,
         reason=reason,
-        message=f"More than {dead_letters} records failed within a minute "
-        "(deadLetters.maxPerMinute), so no more become dead letters: "
+        message=f"More than {dead_letters} records failed within a minute, or one right after the "
+        "other (deadLetters.maxPerMinute), so no more become dead letters: "
         f"{failure.message} {REMEDIES[reason].action}",
     )
 

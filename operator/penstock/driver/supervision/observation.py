@@ -53,7 +53,7 @@ class Observation:
     warning: StreamWarning | None
     """What the running query does without, and what to do about it."""
     dead_letters: int
-    """Records that were copied to the dead-letter topic within the last minute."""
+    """Dead letters of the last minute, or right before the record of the failure."""
     wall_clock: float
     """The wall clock's lead over the monotonic clock: it changes when somebody sets the clock."""
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.api.modes import Mode
@@ -57,13 +57,22 @@ def sparks_files(spark: SparkSession) -> Iterator[None]:
 
 
 class BareQuery:
-    """A query on a checkpoint that is repaired first, as in QueryRuntime.check_query."""
+    """A query on a checkpoint that is repaired first, as in QueryRuntime.check_query.
 
-    def __init__(self, spark: SparkSession, flow: ContinuousStream, folder: Path) -> None:
+    `also` adds to the query what no spec can say, such as another source.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        flow: ContinuousStream,
+        folder: Path,
+        also: Callable[[DataFrame], DataFrame] = lambda frame: frame,
+    ) -> None:
         self.folder = CheckpointFolder(folder)
         self.repair: RepairPlan = self.folder.repair(flow.spec)
         environment = LocalEnvironment(folder)
-        frame = query.plan(spark, flow.spec, environment)
+        frame = also(query.plan(spark, flow.spec, environment))
         query.check(frame, flow.spec)
         self.query: StreamingQuery = query.start(
             frame, flow.spec, environment, "numbers", self.folder.location
@@ -81,8 +90,13 @@ class BareQuery:
 
 
 @contextmanager
-def bare(spark: SparkSession, flow: ContinuousStream, folder: Path) -> Iterator[BareQuery]:
-    it = BareQuery(spark, flow, folder)
+def bare(
+    spark: SparkSession,
+    flow: ContinuousStream,
+    folder: Path,
+    also: Callable[[DataFrame], DataFrame] = lambda frame: frame,
+) -> Iterator[BareQuery]:
+    it = BareQuery(spark, flow, folder, also)
     try:
         yield it
     finally:
@@ -167,7 +181,8 @@ def parquet_flow(
 
 def written(spark: SparkSession, folder: Path) -> Counter[int]:
     """The numbers in Parquet files, and how often each occurs."""
-    return Counter(row.number for row in spark.read.parquet(str(folder)).collect())
+    read = spark.read.schema("number INT").parquet(str(folder))
+    return Counter(row.number for row in read.collect())
 
 
 def newest(files: Files) -> int:

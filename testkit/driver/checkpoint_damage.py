@@ -2,6 +2,9 @@
 
 `test_damage_table.py` compares it with the planned repairs and with docs/testing.md,
 `integration/checkpoint/test_damage.py` with Spark and a broker.
+
+connector/ leaves no part of a file, and no checksum: both are from Spark's own file manager and a
+crash of the machine, a bad disk, or a person's hand.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ class Repaired:
     back: int = 0
     commits: bool = True
     """False: there is no commit, and the query continues from the newest planned batch."""
+    counts_twice: bool = False
+    """The state has the records that come again: no file shows that it is ahead."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +42,18 @@ class Refused:
 
 
 Outcome = Repaired | Refused
-Engine = Literal["continuous", "microBatch", "async", "realTime", "parquet"]
+Engine = Literal["continuous", "microBatch", "async", "realTime", "parquet", "state", "twoReads"]
 # What wrote the checkpoint and continues from it. Parquet is micro-batch with files as the sink,
-# which knows the batches that it has; the sink of the others is Kafka.
-ENGINES: tuple[Engine, ...] = ("continuous", "microBatch", "async", "realTime", "parquet")
+# which knows the batches that it has; the sink of the others is Kafka. The last two are micro-batch
+# with state, and with a line of offsets for each of two reads.
+ENGINES: tuple[Engine, ...] = (
+    "continuous", "microBatch", "async", "realTime", "parquet", "state", "twoReads"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Damage:
-    """One row: damage to a checkpoint whose newest offsets and commit are N."""
+    """Damage to a checkpoint whose newest offsets and commit are N."""
 
     name: str
     harm: Callable[[Contents, int], None]
@@ -53,6 +61,8 @@ class Damage:
     micro_batch: Outcome
     others: Mapping[Engine, Outcome] = field(default_factory=dict)
     """Where they differ from micro_batch."""
+    row: str = ""
+    """The row of the table, which may be that of several."""
 
     def done_to(self, files: Files, newest: int) -> Contents:
         """The checkpoint after the damage."""
@@ -93,7 +103,7 @@ def duplicated(files: Contents, path: str) -> None:
     _copied(files, log, int(number), int(number) + 1)
 
 
-TORN: dict[str, Harm] = {
+HARMS: dict[str, Harm] = {
     "empty": empty,
     "truncated": truncated,
     "zero-filled": zero_filled,
@@ -101,13 +111,16 @@ TORN: dict[str, Harm] = {
 }
 
 
-TORN_BATCH = Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.TORN_OFFSETS), back=1)
-MISSING_BATCH = Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, RepairKind.LEFTOVER_CHECKSUM), back=1)
-MISSING_COMMIT = Repaired((RepairKind.UNCOMMITTED_OFFSETS, RepairKind.LEFTOVER_CHECKSUM), back=1)
+TORN = (RepairKind.TORN_FILE,)
+TORN_BATCH = Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, *TORN), back=1)
+TORN_COMMIT = Repaired(TORN, back=1)
+DROPPED = Repaired((*TORN, RepairKind.UNCOMMITTED_OFFSETS), back=1)
+LEFTOVER = Repaired((RepairKind.LEFTOVER_FILE,))
+MISSING_BATCH = Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS, *LEFTOVER.kinds), back=1)
+MISSING_COMMIT = Repaired((RepairKind.UNCOMMITTED_OFFSETS, *LEFTOVER.kinds), back=1)
 COMMIT_AHEAD = Repaired((RepairKind.COMMIT_WITHOUT_OFFSETS,))
 BACKWARD = Repaired((RepairKind.BACKWARD_OFFSETS,))
-UNFINISHED = Repaired((RepairKind.TEMPORARY_FILE,) * 2)
-LEFTOVER = Repaired((RepairKind.LEFTOVER_CHECKSUM,))
+EMPTY = Repaired((RepairKind.EMPTY_BATCH,))
 
 
 def _emptied(outcome: Repaired) -> Repaired:
@@ -124,44 +137,24 @@ def _to_metadata(harm: Harm, files: Contents, _: int) -> None:
 
 
 def _torn() -> Iterator[Damage]:
-    for name, harm in TORN.items():
-        yield Damage(
-            f"newest offsets {name}",
-            _to(harm, "offsets", 0),
-            TORN_BATCH,
-            TORN_BATCH,
-            {"parquet": _emptied(TORN_BATCH)},
-        )
-        yield Damage(
-            f"second-newest offsets {name}",
-            _to(harm, "offsets", 1),
-            Repaired((RepairKind.TORN_OFFSETS,)),
-            Repaired((RepairKind.TORN_OFFSETS, RepairKind.MISSING_OFFSETS)),
-            {"async": Repaired((RepairKind.TORN_OFFSETS,))},
-        )
-        yield Damage(
-            f"newest commit {name}",
-            _to(harm, "commits", 0),
-            Repaired((RepairKind.TORN_COMMIT, RepairKind.UNCOMMITTED_OFFSETS), back=1),
-            Repaired((RepairKind.TORN_COMMIT,), back=1),
-            {
-                "realTime": Repaired(
-                    (RepairKind.TORN_COMMIT, RepairKind.UNCOMMITTED_OFFSETS), back=1
-                )
-            },
-        )
-        yield Damage(
-            f"second-newest commit {name}",
-            _to(harm, "commits", 1),
-            Repaired((RepairKind.TORN_COMMIT,)),
-            Repaired((RepairKind.TORN_COMMIT,)),
-        )
-        yield Damage(
-            f"`metadata` {name}",
-            partial(_to_metadata, harm),
-            Repaired((RepairKind.BROKEN_METADATA,)),
-            Repaired((RepairKind.BROKEN_METADATA,)),
-        )
+    for name, harm in HARMS.items():
+        of = partial(_torn_file, name)
+        yield of("newest offsets", _to(harm, "offsets", 0), TORN_BATCH, TORN_BATCH,
+                 parquet=_emptied(TORN_BATCH))  # fmt: skip
+        yield of("second-newest offsets", _to(harm, "offsets", 1), Repaired(TORN),
+                 Repaired((*TORN, RepairKind.MISSING_OFFSETS)), **{"async": Repaired(TORN)},
+        )  # fmt: skip
+        yield of("newest commit", _to(harm, "commits", 0), DROPPED, TORN_COMMIT, realTime=DROPPED)
+        yield of("second-newest commit", _to(harm, "commits", 1), Repaired(TORN), Repaired(TORN))
+        yield of("`metadata`", partial(_to_metadata, harm), Repaired(TORN), Repaired(TORN))
+
+
+def _torn_file(
+    how: str, file: str, harm: Callable[[Contents, int], None], continuous: Outcome,
+    micro_batch: Outcome, **others: Outcome,
+) -> Damage:  # fmt: skip
+    by_engine = {engine: others[engine] for engine in ENGINES if engine in others}
+    return Damage(f"{file} {how}", harm, continuous, micro_batch, by_engine, f"{file} torn")
 
 
 def _missing() -> Iterator[Damage]:
@@ -171,33 +164,33 @@ def _missing() -> Iterator[Damage]:
         _to(missing, "offsets", 0),
         MISSING_BATCH,
         MISSING_BATCH,
-        {"parquet": _emptied(MISSING_BATCH)},
+        {"parquet": replace(EMPTY, kinds=(*COMMIT_AHEAD.kinds, *EMPTY.kinds), back=1)},
     )
     yield Damage(
         "second-newest offsets missing",
         _to(missing, "offsets", 1),
-        Repaired((RepairKind.LEFTOVER_CHECKSUM,)),
-        Repaired((RepairKind.LEFTOVER_CHECKSUM, RepairKind.MISSING_OFFSETS)),
-        {"async": Repaired((RepairKind.LEFTOVER_CHECKSUM,))},
+        LEFTOVER,
+        Repaired((RepairKind.MISSING_OFFSETS,)),
+        {"async": LEFTOVER},
     )
     yield Damage(
         "newest commit missing",
         _to(missing, "commits", 0),
         MISSING_COMMIT,
-        Repaired((RepairKind.LEFTOVER_CHECKSUM,), back=1),
+        replace(LEFTOVER, back=1),
         {"realTime": MISSING_COMMIT},
     )
     yield Damage(
         "second-newest commit missing",
         _to(missing, "commits", 1),
-        Repaired((RepairKind.LEFTOVER_CHECKSUM,)),
-        Repaired((RepairKind.LEFTOVER_CHECKSUM,)),
+        LEFTOVER,
+        LEFTOVER,
     )
     yield Damage(
         "`metadata` missing",
         partial(_to_metadata, missing),
-        Repaired((RepairKind.BROKEN_METADATA,)),
-        Repaired((RepairKind.BROKEN_METADATA,)),
+        Repaired((RepairKind.MISSING_METADATA,)),
+        Repaired((RepairKind.MISSING_METADATA,)),
     )
 
 
@@ -211,7 +204,7 @@ def _duplicated() -> Iterator[Damage]:
     )
     yield Damage(
         "second-newest offsets copied as the newest", _to(duplicated, "offsets", 1),
-        Repaired(), Repaired(),
+        Repaired(), Repaired(), {"state": Repaired(counts_twice=True)},
     )  # fmt: skip
     yield Damage(
         "third-newest offsets copied as the next",
@@ -240,21 +233,18 @@ def _copied(files: Contents, log: str, number: int, to: int) -> None:
 
 def _leftover_files() -> Iterator[Damage]:
     for log in ("offsets", "commits"):
-        yield Damage(
-            f"a stale temporary file in `{log}`, with its checksum",
-            partial(_temporary, log),
-            UNFINISHED,
-            UNFINISHED,
-        )
-        for name, harm in {
-            f"a stale `.crc` of the next number in `{log}`": partial(_stale, log, 1),
-            f"a stale `.crc` of a number far ahead in `{log}`": partial(_stale, log, 50),
-            f"the newest `.crc` in `{log}` cut short": partial(_cut, log),
+        unfinished = replace(LEFTOVER, kinds=LEFTOVER.kinds * 2)
+        row = "a stale temporary file, with its checksum"
+        yield Damage(f"{row}, in {log}", partial(_temporary, log), unfinished, unfinished, {}, row)
+        # The checksum of a file that is written goes with what was there before.
+        next_one = _emptied(LEFTOVER) if log == "commits" else EMPTY
+        row = f"a stale `.crc` of the next number in `{log}`"
+        yield Damage(row, partial(_stale, log, 1), LEFTOVER, LEFTOVER, {"parquet": next_one})
+        for row, harm in {
+            "a stale `.crc` of a number far ahead": partial(_stale, log, 50),
+            "the newest `.crc` cut short": partial(_cut, log),
         }.items():
-            others: dict[Engine, Outcome] = (
-                {"parquet": _emptied(LEFTOVER)} if "next number" in name else {}
-            )
-            yield Damage(name, harm, LEFTOVER, LEFTOVER, others)
+            yield Damage(f"{row}, in {log}", harm, LEFTOVER, LEFTOVER, {}, row)
     yield Damage(
         "the newest offsets with the `.crc` of others",
         lambda files, n: files.update({f"offsets/.{n}.crc": files[f"offsets/.{n - 1}.crc"]}),
@@ -318,7 +308,9 @@ TITLES: dict[Engine, str] = {
     "microBatch": "micro-batch",
     "async": "asyncProgress",
     "realTime": "real-time",
-    "parquet": "micro-batch to Parquet",
+    "parquet": "to Parquet",
+    "state": "with state",
+    "twoReads": "two reads",
 }
 
 
@@ -327,17 +319,18 @@ def table() -> str:
     rows = [
         "| damage | " + " | ".join(TITLES[engine] for engine in ENGINES) + " |",
         "| --- |" + " --- |" * len(ENGINES),
-        *(
-            f"| {each.name} | {_words(each.continuous)} | {_words(each.micro_batch)} | "
-            + " | ".join(
-                _words(each.others[engine]) if engine in each.others else "as micro-batch"
-                for engine in ENGINES[2:]
-            )
-            + " |"
-            for each in TABLE
-        ),
+        *dict.fromkeys(_row(damage) for damage in TABLE),
     ]
     return "\n".join(rows) + "\n"
+
+
+def _row(damage: Damage) -> str:
+    others = (
+        _words(damage.others[engine]) if engine in damage.others else "as micro-batch"
+        for engine in ENGINES[2:]
+    )
+    cells = (damage.row or damage.name, _words(damage.continuous), _words(damage.micro_batch))
+    return f"| {' | '.join((*cells, *others))} |"
 
 
 def _words(outcome: Outcome) -> str:
@@ -347,4 +340,5 @@ def _words(outcome: Outcome) -> str:
     if not outcome.commits:
         where = "the newest planned batch"
     kinds = dict.fromkeys(outcome.kinds)
-    return f"continues from {where}" + "".join(f", `{kind}`" for kind in kinds)
+    twice = ", **counts the records of N twice**" if outcome.counts_twice else ""
+    return f"continues from {where}" + "".join(f", `{kind}`" for kind in kinds) + twice

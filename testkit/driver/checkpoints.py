@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import random
 import struct
 import zlib
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 
-from penstock.driver.checkpoint.files import Files, checksum_path
+from penstock.driver.checkpoint.files import Entry, Files, checksum_path
+from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.logs import Step, together
 from penstock.driver.checkpoint.repair import RepairPlan
+from penstock.driver.kafka.offsets import Offsets
 
 METADATA = b'{"id":"88eb3c42-51b1-4cc2-89bb-8fe485045c84"}'
 COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
@@ -17,9 +22,10 @@ BATCH_LINE = b'{"batchWatermarkMs":0,"batchTimestampMs":7,"conf":{}}'
 INITIAL_OFFSETS = b'\0v1\n{"in":{"0":0,"1":0}}'
 
 
-def offsets(epoch: int, line: bytes = b"") -> bytes:
+def offsets(epoch: int, line: bytes = b"", reads: int = 1) -> bytes:
     """Offsets of the continuous engine; with a line of metadata, those of the batch engines."""
-    return b"v1\n" + line + f'\n{{"in":{{"0":{epoch * 10},"1":{epoch * 7}}}}}'.encode()
+    read = f'\n{{"in":{{"0":{epoch * 10},"1":{epoch * 7}}}}}'
+    return b"v1\n" + line + (read * reads).encode()
 
 
 def checksum(content: bytes) -> bytes:
@@ -45,9 +51,43 @@ def checkpoint(
 
 def apply_plan(files: Files, repair: RepairPlan) -> dict[str, bytes]:
     """The files after a repair."""
-    found = {**files, **repair.write_first}
-    left = {path: content for path, content in found.items() if path not in repair.delete}
-    return {**left, **repair.write}
+    after = dict(files)
+    for step in repair.steps:
+        _take(after, step)
+    return after
+
+
+def interrupted(files: Files, repair: RepairPlan, rng: random.Random) -> dict[str, bytes]:
+    """The files after a power cut during a repair: any of the steps between two syncs are lost."""
+    groups = [list(steps) for _, steps in groupby(repair.steps, key=together)]
+    reached = rng.randrange(len(groups) + 1)
+    after = dict(files)
+    for number, steps in enumerate(groups[: reached + 1]):
+        for step in steps:
+            if number < reached or rng.random() < 0.5:
+                _take(after, step)
+    return after
+
+
+def _take(files: dict[str, bytes], step: Step) -> None:
+    path, content = step
+    if content is None:
+        files.pop(path, None)
+    else:
+        files[path] = content
+
+
+def offsets_at(folder: CheckpointFolder, number: int) -> Offsets:
+    """The Kafka offsets in an `offsets/N`."""
+    return kafka_offsets((folder.path / "offsets" / str(number)).read_bytes())
+
+
+def kafka_offsets(content: bytes) -> Offsets:
+    """The Kafka offsets in an `offsets/N`."""
+    entry = Entry.parse(content)
+    assert entry is not None
+    assert entry.offsets is not None
+    return entry.offsets
 
 
 def names(files: Files) -> set[str]:

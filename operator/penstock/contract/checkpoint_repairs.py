@@ -16,26 +16,22 @@ class RepairKind(StrEnum):
     """What was found, and repaired."""
 
     UNCOMMITTED_OFFSETS = "UncommittedOffsets"
-    TEMPORARY_FILE = "TemporaryFile"
-    LEFTOVER_CHECKSUM = "LeftoverChecksum"
+    LEFTOVER_FILE = "LeftoverFile"
     METADATA_LINE = "MetadataLine"
     ASYNC_GAP = "AsyncGap"
     EMPTY_BATCH = "EmptyBatch"
-    TORN_COMMIT = "TornCommit"
-    TORN_OFFSETS = "TornOffsets"
+    TORN_FILE = "TornFile"
     COMMIT_WITHOUT_OFFSETS = "CommitWithoutOffsets"
     BACKWARD_OFFSETS = "BackwardOffsets"
     MISSING_OFFSETS = "MissingOffsets"
     LOST_COMMITS = "LostCommits"
-    BROKEN_METADATA = "BrokenMetadata"
-    BROKEN_INITIAL_OFFSETS = "BrokenInitialOffsets"
+    MISSING_METADATA = "MissingMetadata"
 
 
 # Every other kind is damage.
 _CAUSES: Mapping[RepairKind, Cause] = {
     RepairKind.UNCOMMITTED_OFFSETS: Cause.CRASH,
-    RepairKind.TEMPORARY_FILE: Cause.CRASH,
-    RepairKind.LEFTOVER_CHECKSUM: Cause.CRASH,
+    RepairKind.LEFTOVER_FILE: Cause.CRASH,
     RepairKind.EMPTY_BATCH: Cause.CRASH,
     RepairKind.METADATA_LINE: Cause.SWITCH,
     RepairKind.ASYNC_GAP: Cause.SWITCH,

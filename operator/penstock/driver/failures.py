@@ -82,3 +82,8 @@ class DriverError(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(f"{failure.reason}: {failure.message}")
         self.failure = failure
+
+    @classmethod
+    def permanent(cls, reason: str, message: str) -> DriverError:
+        """One that no retry can help, and that does not go away by itself."""
+        return cls(Failure(reason, message, permanent=True))

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.checkpoint.files import kafka_offsets
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.kafka.offsets import Offsets
+from testkit.driver.checkpoints import kafka_offsets
 from testkit.driver.driver_process import Process, driver, traffic
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow

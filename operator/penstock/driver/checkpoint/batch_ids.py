@@ -15,21 +15,20 @@ N + 1 would start from the state that N had left, and count its records twice (m
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 
 from penstock.api.v1alpha1 import Sink, StreamSpec
-from penstock.contract.checkpoint_repairs import Repair, RepairKind
-from penstock.driver.checkpoint.files import Files, checksum_path, is_initial_offsets
-from penstock.driver.checkpoint.repair import COMMIT, RepairPlan, entries
-from penstock.driver.failures import DriverError, Failure
+from penstock.contract.checkpoint_repairs import RepairKind
+from penstock.driver.checkpoint.files import Entry, Files, initial_offsets, line_of
+from penstock.driver.checkpoint.logs import COMMIT, Logs, numbers
+from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import Offsets
-
-EMPTY_METADATA_LINE = b'{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 
 # Spark renames the checksum after its file. (A temporary file was never renamed: a stop leaves it.)
 _CHECKSUM = re.compile(r"(?:offsets|commits)/\.([0-9]+)\.crc")
+_NO_OFFSETS = "-"
+"""Of a source that a batch does not read; the next one reads it from its beginning."""
 
 
 def may_recognise_batches(sink: Sink) -> bool:
@@ -38,60 +37,52 @@ def may_recognise_batches(sink: Sink) -> bool:
 
 
 def keep_ids(
-    files: Files, plan: RepairPlan, spec: StreamSpec, first: Offsets | None, *, state: bool
-) -> RepairPlan:
-    """The repair `plan`, completed so that no id is used again for other records.
+    files: Files, wanted: Logs, spec: StreamSpec, first: Offsets | None, *, state: bool
+) -> Logs:
+    """Those `wanted`, so that no id is used again for other records.
 
     `first` are the offsets of the stream's first start, if they are known; `state`: the checkpoint
     contains state. Raises CheckpointDamaged if the id cannot be kept.
     """
-    mode = spec.trigger.mode
-    kept = {
-        n: files[f"offsets/{n}"]
-        for n in entries(files, "offsets")
-        if f"offsets/{n}" not in plan.delete
-    }
-    last = max(kept, default=None)
-    used = _newest_used_id(files)
+    last, used = max(wanted.offsets, default=None), _newest_used_id(files)
     if used is None or (last is not None and used <= last):
-        return plan
-    if last is not None:
-        reached: bytes | None = kept[last]
-    else:
-        reached = _first_entry(files, plan, first)
+        return wanted
+    reached = _first_entry(wanted, spec, first) if last is None else wanted.offsets[last]
     if reached is None:
         if spec.source.rate is not None or spec.source.socket is not None:
-            return plan  # cannot replay anyway
+            return wanted  # cannot replay anyway
         raise _refused(
             used, "and the offsets of the stream's first start, from which to read, are not known"
         )
     if state:
         raise _refused(used, "and a query with state would count its records twice")
-    return _with_empty_batch(files, plan, used, reached, committed=mode.has_long_running_tasks)
+    commits = wanted.commits
+    if spec.trigger.mode.has_long_running_tasks:
+        done = COMMIT if wanted.epoch is None else commits[wanted.epoch]
+        commits = {**commits, used: done}
+    kept = replace(wanted, commits=commits)
+    return kept.writing({used: reached}, RepairKind.EMPTY_BATCH)
 
 
-def refuse_other_records(files: Files, plan: RepairPlan) -> None:
+def refuse_other_records(found: Logs) -> None:
     """Raises if a planned batch would lose its records, for a query with state and such a sink.
 
-    For a checkpoint that `plan` has repaired, before its offsets are replaced. The sink and the
+    For a checkpoint that is repaired, before its offsets are replaced. The sink and the
     state may have the batch already. Spark reads its records again with the next number, which
     would count them twice.
     """
-    newest = max(entries(files, "offsets"), default=None)
-    if newest is None or newest == plan.epoch:
+    newest = max(found.offsets, default=None)
+    if newest is None or newest == found.epoch:
         return
-    raise DriverError(
-        Failure(
-            "CheckpointHoldsState",
-            f"Batch {newest} was planned and is not committed, and the stream no longer reads all "
-            "that it may hold: topics were removed from spec.source, or Kafka has lost records. "
-            "The sink and the query's state "
-            "may have this batch already, and would count what is left of it twice. If it was an "
-            "edit, restore the topics, let the stream commit all that it has read "
-            "(trigger.availableNow ends when it has), and remove them then. Otherwise apply the "
-            "stream under another name.",
-            permanent=True,
-        )
+    raise DriverError.permanent(
+        "CheckpointHoldsState",
+        f"Batch {newest} was planned and is not committed, and the stream no longer reads all "
+        "that it may hold: topics were removed from spec.source, or Kafka has lost records. "
+        "The sink and the query's state "
+        "may have this batch already, and would count what is left of it twice. If it was an "
+        "edit, restore the topics, let the stream commit all that it has read "
+        "(trigger.availableNow ends when it has), and remove them then. Otherwise apply the "
+        "stream under another name.",
     )
 
 
@@ -101,7 +92,7 @@ def _newest_used_id(files: Files) -> int | None:
     A file can be lost and leave its checksum. A checksum with a number further ahead is not
     Spark's.
     """
-    newest = max(entries(files, "offsets") | entries(files, "commits"), default=None)
+    newest = max(numbers(files, "offsets") | numbers(files, "commits"), default=None)
     checksums = {int(found[1]) for path in files if (found := _CHECKSUM.fullmatch(path))}
     following = 0 if newest is None else newest + 1
     while following in checksums:
@@ -109,54 +100,24 @@ def _newest_used_id(files: Files) -> int | None:
     return newest
 
 
-def _first_entry(files: Files, plan: RepairPlan, first: Offsets | None) -> bytes | None:
-    """Offsets that end where the stream's first batch starts: a Kafka source only."""
-    initial = files.get("sources/0/0")
-    if initial is not None and "sources/0/0" not in plan.delete and is_initial_offsets(initial):
-        line = initial.removeprefix(b"\0").split(b"\n")[1]
-    elif first is not None:
-        line = json.dumps(
-            {topic: {str(n): at for n, at in of.items()} for topic, of in first.items()}
-        ).encode()
-    else:
+def _first_entry(wanted: Logs, spec: StreamSpec, first: Offsets | None) -> Entry | None:
+    """Offsets that end where the stream's first batch starts: with a Kafka source only."""
+    if spec.source.kafka is None:
         return None
-    return b"\n".join([b"v1", EMPTY_METADATA_LINE, line])
-
-
-def _with_empty_batch(
-    files: Files, plan: RepairPlan, number: int, reached: bytes, *, committed: bool
-) -> RepairPlan:
-    path = f"offsets/{number}"
-    write = {path: reached}
-    delete = [deleted for deleted in plan.delete if deleted != path]
-    repairs = [
-        repair for repair in plan.repairs if repair != Repair(RepairKind.UNCOMMITTED_OFFSETS, path)
-    ]
-    if committed:
-        commit = f"commits/{number}"
-        write[commit] = files.get(f"commits/{plan.epoch}", COMMIT)
-        delete = [deleted for deleted in delete if deleted != commit]
-        if checksum_path(commit) in files and checksum_path(commit) not in delete:
-            delete.append(checksum_path(commit))
-    if checksum_path(path) in files and checksum_path(path) not in delete:
-        delete.append(checksum_path(path))
-    return replace(
-        plan,
-        delete=tuple(delete),
-        epoch=number if committed else plan.epoch,
-        write={**plan.write, **write},
-        repairs=(*repairs, Repair(RepairKind.EMPTY_BATCH, path)),
-        write_first={**plan.write_first, path: b""},
-    )
+    lines = []
+    for n in range(max(wanted.initial, default=0) + 1):
+        content = wanted.initial.get(n)
+        known = first if content is None else initial_offsets(content)
+        if content is None and known is None:
+            return None
+        lines.append(_NO_OFFSETS if known is None else line_of(known))
+    return Entry(tuple(lines))
 
 
 def _refused(number: int, why: str) -> DriverError:
-    return DriverError(
-        Failure(
-            "CheckpointDamaged",
-            f"The offsets of batch {number} are lost. The sink may have written this batch, and "
-            f"may skip other records under the same number, {why}. Restore the checkpoint's "
-            "volume from a snapshot, or repair it by hand (docs/checkpoints.md, 'By hand').",
-            permanent=True,
-        )
+    return DriverError.permanent(
+        "CheckpointDamaged",
+        f"The offsets of batch {number} are lost. The sink may have written this batch, and "
+        f"may skip other records under the same number, {why}. Restore the checkpoint's "
+        "volume from a snapshot, or repair it by hand (docs/checkpoints.md, 'By hand').",
     )

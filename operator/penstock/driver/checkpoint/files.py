@@ -1,10 +1,9 @@
 """The formats of the files in Spark's checkpoint, and whether a file is whole. Pure functions.
 
-A file is written as `.N.<uuid>.tmp`, then renamed. With Spark's own file managers each has a
-checksum file, `.N.crc` (Hadoop's ChecksumFileSystem), which is renamed after it, and nothing is
-synced (measured with strace, Spark 4.2). So a crash of the process leaves whole files, some of them
-under temporary names. Only a crash of the machine, or damage, leaves a part of a file. Those of
-connector/ are synced, and have no checksum.
+A file is written as `.N.<uuid>.tmp`, then renamed. Those of connector/ are synced, and have no
+checksum: a crash leaves whole files, some of them under temporary names. Spark's own file managers
+sync nothing, and rename a checksum after each file, `.N.crc` (Hadoop's ChecksumFileSystem; measured
+with strace, Spark 4.2): there a crash of the machine may leave a part of a file.
 """
 
 from __future__ import annotations
@@ -13,120 +12,144 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from penstock.driver.kafka.offsets import Offsets
 
 # Path relative to the checkpoint -> contents. About two hundred small files.
 Files = Mapping[str, bytes]
 
+EMPTY_METADATA_LINE = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 _CHECKSUM = re.compile(r"\.(?P<of>.+)\.crc")
 _CHECKSUM_MAGIC = b"crc\x00"
+_VERSION = re.compile(r"v[0-9]+")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One `offsets/N`: where an epoch or batch ends, with a line for each source.
+
+    A query that reads its source twice, such as a self-join, has a line for each read.
+
+    >>> entry = Entry.parse(b'v1\\n{}\\n{"in":{"0":7}}\\n42\\n{"in":{"0":9}}')
+    >>> entry.kafka
+    ({'in': {0: 7}}, None, {'in': {0: 9}})
+    """
+
+    sources: tuple[str, ...]
+    """JSON, in micro-batches often a plain number, or a dash for a source without offsets."""
+    metadata: str = EMPTY_METADATA_LINE
+    """A JSON object; empty if the continuous engine wrote it."""
+    version: str = "v1"
+
+    @classmethod
+    def parse(cls, content: bytes) -> Entry | None:
+        """None if the content is not whole (OffsetSeqLog)."""
+        try:
+            version, metadata, *sources = content.decode().split("\n")
+        except ValueError:
+            return None
+        whole = _VERSION.fullmatch(version) and (metadata == "" or is_object(metadata))
+        if not whole or not sources or not all(map(_is_offset, sources)):
+            return None
+        return cls(tuple(sources), metadata, version)
+
+    @property
+    def content(self) -> bytes:
+        return "\n".join([self.version, self.metadata, *self.sources]).encode()
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether the continuous engine wrote it."""
+        return self.metadata == ""
+
+    @property
+    def kafka(self) -> tuple[Offsets | None, ...]:
+        """By source that of each partition's next record; None for another source than Kafka."""
+        return tuple(map(parse_line, self.sources))
+
+    @property
+    def offsets(self) -> Offsets | None:
+        """Kafka's, whichever source reads them: the smallest counts; None if there are none."""
+        found = [offsets for offsets in self.kafka if offsets is not None]
+        return earliest(found) if found else None
+
+    @property
+    def shuffle_partitions(self) -> int | None:
+        """The partitions of a shuffle, and so of state, that it keeps; None if none.
+
+        Spark takes them from there at each start, whatever the session says (OffsetSeqMetadata).
+        """
+        try:
+            return int(json.loads(self.metadata)["conf"]["spark.sql.shuffle.partitions"])
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def moves_back(self, before: Entry) -> bool:
+        """Whether a partition of a Kafka source ends earlier than in `before`."""
+        return any(
+            later.get(topic, {}).get(partition, offset) < offset
+            for earlier, later in zip(before.kafka, self.kafka, strict=False)
+            if earlier is not None and later is not None
+            for topic, partitions in earlier.items()
+            for partition, offset in partitions.items()
+        )
+
+    def with_offsets(self, offsets: Mapping[int, Offsets]) -> Entry:
+        """With these offsets of some Kafka sources, by the number of the source."""
+        lines = {n: line_of(of) for n, of in offsets.items()}
+        sources = tuple(lines.get(n, line) for n, line in enumerate(self.sources))
+        return replace(self, sources=sources)
+
+
+def earliest(reads: Iterable[Offsets]) -> Offsets:
+    """For each partition the smallest offset of these reads."""
+    offsets: dict[str, dict[int, int]] = {}
+    for topic, of_topic in (item for read in reads for item in read.items()):
+        known = offsets.setdefault(topic, {})
+        for partition, offset in of_topic.items():
+            known[partition] = min(offset, known.get(partition, offset))
+    return offsets
+
+
+def line_of(offsets: Offsets) -> str:
+    """The line of a Kafka source."""
+    return json.dumps(
+        {topic: {str(p): offset for p, offset in of.items()} for topic, of in offsets.items()}
+    )
+
+
+def parse_line(line: str) -> Offsets | None:
+    """The offsets in the line of a Kafka source; None for another source's."""
+    try:
+        return {
+            topic: {int(partition): int(offset) for partition, offset in of_topic.items()}
+            for topic, of_topic in json.loads(line).items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        return None
 
 
 def is_commit(content: bytes) -> bool:
     """Whether this is a whole commit: a version and one line of JSON."""
-    lines = _lines(content)
-    return len(lines) == 2 and _is_version(lines[0]) and is_object(lines[1])
+    version, *lines = content.decode(errors="replace").split("\n")
+    return bool(_VERSION.fullmatch(version)) and len(lines) == 1 and is_object(lines[0])
 
 
-def is_offsets(content: bytes) -> bool:
-    """Whether these are whole offsets: a version, a line of metadata, and a line for each source.
-
-    Continuous mode leaves the line of metadata empty. A source's line is JSON, in micro-batches
-    often a plain number, or a dash for a source without offsets yet (OffsetSeqLog).
-    """
-    lines = _lines(content)
-    if len(lines) < 3 or not _is_version(lines[0]):
-        return False
-    return (lines[1] == "" or is_object(lines[1])) and all(map(_is_offset, lines[2:]))
-
-
-def is_initial_offsets(content: bytes) -> bool:
-    """Whether this is a whole initial offsets file of a Kafka source.
+def initial_offsets(content: bytes) -> Offsets | None:
+    """The offsets in a whole initial offsets file of a Kafka source; None for any other content.
 
     Its format is that of a commit after a zero byte (KafkaSourceInitialOffsetWriter).
     """
-    lines = _lines(content.removeprefix(b"\0"))
-    return len(lines) == 2 and _is_version(lines[0]) and is_object(lines[1])
+    commit = content.removeprefix(b"\0")
+    return parse_line(commit.decode().split("\n")[1]) if is_commit(commit) else None
 
 
 def is_metadata(content: bytes) -> bool:
     """Whether this is whole metadata: the query's id, as JSON."""
-    return any(is_object(line) and "id" in json.loads(line) for line in _lines(content))
-
-
-def is_continuous(offsets: bytes) -> bool:
-    """Whether the continuous engine wrote these offsets: their line of metadata is empty."""
-    return _lines(offsets)[1] == ""
-
-
-def kafka_offsets(entry: bytes) -> Offsets:
-    """The offsets in an `offsets/N` of a Kafka source: that of each partition's next record.
-
-    A query that reads the source twice, such as a self-join, has a line for each read. These may
-    differ by what arrived between them: the smaller offset counts. For another source it raises
-    ValueError, whatever the offsets of that source look like.
-
-    >>> kafka_offsets(b'v1\\n{}\\n{"in":{"0":7,"1":4}}\\n{"in":{"0":9,"1":4}}')
-    {'in': {0: 7, 1: 4}}
-    """
-    offsets: dict[str, dict[int, int]] = {}
-    try:
-        for line in _source_lines(entry):
-            for topic, of_topic in json.loads(line).items():
-                known = offsets.setdefault(topic, {})
-                for partition, offset in of_topic.items():
-                    known[int(partition)] = min(int(offset), known.get(int(partition), int(offset)))
-    except (AttributeError, TypeError) as error:
-        raise ValueError("these are no offsets of a Kafka source") from error
-    return offsets
-
-
-def source_count(entry: bytes) -> int:
-    """How many sources an `offsets/N` has; a source that is read twice counts twice."""
-    return len(_source_lines(entry))
-
-
-def shuffle_partitions(entry: bytes) -> int | None:
-    """The partitions of a shuffle, and so of state, that an `offsets/N` keeps; None if none.
-
-    Spark takes them from there at each start, whatever the session says (OffsetSeqMetadata, 4.2).
-    """
-    lines = entry.decode().splitlines()
-    try:
-        return int(json.loads(lines[1])["conf"]["spark.sql.shuffle.partitions"])
-    except (IndexError, KeyError, TypeError, ValueError):
-        return None
-
-
-def with_offsets(entry: bytes, offsets: Offsets) -> bytes:
-    """An `offsets/N` of a Kafka source with these offsets, for each time that it is read."""
-    line = json.dumps(
-        {topic: {str(p): offset for p, offset in of.items()} for topic, of in offsets.items()}
-    )
-    version, metadata, *sources = entry.decode().splitlines()
-    return "\n".join([version, metadata, *[line] * len(sources)]).encode()
-
-
-def _source_lines(entry: bytes) -> list[str]:
-    _, _, *sources = entry.decode().splitlines() or ["", ""]
-    if not sources:
-        raise ValueError("these are no offsets")
-    return sources
-
-
-def moves_backward(before: bytes, after: bytes) -> bool:
-    """Whether a Kafka partition ends earlier in `after` than in `before`; else False."""
-    try:
-        earlier, later = kafka_offsets(before), kafka_offsets(after)
-    except ValueError:
-        return False
-    return any(
-        later.get(topic, {}).get(partition, offset) < offset
-        for topic, partitions in earlier.items()
-        for partition, offset in partitions.items()
-    )
+    lines = content.decode(errors="replace").split("\n")
+    return any(is_object(line) and "id" in json.loads(line) for line in lines)
 
 
 def is_object(line: str) -> bool:
@@ -153,27 +176,16 @@ def checked_file(path: str) -> str | None:
     return None if match is None or match["of"].startswith(".") else f"{folder}{slash}{match['of']}"
 
 
-def checksum_differs(files: Files, path: str) -> bool:
-    """Whether a file has a whole checksum that does not match its contents."""
-    checksum = files.get(checksum_path(path))
-    return (
-        checksum is not None
-        and _is_complete_checksum(checksum, files[path])
-        and not _checksum_matches(checksum, files[path])
-    )
-
-
-def checksum_matches(checksum: bytes, content: bytes) -> bool:
-    """Whether a checksum is whole and matches."""
-    return _is_complete_checksum(checksum, content) and _checksum_matches(checksum, content)
-
-
-def _lines(content: bytes) -> list[str]:
-    return content.decode(errors="replace").split("\n")
-
-
-def _is_version(line: str) -> bool:
-    return re.fullmatch(r"v[0-9]+", line) is not None
+def fits(checksum: bytes, content: bytes) -> bool | None:
+    """Whether a checksum is that of the content; None if it is not whole."""
+    if checksum[:4] != _CHECKSUM_MAGIC or len(checksum) < 8:
+        return None
+    chunk: int = struct.unpack_from("!i", checksum, 4)[0]
+    if chunk <= 0 or len(checksum) != 8 + 4 * -(-len(content) // chunk):
+        return None
+    starts = range(0, len(content), chunk)
+    sums = (struct.pack("!I", zlib.crc32(content[at : at + chunk])) for at in starts)
+    return checksum[8:] == b"".join(sums)
 
 
 def _is_offset(line: str) -> bool:
@@ -181,19 +193,3 @@ def _is_offset(line: str) -> bool:
         return line == "-" or json.loads(line) is not None
     except ValueError:
         return False
-
-
-def _is_complete_checksum(checksum: bytes, content: bytes) -> bool:
-    if checksum[:4] != _CHECKSUM_MAGIC or len(checksum) < 8:
-        return False
-    chunk: int = struct.unpack_from("!i", checksum, 4)[0]
-    return chunk > 0 and len(checksum) == 8 + 4 * -(-len(content) // chunk)
-
-
-def _checksum_matches(checksum: bytes, content: bytes) -> bool:
-    chunk: int = struct.unpack_from("!i", checksum, 4)[0]
-    sums = b"".join(
-        struct.pack("!I", zlib.crc32(content[start : start + chunk]))
-        for start in range(0, len(content), chunk)
-    )
-    return bool(checksum[8:] == sums)

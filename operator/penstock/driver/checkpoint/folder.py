@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,11 +11,12 @@ from itertools import groupby
 from pathlib import Path
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.driver.checkpoint import durable_files, mode_switch, penstock_files
+from penstock.driver.checkpoint import durable_files, penstock_files, repair
 from penstock.driver.checkpoint.batch_ids import may_recognise_batches, refuse_other_records
-from penstock.driver.checkpoint.files import Files, kafka_offsets, shuffle_partitions, source_count
+from penstock.driver.checkpoint.files import Entry
+from penstock.driver.checkpoint.logs import Logs, Step, diff, together
 from penstock.driver.checkpoint.progress import ProgressReader
-from penstock.driver.checkpoint.repair import RepairPlan, plan_offsets
+from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.write_probe import LOGS, WriteProbe
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import Offsets
@@ -29,6 +31,8 @@ _TOPIC_IDS = Path("penstock") / "topics.json"
 _KEEP_IDS = Path("penstock") / "keep-ids.json"
 # Penstock's file: the names of the stream's transactions (driver/kafka/transactions.py).
 _TRANSACTIONS = Path("penstock") / "transactions.json"
+# The first file of a source's log, its checksum, and their temporary files.
+_FIRST = re.compile(r"0$|\.\.?0\.")
 # Written and removed before each start.
 _WRITE_TEST = Path("penstock") / "probe"
 
@@ -66,7 +70,7 @@ class CheckpointFolder:
         with durable_files.volume_errors(self.path):
             durable_files.check_writable(self.path / _WRITE_TEST)
             plan = self._plan(spec, keep_ids=keep_ids)
-            self._execute(plan)
+            self._execute(plan.steps)
         return plan
 
     def check_continues(self, spec: StreamSpec) -> None:
@@ -75,7 +79,7 @@ class CheckpointFolder:
             self._plan(spec, keep_ids=(self.path / _KEEP_IDS).exists())
 
     def _plan(self, spec: StreamSpec, *, keep_ids: bool) -> RepairPlan:
-        return mode_switch.plan(
+        return repair.plan(
             self._read(),
             spec,
             state=self._holds_state(),
@@ -96,32 +100,35 @@ class CheckpointFolder:
         if newest is None:
             return None
         with durable_files.volume_errors(self.path):
-            entry = (self.path / "offsets" / str(newest)).read_bytes()
+            entry = Entry.parse((self.path / "offsets" / str(newest)).read_bytes())
+        if entry is None:
+            return None
         nothing = self.progress.committed_epoch() is None
         return Contents(
-            source_count(entry),
+            len(entry.sources),
             state=None if nothing else self._holds_state(),
-            partitions=shuffle_partitions(entry),
+            partitions=entry.shuffle_partitions,
         )
 
     def _holds_state(self) -> bool:
         return any(path.is_file() for path in (self.path / "state").rglob("*"))
 
-    def replace_offsets(self, repair: RepairPlan, offsets: Offsets) -> None:
-        """Makes the query read on from these offsets, not from those after the `repair`.
+    def replace_offsets(self, offsets: Mapping[int, Offsets]) -> None:
+        """Makes Kafka sources read on from these offsets, by source, once the rest is repaired.
 
         Only while no query runs. Raises CheckpointHoldsState if a batch could be counted twice.
         """
         with durable_files.volume_errors(self.path):
             files = self._read()
+            found = Logs.read(files)
             if (self.path / _KEEP_IDS).exists() and self._holds_state():
-                refuse_other_records(files, repair)
-            self._execute(plan_offsets(files, repair, offsets))
+                refuse_other_records(found)
+            self._execute(diff(files, found, repair.with_offsets(found, offsets)))
 
-    def offsets_at(self, number: int) -> Offsets:
-        """The Kafka offsets in an `offsets/N` that a repair has left."""
+    def reads(self) -> dict[int, Offsets]:
+        """From where each Kafka source reads on, once the rest is repaired."""
         with durable_files.volume_errors(self.path):
-            return kafka_offsets((self.path / "offsets" / str(number)).read_bytes())
+            return Logs.read(self._read()).reads
 
     def first_offsets(self) -> Offsets | None:
         """The offsets of the stream's first start; None before it.
@@ -200,39 +207,26 @@ class CheckpointFolder:
         return document
 
     def _read(self) -> dict[str, bytes]:
-        folders = [*LOGS, *(f"sources/{name}" for name in _folders(self.path / "sources"))]
-        paths = [f"{folder}/{name}" for folder in folders for name in _names(self.path / folder)]
+        paths = [f"{log}/{name}" for log in LOGS for name in _names(self.path / log)]
+        for source in _folders(self.path / "sources"):
+            # Of a source's log the first file, which a source of files adds without bounds to.
+            found = [name for name in _names(self.path / "sources" / source) if _FIRST.match(name)]
+            paths += [f"sources/{source}/{name}" for name in found]
         paths += [name for name in _names(self.path) if "metadata" in name]
         return {name: (self.path / name).read_bytes() for name in paths}
 
-    def _execute(self, plan: RepairPlan) -> None:
-        """Keeps the plan's order also across a power cut: syncs each group before the next.
-
-        An empty file counts as torn, so it is repaired again after an interruption.
-
-        Files are deleted before their checksums. Otherwise a file that only its checksum shows to
-        be damaged would look intact after a power cut in between.
-        """
-        self._write(plan.write_first)
-        for (folder, _), names in groupby(plan.delete, key=deletion_group):
-            for name in names:
-                durable_files.remove(self.path / name)
+    def _execute(self, steps: tuple[Step, ...]) -> None:
+        """Keeps their order also across a power cut: syncs some steps before the next."""
+        for (folder, _), some in groupby(steps, key=together):
+            for name, content in some:
+                path = self.path / name
+                if content is None:
+                    durable_files.remove(path)
+                else:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    durable_files.write(path, content)
             durable_files.sync(self.path / folder)
-        self._write(plan.write)
         self.progress.forget_offsets()
-
-    def _write(self, files: Files) -> None:
-        for name, content in files.items():
-            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
-            durable_files.write(self.path / name, content)
-        for written in {(self.path / name).parent for name in files}:
-            durable_files.sync(written)
-
-
-def deletion_group(name: str) -> tuple[str, bool]:
-    """Files of one group may be deleted in any order: visible or hidden files of one folder."""
-    folder, _, file = name.rpartition("/")
-    return folder, file.startswith(".")
 
 
 def _names(folder: Path) -> list[str]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.driver.checkpoint.files import kafka_offsets
+from penstock.driver.checkpoint.files import Entry
 from penstock.driver.failures import CHECKPOINT_NOT_ACCESSIBLE, DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
 
@@ -191,7 +191,5 @@ def _after(epochs: list[int], last: int) -> list[int]:
 
 
 def _offsets(content: bytes) -> Offsets | None:
-    try:
-        return kafka_offsets(content)
-    except ValueError:  # of another source than Kafka
-        return None
+    entry = Entry.parse(content)
+    return None if entry is None else entry.offsets

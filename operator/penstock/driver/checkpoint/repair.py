@@ -1,13 +1,12 @@
-"""Plans repairs of a checkpoint, so that records are replayed and never skipped. Pure functions.
+"""Repairs a checkpoint so that records are replayed and never skipped. Pure functions.
 
-The layout, as Spark 4.2 writes it (measured): `metadata`; `offsets/N`, which the continuous engine
-writes when every partition has reported the end of epoch N; `commits/N`, written when every
-partition's writer has flushed the epoch; `sources/N/0`, the initial offsets file of a batch engine.
-files.py has the formats of the files and their checksums.
+The files that are found are parsed once, each repair is a function from logs to the logs that are
+wanted, and their difference is the plan (logs.py). files.py has the formats of the files.
 
-Two facts about ContinuousExecution require repairs before each start. A start continues from the
-newest commit, and Spark keeps and never overwrites an `offsets/N` without a commit, so the next
-run would commit its own epoch N under offsets that it has not reached: lost records. And a leftover
+Two facts about ContinuousExecution require repairs before each start (measured, Spark 4.2;
+docs/checkpoints.md has the layout). A start continues from the newest commit, and Spark keeps and
+never overwrites an `offsets/N` without a commit, so the next run would commit its own epoch N under
+offsets that it has not reached: lost records. And with Spark's own file manager a leftover
 `commits/.N.crc` makes the commit of N fail in an endpoint that swallows the error: the query runs
 on and never commits again.
 
@@ -18,127 +17,125 @@ none (MicroBatchExecution.initializeExecution calls offsetLog.purgeAfter): witho
 begin anew. So it gets a commit for every batch that is known to be done, as the continuous engine
 does.
 
-mode_switch.py repairs what one engine leaves behind and another cannot read. batch_ids.py adds
-what a sink needs that recognises a batch by its id.
+"Any query can be restarted with any trigger" (Structured Streaming, "Continuous Processing") holds
+for Kafka, whose offsets are the same in every mode, after two repairs (measured with Spark 4.2):
+
+- The continuous engine leaves the line of metadata in offsets/N empty, and the micro-batch engine
+  then fails with a NullPointerException because it finds no watermark (populateStartOffsets).
+- Async progress tracking leaves gaps in offsets/N. Without it, a start needs the predecessor of the
+  newest offsets/N ("batch N-1 doesn't exist").
+
+Rate and socket have other offsets for each engine, so such a switch is refused. So is one to the
+continuous engine, which ignores state. (Whether another query in batches would drop it shows when
+it is planned: spark/query.py.)
 """
 
 from __future__ import annotations
 
-import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from penstock.api.modes import Mode
+from penstock.api.modes import Mode, execution_of
+from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
-from penstock.driver.checkpoint.files import (
-    Files,
-    checked_file,
-    checksum_differs,
-    checksum_matches,
-    checksum_path,
-    is_commit,
-    is_continuous,
-    is_initial_offsets,
-    is_metadata,
-    is_offsets,
-    moves_backward,
-    with_offsets,
-)
-from penstock.driver.failures import DriverError, Failure
+from penstock.driver.checkpoint import batch_ids
+from penstock.driver.checkpoint.files import EMPTY_METADATA_LINE, Entry, Files, checked_file
+from penstock.driver.checkpoint.logs import COMMIT, METADATA, Logs, Step, diff, numbers
+from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import Offsets
 
-METADATA = "metadata"
-# A commit without a watermark (CommitLog, version 1).
-COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
 # The namespace of new query ids: with random ids a repeated repair would differ from the first.
 _QUERIES = uuid.UUID("5f3a54c9-8a2f-4c43-9d3e-6b1d5be4d0a1")
-
-_ENTRY = re.compile(r"[0-9]+")
-_INITIAL_OFFSETS = re.compile(r"sources/[0-9]+/0")
 
 
 @dataclass(frozen=True)
 class RepairPlan:
-    """The files to write first, those to delete, in this order, and those to write then.
+    """What a repair does, and where the query continues then."""
 
-    If a crash interrupts it anywhere, the repair of the next start has the same result.
-    """
-
-    delete: tuple[str, ...]
+    steps: tuple[Step, ...]
     epoch: int | None
     """The commit that the query continues from; None: a start without a commit."""
-    write: Mapping[str, bytes] = field(default_factory=dict)
-    """The files to write, each of them atomically."""
     repairs: tuple[Repair, ...] = ()
     """What is repaired, for the log, the report and the metrics."""
-    write_first: Mapping[str, bytes] = field(default_factory=dict)
-    """The files to write before anything is deleted. An empty one marks a number as used, so that
-    an interrupted repair leaves neither a file that looks whole nor none at all."""
     after: int | None = field(default=None, compare=False)
     """The query reads on from the end of this `offsets/N`; None: from its first offsets."""
     first_start: bool = field(default=False, compare=False)
     """Neither offsets nor a commit was ever written."""
 
+    @property
+    def delete(self) -> tuple[str, ...]:
+        """The files that are removed."""
+        return tuple(path for path, content in self.steps if content is None)
 
-def plan_repair(
+    @property
+    def write(self) -> dict[str, bytes]:
+        """The files that are written, as they are in the end."""
+        return {path: content for path, content in self.steps if content is not None}
+
+
+def plan(
     files: Files,
-    mode: Mode = Mode.CONTINUOUS,
+    spec: StreamSpec,
     *,
-    kafka: bool = True,
-    first_known: bool = False,
+    state: bool = False,
+    first: Offsets | None = None,
+    keep_ids: bool = False,
 ) -> RepairPlan:
-    """The repair that a start needs; raises CheckpointDamaged if the progress is lost.
+    """The repair that a start of this spec needs, with any engine before it.
 
-    `kafka`: the source is Kafka. `first_known`: the offsets of the stream's first start are known,
-    so that everything since then can be read again.
+    `state`: the checkpoint contains the state of the previous query. `first`: the offsets of the
+    stream's first start, if they are known. `keep_ids`: a sink may recognise a batch by its id.
+    Raises CheckpointDamaged if the progress is lost, CheckpointHoldsState or
+    CheckpointOfAnotherMode if this spec cannot continue.
     """
-    commits, offsets = entries(files, "commits"), entries(files, "offsets")
-    valid_commits = {n for n in commits if _is_valid(files, f"commits/{n}", is_commit)}
-    valid_offsets = {n for n in offsets if _is_valid(files, f"offsets/{n}", is_offsets)}
-    epoch = max(valid_commits & valid_offsets, default=None)
-    planned = _planned_batches(files, offsets, valid_offsets, epoch)
-    if epoch is None and not planned and not (first_known and 0 in offsets):
-        _refuse_to_start_over(commits, offsets)
+    mode, is_kafka = spec.trigger.mode, spec.source.kafka is not None
+    found = Logs.read(files, is_kafka=is_kafka)
+    may_start_over = first is not None and not state and not keep_ids
+    wanted = _continue(files, found, mode, may_start_over=may_start_over)
+    if state and wanted.epoch is not None and not execution_of(spec).in_batches:
+        _refuse_to_drop_state()
+    if wanted.epoch is not None:
+        _refuse_other_format(wanted.offsets[wanted.epoch], spec)
+    if keep_ids:
+        wanted = batch_ids.keep_ids(files, wanted, spec, first, state=state)
+    if mode is not Mode.CONTINUOUS:
+        wanted = _with_metadata_lines(wanted)
+        if mode is not Mode.ASYNC:
+            wanted = _without_gap(files, wanted)
+    wanted = _with_metadata(files, wanted)
+    steps = diff(files, found, wanted)
+    return RepairPlan(
+        steps,
+        wanted.epoch,
+        (*_removals(files, found, wanted, steps), *wanted.added),
+        wanted.after,
+        first_start=not numbers(files, "commits") and not numbers(files, "offsets"),
+    )
+
+
+def _continue(files: Files, found: Logs, mode: Mode, *, may_start_over: bool) -> Logs:
+    """Without what a start could not continue from, or would skip records with."""
+    epoch, planned = found.epoch, _planned_batches(files, found)
+    if epoch is None and not planned and not (may_start_over and 0 in numbers(files, "offsets")):
+        _refuse_to_start_over(files)
     lost_commits = epoch is None and max(planned, default=0) > 0
-    commit: dict[str, bytes] = {}
+    done: dict[int, bytes] = {}
     if mode.has_long_running_tasks:
         if lost_commits and len(planned) > 1:  # the newest shows that the one before it is done
             epoch = sorted(planned)[-2]
-            commit[f"commits/{epoch}"] = COMMIT
+            done = {epoch: COMMIT}
         planned = set()
     last = -1 if epoch is None else epoch
-    to_delete = [
-        *_commits_to_delete(commits, valid_commits, last),
-        *_offsets_to_delete(files, offsets, valid_offsets, planned, last),
-        *(_broken_initial_offsets(files) if kafka else ()),
-    ]
-    # A file that is written replaces a torn one.
-    found, to_delete = (
-        list(to_delete),
-        [repair for repair in to_delete if repair.path not in commit],
-    )
-    if lost_commits:
-        found.append(Repair(RepairKind.LOST_COMMITS, next(iter(commit), "commits")))
-    deleted = [repair.path for repair in to_delete]
-    metadata = _metadata(files, deleted)
-    found += [Repair(RepairKind.BROKEN_METADATA, path) for path in metadata]
-    written = (*commit, *metadata)
-    checksums = [path for path in map(checksum_path, (*deleted, *written)) if path in files]
-    leftover_files = list(_leftover_files(files, {*deleted, *written}))
-    return RepairPlan(
-        delete=(*deleted, *checksums, *(repair.path for repair in leftover_files)),
-        epoch=epoch,
-        write=metadata,
-        repairs=(*found, *leftover_files),
-        write_first=commit,
-        first_start=not commits and not offsets,
-    )
+    offsets = {n: entry for n, entry in found.offsets.items() if n <= last or n in planned}
+    # Older commits without offsets are kept: Spark purges offsets first.
+    commits = {n: commit for n, commit in found.commits.items() if n <= last} | done
+    path = f"commits/{epoch}" if done else "commits"
+    added = (Repair(RepairKind.LOST_COMMITS, path),) if lost_commits else ()
+    return replace(found, offsets=offsets, commits=commits, added=added)
 
 
-def _planned_batches(
-    files: Files, offsets: set[int], valid_offsets: set[int], epoch: int | None
-) -> set[int]:
+def _planned_batches(files: Files, found: Logs) -> set[int]:
     """The batches after the last commit that the micro-batch engine can run again as planned.
 
     Batch N runs after N - 1, and async progress tracking skips numbers. So these are the batches in
@@ -148,27 +145,20 @@ def _planned_batches(
     Without any commit, the newest offsets still show that all earlier batches are done. They are
     kept if they belong to the first batch, or if the offsets before them are known.
     """
-    kept: set[int] = set()
-    before = epoch
-    for n in sorted(n for n in offsets if epoch is None or n > epoch):
-        if (
-            n not in valid_offsets
-            or is_continuous(files[f"offsets/{n}"])
-            or (before is not None and _moves_backward(files, before, n))
-        ):
+    epoch, kept = found.epoch, set[int]()
+    before = None if epoch is None else found.offsets[epoch]
+    for n in sorted(n for n in numbers(files, "offsets") if epoch is None or n > epoch):
+        entry = found.offsets.get(n)
+        if entry is None or entry.is_continuous or (before and entry.moves_back(before)):
             if epoch is None:
                 continue
             break
         kept.add(n)
-        before = n
+        before = entry
     return set() if epoch is None and len(kept) == 1 and 0 not in kept else kept
 
 
-def _moves_backward(files: Files, before: int, n: int) -> bool:
-    return moves_backward(files[f"offsets/{before}"], files[f"offsets/{n}"])
-
-
-def _refuse_to_start_over(commits: set[int], offsets: set[int]) -> None:
+def _refuse_to_start_over(files: Files) -> None:
     """Raises if there was progress that cannot be read any more.
 
     The batch engines write offsets/N after batch N - 1, and the continuous engine is normally one
@@ -176,108 +166,120 @@ def _refuse_to_start_over(commits: set[int], offsets: set[int]) -> None:
     from the stream's first offsets again, and would silently skip the records that retention has
     removed since.
     """
+    commits, offsets = numbers(files, "commits"), numbers(files, "offsets")
     newest = max((*(n for n in commits if n > 0), *(n for n in offsets if n > 1)), default=None)
     if newest is None:
         return
-    raise DriverError(
-        Failure(
-            "CheckpointDamaged",
-            f"The checkpoint has reached epoch {newest}, but has no readable commit to continue "
-            "from. A start would read everything again from the first offsets. Restore the "
-            "checkpoint's volume from a snapshot, or restore the offsets by hand "
-            "(docs/checkpoints.md, 'By hand'). To read everything again on purpose, apply the "
-            "stream under another name with startingOffsets: earliest.",
-            permanent=True,
-        )
+    raise DriverError.permanent(
+        "CheckpointDamaged",
+        f"The checkpoint has reached epoch {newest}, but has no readable commit to continue "
+        "from. A start would read everything again from the first offsets. Restore the "
+        "checkpoint's volume from a snapshot, or restore the offsets by hand "
+        "(docs/checkpoints.md, 'By hand'). To read everything again on purpose, apply the "
+        "stream under another name with startingOffsets: earliest.",
     )
 
 
-def _commits_to_delete(commits: set[int], valid_commits: set[int], last: int) -> Iterator[Repair]:
-    """Older commits without offsets are kept: Spark purges offsets first."""
-    for n in sorted(commits, reverse=True):
-        if n not in valid_commits:
-            yield Repair(RepairKind.TORN_COMMIT, f"commits/{n}")
-        elif n > last:
-            yield Repair(RepairKind.COMMIT_WITHOUT_OFFSETS, f"commits/{n}")
+def _refuse_to_drop_state() -> None:
+    raise DriverError.permanent(
+        "CheckpointHoldsState",
+        "The previous query kept state in this checkpoint, and this query keeps none. Results "
+        "that the previous query has not written yet would be lost. Restore the previous query "
+        "and trigger; or apply this query under another name, where it starts at its own "
+        "startingOffsets.",
+    )
 
 
-def _offsets_to_delete(
-    files: Files, offsets: set[int], valid_offsets: set[int], planned: set[int], last: int
-) -> Iterator[Repair]:
-    kept = sorted(planned | ({last} if last >= 0 else set()))
-    for n in sorted(offsets, reverse=True):
-        path = f"offsets/{n}"
-        if n not in valid_offsets:
-            yield Repair(RepairKind.TORN_OFFSETS, path)
-        elif n > last and n not in planned:
-            back = any(m < n and _moves_backward(files, m, n) for m in kept[-1:])
-            yield Repair(
-                RepairKind.BACKWARD_OFFSETS if back else RepairKind.UNCOMMITTED_OFFSETS, path
-            )
+def _refuse_other_format(newest: Entry, spec: StreamSpec) -> None:
+    mode = spec.trigger.mode
+    portable = spec.source.rate is None and spec.source.socket is None
+    if portable or newest.is_continuous == (mode is Mode.CONTINUOUS):
+        return
+    written_by = "trigger.continuous" if newest.is_continuous else "a micro-batch engine"
+    raise DriverError.permanent(
+        "CheckpointOfAnotherMode",
+        f"{mode} cannot continue from this checkpoint: the offsets of this source were "
+        f"written by {written_by}, in another format (only Kafka has the same format in every "
+        "mode). Restore that trigger, or apply the stream under another name, where it starts "
+        "at its startingOffsets.",
+    )
 
 
-def _broken_initial_offsets(files: Files) -> Iterator[Repair]:
-    for path in sorted(filter(_INITIAL_OFFSETS.fullmatch, files)):
-        if not _is_valid(files, path, is_initial_offsets):
-            yield Repair(RepairKind.BROKEN_INITIAL_OFFSETS, path)
+def _with_metadata_lines(wanted: Logs) -> Logs:
+    lines = {
+        n: replace(entry, metadata=EMPTY_METADATA_LINE)
+        for n, entry in sorted(wanted.offsets.items())
+        if entry.is_continuous
+    }
+    return wanted.writing(lines, RepairKind.METADATA_LINE)
 
 
-def _metadata(files: Files, deleted: list[str]) -> dict[str, bytes]:
-    """The metadata to write, if Spark would refuse to start without it.
+def _without_gap(files: Files, wanted: Logs) -> Logs:
+    """Adds the predecessor of the newest offsets, with the offsets from before the gap.
+
+    If the newest offsets are committed, Spark reads the predecessor and does not use it. If they
+    are only planned, the batch runs again from there and replays all batches of the gap.
+
+    Spark's own way is to set the interval to 0 until two batches are committed, and then to turn
+    tracking off. That needs new records, and a driver that meanwhile runs with other settings than
+    its spec. This repair results in the same files at once.
+    """
+    newest = max(wanted.offsets, default=0)
+    if newest == 0 or newest - 1 in wanted.offsets:
+        return wanted
+    before = max((n for n in wanted.offsets if n < newest), default=newest)
+    # Async tracking never commits a batch without offsets, so a commit here means damage.
+    damaged = f"commits/{newest - 1}" in files
+    kind = RepairKind.MISSING_OFFSETS if damaged else RepairKind.ASYNC_GAP
+    return wanted.writing({newest - 1: wanted.offsets[before]}, kind)
+
+
+def _with_metadata(files: Files, wanted: Logs) -> Logs:
+    """With metadata, if Spark would refuse to start without it.
 
     Spark cannot read broken metadata, and refuses logs without metadata
     (STREAMING_CHECKPOINT_MISSING_METADATA_FILE). It contains only the query's id, which is derived
-    from the files that are kept, so that a repeated repair writes the same id.
+    from the other files, so that a repeated repair writes the same id.
     """
-    found = files.get(METADATA)
-    left = sorted(path for path in files if not _is_hidden(path) and path not in deleted)
-    if is_metadata(found) if found is not None else not left:
-        return {}
-    named_by = b"".join(files[path] for path in left if path != METADATA)
-    return {METADATA: f'{{"id":"{uuid.uuid5(_QUERIES, named_by.hex())}"}}'.encode()}
+    others = wanted.files.values()
+    if wanted.metadata is not None or not (METADATA in files or others):
+        return wanted
+    made = f'{{"id":"{uuid.uuid5(_QUERIES, b"".join(others).hex())}"}}'.encode()
+    added = () if METADATA in files else (Repair(RepairKind.MISSING_METADATA, METADATA),)
+    return replace(wanted, metadata=made, added=(*wanted.added, *added))
 
 
-def _is_hidden(path: str) -> bool:
-    return path.rpartition("/")[2].startswith(".")
+def _removals(files: Files, found: Logs, wanted: Logs, steps: Collection[Step]) -> Iterator[Repair]:
+    """Why files that were found are not kept."""
+    last = max(wanted.offsets, default=-1)
+    touched, whole, kept = dict(steps), found.files, wanted.files
+    for path in filter(files.__contains__, touched):
+        log, _, name = path.rpartition("/")
+        if name.startswith("."):
+            if checked_file(path) not in touched:
+                yield Repair(RepairKind.LEFTOVER_FILE, path)
+        elif path not in whole:
+            yield Repair(RepairKind.TORN_FILE, path)
+        elif log == "commits":
+            yield Repair(RepairKind.COMMIT_WITHOUT_OFFSETS, path)
+        elif 0 <= last <= int(name) and found.offsets[int(name)].moves_back(wanted.offsets[last]):
+            yield Repair(RepairKind.BACKWARD_OFFSETS, path)
+        elif path not in kept:
+            yield Repair(RepairKind.UNCOMMITTED_OFFSETS, path)
 
 
-def plan_offsets(files: Files, plan: RepairPlan, offsets: Offsets) -> RepairPlan:
-    """Makes a Kafka source continue from these offsets instead of those of the repair `plan`.
+def with_offsets(found: Logs, offsets: Mapping[int, Offsets]) -> Logs:
+    """With these offsets to read on from, by Kafka source, once the rest is repaired.
 
-    For a checkpoint that `plan` has repaired. A planned batch runs without records, because it
-    would read records that no longer exist: the query reads on from `offsets` in the next batch,
-    so that no batch id gets other records than before. Without any offsets to continue from, the
-    initial offsets files are removed: Spark writes them again from startingOffsets.
+    A planned batch runs without records of theirs, because it would read records that no longer
+    exist: the query reads on from `offsets` in the next batch, so that no batch id gets other
+    records than before. Without any offsets to continue from, their initial offsets files are
+    removed: Spark writes them again from startingOffsets.
     """
-    newest = max(entries(files, "offsets"), default=None)
-    replaced = [f"offsets/{n}" for n in sorted({n for n in (plan.after, newest) if n is not None})]
-    initial = [] if plan.after is not None else sorted(filter(_INITIAL_OFFSETS.fullmatch, files))
-    write = {path: with_offsets(files[path], offsets) for path in replaced}
-    # Files before their checksums, and the checksums of the files that are written.
-    checksums = [path for path in map(checksum_path, (*initial, *replaced)) if path in files]
-    planned = {} if newest is None or newest == plan.epoch else {f"offsets/{newest}": b""}
-    return RepairPlan(
-        (*initial, *checksums), plan.epoch, write, write_first=planned, after=plan.after
-    )
-
-
-def entries(files: Files, log: str) -> set[int]:
-    """The numbers of the files in one of Spark's logs."""
-    names = (path.removeprefix(f"{log}/") for path in files if path.startswith(f"{log}/"))
-    return {int(name) for name in names if _ENTRY.fullmatch(name)}
-
-
-def _is_valid(files: Files, path: str, is_format_valid: Callable[[bytes], bool]) -> bool:
-    return is_format_valid(files[path]) and not checksum_differs(files, path)
-
-
-def _leftover_files(files: Files, deleted: set[str]) -> Iterator[Repair]:
-    """Temporary files, and checksums that match no file that is kept."""
-    for path in sorted(files):
-        if not _is_hidden(path):
-            continue
-        of = checked_file(path)
-        if of is None:
-            yield Repair(RepairKind.TEMPORARY_FILE, path)
-        elif of not in deleted and not (of in files and checksum_matches(files[path], files[of])):
-            yield Repair(RepairKind.LEFTOVER_CHECKSUM, path)
+    entries = {
+        n: entry.with_offsets(offsets) if n in (found.after, max(found.offsets)) else entry
+        for n, entry in found.offsets.items()
+    }
+    gone = offsets if found.after is None else ()
+    initial = {n: content for n, content in found.initial.items() if n not in gone}
+    return replace(found, offsets=entries, initial=initial)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.api.v1alpha1 import KafkaSource, Source, StreamSpec
+from penstock.driver.checkpoint.files import earliest
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import StreamWarning
 from penstock.driver.kafka import data_loss
-from penstock.driver.kafka.data_loss import KafkaSnapshot
+from penstock.driver.kafka.data_loss import KafkaSnapshot, Loss
 from penstock.driver.kafka.offsets import Offsets, first_offsets, latest, starting_offsets
 from penstock.driver.kafka.partition_choice import choose
 from penstock.driver.kafka.source_monitor import SourceMonitor
@@ -32,26 +33,50 @@ def check_for_data_loss(
     if snapshot is None or kafka is None:
         return None
     known_ids = folder.topic_ids()
-    in_log = _reached(spec.source, folder, repair) or {}
-    reached = latest(in_log, written or {})
-    snapshot = _to_be_read(spec, snapshot, reached)
-    still_read = _still_named(reached, kafka, source)
-    losses = data_loss.find_losses(still_read, known_ids, snapshot, whole=kafka.assign is None)
+    reads = _of_source(folder.reads(), source, known_ids)
+    if repair.after is not None:
+        reached = earliest(reads.values())
+    else:
+        reached = _first(spec.source, folder, repair) or {}
+    now = _to_be_read(spec, snapshot, latest(reached, written or {}))
+
+    def read_on(offsets: Offsets) -> tuple[list[Loss], Offsets]:
+        """What is lost after these offsets, and where to read on."""
+        named = _still_named(latest(offsets, written or {}), kafka, source)
+        losses = data_loss.find_losses(named, known_ids, now, whole=kafka.assign is None)
+        return losses, data_loss.offsets_after_loss(named, losses, now)
+
+    losses, offsets = read_on(reached)
     if losses and kafka.fail_on_data_loss:
         raise data_loss.error(losses)
-    offsets = data_loss.offsets_after_loss(still_read, losses, snapshot)
     if losses:
         folder.forget_transactions()
     if repair.after is None and losses:
         folder.save_first_offsets(offsets)
-        folder.replace_offsets(repair, offsets)
+        folder.replace_offsets(dict.fromkeys(reads, offsets))
     elif repair.after is not None:
-        right = data_loss.of_all_partitions(offsets, snapshot)
-        if offsets != in_log or data_loss.is_new_and_begins_late(offsets, snapshot):
-            folder.replace_offsets(repair, right)
+        right = {n: read_on(of_read)[1] for n, of_read in reads.items()}
+        if right != reads or data_loss.is_new_and_begins_late(offsets, now):
+            folder.replace_offsets(
+                {n: data_loss.of_all_partitions(of_read, now) for n, of_read in right.items()}
+            )
     if {**known_ids, **snapshot.ids} != known_ids:
         folder.save_topic_ids({**known_ids, **snapshot.ids})
     return data_loss.warning(losses) if losses else None
+
+
+def _of_source(
+    reads: Mapping[int, Offsets], source: SourceMonitor, known_ids: Mapping[str, str]
+) -> Mapping[int, Offsets]:
+    """Those of spec.source. Other sources of a transform are left alone.
+
+    They read other topics than those that the spec names, or that the stream is known to have read.
+    """
+    topics = {topic for of_read in reads.values() for topic in of_read}
+    own = {*source.named(topics), *known_ids}
+    found = {n: of_read for n, of_read in reads.items() if not own.isdisjoint(of_read)}
+    is_one_source = all(of_read.keys() == topics for of_read in reads.values())
+    return reads if not found and is_one_source else found
 
 
 def _to_be_read(spec: StreamSpec, snapshot: KafkaSnapshot, reached: Offsets) -> KafkaSnapshot:
@@ -81,10 +106,8 @@ def _still_named(offsets: Offsets, kafka: KafkaSource, source: SourceMonitor) ->
     }
 
 
-def _reached(source: Source, folder: CheckpointFolder, repair: RepairPlan) -> Offsets | None:
-    """The offsets that the query reads on from; None if it has read nothing yet."""
-    if repair.after is not None:
-        return folder.offsets_at(repair.after)
+def _first(source: Source, folder: CheckpointFolder, repair: RepairPlan) -> Offsets | None:
+    """The first offsets of a query without a commit; None if it has planned nothing yet."""
     if repair.first_start and not depends_on_start_time(source):
         return None
     return folder.first_offsets()

@@ -20,7 +20,7 @@ from penstock.driver.failures import DriverError
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.source_monitor import source_monitor
 from testkit.driver.bare_query import bare, parquet_flow, written
-from testkit.driver.checkpoints import read
+from testkit.driver.checkpoints import offsets_at, read
 from testkit.kafka.topics import Topics, total
 from testkit.streams.streams import MICRO_BATCH, RATE, stream
 
@@ -125,7 +125,7 @@ def test_a_topic_that_is_removed_from_a_planned_batch_of_a_query_with_state(
             assert read(folder.path) == before
         else:
             assert check_for_data_loss(edited, folder, source, repair) is None
-            assert folder.offsets_at(newest) == {kept: {0: 200}}
+            assert offsets_at(folder, newest) == {kept: {0: 200}}
     finally:
         source.close()
 

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.checkpoint_repairs import RepairKind
-from penstock.driver.checkpoint.files import Files, kafka_offsets
+from penstock.driver.checkpoint.files import Entry, Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.failures import DriverError
 from testkit.driver.bare_query import (
@@ -35,7 +35,7 @@ from testkit.driver.bare_query import (
     written,
 )
 from testkit.driver.checkpoint_damage import ENGINES, TABLE, Damage, Engine, Refused, Repaired
-from testkit.driver.checkpoints import names, read, write
+from testkit.driver.checkpoints import kafka_offsets, names, read, write
 from testkit.kafka.topics import Topics, number_flow, total
 from testkit.streams.streams import MICRO_BATCH, REAL_TIME
 
@@ -44,8 +44,23 @@ LOGS = ("commits", "offsets")
 EVERY_BATCH: dict[str, Any] = {"microBatch": {"asyncProgress": {"checkpointInterval": "1ms"}}}
 TRIGGERS: dict[Engine, dict[str, Any]] = {
     "continuous": SHORT_EPOCHS, "microBatch": MICRO_BATCH, "async": EVERY_BATCH,
-    "realTime": REAL_TIME,
+    "realTime": REAL_TIME, "state": MICRO_BATCH, "twoReads": MICRO_BATCH,
 }  # fmt: skip
+# A number that the state has already comes out as another one.
+_NUMBER = "CAST(CAST(value AS STRING) AS INT)"
+COUNTED_TWICE = 1_000_000
+COUNTED = f"""SELECT CAST({_NUMBER} + {COUNTED_TWICE} * (count(*) - 1) AS STRING) AS value
+    FROM source GROUP BY {_NUMBER}"""
+# The first read has the even numbers.
+TWICE = " UNION ALL ".join(
+    f"SELECT value FROM source WHERE {_NUMBER} % 2 = {rest}" for rest in (0, 1)
+)
+QUERIES: dict[Engine, dict[str, Any]] = {
+    "state": {"transform": {"sql": COUNTED}, "outputMode": "update"},
+    "twoReads": {"transform": {"sql": TWICE}},
+}
+# The batches of these cannot be numbered anew: sink or state has their numbers.
+NUMBERED_ELSEWHERE = ("parquet", "state")
 
 # What Spark does with the files of the others changes only with Spark, and
 # unit/driver/checkpoint/test_damage_table.py plans every repair of every row.
@@ -58,7 +73,7 @@ def flow(topics: Topics, source: str, engine: Engine, sink: str) -> ContinuousSt
     """A stream from the topic to another, or to a folder with Parquet."""
     if engine == "parquet":
         return parquet_flow(topics, source, Path(sink))
-    made = number_flow(topics, source, sink, TRIGGERS[engine])
+    made = number_flow(topics, source, sink, TRIGGERS[engine], **QUERIES.get(engine, {}))
     return short_batches(made) if engine == "realTime" else made
 
 
@@ -71,7 +86,9 @@ def run_before_damage(
         run = Run.of_five(
             spark, topics, lambda source: flow(topics, source, engine, sink), path, sink
         )
-    return run if engine == "parquet" else replace(run, files=dict(_renumbered(run.files)))
+    if engine in NUMBERED_ELSEWHERE:
+        return run
+    return replace(run, files=dict(_renumbered(run.files)))
 
 
 def _renumbered(files: Files) -> Iterator[tuple[str, bytes]]:
@@ -152,13 +169,16 @@ def check_start(
     # Without any commit, the newest planned batch runs again.
     onward = newest(run.files) - (outcome.back if outcome.commits else 1)
     damaged = rows[0].done_to(run.files, newest(run.files))
-    replayed = run.beyond(kafka_offsets(damaged[f"offsets/{onward}"]))
+    replayed = read_after(damaged[f"offsets/{onward}"], engine, run)
+    if outcome.counts_twice:
+        old = replayed - run.beyond(kafka_offsets(run.files[f"offsets/{newest(run.files)}"]))
+        replayed = replayed - old + Counter(COUNTED_TWICE + number for number in old)
     with bare(spark, flow(topics, run.source, engine, sink), path) as running:
         if engine == "parquet":
             progress = running.folder.progress
             running.wait("all", lambda: progress.committed_offsets() == run.end)
         else:
-            running.wait("all", lambda: not replayed - topics.received(sink))
+            running.wait(f"all after {rows[0].name}", lambda: not replayed - topics.received(sink))
     found = written(spark, Path(sink)) if engine == "parquet" else topics.received(sink)
     if engine == "parquet":
         everything = Counter(run.numbers.values())
@@ -168,6 +188,21 @@ def check_start(
         runs_again = not emptied and (outcome.back > 0 or not outcome.commits)
         replayed = everything + (Counter() if runs_again else replayed - unread)
     assert found == replayed, [row.name for row in rows]
+
+
+def read_after(entry: bytes, engine: Engine, run: Run) -> Counter[int]:
+    """The numbers that a query reads after these offsets."""
+    if engine != "twoReads":
+        return run.beyond(kafka_offsets(entry))
+    parsed = Entry.parse(entry)
+    assert parsed is not None
+    left, right = parsed.kafka
+    return Counter(
+        number
+        for rest, offsets in enumerate((left, right))
+        for number in run.beyond(offsets).elements()
+        if number % 2 == rest
+    )
 
 
 def _kinds(row: Damage, engine: Engine) -> tuple[RepairKind, ...]:

@@ -59,10 +59,10 @@ def test_torn_offsets_are_repaired_and_reported(topics: Topics, jvm: Jvm, tmp_pa
     repair = report.last_repair
     assert repair is not None
     assert (repair.reason, repair.cause) == ("CommitWithoutOffsets", Cause.DAMAGE)
-    assert f"TornOffsets (offsets/{epoch})" in repair.message
+    assert f"TornFile (offsets/{epoch})" in repair.message
     assert report.checkpoint_repairs >= 2
     counted = generate_latest(driver.metrics.registry).decode()
-    assert 'penstock_driver_checkpoint_repairs_total{kind="TornOffsets"} 1.0' in counted
+    assert 'penstock_driver_checkpoint_repairs_total{kind="TornFile"} 1.0' in counted
     assert set(topics.received(sink)) == set(range(20))
 
 

@@ -6,7 +6,6 @@ import os
 import random
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,8 @@ from pyspark.sql import SparkSession
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.driver.checkpoint.files import Files, kafka_offsets
-from penstock.driver.checkpoint.folder import deletion_group
-from penstock.driver.checkpoint.mode_switch import plan
-from penstock.driver.checkpoint.repair import RepairPlan
+from penstock.driver.checkpoint.files import Files
+from penstock.driver.checkpoint.repair import RepairPlan, plan
 from penstock.driver.kafka.offsets import Offsets
 from testkit.driver.bare_query import (
     SHORT_EPOCHS,
@@ -31,7 +28,7 @@ from testkit.driver.bare_query import (
     sparks_files,
 )
 from testkit.driver.checkpoint_writes import Write, cut, listings, watching, writes
-from testkit.driver.checkpoints import apply_plan, names, write
+from testkit.driver.checkpoints import apply_plan, interrupted, kafka_offsets, names, write
 from testkit.kafka.topics import Topics, number_flow
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import ASYNC, MICRO_BATCH, REAL_TIME
@@ -135,13 +132,7 @@ def check_repair(
     # It happens once, also after an interruption.
     again = plan(after, written.spec)
     assert (again.delete, again.epoch, again.write) == ((), repair.epoch, {})
-    half = {**files, **repair.write_first}
-    for number, (_, paths) in enumerate(groupby(repair.delete, key=deletion_group)):
-        stopped = number > 0 and rng.random() < 0.5
-        if stopped:
-            break
-        for path in paths:
-            half.pop(path)
+    half = interrupted(files, repair, rng)
     assert apply_plan(half, plan(half, written.spec)) == after
     return after
 

@@ -32,7 +32,7 @@ def failed() -> ClusterFacts:
         reason="TopicMissing", message="The topic in is gone.", permanent=False, time=now
     )
     repair = LastRepair(
-        reason="TornCommit", cause=Cause.DAMAGE, message="commits/7 was removed", time=now
+        reason="TornFile", cause=Cause.DAMAGE, message="commits/7 was removed", time=now
     )
     cluster.report(
         state=QueryState.RESTARTING,
@@ -82,7 +82,7 @@ def test_the_story_is_in_order() -> None:
     assert [each.time for each in found] == sorted(each.time for each in found)
     reasons = [each.reason for each in found]
     assert reasons[0] == "Created"
-    assert {"Running", "TornCommit", "TopicMissing"} <= set(reasons)
+    assert {"Running", "TornFile", "TopicMissing"} <= set(reasons)
 
 
 @pytest.mark.parametrize(("seconds", "times"), [(0.3, 1), (60, 2)])

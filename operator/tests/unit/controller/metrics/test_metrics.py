@@ -41,7 +41,7 @@ STATUS = StreamStatus(
         reason="DataLoss", message="gone", permanent=False, time=samples.T0 + timedelta(seconds=5)
     ),
     last_repair=LastRepair(
-        reason="TornCommit", cause=Cause.DAMAGE, message="removed", time=samples.T0
+        reason="TornFile", cause=Cause.DAMAGE, message="removed", time=samples.T0
     ),
 )
 

@@ -8,17 +8,19 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.checkpoint.files import Files, kafka_offsets
+from penstock.driver.checkpoint.files import Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
-from penstock.driver.checkpoint.mode_switch import plan
+from penstock.driver.checkpoint.repair import plan
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoint_damage import TABLE, Damage
 from testkit.driver.checkpoints import (
     INITIAL_OFFSETS,
     apply_plan,
     checkpoint,
+    kafka_offsets,
     kinds,
     names,
+    offsets_at,
     with_checksums,
     write,
 )
@@ -152,4 +154,4 @@ def test_a_planned_batch_keeps_its_id_in_a_switch(trigger: dict[str, Any], tmp_p
     folder.repair(stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec)
     repair = folder.repair(stream(kafka_source(), kafka_sink(), trigger=trigger).spec)
     assert (repair.epoch, repair.after, kinds(repair)) == (4, 4, ["EmptyBatch"])
-    assert folder.offsets_at(4) == folder.offsets_at(3) == {"in": {0: 30, 1: 21}}
+    assert offsets_at(folder, 4) == offsets_at(folder, 3) == {"in": {0: 30, 1: 21}}

@@ -8,10 +8,17 @@ from typing import Any
 import pytest
 
 from penstock.driver.checkpoint import batch_ids
-from penstock.driver.checkpoint.mode_switch import plan
+from penstock.driver.checkpoint.files import Files
+from penstock.driver.checkpoint.repair import RepairPlan, plan
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoint_damage import ENGINES, TABLE, Damage, Engine, Refused, table
-from testkit.driver.checkpoints import apply_plan, checkpoint
+from testkit.driver.checkpoints import (
+    BATCH_LINE,
+    apply_plan,
+    checkpoint,
+    offsets,
+    with_checksums,
+)
 from testkit.paths import CHECKOUT
 from testkit.streams.streams import (
     ASYNC,
@@ -26,10 +33,11 @@ from testkit.streams.streams import (
 NEWEST = 7
 DOCUMENT = CHECKOUT / "docs/testing.md"
 
+COUNTING: dict[str, Any] = {"sql": "SELECT CAST(count(*) AS STRING) AS value FROM source"}
 
 TRIGGERS: dict[Engine, dict[str, Any]] = {
     "continuous": CONTINUOUS, "microBatch": MICRO_BATCH, "async": ASYNC, "realTime": REAL_TIME,
-    "parquet": MICRO_BATCH,
+    "parquet": MICRO_BATCH, "state": MICRO_BATCH, "twoReads": MICRO_BATCH,
 }  # fmt: skip
 
 
@@ -37,22 +45,31 @@ TRIGGERS: dict[Engine, dict[str, Any]] = {
 @pytest.mark.parametrize("damage", TABLE, ids=lambda each: each.name)
 def test_damage_is_repaired_or_refused_as_the_table_says(damage: Damage, engine: Engine) -> None:
     sink = {"custom": {"format": "parquet"}} if engine == "parquet" else kafka_sink()
-    spec = stream(kafka_source(), sink, trigger=TRIGGERS[engine]).spec
-    keep_ids = batch_ids.may_recognise_batches(spec.sink)
+    more: dict[str, Any] = (
+        {"transform": COUNTING, "outputMode": "update"} if engine == "state" else {}
+    )
+    spec = stream(kafka_source(), sink, trigger=TRIGGERS[engine], **more).spec
     epochs = range(3, NEWEST + 1)
     whole = checkpoint(epochs, epochs) if engine == "continuous" else checkpoint(epochs, [], epochs)
+    if engine == "twoReads":
+        whole |= with_checksums({f"offsets/{n}": offsets(n, BATCH_LINE, reads=2) for n in epochs})
+
+    def planned(files: Files) -> RepairPlan:
+        keep_ids = batch_ids.may_recognise_batches(spec.sink)
+        return plan(files, spec, keep_ids=keep_ids, state=engine == "state")
+
     files, outcome = damage.done_to(whole, NEWEST), damage.outcome(engine)
     if isinstance(outcome, Refused):
         with pytest.raises(DriverError) as raised:
-            plan(files, spec, keep_ids=keep_ids)
+            planned(files)
         assert (raised.value.failure.reason, raised.value.failure.permanent) == (
             outcome.reason, True
         )  # fmt: skip
         return
-    repair = plan(files, spec, keep_ids=keep_ids)
+    repair = planned(files)
     assert repair.epoch == (NEWEST - outcome.back if outcome.commits else None)
     assert Counter(each.kind for each in repair.repairs) == Counter(outcome.kinds)
-    again = plan(apply_plan(files, repair), spec, keep_ids=keep_ids)
+    again = planned(apply_plan(files, repair))
     assert (again.delete, again.epoch, again.write) == ((), repair.epoch, {})
     assert len({each.name for each in TABLE}) == len(TABLE)
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.checkpoint.mode_switch import plan
-from penstock.driver.checkpoint.repair import RepairPlan
+from penstock.driver.checkpoint.repair import RepairPlan, plan
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoints import COMMIT, apply_plan, kinds, names, with_checksums
 from testkit.driver.checkpoints import METADATA as ID
@@ -110,14 +109,14 @@ def test_a_damaged_predecessor_of_the_newest_offsets_is_replaced() -> None:
     found = files([0, 1, 2, 3], [], [0, 1, 2, 3])
     found["offsets/2"] = b""
     done = repair(found, MICRO_BATCH)
-    assert (done.epoch, kinds(done)) == (3, ["TornOffsets", "MissingOffsets"])
+    assert (done.epoch, kinds(done)) == (3, ["TornFile", "MissingOffsets"])
     made = apply_plan(found, done)
     assert made["offsets/2"] == found["offsets/1"]
     assert repair(made, MICRO_BATCH) == RepairPlan((), 3)
     # With asynchronous tracking Spark reads the previous offsets, whatever their number.
-    assert kinds(repair(found, ASYNC)) == ["TornOffsets"]
+    assert kinds(repair(found, ASYNC)) == ["TornFile"]
     # The continuous engine reads only the newest.
-    assert kinds(repair(found, CONTINUOUS)) == ["TornOffsets"]
+    assert kinds(repair(found, CONTINUOUS)) == ["TornFile"]
 
 
 @pytest.mark.parametrize("trigger", [CONTINUOUS, ASYNC, REAL_TIME])

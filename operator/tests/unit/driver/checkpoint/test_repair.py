@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import doctest
 import random
-from itertools import groupby
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,27 +14,52 @@ from penstock.api.modes import Mode
 from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.driver.checkpoint import files as formats
 from penstock.driver.checkpoint.files import (
+    Entry,
     Files,
     checksum_path,
     is_metadata,
-    kafka_offsets,
-    shuffle_partitions,
-    source_count,
 )
-from penstock.driver.checkpoint.folder import deletion_group
-from penstock.driver.checkpoint.repair import RepairPlan, plan_offsets, plan_repair
+from penstock.driver.checkpoint.logs import Logs, diff
+from penstock.driver.checkpoint.repair import RepairPlan, plan, with_offsets
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoints import (
     BATCH_LINE,
     COMMIT,
     INITIAL_OFFSETS,
+    METADATA,
     apply_plan,
     checkpoint,
     checksum,
+    interrupted,
+    kafka_offsets,
     kinds,
     offsets,
     with_checksums,
 )
+from testkit.streams.streams import (
+    ASYNC,
+    AVAILABLE_NOW,
+    CONTINUOUS,
+    MICRO_BATCH,
+    RATE,
+    REAL_TIME,
+    kafka_sink,
+    kafka_source,
+    stream,
+)
+
+TRIGGERS: dict[Mode, dict[str, Any]] = {
+    Mode.CONTINUOUS: CONTINUOUS, Mode.MICRO_BATCH: MICRO_BATCH, Mode.ASYNC: ASYNC,
+    Mode.REAL_TIME: REAL_TIME, Mode.AVAILABLE_NOW: AVAILABLE_NOW,
+}  # fmt: skip
+
+
+def plan_repair(
+    files: Files, mode: Mode = Mode.CONTINUOUS, *, kafka: bool = True, first_known: bool = False
+) -> RepairPlan:
+    source = kafka_source() if kafka else RATE
+    spec = stream(source, kafka_sink(), trigger=TRIGGERS[mode]).spec
+    return plan(files, spec, first={"in": {0: 0}} if first_known else None)
 
 
 def repaired(files: Files, mode: Mode = Mode.CONTINUOUS) -> dict[str, bytes]:
@@ -43,7 +68,7 @@ def repaired(files: Files, mode: Mode = Mode.CONTINUOUS) -> dict[str, bytes]:
 
 def test_a_valid_checkpoint_is_not_changed() -> None:
     files = checkpoint(range(3, 8), range(3, 8))
-    assert plan_repair(files) == RepairPlan(delete=(), epoch=7)
+    assert plan_repair(files) == RepairPlan((), 7)
 
 
 def test_uncommitted_offsets_are_deleted_with_their_checksums() -> None:
@@ -93,7 +118,7 @@ def test_a_torn_checksum_alone_loses_no_epoch() -> None:
     files["commits/.4.crc"] = files["commits/.4.crc"][:5]
     repair = plan_repair(files)
     assert (repair.delete, repair.epoch) == (("commits/.4.crc",), 4)
-    assert kinds(repair) == ["LeftoverChecksum"]
+    assert kinds(repair) == ["LeftoverFile"]
 
 
 def test_temporary_files_and_broken_metadata_are_repaired() -> None:
@@ -101,10 +126,10 @@ def test_temporary_files_and_broken_metadata_are_repaired() -> None:
     files |= {"metadata": b"", "commits/..2.0a1b.tmp": b"v1", "commits/...2.0a1b.tmp.crc": b"crc"}
     repair = plan_repair(files)
     assert set(repair.delete) == {
-        ".metadata.crc", "commits/..2.0a1b.tmp", "commits/...2.0a1b.tmp.crc"
+        "metadata", ".metadata.crc", "commits/..2.0a1b.tmp", "commits/...2.0a1b.tmp.crc"
     }  # fmt: skip
     assert is_metadata(repair.write["metadata"])
-    assert sorted(kinds(repair)) == ["BrokenMetadata", "TemporaryFile", "TemporaryFile"]
+    assert sorted(kinds(repair)) == ["LeftoverFile", "LeftoverFile", "TornFile"]
     assert plan_repair(apply_plan(files, repair)) == RepairPlan((), 1)
 
 
@@ -135,7 +160,7 @@ def test_a_micro_batch_start_continues_without_commits() -> None:
     assert (repair.delete, repair.epoch, kinds(repair)) == ((), None, ["LostCommits"])
     files |= {f"commits/{n}": b"" for n in range(40, 57)}
     assert {each.kind for each in plan_repair(files, mode).repairs} == {
-        RepairKind.TORN_COMMIT, RepairKind.LOST_COMMITS
+        RepairKind.TORN_FILE, RepairKind.LOST_COMMITS
     }  # fmt: skip
     with pytest.raises(DriverError):
         plan_repair(checkpoint([], [], [57]), mode)
@@ -147,7 +172,7 @@ def test_the_other_engines_get_a_commit_for_the_last_batch_that_is_done(mode: Mo
     files = checkpoint([], [], range(40, 58)) | {"commits/56": b"v1", "commits/40": b""}
     repair = plan_repair(files, mode)
     assert repair.epoch == 56
-    assert set(kinds(repair)) == {"LostCommits", "TornCommit", "UncommittedOffsets"}
+    assert set(kinds(repair)) == {"LostCommits", "TornFile", "UncommittedOffsets"}
     after = apply_plan(files, repair)
     assert after["commits/56"] == COMMIT
     assert {path for path in after if "57" in path} == set()
@@ -188,7 +213,7 @@ def test_a_source_log_that_is_not_kafkas_is_left_alone() -> None:
 def test_damage_before_the_newest_commit_loses_no_epoch() -> None:
     files = checkpoint(range(5), range(5)) | {"commits/3": b"", "offsets/2": b"v1"}
     repair = plan_repair(files)
-    assert (repair.epoch, kinds(repair)) == (4, ["TornCommit", "TornOffsets"])
+    assert (repair.epoch, kinds(repair)) == (4, ["TornFile", "TornFile"])
     # Spark purges offsets before commits, so a commit without offsets is normal there.
     assert plan_repair(checkpoint(range(5), range(2, 5))) == RepairPlan((), 4)
 
@@ -219,7 +244,7 @@ def test_a_broken_initial_offsets_file_is_deleted(found: bytes) -> None:
     assert plan_repair(files, Mode.MICRO_BATCH) == RepairPlan((), None)
     repair = plan_repair(files | {"sources/0/0": found}, Mode.MICRO_BATCH)
     assert (repair.delete, kinds(repair)) == (
-        ("sources/0/0", "sources/0/.0.crc"), ["BrokenInitialOffsets"]
+        ("sources/0/0", "sources/0/.0.crc"), ["TornFile"]
     )  # fmt: skip
     del files["sources/0/0"]
     assert plan_repair(files, Mode.MICRO_BATCH).delete == ("sources/0/.0.crc",)
@@ -247,17 +272,22 @@ def test_kafka_offsets() -> None:
 )
 def test_the_partitions_of_state_are_read(metadata: str, partitions: int | None) -> None:
     version, _, source = offsets(3).split(b"\n")
-    assert shuffle_partitions(b"\n".join([version, metadata.encode(), source])) == partitions
+    entry = Entry.parse(b"\n".join([version, metadata.encode(), source]))
+    assert entry is not None
+    assert entry.shuffle_partitions == partitions
 
 
 def test_offsets_are_replaced_for_each_time_that_the_source_is_read() -> None:
     """A self-join has a line for each side: a side that keeps its offsets skips records."""
     both = offsets(3) + b"\n" + offsets(3).split(b"\n")[-1]
     replaced = {"in": {0: 4, 1: 5}}
-    repair = plan_offsets({"offsets/3": both}, RepairPlan((), 3, after=3), replaced)
-    written = repair.write["offsets/3"]
-    assert source_count(written) == 2
-    assert kafka_offsets(written) == replaced
+    files = {"offsets/3": both, "commits/3": COMMIT, "metadata": METADATA}
+    found = Logs.read(files)
+    written = dict(diff(files, found, with_offsets(found, {0: replaced, 1: replaced})))["offsets/3"]
+    assert written is not None
+    entry = Entry.parse(written)
+    assert entry is not None
+    assert entry.kafka == (replaced, replaced)
     assert written.split(b"\n")[:2] == both.split(b"\n")[:2]
 
 
@@ -320,14 +350,7 @@ def test_the_next_repair_completes_an_interrupted_one(
     _, files = crash
     repair = plan_repair(files)
     whole = apply_plan(files, repair)
-    groups = [list(names) for _, names in groupby(repair.delete, key=deletion_group)]
-    reached = rng.randrange(len(groups) + 1)
-    for names in groups[:reached]:
-        for path in names:
-            del files[path]
-    for path in groups[reached] if reached < len(groups) else []:
-        if rng.random() < 0.5:
-            del files[path]
+    files = interrupted(files, repair, rng)
     assert plan_repair(files).epoch == repair.epoch
     assert repaired(files) == whole
     assert plan_repair(whole) == RepairPlan((), repair.epoch)

@@ -23,6 +23,7 @@ from testkit.driver.checkpoints import (
     BATCH_LINE,
     INITIAL_OFFSETS,
     checkpoint,
+    offsets_at,
     read,
     with_checksums,
     write,
@@ -136,12 +137,13 @@ def test_the_committed_offsets_are_replaced(sink: dict[str, Any], tmp_path: Path
     folder = CheckpointFolder(tmp_path)
     write(checkpoint([3, 4], [], [3, 4, 5]), tmp_path)
     spec = stream(kafka_source(), sink, trigger=MICRO_BATCH).spec
-    folder.replace_offsets(folder.repair(spec), {"in": {0: 7}})
-    assert [folder.offsets_at(n) for n in (4, 5)] == [{"in": {0: 7}}] * 2
+    folder.repair(spec)
+    folder.replace_offsets({0: {"in": {0: 7}}})
+    assert [offsets_at(folder, n) for n in (4, 5)] == [{"in": {0: 7}}] * 2
     assert (tmp_path / "offsets" / "4").read_bytes().startswith(b"v1\n" + BATCH_LINE)
     left = sorted(path.name for path in (tmp_path / "offsets").iterdir())
     assert left == [".3.crc", "3", "4", "5"]
-    assert folder.offsets_at(3) == {"in": {0: 30, 1: 21}}
+    assert offsets_at(folder, 3) == {"in": {0: 30, 1: 21}}
     assert folder.repair(spec) == RepairPlan((), 4)
 
 
@@ -164,14 +166,15 @@ def test_a_planned_batch_with_state_keeps_its_records(
         write({"state/0/0/4.delta": b"x"}, tmp_path)
     sql = "SELECT count(*) AS n FROM source"
     spec = stream(kafka_source(), sink, trigger=MICRO_BATCH, transform={"sql": sql}).spec
-    repair, before = folder.repair(spec), read(tmp_path)
+    folder.repair(spec)
+    before = read(tmp_path)
     if refused:
         with pytest.raises(DriverError, match="CheckpointHoldsState: Batch 5 "):
-            folder.replace_offsets(repair, {"in": {0: 7}})
+            folder.replace_offsets({0: {"in": {0: 7}}})
         assert read(tmp_path) == before
     else:
-        folder.replace_offsets(repair, {"in": {0: 7}})
-        assert folder.offsets_at(4) == {"in": {0: 7}}
+        folder.replace_offsets({0: {"in": {0: 7}}})
+        assert offsets_at(folder, 4) == {"in": {0: 7}}
 
 
 def test_planned_offsets_without_a_commit_are_replaced(tmp_path: Path) -> None:
@@ -179,14 +182,16 @@ def test_planned_offsets_without_a_commit_are_replaced(tmp_path: Path) -> None:
     spec = stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec
     write(checkpoint([], [], range(40, 58)), tmp_path / "lost")
     folder = CheckpointFolder(tmp_path / "lost")
-    folder.replace_offsets(folder.repair(spec), {"in": {0: 7}})
-    assert [folder.offsets_at(n) for n in (56, 57)] == [{"in": {0: 7}}] * 2
-    assert folder.offsets_at(55) == {"in": {0: 550, 1: 385}}
+    folder.repair(spec)
+    folder.replace_offsets({0: {"in": {0: 7}}})
+    assert [offsets_at(folder, n) for n in (56, 57)] == [{"in": {0: 7}}] * 2
+    assert offsets_at(folder, 55) == {"in": {0: 550, 1: 385}}
     first = checkpoint([], [], [0]) | with_checksums({"sources/0/0": INITIAL_OFFSETS})
     write(first, tmp_path / "first")
     folder = CheckpointFolder(tmp_path / "first")
-    folder.replace_offsets(folder.repair(spec), {"in": {0: 7}})
-    assert folder.offsets_at(0) == {"in": {0: 7}}
+    folder.repair(spec)
+    folder.replace_offsets({0: {"in": {0: 7}}})
+    assert offsets_at(folder, 0) == {"in": {0: 7}}
     # Spark writes it again, from the first offsets.
     assert list((tmp_path / "first/sources/0").iterdir()) == []
 
@@ -226,11 +231,12 @@ def test_an_edit_of_the_topics_is_no_loss(
     spec = stream(source, kafka_sink(), trigger=MICRO_BATCH).spec
     folder = CheckpointFolder(tmp_path)
     write(checkpoint([3, 4], [], [3, 4]), tmp_path)
-    folder.replace_offsets(folder.repair(spec), before)
+    folder.repair(spec)
+    folder.replace_offsets({0: before})
     repair = folder.repair(spec)
     assert repair.after == 4
     assert check_for_data_loss(spec, folder, OneTopic(snapshot(7, 9)), repair) is None
-    assert folder.offsets_at(4) == left
+    assert offsets_at(folder, 4) == left
     # What Spark begins in the same way is left to it.
     content = (tmp_path / "offsets/4").read_bytes()
     grown = OneTopic(KafkaSnapshot({"in": ID}, {"in": {0: 0, 1: 0}}, {"in": {0: 9, 1: 9}}))
@@ -245,13 +251,13 @@ def test_what_is_left_out_stays_out_of_the_checkpoint(earliest: int, tmp_path: P
     spec = stream(kafka_source(), kafka_sink(), executor={"maxInstances": 2}).spec
     folder = CheckpointFolder(tmp_path)
     write(checkpoint([3, 4], [3, 4]), tmp_path)
-    repair = folder.repair(spec)
-    folder.replace_offsets(repair, {"in": {0: 8, 1: 8}, "no longer named": {0: 8}})
+    folder.repair(spec)
+    folder.replace_offsets({0: {"in": {0: 8, 1: 8}, "no longer named": {0: 8}}})
     ends = {"in": {0: 9, 1: 9, 2: 90}}
     grown = OneTopic(KafkaSnapshot({"in": ID}, {"in": {0: 0, 1: 0, 2: earliest}}, ends))
     for _ in range(2):
         assert check_for_data_loss(spec, folder, grown, folder.repair(spec)) is None
-        assert folder.offsets_at(4) == {"in": {0: 8, 1: 8}}
+        assert offsets_at(folder, 4) == {"in": {0: 8, 1: 8}}
 
 
 def test_partitions_asked_for_from_the_earliest_lose_nothing_before_the_first_commit(
@@ -288,13 +294,14 @@ def test_what_transactions_have_written_is_not_lost(tmp_path: Path) -> None:
     spec = stream(kafka_source(), kafka_sink(delivery="ExactlyOnce")).spec
     folder = CheckpointFolder(tmp_path)
     write(checkpoint([3, 4], [3, 4]), tmp_path)
-    folder.replace_offsets(folder.repair(spec), {"in": {0: 5}})
+    folder.repair(spec)
+    folder.replace_offsets({0: {"in": {0: 5}}})
     repair, now = folder.repair(spec), OneTopic(snapshot(7, 9))
     names = folder.transaction_names("payments", "flags")
     with pytest.raises(DriverError, match="in 0: 2 records"):
         check_for_data_loss(spec, folder, now, repair, {"in": {}})
     assert check_for_data_loss(spec, folder, now, repair, {"in": {0: 8}}) is None
-    assert folder.offsets_at(4) == {"in": {0: 8}}
+    assert offsets_at(folder, 4) == {"in": {0: 8}}
     assert folder.transaction_names("payments", "flags") == names
 
 

@@ -1,0 +1,186 @@
+"""A checkpoint's logs as a value, and the steps from those that are found to those wanted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from penstock.contract.checkpoint_repairs import Repair, RepairKind
+from penstock.driver.checkpoint.files import (
+    Entry,
+    Files,
+    checked_file,
+    checksum_path,
+    fits,
+    initial_offsets,
+    is_commit,
+    is_metadata,
+)
+from penstock.driver.kafka.offsets import Offsets
+
+METADATA = "metadata"
+# A commit without a watermark (CommitLog, version 1).
+COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
+
+# All that a repair may write or remove, beside checksums and temporary files.
+_FILE = re.compile(r"metadata|(offsets|commits)/[0-9]+|sources/[0-9]+/0")
+_DRAFT = re.compile(r"(.*/)?\.[^/]+\.tmp(\.crc)?")
+_INITIAL_OFFSETS = re.compile(r"sources/([0-9]+)/0")
+# Another source's log, such as rate's start time, or the files of a file source.
+_OTHER_LOG = re.compile(rb"v[0-9]+\n.+", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The whole files of a checkpoint's logs, by number."""
+
+    offsets: Mapping[int, Entry] = field(default_factory=dict)
+    commits: Mapping[int, bytes] = field(default_factory=dict)
+    initial: Mapping[int, bytes] = field(default_factory=dict)
+    """`sources/N/0` by source; those of other sources than Kafka as they are."""
+    metadata: bytes | None = None
+    added: tuple[Repair, ...] = ()
+    """Why there is more than was found."""
+
+    @classmethod
+    def read(cls, files: Files, *, is_kafka: bool = True) -> Logs:
+        """The files that are whole; `is_kafka`: the spec's source is Kafka.
+
+        An initial offsets file is not judged if it may be that of another source.
+        """
+        intact = {
+            path: content
+            for path, content in files.items()
+            if fits(files.get(checksum_path(path), b""), content) is not False
+        }
+        entries = {n: Entry.parse(intact[f"offsets/{n}"]) for n in numbers(intact, "offsets")}
+        offsets = {n: entry for n, entry in entries.items() if entry is not None}
+        commits = {n: intact[f"commits/{n}"] for n in numbers(intact, "commits")}
+        known = offsets[max(offsets)].kafka if offsets else ()
+        initial = {}
+        for path in filter(_INITIAL_OFFSETS.fullmatch, files):
+            n, content = int(path.split("/")[1]), files[path]
+            is_other = known[n] is None if n < len(known) else _OTHER_LOG.fullmatch(content)
+            is_whole = path in intact and initial_offsets(content) is not None
+            if is_whole or is_other or not is_kafka:
+                initial[n] = content
+        return cls(
+            offsets,
+            {n: commit for n, commit in commits.items() if is_commit(commit)},
+            initial,
+            intact[METADATA] if is_metadata(intact.get(METADATA, b"")) else None,
+        )
+
+    @property
+    def epoch(self) -> int | None:
+        """The commit that a query continues from; None: a start without a commit."""
+        return max(self.offsets.keys() & self.commits.keys(), default=None)
+
+    @property
+    def after(self) -> int | None:
+        """A query reads on from the end of this `offsets/N`; None: from its first offsets.
+
+        A planned batch starts from the offsets before it.
+        """
+        newest = max(self.offsets, default=None)
+        if newest is None or newest == self.epoch:
+            return newest
+        return max((n for n in self.offsets if n < newest), default=None)
+
+    @property
+    def reads(self) -> dict[int, Offsets]:
+        """From where each Kafka source reads on, by its number; its planned end if that is all."""
+        number = max(self.offsets, default=None) if self.after is None else self.after
+        if number is not None:
+            found = dict(enumerate(self.offsets[number].kafka))
+        else:
+            found = {n: initial_offsets(content) for n, content in self.initial.items()}
+        return {n: offsets for n, offsets in found.items() if offsets is not None}
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """All of them: in this order a log has nothing that would skip records."""
+        metadata = {} if self.metadata is None else {METADATA: self.metadata}
+        initial = {f"sources/{n}/0": content for n, content in self.initial.items()}
+        offsets = {f"offsets/{n}": self.offsets[n].content for n in sorted(self.offsets)}
+        commits = {f"commits/{n}": self.commits[n] for n in sorted(self.commits)}
+        return metadata | initial | offsets | commits
+
+    def writing(self, offsets: Mapping[int, Entry], kind: RepairKind) -> Logs:
+        """With these offsets, and the repairs that they are."""
+        made = (Repair(kind, f"offsets/{n}") for n in offsets)
+        return replace(self, offsets={**self.offsets, **offsets}, added=(*self.added, *made))
+
+
+# A file to write, or to remove if there is no content.
+Step = tuple[str, bytes | None]
+
+
+def diff(files: Files, found: Logs, wanted: Logs) -> tuple[Step, ...]:
+    """The steps from these files, which `found` has read, to those wanted.
+
+    If a crash interrupts them anywhere, those of the next start lead to the same files:
+
+    - A commit is written first if its offsets are there: what shows that it is due may be removed.
+    - The newest offsets are emptied before they change, unless they are committed. An empty file
+      counts as torn, and its number as used: so an interrupted repair leaves neither offsets that
+      look whole nor none at all.
+    - Files are removed before their checksums. Otherwise a file that only its checksum shows to be
+      damaged would look intact after a power cut in between. A damaged one is removed before
+      another is written, because its checksum goes first then.
+    - Offsets are written before their commits.
+    """
+    old, new = found.files, wanted.files
+    changed = {path: content for path, content in new.items() if old.get(path) != content}
+    first = {
+        path: changed[path]
+        for n in wanted.commits
+        if (path := f"commits/{n}") in changed and f"offsets/{n}" not in changed
+    }
+    newest = max(wanted.offsets, default=-1)
+    if newest > (-1 if found.epoch is None else found.epoch) and f"offsets/{newest}" in changed:
+        first[f"offsets/{newest}"] = b""
+    removed = [
+        path
+        for path in sorted(filter(_FILE.fullmatch, files), key=_newest_commit_first)
+        if not (path in old and path in new) and path not in first
+    ]
+    gone = dict.fromkeys((*removed, *changed))
+    sums = [path for path in map(checksum_path, gone) if path in files]
+    leftover = [path for path in sorted(files) if _is_leftover(files, path, gone)]
+    return (
+        *first.items(),
+        *((path, None) for path in (*removed, *sums, *leftover)),
+        *((path, content) for path, content in changed.items() if first.get(path) != content),
+    )
+
+
+def together(step: Step) -> tuple[str, str]:
+    """Steps in a row for which this is equal may be done in any order.
+
+    Files of a log are removed one by one: an older one that is torn tells of those after it.
+    """
+    path, content = step
+    folder, _, name = path.rpartition("/")
+    kind = "" if content is not None else "." if name.startswith(".") else name
+    return folder, kind
+
+
+def numbers(files: Files, log: str) -> set[int]:
+    """The numbers of the files in one of Spark's logs."""
+    names = (path.removeprefix(f"{log}/") for path in files if path.startswith(f"{log}/"))
+    return {int(name) for name in names if name.isdecimal()}
+
+
+def _newest_commit_first(path: str) -> tuple[str, int]:
+    log, _, number = path.rpartition("/")
+    return log, -int(number) if number.isdecimal() else 0
+
+
+def _is_leftover(files: Files, path: str, gone: Collection[str]) -> bool:
+    """Whether it is a temporary file, or a checksum that matches no file that is kept."""
+    of = checked_file(path)
+    if of is None or of in gone:
+        return _DRAFT.fullmatch(path) is not None
+    return of not in files or not fits(files[path], files[of])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
@@ -146,12 +146,11 @@ def diff(files: Files, found: Logs, wanted: Logs) -> tuple[Step, ...]:
         for path in sorted(filter(_FILE.fullmatch, files), key=_newest_commit_first)
         if not (path in old and path in new) and path not in first
     ]
-    gone = dict.fromkeys((*removed, *changed))
-    sums = [path for path in map(checksum_path, gone) if path in files]
-    leftover = [path for path in sorted(files) if _is_leftover(files, path, gone)]
+    after = {path: files[path] for path in files if path not in removed} | changed
+    hidden = [path for path in sorted(files, reverse=True) if _is_leftover(files, path, after)]
     return (
         *first.items(),
-        *((path, None) for path in (*removed, *sums, *leftover)),
+        *((path, None) for path in (*removed, *hidden)),
         *((path, content) for path, content in changed.items() if first.get(path) != content),
     )
 
@@ -178,9 +177,9 @@ def _newest_commit_first(path: str) -> tuple[str, int]:
     return log, -int(number) if number.isdecimal() else 0
 
 
-def _is_leftover(files: Files, path: str, gone: Collection[str]) -> bool:
-    """Whether it is a temporary file, or a checksum that matches no file that is kept."""
+def _is_leftover(files: Files, path: str, after: Files) -> bool:
+    """Whether it is a temporary file, or a checksum that fits no file that there is `after`."""
     of = checked_file(path)
-    if of is None or of in gone:
+    if of is None:
         return _DRAFT.fullmatch(path) is not None
-    return of not in files or not fits(files[path], files[of])
+    return of not in after or not fits(files[path], after[of])

@@ -242,7 +242,7 @@ def _with_metadata(files: Files, wanted: Logs) -> Logs:
     from the other files, so that a repeated repair writes the same id.
     """
     others = wanted.files.values()
-    if wanted.metadata is not None or not (METADATA in files or others):
+    if wanted.metadata is not None or not others:
         return wanted
     made = f'{{"id":"{uuid.uuid5(_QUERIES, b"".join(others).hex())}"}}'.encode()
     added = () if METADATA in files else (Repair(RepairKind.MISSING_METADATA, METADATA),)

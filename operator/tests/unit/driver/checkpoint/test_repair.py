@@ -19,7 +19,7 @@ from penstock.driver.checkpoint.files import (
     checksum_path,
     is_metadata,
 )
-from penstock.driver.checkpoint.logs import Logs, diff
+from penstock.driver.checkpoint.logs import Logs, diff, together
 from penstock.driver.checkpoint.repair import RepairPlan, plan, with_offsets
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoints import (
@@ -292,7 +292,7 @@ def test_offsets_are_replaced_for_each_time_that_the_source_is_read() -> None:
 
 
 @st.composite
-def crashes(draw: st.DrawFn) -> tuple[int, dict[str, bytes]]:
+def crashes(draw: st.DrawFn, *, batches: bool = False) -> tuple[int, dict[str, bytes]]:
     """The newest epoch that is safe to continue from, and the files of an interrupted run.
 
     Synced files are whole; of the other files any part may exist.
@@ -300,7 +300,10 @@ def crashes(draw: st.DrawFn) -> tuple[int, dict[str, bytes]]:
     first = draw(st.integers(0, 5))
     last = draw(st.integers(first, first + 10))
     ahead = draw(st.integers(0, 3))
-    files = checkpoint(range(first, last + 1), range(first, last + 1 + ahead))
+    planned = range(first, last + 1 + ahead)
+    files = checkpoint(
+        range(first, last + 1), () if batches else planned, planned if batches else ()
+    )
     safe = last
     unsynced = [f"offsets/{n}" for n in range(last + 1, last + 1 + ahead)]
     if draw(st.booleans()) and last > first:
@@ -342,15 +345,27 @@ def test_the_repair_of_any_crash_replays(crash: tuple[int, dict[str, bytes]]) ->
 
 
 @settings(deadline=None)  # a busy machine is no failure
-@given(crashes(), st.randoms(use_true_random=False))
+@given(st.sampled_from(list(Mode)), st.data(), st.randoms(use_true_random=False))
 def test_the_next_repair_completes_an_interrupted_one(
-    crash: tuple[int, dict[str, bytes]], rng: random.Random
+    mode: Mode, data: st.DataObject, rng: random.Random
 ) -> None:
     """Also after a power cut, which leaves any part of the files that were not synced."""
-    _, files = crash
-    repair = plan_repair(files)
+    _, files = data.draw(crashes(batches=mode is not Mode.CONTINUOUS))
+    repair = plan_repair(files, mode)
     whole = apply_plan(files, repair)
     files = interrupted(files, repair, rng)
-    assert plan_repair(files).epoch == repair.epoch
-    assert repaired(files) == whole
-    assert plan_repair(whole) == RepairPlan((), repair.epoch)
+    assert plan_repair(files, mode).epoch == repair.epoch
+    assert repaired(files, mode) == whole
+    assert plan_repair(whole, mode) == RepairPlan((), repair.epoch)
+
+
+def test_planned_batches_after_a_torn_one_are_gone_before_it() -> None:
+    """Alone they would look planned, as with asynchronous progress, and be kept."""
+    files = checkpoint(range(4), [], range(7)) | {"offsets/4": b""}
+    repair = plan_repair(files, Mode.MICRO_BATCH)
+    gone = [path for path in repair.delete if path.startswith("offsets/") and "." not in path]
+    assert gone == ["offsets/6", "offsets/5", "offsets/4"]
+    assert len({together((path, None)) for path in gone}) == len(gone)
+    for seed in range(50):
+        half = interrupted(files, repair, random.Random(seed))
+        assert repaired(half, Mode.MICRO_BATCH) == apply_plan(files, repair)

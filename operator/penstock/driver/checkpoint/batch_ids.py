@@ -27,8 +27,9 @@ from penstock.driver.kafka.offsets import Offsets
 
 # Spark renames the checksum after its file. (A temporary file was never renamed: a stop leaves it.)
 _CHECKSUM = re.compile(r"(?:offsets|commits)/\.([0-9]+)\.crc")
+_SOURCE = re.compile(r"sources/([0-9]+)/")
+# Of a source that a batch does not read; the next one reads it from its beginning.
 _NO_OFFSETS = "-"
-"""Of a source that a batch does not read; the next one reads it from its beginning."""
 
 
 def may_recognise_batches(sink: Sink) -> bool:
@@ -47,7 +48,7 @@ def keep_ids(
     last, used = max(wanted.offsets, default=None), _newest_used_id(files)
     if used is None or (last is not None and used <= last):
         return wanted
-    reached = _first_entry(wanted, spec, first) if last is None else wanted.offsets[last]
+    reached = _first_entry(files, wanted, spec, first) if last is None else wanted.offsets[last]
     if reached is None:
         if spec.source.rate is not None or spec.source.socket is not None:
             return wanted  # cannot replay anyway
@@ -67,9 +68,8 @@ def keep_ids(
 def refuse_other_records(found: Logs) -> None:
     """Raises if a planned batch would lose its records, for a query with state and such a sink.
 
-    For a checkpoint that is repaired, before its offsets are replaced. The sink and the
-    state may have the batch already. Spark reads its records again with the next number, which
-    would count them twice.
+    For a repaired checkpoint, before its offsets are replaced. Sink and state may have the batch.
+    Spark reads its records again with the next number, which would count them twice.
     """
     newest = max(found.offsets, default=None)
     if newest is None or newest == found.epoch:
@@ -100,18 +100,22 @@ def _newest_used_id(files: Files) -> int | None:
     return newest
 
 
-def _first_entry(wanted: Logs, spec: StreamSpec, first: Offsets | None) -> Entry | None:
+def _first_entry(
+    files: Files, wanted: Logs, spec: StreamSpec, first: Offsets | None
+) -> Entry | None:
     """Offsets that end where the stream's first batch starts: with a Kafka source only."""
     if spec.source.kafka is None:
         return None
-    lines = []
-    for n in range(max(wanted.initial, default=0) + 1):
-        content = wanted.initial.get(n)
-        known = first if content is None else initial_offsets(content)
-        if content is None and known is None:
+    known = {n: initial_offsets(content) for n, content in wanted.initial.items()}
+    sources = range(1 + max((int(n[1]) for n in map(_SOURCE.match, files) if n), default=0))
+    missing = [n for n in sources if n not in known]
+    is_known = any(offsets and offsets.keys() & (first or {}) for offsets in known.values())
+    if missing and not is_known:
+        if first is None or len(missing) > 1:
             return None
-        lines.append(_NO_OFFSETS if known is None else line_of(known))
-    return Entry(tuple(lines))
+        known[missing[0]] = first
+    found = [known.get(n) for n in sources]
+    return Entry(tuple(_NO_OFFSETS if offsets is None else line_of(offsets) for offsets in found))
 
 
 def _refused(number: int, why: str) -> DriverError:

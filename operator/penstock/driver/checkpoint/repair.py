@@ -65,7 +65,6 @@ class RepairPlan:
 
     @property
     def delete(self) -> tuple[str, ...]:
-        """The files that are removed."""
         return tuple(path for path, content in self.steps if content is None)
 
     @property
@@ -130,8 +129,8 @@ def _continue(files: Files, found: Logs, mode: Mode, *, may_start_over: bool) ->
     offsets = {n: entry for n, entry in found.offsets.items() if n <= last or n in planned}
     # Older commits without offsets are kept: Spark purges offsets first.
     commits = {n: commit for n, commit in found.commits.items() if n <= last} | done
-    path = f"commits/{epoch}" if done else "commits"
-    added = (Repair(RepairKind.LOST_COMMITS, path),) if lost_commits else ()
+    lost = Repair(RepairKind.LOST_COMMITS, f"commits/{epoch}" if done else "commits")
+    added = (lost,) if lost_commits else ()
     return replace(found, offsets=offsets, commits=commits, added=added)
 
 

@@ -34,9 +34,8 @@ def check_for_data_loss(
         return None
     known_ids = folder.topic_ids()
     reads = _of_source(folder.reads(), source, known_ids)
-    if repair.after is not None:
-        reached = earliest(reads.values())
-    else:
+    reached = earliest(reads.values())
+    if repair.after is None:
         reached = _first(spec.source, folder, repair) or {}
     now = _to_be_read(spec, snapshot, latest(reached, written or {}))
 
@@ -57,9 +56,8 @@ def check_for_data_loss(
     elif repair.after is not None:
         right = {n: read_on(of_read)[1] for n, of_read in reads.items()}
         if right != reads or data_loss.is_new_and_begins_late(offsets, now):
-            folder.replace_offsets(
-                {n: data_loss.of_all_partitions(of_read, now) for n, of_read in right.items()}
-            )
+            right = {n: data_loss.of_all_partitions(of_read, now) for n, of_read in right.items()}
+            folder.replace_offsets(right)
     if {**known_ids, **snapshot.ids} != known_ids:
         folder.save_topic_ids({**known_ids, **snapshot.ids})
     return data_loss.warning(losses) if losses else None

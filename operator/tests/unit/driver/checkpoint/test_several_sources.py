@@ -140,6 +140,17 @@ def test_the_first_batch_has_a_line_for_each_source(other: str) -> None:
     assert first.kafka == ({"in": {0: 4}}, known)
 
 
+def test_where_the_first_batch_starts_is_no_line_of_a_source_whose_log_is_torn_too() -> None:
+    """Spark could not read it. With both torn nothing tells which is Kafka's."""
+    files = beside("rate", []) | {"offsets/0": b"", "sources/1/0": b""}
+    _, after = repaired(files, PARQUET, first={"in": {0: 0}})
+    first = Entry.parse(after["offsets/0"])
+    assert first is not None
+    assert (first.kafka, first.sources[1]) == (({"in": {0: 0, 1: 0}}, None), "-")
+    with pytest.raises(DriverError, match="from which to read, are not known"):
+        repaired(files | {"sources/0/0": b""}, PARQUET, first={"in": {0: 0}})
+
+
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_broken_log_is_removed_only_if_it_is_kafkas(other: str) -> None:
     files = beside(other, range(3)) | {"sources/0/0": b"", "sources/1/0": b"v1"}

@@ -17,6 +17,7 @@ from penstock.cluster.pods import DriverPod
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport
+from penstock.controller.kubernetes.object_cache import WATCHED_LABELS, ObjectCache
 from penstock.controller.metrics import Metrics
 from penstock.controller.reconciler import Reconciler, StreamChanged
 from testkit.controller import samples
@@ -39,6 +40,9 @@ class FakeCluster:
         # Whether the StatefulSet controller keeps a pod that was never ready.
         self.keeps_unready_pods = False
         self.failure: Exception | None = None
+        # What the watches have yet to show, while they are behind.
+        self.behind: list[tuple[str, Manifest]] | None = None
+        self.api.listeners.append(self._shown)
         self.restart_operator()
 
     # What people do.
@@ -71,7 +75,22 @@ class FakeCluster:
     # What the operator does.
 
     def restart_operator(self) -> None:
-        self.reconciler = Reconciler(self.api, self.metrics, self.settings, self.clock)
+        self.cache = ObjectCache(self.api, lambda: self.clock.time.timestamp())
+        for found in self.api.objects.values():
+            if _is_watched(found):
+                self.cache.put(found, listed=True)
+        for kind in kinds.CHILDREN:
+            self.cache.retain(kind, "", map(_key, self.api.of_kind(kind)))
+        self.reconciler = Reconciler(self.api, self.cache, self.metrics, self.settings, self.clock)
+
+    def _shown(self, change: str, manifest: Manifest) -> None:
+        """What the watches show of a change: now, or when they are no longer behind."""
+        if self.behind is not None:
+            self.behind.append((change, copy.deepcopy(manifest)))
+        elif change == "DELETED" or not _is_watched(manifest):
+            self.cache.remove(manifest)
+        else:
+            self.cache.put(manifest)
 
     def reconcile(self) -> list[str]:
         """Reconciles the stream once, and returns what was written."""
@@ -216,3 +235,15 @@ class FakeCluster:
             for each in self.api.objects.values()
             if each["kind"] != group_version.KIND
         }
+
+
+def _key(manifest: Manifest) -> Key:
+    return Object(manifest).key
+
+
+def _is_watched(manifest: Manifest) -> bool:
+    """Whether a watch shows it: of the objects, those of streams, and of pods, the drivers'."""
+    found = Object(manifest)
+    wanted = WATCHED_LABELS.get(found.kind, {})
+    is_of_stream = naming.LABEL_STREAM in found.labels and wanted.items() <= found.labels.items()
+    return found.kind is kinds.STREAM or is_of_stream

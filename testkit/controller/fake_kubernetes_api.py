@@ -55,7 +55,8 @@ class FakeKubernetesApi:
         self.refuse: Callable[[Manifest], ApiError | None] = lambda _: None
         # What the server or a mutating webhook makes of an applied object.
         self.mutate: Callable[[Manifest], object] = lambda _: None
-        self.listeners: list[Callable[[Manifest], None]] = []
+        self.listeners: list[Callable[[str, Manifest], None]] = []
+        """Who is told of each change: MODIFIED or DELETED, and the object."""
         self._applied: dict[Id, Manifest] = {}
         self._numbers = itertools.count(1)
 
@@ -138,14 +139,14 @@ class FakeKubernetesApi:
             meta["generation"] = there["metadata"]["generation"] + int(changed)
         meta["resourceVersion"] = str(next(self._numbers))
         self.objects[ident] = merged
-        self._notify(merged)
+        self._notify("MODIFIED", merged)
         return merged
 
     def remove(self, manifest: Manifest) -> Manifest:
         """Removes an object at once."""
         self._applied.pop(_id(manifest), None)
         gone = self.objects.pop(_id(manifest))
-        self._notify(gone)
+        self._notify("DELETED", gone)
         return gone
 
     def one(self, kind: Kind, name: str, namespace: str = "default") -> Manifest:
@@ -194,9 +195,9 @@ class FakeKubernetesApi:
         ]
         return self.put(changed)
 
-    def _notify(self, manifest: Manifest) -> None:
+    def _notify(self, change: str, manifest: Manifest) -> None:
         for listener in self.listeners:
-            listener(manifest)
+            listener(change, manifest)
 
 
 def _id(manifest: Manifest) -> Id:

@@ -1,4 +1,7 @@
-"""The only module that uses kopf. It watches streams and their children, and queues their keys.
+"""The only module that uses kopf, which watches the streams: what people do comes through here.
+
+The objects of streams have watches of their own (`kubernetes/watch.py`), whose lists end in a
+known state: kopf's handlers never hear what a list no longer has.
 
 It handles raw events only, because kopf then keeps no state on the resources: no finalizer, so
 users can delete a stream while no operator runs; no annotation, so a GitOps tool sees no drift;
@@ -19,26 +22,21 @@ from kubernetes.aio.client import Configuration
 
 from penstock.api import group_version
 from penstock.cluster import kinds
-from penstock.cluster.kinds import Key
+from penstock.cluster.kinds import Manifest
 from penstock.cluster.stream import Stream
-from penstock.contract import naming
 
 # The API server may refuse a valid token while it starts, and one that is not valid for ever.
 _LOGIN_AGAIN_SECONDS = 1.0
-# Objects in one answer. kopf's default is all of them: at 15,000 pods the operator then took 1.2 GB
-# and its loop stood still for 6 s, with chunks 0.35 GB and 0.8 s (measured).
+# Objects in one answer. kopf's default is all of them.
 _CHUNK_SIZE = 500
 
 
 class Changes(Protocol):
-    def stream_changed(self, key: Key, version: str) -> None:
-        """A stream was found, created or changed; `version` is its resourceVersion."""
+    def stream_changed(self, stream: Manifest, *, listed: bool) -> None:
+        """A stream was created or changed, or found in a list."""
 
-    def stream_deleted(self, key: Key) -> None:
+    def stream_deleted(self, stream: Manifest) -> None:
         """A stream is gone."""
-
-    def child_changed(self, key: Key) -> None:
-        """An object of this stream was found, created, changed or deleted."""
 
 
 class _Backoffs:
@@ -62,13 +60,10 @@ async def watch(
     ready: asyncio.Event | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Tells `changes` of each event on a stream or a child, until `stop` is set.
-
-    Only those of this class; a child has the class of its stream as a label.
-    """
+    """Tells `changes` of each event on a stream of this class, until `stop` is set."""
     await kopf.operator(
         registry=_registry(changes, configuration, class_name),
-        settings=_settings(class_name),
+        settings=_settings(),
         standalone=True,
         clusterwide=not namespaces,
         namespaces=namespaces,
@@ -89,29 +84,15 @@ def _registry(changes: Changes, configuration: Configuration, class_name: str) -
         return await _connection(configuration, number)
 
     @kopf.on.event(kinds.STREAM.group, kinds.STREAM.version, kinds.STREAM.plural, registry=registry)
-    async def stream_event(
-        type: str | None, namespace: str | None, name: str, body: Any, **_: Any
-    ) -> None:
-        stream = Stream(body)
-        if stream.class_name != class_name:
+    async def stream_event(type: str | None, body: Any, **_: Any) -> None:
+        stream = dict(body)
+        if Stream(stream).class_name != class_name:
             return
-        key = Key(namespace or "", name)
         if type == "DELETED":
-            changes.stream_deleted(key)
+            changes.stream_deleted(stream)
         else:
-            changes.stream_changed(key, stream.version)
+            changes.stream_changed(stream, listed=type is None)
 
-    async def child_event(namespace: str | None, labels: Any, **_: Any) -> None:
-        changes.child_changed(Key(namespace or "", labels[naming.LABEL_STREAM]))
-
-    for kind in kinds.CHILDREN:
-        kopf.on.event(
-            kind.group,
-            kind.version,
-            kind.plural,
-            labels={naming.LABEL_STREAM: kopf.PRESENT},
-            registry=registry,
-        )(child_event)
     return registry
 
 
@@ -134,17 +115,11 @@ async def _connection(configuration: Configuration, number: int) -> kopf.Connect
     )
 
 
-def _settings(class_name: str) -> kopf.OperatorSettings:
+def _settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False  # the operator creates its own events
     settings.networking.error_backoffs = _Backoffs()
     settings.watching.chunk_size = _CHUNK_SIZE
     settings.scanning.disabled = True  # so kopf needs no right to watch CustomResourceDefinitions
     settings.persistence.finalizer = f"{group_version.GROUP}/unused"
-    of_class = f"{naming.LABEL_CLASS}={class_name}" if class_name else f"!{naming.LABEL_CLASS}"
-    for kind in kinds.CHILDREN:
-        # Without this the API server would send the events of all pods in the cluster.
-        settings.watching.label_selectors[kind.group, kind.version, kind.plural] = (
-            f"{naming.LABEL_STREAM},{of_class}"
-        )
     return settings

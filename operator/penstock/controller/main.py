@@ -7,18 +7,22 @@ import contextlib
 import logging
 import signal
 import sys
-from collections.abc import Callable, Collection
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from kubernetes.aio.client import Configuration
 from prometheus_client import start_http_server
 
-from penstock.cluster.rest import ApiError
+from penstock.cluster import kinds
+from penstock.cluster.rest import ApiError, selector
+from penstock.contract import naming
 from penstock.contract.log_lines import JsonFormatter
 from penstock.controller import handlers
 from penstock.controller.health_page import any_address, health_page
 from penstock.controller.kubernetes.api_client import KubernetesApiClient, load_configuration
 from penstock.controller.kubernetes.leader_election import LeaderElection, LeaseName
+from penstock.controller.kubernetes.object_cache import WATCHED_LABELS, ObjectCache
+from penstock.controller.kubernetes.watch import Watch
 from penstock.controller.metrics import Metrics
 from penstock.controller.operator_settings import Settings
 from penstock.controller.reconciler import Reconciler
@@ -30,6 +34,8 @@ log = logging.getLogger(__name__)
 # Far more than one tenant should have streams: each may wait for its texts to be judged.
 _AT_ONCE = 1024
 _CRD_POLL_SECONDS = 2.0
+# So long a start waits for the lists; what is not there by then is asked of the API server.
+_LISTS_SECONDS = 60.0
 # Python's parser of JSON, in kopf's watch and in the client, fails beyond its recursion limit, 1000
 # by default. The API server stores 10,000 levels where the schema declares none (podTemplate): so
 # one object could end the watch of all.
@@ -103,7 +109,11 @@ async def operate(
         await _wait_for_crd(api, stop)
         if stop.is_set():
             return
-        standby = Standby(lambda: Reconciler(api, metrics, settings), queue.add, leads)
+        cache = ObjectCache(api)
+        standby = Standby(
+            lambda: Reconciler(api, cache, metrics, settings), cache, queue.add, leads
+        )
+        watches = _watches(api, cache, standby, settings.class_name, namespaces)
 
         def take_over() -> None:
             metrics.take_over(queue)
@@ -111,6 +121,7 @@ async def operate(
 
         # These start before kopf: on its way out, kopf waits for tasks that started after it.
         async with (
+            _watching(watches, stop),
             _campaign(election, take_over, metrics.step_back),
             queue.run(standby.reconcile, _AT_ONCE),
         ):
@@ -122,6 +133,47 @@ async def operate(
                 ready=ready,
                 stop=stop,
             )
+
+
+def _watches(
+    api: KubernetesApiClient,
+    cache: ObjectCache,
+    standby: Standby,
+    class_name: str,
+    namespaces: Collection[str],
+) -> list[Watch]:
+    """The watches of the objects of streams of this class, which they have as a label."""
+    of_class = f"{naming.LABEL_CLASS}={class_name}" if class_name else f"!{naming.LABEL_CLASS}"
+    return [
+        Watch(api, cache, kind, namespace, ",".join(filter(None, wanted)), standby.child_changed)
+        for kind in kinds.CHILDREN
+        for wanted in [(naming.LABEL_STREAM, of_class, selector(WATCHED_LABELS.get(kind, {})))]
+        for namespace in namespaces or [""]
+    ]
+
+
+@asynccontextmanager
+async def _watching(watches: Sequence[Watch], stop: asyncio.Event) -> AsyncIterator[None]:
+    """Runs the watches until the block ends, which begins when the cache is full."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(watch.run()) for watch in watches]
+        try:
+            await _until_listed(watches, stop)
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+async def _until_listed(watches: Sequence[Watch], stop: asyncio.Event) -> None:
+    async def listed() -> None:
+        for watch in watches:
+            await watch.listed.wait()
+
+    tasks = [asyncio.create_task(listed()), asyncio.create_task(stop.wait())]
+    await asyncio.wait(tasks, timeout=_LISTS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
 
 
 def _campaign(

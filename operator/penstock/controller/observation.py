@@ -22,8 +22,9 @@ from penstock.cluster.pods import Pod
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import Stream
 from penstock.contract import naming
+from penstock.contract.driver_report import QueryState
 from penstock.controller.children.revision import Revision, resolve
-from penstock.controller.kubernetes.api_client import KubernetesApi
+from penstock.controller.kubernetes.api_client import KubernetesReads
 from penstock.controller.operator_settings import Settings
 from penstock.validation import spec_check
 from penstock.validation.schema_errors import describe_error
@@ -124,14 +125,16 @@ class ObservedChildren(RunningParts):
 
 
 async def observe_children(
-    api: KubernetesApi, key: Key, config_name: str | None = None
+    api: KubernetesReads, key: Key, config_name: str | None = None
 ) -> ObservedChildren:
     """Reads all objects of a stream, each kind once and all at the same time.
 
-    `config_name` is the name of the ConfigMap that its spec needs.
+    Executors only while the driver waits for them. `config_name` is the name of the ConfigMap that
+    its spec needs.
     """
     driver = naming.driver_name(key.name)
     selector = {naming.LABEL_STREAM: key.name}
+    of_driver = {**selector, naming.LABEL_COMPONENT: naming.COMPONENT_DRIVER}
     account, role, binding, policy, claim, owner = await asyncio.gather(
         api.get(kinds.SERVICE_ACCOUNT, key.namespace, driver),
         api.get(kinds.ROLE, key.namespace, driver),
@@ -142,7 +145,7 @@ async def observe_children(
     )
     config_maps, pods = await asyncio.gather(
         api.list(kinds.CONFIG_MAP, key.namespace, selector),
-        api.list(kinds.POD, key.namespace, selector),
+        api.list(kinds.POD, key.namespace, of_driver),
     )
     if owner is not None and not StatefulSet(owner).scaled_to_zero:
         pods += await _without_labels(api, kinds.POD, key, naming.driver_pod_name(key.name), pods)
@@ -158,13 +161,17 @@ async def observe_children(
         config_maps=tuple(map(Object, config_maps)),
         pods=tuple(map(Pod, pods)),
     )
+    if _waits_for_executors(children):
+        of_executors = {**selector, naming.LABEL_COMPONENT: naming.COMPONENT_EXECUTOR}
+        executors = await api.list(kinds.POD, key.namespace, of_executors)
+        children = replace(children, pods=(*children.pods, *map(Pod, executors)))
     warnings = [each for uid in _waited_for(children) for each in await _warnings(api, key, uid)]
     account_of_pod = await _driver_account(api, key, children)
     return replace(children, events=tuple(warnings), driver_account=account_of_pod)
 
 
 async def _without_labels(
-    api: KubernetesApi, kind: Kind, key: Key, name: str, found: Sequence[Manifest]
+    api: KubernetesReads, kind: Kind, key: Key, name: str, found: Sequence[Manifest]
 ) -> list[Manifest]:
     """An object that was not found by its labels, since somebody has removed them."""
     if any(Object(each).name == name for each in found):
@@ -178,7 +185,7 @@ def _parsed(of: type[T], found: Manifest | None) -> T | None:
 
 
 async def _driver_account(
-    api: KubernetesApi, key: Key, children: ObservedChildren
+    api: KubernetesReads, key: Key, children: ObservedChildren
 ) -> Object | None:
     """The ServiceAccount of the driver's pod: the stream's own, or one that the spec names."""
     pod, own = children.driver_pod, children.service_account
@@ -187,6 +194,12 @@ async def _driver_account(
     if own is not None and own.name == pod.account_name:
         return own
     return _parsed(Object, await api.get(kinds.SERVICE_ACCOUNT, key.namespace, pod.account_name))
+
+
+def _waits_for_executors(children: ObservedChildren) -> bool:
+    pod = children.driver_pod
+    report = pod.report if pod is not None else None
+    return report is not None and report.state is QueryState.WAITING_FOR_CORES
 
 
 def _waited_for(children: ObservedChildren) -> list[str]:
@@ -199,7 +212,7 @@ def _waited_for(children: ObservedChildren) -> list[str]:
     return [uid for uid in uids if uid]
 
 
-async def _warnings(api: KubernetesApi, key: Key, uid: str) -> list[Event]:
+async def _warnings(api: KubernetesReads, key: Key, uid: str) -> list[Event]:
     """The warnings about an object; none if they cannot be read, for they only explain."""
     about = {"regarding.uid": uid, "type": "Warning"}
     try:

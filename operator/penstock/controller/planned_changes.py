@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from penstock.api import group_version
 from penstock.api.problem import Problem
-from penstock.api.v1alpha1.status import StreamStatus
+from penstock.api.v1alpha1.status import StreamState, StreamStatus
 from penstock.cluster import kinds
 from penstock.cluster.assessment import assess_driver, assess_suspended
 from penstock.cluster.kinds import Manifest, Ref
@@ -53,9 +53,9 @@ _START_IGNORED = Problem(
 # Watches report every change. These requeues only guard against a missed one.
 _REQUEUE_SETTLED = timedelta(minutes=5)
 _REQUEUE_CHANGING = timedelta(seconds=30)
-# Kubernetes says only in an event, which is not watched, why it cannot create a pod. At first it is
-# asked this soon, and then more and more rarely.
-_REQUEUE_WITHOUT_POD = timedelta(seconds=2)
+# Kubernetes says in what is not watched why it cannot create a pod (an event), or run an executor
+# (its pod). At first it is asked this soon, and then more and more rarely.
+_REQUEUE_UNWATCHED = timedelta(seconds=2)
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,20 @@ class Decision:
     requeue_after: timedelta | None = None
     status: StreamStatus | None = None
     """The status that holds after this decision, changed or not."""
+    counts: bool = False
+    """Whether the status counts a restart or another driver, which an older look counts again."""
 
     def within(self, wait: timedelta) -> Decision:
         """The same, reconciled again after this time at most."""
         return replace(self, requeue_after=min(self.requeue_after or wait, wait))
+
+    @property
+    def needs_fresh_reads(self) -> bool:
+        """Whether it may rest on no observation that is behind.
+
+        Any other status may: the next event corrects it, and a write refuses an older stream.
+        """
+        return bool(self.apply or self.delete or self.counts)
 
     @property
     def changes_nothing(self) -> bool:
@@ -180,9 +190,10 @@ def _decide(
     update = plan_status(stream, outcome, pod, now, warnings, _wanted_driver(owner, apply))
     changed = update.status != stream.status
     requeue = _REQUEUE_SETTLED if outcome.settled or outcome.stalled else _REQUEUE_CHANGING
-    if owner is not None and pod is None and not (outcome.obstacles or outcome.settled):
+    waits_for_pod = owner is not None and pod is None and not outcome.settled
+    if (waits_for_pod and not outcome.obstacles) or outcome.state is StreamState.WAITING_FOR_CORES:
         waited = now - (not_ready_since(stream.status) or now)
-        requeue = min(requeue, max(_REQUEUE_WITHOUT_POD, waited / 2))
+        requeue = min(requeue, max(_REQUEUE_UNWATCHED, waited / 2))
     return Decision(
         apply=apply,
         delete=delete,
@@ -190,7 +201,12 @@ def _decide(
         events=stream_events(stream.status, update.status) if changed else (),
         requeue_after=min(update.numbers_due_in or requeue, requeue),
         status=update.status,
+        counts=_counted(update.status) != _counted(stream.status),
     )
+
+
+def _counted(status: StreamStatus) -> object:
+    return status.restarts, status.internal
 
 
 def _wanted_driver(owner: StatefulSet | None, apply: Iterable[Manifest]) -> WantedDriver:

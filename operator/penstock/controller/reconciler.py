@@ -17,9 +17,15 @@ from penstock.cluster.stream import Stream
 from penstock.contract import naming
 from penstock.controller.applier import Applier, Contest
 from penstock.controller.children.diff import content_hash
-from penstock.controller.kubernetes.api_client import KubernetesApi
+from penstock.controller.kubernetes.api_client import KubernetesApi, KubernetesReads
+from penstock.controller.kubernetes.object_cache import ObjectCache
 from penstock.controller.metrics import Metrics
-from penstock.controller.observation import ObservedStream, observe_children, parse_stream
+from penstock.controller.observation import (
+    ObservedChildren,
+    ObservedStream,
+    observe_children,
+    parse_stream,
+)
 from penstock.controller.operator_settings import Settings
 from penstock.controller.planned_changes import Decision, failed, reconcile, unapplied
 from penstock.controller.status.conditions import reports_contest
@@ -42,8 +48,6 @@ class _Written:
     uid: str
     """Of the stream: another one of the same name has no status of ours that one could change."""
     content: str
-    version: str
-    """The resourceVersion of the stream with this status."""
     contest: Contest
 
 
@@ -64,11 +68,13 @@ class Reconciler:
     def __init__(
         self,
         api: KubernetesApi,
+        cache: ObjectCache,
         metrics: Metrics,
         settings: Settings,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._api = api
+        self._cache = cache
         self._metrics = metrics
         self._settings = settings
         self._now = now
@@ -83,18 +89,25 @@ class Reconciler:
         """Reconciles one stream once and returns when to do it again; None if it is not its own.
 
         An error that prevents it is in the stream's status before it is raised.
+
+        The cache shows whether there is something to do. If there is, all is read anew, and
+        decided once more: a cache that is behind can delay a write, and never cause a wrong one.
         """
         with self._metrics.reconciling() as result:
-            raw = await self._api.get(kinds.STREAM, key.namespace, key.name)
-            if raw is None or Stream(raw).class_name != self._settings.class_name:
-                self._metrics.forget(key)
-                self._applier.forget(key)
-                self._unsent_events.pop(key, None)
-                self._statuses.pop(key, None)
-                self._failing_since.pop(key, None)
+            raw = await self._read(key, self._cache)
+            if raw is None:
+                self._forget(key)
                 return None
             try:
-                decision = await self._decide_and_apply(key, raw)
+                stream, children = await self._observe(key, raw, self._cache)
+                decision = reconcile(stream, children, self._now())
+                if decision.needs_fresh_reads:
+                    fresh = await self._read(key, self._api)
+                    if fresh is None:
+                        self._forget(key)
+                        return None
+                    raw = fresh
+                    decision = await self._decide_and_apply(key, raw)
                 result.changed = not decision.changes_nothing
             except Exception as error:
                 await self._report(key, raw, error)
@@ -102,21 +115,33 @@ class Reconciler:
             self._failing_since.pop(key, None)
             return await self._publish(key, raw, decision)
 
-    def has_written(self, key: Key, version: str) -> bool:
-        """Whether this version of a stream is what the last write of its status left.
+    async def _read(self, key: Key, api: KubernetesReads) -> Manifest | None:
+        """The stream; None if there is none of this operator's class."""
+        raw = await api.get(kinds.STREAM, key.namespace, key.name)
+        if raw is None or Stream(raw).class_name != self._settings.class_name:
+            return None
+        return raw
 
-        Nobody else has changed anything in it: the write names the version that was reconciled.
-        """
-        written = self._statuses.get(key)
-        return written is not None and written.version == version != ""
+    def _forget(self, key: Key) -> None:
+        self._cache.forget_stream(key)
+        self._metrics.forget(key)
+        self._applier.forget(key)
+        self._unsent_events.pop(key, None)
+        self._statuses.pop(key, None)
+        self._failing_since.pop(key, None)
 
-    async def _decide_and_apply(self, key: Key, raw: Manifest) -> Decision:
-        """Writes the children. What the API server refuses is part of the decision."""
+    async def _observe(
+        self, key: Key, raw: Manifest, api: KubernetesReads
+    ) -> tuple[ObservedStream, ObservedChildren]:
         stream = await self._parse(key, raw)
         desired = stream.desired
         config = naming.config_name(desired.name, desired.spec_hash) if desired else None
-        observed = await observe_children(self._api, key, config)
-        children = self._applier.with_memory(key, observed)
+        observed = await observe_children(api, key, config)
+        return stream, self._applier.with_memory(key, observed)
+
+    async def _decide_and_apply(self, key: Key, raw: Manifest) -> Decision:
+        """Writes the children. What the API server refuses is part of the decision."""
+        stream, children = await self._observe(key, raw, self._api)
         decision = reconcile(stream, children, self._now())
         cause = await self._applier.carry_out(key, children, decision.apply, decision.delete)
         if cause is None or stream.terminating:
@@ -154,15 +179,12 @@ class Reconciler:
         await self._create_events(key, stream, decision)
         if decision.status_manifest is not None:
             left = await self._write_status(key, stream, decision)
+            self._cache.put(left)
             if written is None:
-                written = _Written(stream.uid, "", "", Contest(self._now))
+                written = _Written(stream.uid, "", Contest(self._now))
             elif written.content != content_hash(raw.get("status")):
                 written.contest.undone()
-            self._statuses[key] = replace(
-                written,
-                content=content_hash(left.get("status")),
-                version=Stream(left).version,
-            )
+            self._statuses[key] = replace(written, content=content_hash(left.get("status")))
         if decision.status is not None:
             self._metrics.show(key, decision.status, stream.commit_interval)
         return decision.requeue_after
@@ -190,6 +212,7 @@ class Reconciler:
             return await self._api.apply_status(decision.status_manifest)
         except ApiError as error:
             if error.code in (404, 409):
+                self._cache.forget_stream(key)
                 raise StreamChanged("the stream has changed since it was read") from error
             if not error.refused or decision.status is None:
                 raise

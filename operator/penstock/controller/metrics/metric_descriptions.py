@@ -98,8 +98,8 @@ QUEUE_AGE = OPERATOR.gauge(
 )
 API_REQUESTS = OPERATOR.counter(
     "api_requests_total",
-    "requests to the API server, by the HTTP status of the answer (`none`: no answer). Watches, "
-    "which kopf keeps open, are not counted",
+    "requests to the API server, by the HTTP status of the answer (`none`: no answer). The "
+    "watch of the streams, which kopf keeps open, is not counted",
     "verb",
     "resource",
     "code",

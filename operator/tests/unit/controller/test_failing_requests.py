@@ -316,7 +316,9 @@ def test_two_operators_that_are_configured_differently_fight_ever_more_slowly(
     cluster: FakeCluster,
 ) -> None:
     """Over the driver, and over the status, which each of them sees otherwise."""
-    other = Reconciler(cluster.api, Metrics(), Settings("another:image"), cluster.clock)
+    other = Reconciler(
+        cluster.api, cluster.cache, Metrics(), Settings("another:image"), cluster.clock
+    )
     before = len(cluster.api.writes)
     reasons = set()
     for _ in range(300):

@@ -14,7 +14,6 @@ from kopf._cogs.clients import api, fetching
 from kopf._cogs.structs import credentials, references
 from kubernetes.aio.client import Configuration
 
-from penstock.cluster import kinds
 from penstock.controller import handlers
 
 
@@ -58,27 +57,14 @@ async def test_a_token_that_was_refused_once_is_tried_again() -> None:
         assert info.token == "secret"
 
 
-@pytest.mark.parametrize(
-    ("class_name", "selector"),
-    [
-        ("", "penstock.dev/stream,!penstock.dev/class"),
-        ("blue", "penstock.dev/stream,penstock.dev/class=blue"),
-    ],
-)
-def test_the_server_sends_only_objects_of_streams_of_the_class(
-    class_name: str, selector: str
-) -> None:
-    """Without a selector this process would hold every pod of the cluster in memory."""
-    settings = handlers._settings(class_name)
-    selectors = {str(key): value for key, value in settings.watching.label_selectors.items()}
-    assert len(selectors) == len(kinds.CHILDREN)
-    assert set(selectors.values()) == {selector}
+def test_kopf_writes_nothing_and_needs_no_right_beyond_streams() -> None:
+    settings = handlers._settings()
     assert settings.posting.enabled is False
     assert settings.scanning.disabled is True
 
 
 async def test_kopf_reads_many_objects_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All pods of a large cluster in one answer take more memory than the operator may use."""
+    """All streams of a large cluster in one answer take more memory than the operator may use."""
     asked: list[str] = []
 
     async def get(url: str, **_: object) -> dict[str, object]:
@@ -86,10 +72,10 @@ async def test_kopf_reads_many_objects_in_chunks(monkeypatch: pytest.MonkeyPatch
         return {"items": [], "metadata": {"resourceVersion": "1"}}
 
     monkeypatch.setattr(api, "get", get)
-    pods = references.Resource("", "v1", "pods", kind="Pod", namespaced=True)
-    settings = handlers._settings("")
+    streams = references.Resource("penstock.dev", "v1alpha1", "continuousstreams")
+    settings = handlers._settings()
     chunks = fetching.fetch_objs(
-        settings=settings, resource=pods, namespace=None, logger=logging.getLogger()
+        settings=settings, resource=streams, namespace=None, logger=logging.getLogger()
     )
     assert [chunk async for chunk in chunks]
     assert [parse_qs(urlsplit(url).query)["limit"] for url in asked] == [["500"]]
@@ -97,7 +83,7 @@ async def test_kopf_reads_many_objects_in_chunks(monkeypatch: pytest.MonkeyPatch
 
 def test_a_watched_namespace_that_is_gone_ends_no_operator() -> None:
     """kopf gives up after the last of its delays, and would end the work for all namespaces."""
-    delays = handlers._settings("").networking.error_backoffs
+    delays = handlers._settings().networking.error_backoffs
     assert isinstance(delays, Iterable)
     assert not isinstance(delays, Sized)
     for _ in range(2):  # each request begins with the first

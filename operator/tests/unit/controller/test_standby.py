@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cluster.kinds import Key
+from penstock.cluster.kinds import Key, Manifest
 from penstock.controller.reconciler import Reconciler
 from penstock.controller.standby import Standby
 from testkit.controller import samples
@@ -20,17 +20,27 @@ class Turns:
         self.leads = False
         self.queued: list[Key] = []
         self.standby = Standby(
-            lambda: Reconciler(cluster.api, cluster.metrics, cluster.settings, cluster.clock),
+            lambda: Reconciler(
+                cluster.api, cluster.cache, cluster.metrics, cluster.settings, cluster.clock
+            ),
+            cluster.cache,
             self.queued.append,
             lambda: self.leads,
         )
 
 
+def other() -> Manifest:
+    """A stream that the cluster does not have any more."""
+    raw = samples.stored()
+    raw["metadata"] |= {"name": OTHER.name, "uid": "other"}
+    return raw
+
+
 async def test_it_waits_for_its_turn_and_then_queues_every_stream() -> None:
     cluster = FakeCluster()
-    cluster.api.put(samples.stream())
     turns = Turns(cluster)
-    turns.standby.stream_changed(KEY, "1")
+    cluster.behind = []
+    turns.standby.stream_changed(cluster.api.put(samples.stream()), listed=True)
     turns.standby.child_changed(KEY)
     assert turns.queued == [KEY, KEY]
     assert await turns.standby.reconcile(KEY) is None
@@ -48,8 +58,8 @@ async def test_a_deleted_stream_is_not_queued_in_the_next_term(leads: bool) -> N
     """Also if it was deleted while another operator led. Its pods end later than it does."""
     turns = Turns(FakeCluster())
     turns.leads = leads
-    turns.standby.stream_changed(OTHER, "1")
-    turns.standby.stream_deleted(OTHER)
+    turns.standby.stream_changed(other(), listed=False)
+    turns.standby.stream_deleted(other())
     turns.standby.child_changed(OTHER)
     assert await turns.standby.reconcile(OTHER) is None
     turns.queued.clear()
@@ -58,11 +68,13 @@ async def test_a_deleted_stream_is_not_queued_in_the_next_term(leads: bool) -> N
 
 
 async def test_a_stream_that_was_deleted_unseen_is_forgotten() -> None:
-    """The watch was broken just then."""
-    turns = Turns(FakeCluster())
+    """The watch was broken just then. Its objects are deleted too, and it wants them back."""
+    cluster = FakeCluster()
+    turns = Turns(cluster)
     turns.leads = True
-    turns.standby.stream_changed(OTHER, "1")
+    turns.standby.stream_changed(other(), listed=False)
     assert await turns.standby.reconcile(OTHER) is None
+    assert cluster.api.writes == []
     turns.queued.clear()
     turns.standby.take_over()
     assert turns.queued == []
@@ -73,10 +85,10 @@ async def test_the_operators_own_write_of_a_status_causes_no_reconcile() -> None
     cluster.api.put(samples.stream())
     turns = Turns(cluster)
     turns.leads = True
+    cluster.behind = []
     await turns.standby.reconcile(KEY)
-    version = cluster.stream["metadata"]["resourceVersion"]
-    turns.standby.stream_changed(KEY, version)
+    turns.standby.stream_changed(cluster.stream, listed=False)
     assert turns.queued == []
     cluster.apply(executor={"cores": 2})
-    turns.standby.stream_changed(KEY, cluster.stream["metadata"]["resourceVersion"])
+    turns.standby.stream_changed(cluster.stream, listed=False)
     assert turns.queued == [KEY]

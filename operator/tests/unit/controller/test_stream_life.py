@@ -302,11 +302,13 @@ def test_a_pod_with_an_account_of_the_user_is_replaced_when_that_is_made_again()
     cluster.apply(serviceAccountName="payments")
     cluster.settle()
     cluster.api.remove(made)
+    cluster.clock.advance(60)  # no watch shows it
     cluster.settle()
     assert cluster.state == StreamState.RUNNING
     assert cluster.condition("Warning").reason == "ServiceAccountMissing"
     assert cluster.api.writes.count("delete Pod") == 0
     cluster.api.put(account)
+    cluster.clock.advance(60)
     # Also while the newest spec is refused: the pod is made again from the last valid one.
     cluster.apply(serviceAccountName="payments", **samples.AGGREGATE)
     cluster.settle()
@@ -475,7 +477,7 @@ def test_an_edit_during_a_reconcile_is_reconciled_again(cluster: FakeCluster) ->
     """The API server refuses the status of a stream that has changed since it was read."""
     edits = iter([True])
 
-    def edit_once(manifest: dict[str, Any]) -> None:
+    def edit_once(_: str, manifest: dict[str, Any]) -> None:
         if manifest["kind"] == "StatefulSet" and next(edits, False):
             cluster.apply(driver={"resources": {"limits": {"memory": "2Gi"}}})
 

@@ -1,0 +1,382 @@
+"""Measures the operator with many running streams, on a real API server with TLS.
+
+    python -m benchmarks.scale --streams 300 [--json FILE]
+
+The StatefulSet and garbage controllers are real. Kubelets and drivers are played: each pod becomes
+ready, and each driver writes its report as a real one does. The operator is a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import random
+import re
+import signal
+import ssl
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psutil
+
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Key, Manifest
+from penstock.cluster.lenient_fields import at
+from penstock.cluster.pods import DriverPod
+from penstock.contract import naming
+from testkit.controller import samples
+from testkit.controller.control_plane import control_plane
+from testkit.controller.operator_process import OperatorProcess
+from testkit.kubernetes.api_server import ApiServer
+
+_STREAMS_IN_A_NAMESPACE = 10
+_AT_ONCE = 32
+_SETTLE_SECONDS = 20.0
+_MEBIBYTE = 2**20
+_NOISE_HERTZ = 60
+_LIMIT_SECONDS = 1800.0
+_SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? ([-+.e\d]+)$", re.MULTILINE)
+
+Figures = dict[str, float]
+
+
+class Cluster:
+    """The streams, and who plays their kubelets and drivers."""
+
+    def __init__(self, server: ApiServer, session: aiohttp.ClientSession, size: int) -> None:
+        self._url = server.url
+        self._session = session
+        self.keys = [
+            Key(f"team-{number // _STREAMS_IN_A_NAMESPACE}", f"stream-{number}")
+            for number in range(size)
+        ]
+        self.hashes: dict[Key, str] = {}
+
+    async def request(
+        self, method: str, path: str, body: Manifest | None = None, kind: str = "json"
+    ) -> Any:
+        headers = {"Content-Type": f"application/{kind}"}
+        data = None if body is None else json.dumps(body)
+        async with self._session.request(
+            method, self._url + path, data=data, headers=headers
+        ) as answer:
+            text = await answer.text()
+            if answer.status >= 400 and answer.status != 409:
+                raise RuntimeError(f"{method} {path}: {answer.status} {text}")
+            return json.loads(text)
+
+    async def create_streams(self) -> None:
+        for name in sorted({key.namespace for key in self.keys}):
+            await self.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+
+        async def create(key: Key) -> None:
+            stream = samples.stream()
+            stream["metadata"] = {"name": key.name, "namespace": key.namespace}
+            await self.request("POST", kinds.STREAM.path(key.namespace), stream)
+
+        await _all(create(key) for key in self.keys)
+
+    async def play_kubelets(self, executors: int) -> None:
+        """Waits for each driver's pod, makes it ready, and creates its executors."""
+
+        async def start(key: Key) -> None:
+            path = kinds.POD.path(key.namespace, naming.driver_pod_name(key.name))
+            while True:
+                with contextlib.suppress(RuntimeError):
+                    pod = await self.request("GET", path)
+                    break
+                await asyncio.sleep(2)
+            self.hashes[key] = DriverPod(pod).spec_hash
+            status = samples.driver_pod("")["status"]
+            for container in status["containerStatuses"]:
+                container |= {"image": "", "imageID": "", "ready": True}
+            await self.request("PATCH", f"{path}/status", {"status": status}, "merge-patch+json")
+            for number in range(executors):
+                await self.request(
+                    "POST", kinds.POD.path(key.namespace), _executor(key, pod, number)
+                )
+            await self.report(key, 1)
+
+        await _all(start(key) for key in self.keys)
+
+    async def report(self, key: Key, epoch: int) -> None:
+        """Writes the report as a driver does, with new numbers."""
+        report = samples.report(
+            self.hashes[key], epoch=epoch, last_commit_time=datetime.now(UTC), lag=epoch % 7
+        )
+        name = naming.driver_pod_name(key.name)
+        body = {"metadata": {"annotations": {naming.ANNOTATION_REPORT: report.model_dump_json(
+            by_alias=True, exclude_none=True
+        )}}}  # fmt: skip
+        manager = f"fieldManager={naming.DRIVER_FIELD_MANAGER}"
+        path = f"{kinds.POD.path(key.namespace, name)}?{manager}"
+        await self.request("PATCH", path, body, "merge-patch+json")
+
+    @contextlib.asynccontextmanager
+    async def drivers(self, every: float) -> AsyncIterator[None]:
+        """Each driver reports, out of step with the others, until the block ends."""
+
+        async def drive(key: Key) -> None:
+            await asyncio.sleep(random.uniform(0, every))
+            for epoch in range(int(time.time()), 2**31):
+                begun = time.monotonic()
+                await self.report(key, epoch)
+                await asyncio.sleep(max(0.0, begun + every - time.monotonic()))
+
+        async with _in_background(drive(key) for key in self.keys):
+            yield
+
+    @contextlib.asynccontextmanager
+    async def noise(self) -> AsyncIterator[Counter[str]]:
+        """One tenant's drivers report sixty times a second in all, until the block ends."""
+        count, tenant = Counter[str](), self.keys[0].namespace
+        noisy = [key for key in self.keys if key.namespace == tenant][:2]
+
+        async def drive(key: Key) -> None:
+            for epoch in range(2**30, 2**31):
+                begun = time.monotonic()
+                await self.report(key, epoch)
+                count["writes"] += 1
+                wait = begun + len(noisy) / _NOISE_HERTZ - time.monotonic()
+                await asyncio.sleep(max(0.0, wait))
+
+        async with _in_background(map(drive, noisy)):
+            yield count
+
+    async def edit(self, key: Key) -> float:
+        """Edits a stream, without a rollout. Returns the seconds until the status has it."""
+        path = kinds.STREAM.path(key.namespace, key.name)
+        stream = await self.request("GET", path)
+        before = at(stream, "spec", "checkpoint", "volume", "reclaimPolicy")
+        policy = "Retain" if before == "Delete" else "Delete"
+        body = {"spec": {"checkpoint": {"volume": {"reclaimPolicy": policy}}}}
+        begun = time.monotonic()
+        edited = await self.request("PATCH", path, body, "merge-patch+json")
+        generation = edited["metadata"]["generation"]
+        while True:
+            stream = await self.request("GET", path)
+            if at(stream, "status", "observedGeneration") == generation:
+                return time.monotonic() - begun
+            await asyncio.sleep(0.05)
+
+    async def edit_all(self) -> float:
+        begun = time.monotonic()
+        await _all(map(self.edit, self.keys))
+        return time.monotonic() - begun
+
+    async def wait_ready(self) -> None:
+        """Returns when every stream is Running."""
+        while True:
+            running = [each for each in await self._streams() if _state(each) == "Running"]
+            if len(running) == len(self.keys):
+                return
+            await asyncio.sleep(2)
+
+    async def number_ages(self) -> list[float]:
+        """For how many seconds each status has had its last commit time."""
+        now = datetime.now(UTC)
+        times = [at(each, "status", "lastCommitTime") for each in await self._streams()]
+        return [(now - datetime.fromisoformat(each)).total_seconds() for each in times if each]
+
+    async def _streams(self) -> list[Manifest]:
+        return list((await self.request("GET", kinds.STREAM.path()))["items"])
+
+
+class Operator:
+    """The operator's process, and what it costs."""
+
+    def __init__(self, server: ApiServer, log: Path) -> None:
+        self._server, self._log = server, log
+        self.start()
+
+    def start(self) -> None:
+        self._process = OperatorProcess(self._server, self._log)
+        self.psutil = psutil.Process(self._process._process.pid)
+
+    def end(self, with_signal: signal.Signals) -> None:
+        self._process.end(with_signal)
+
+    def cpu(self) -> float:
+        times = self.psutil.cpu_times()
+        return times.user + times.system
+
+    def peak(self) -> float:
+        """The most memory that it had, in MiB; without its processes that judge texts."""
+        text = Path(f"/proc/{self.psutil.pid}/status").read_text()
+        (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", text)
+        return int(peak) / 1024
+
+    def counters(self) -> Counter[str]:
+        """Requests by verb and resource, and reconciles by result."""
+        found = Counter[str]()
+        for name, labels, value in _SAMPLE.findall(self.page()):
+            words = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+            if name == "penstock_operator_api_requests_total":
+                found[f"{words['verb']} {words['resource']}"] += int(float(value))
+            elif name == "penstock_operator_reconcile_total":
+                found["reconciles"] += int(float(value))
+        return found
+
+    def page(self) -> str:
+        return self._process.page(self._process.metrics, "/metrics")
+
+
+async def window(
+    cluster: Cluster,
+    operator: Operator,
+    seconds: float,
+    meanwhile: Callable[[], Awaitable[Figures]],
+) -> Figures:
+    """What the operator costs while time passes."""
+    before, cpu, begun = operator.counters(), operator.cpu(), time.monotonic()
+    found = await meanwhile()
+    await asyncio.sleep(max(0.0, begun + seconds - time.monotonic()))
+    lasted = time.monotonic() - begun
+    done = operator.counters() - before
+    size, minutes = len(cluster.keys), lasted / 60
+    reads = sum(done[each] for each in done if each.split()[0] in ("get", "list"))
+    ages = await cluster.number_ages()
+    return {
+        "cores of the operator": (operator.cpu() - cpu) / lasted,
+        "MiB resident": operator.psutil.memory_info().rss / _MEBIBYTE,
+        "reads a stream and minute": reads / size / minutes,
+        "reconciles a stream and minute": done["reconciles"] / size / minutes,
+        "statuses a stream and minute": done["patch continuousstreams/status"] / size / minutes,
+        "age of the numbers, median s": statistics.median(ages),
+        "age of the numbers, most s": max(ages),
+        **found,
+    }
+
+
+async def measure(server: ApiServer, given: argparse.Namespace, folder: Path) -> Figures:
+    trust = ssl.create_default_context(cafile=str(server.ca))
+    connections = aiohttp.TCPConnector(ssl=trust, limit=2 * _AT_ONCE)
+    headers = {"Authorization": f"Bearer {server.token}"}
+    async with aiohttp.ClientSession(connector=connections, headers=headers) as session:
+        cluster = Cluster(server, session, given.streams)
+        operator = Operator(server, folder / "operator.log")
+        try:
+            return await _phases(cluster, operator, given)
+        finally:
+            operator.end(signal.SIGKILL)
+
+
+async def _phases(cluster: Cluster, operator: Operator, given: argparse.Namespace) -> Figures:
+    random.seed(1)
+    begun = time.monotonic()
+    found: Figures = {"streams": given.streams, "pods": given.streams * (1 + given.executors)}
+    await cluster.create_streams()
+    await cluster.play_kubelets(given.executors)
+    await cluster.wait_ready()
+    found["s until all run"] = time.monotonic() - begun
+    async with cluster.drivers(given.every):
+        await asyncio.sleep(_SETTLE_SECONDS)
+
+        async def edits() -> Figures:
+            seconds = [await cluster.edit(random.choice(cluster.keys)) for _ in range(5)]
+            return {"edit of one, most s": max(seconds)}
+
+        found |= await window(cluster, operator, given.seconds, edits)
+        async with cluster.noise() as count:
+            noisy = await window(cluster, operator, given.seconds / 2, edits)
+            noisy["writes of the tenant a second"] = count["writes"] / (given.seconds / 2)
+        found |= {f"with a noisy tenant: {name}": value for name, value in noisy.items()}
+        found["edit of all, s until the last"] = await cluster.edit_all()
+        found["KiB of /metrics"] = len(operator.page()) / 1024
+        await asyncio.sleep(_SETTLE_SECONDS)
+        found["MiB at most"] = operator.peak()
+        operator.end(signal.SIGKILL)
+        started = time.monotonic()
+        operator.start()
+        while operator.counters()["reconciles"] < given.streams:  # noqa: ASYNC110
+            await asyncio.sleep(0.5)
+        found["s from a start until each was reconciled"] = time.monotonic() - started
+        found["MiB at most after a start"] = operator.peak()
+        found["reads of a start, a stream"] = (
+            sum(n for name, n in operator.counters().items() if name[:3] in ("get", "lis"))
+            / given.streams
+        )
+    return found
+
+
+def _executor(key: Key, driver: Manifest, number: int) -> Manifest:
+    """A pod of an executor, of the size of a real one."""
+    owner = {
+        "apiVersion": "v1", "kind": "Pod", "name": driver["metadata"]["name"],
+        "uid": driver["metadata"]["uid"],
+    }  # fmt: skip
+    container = {
+        "name": "executor",
+        "image": samples.IMAGE,
+        "env": [{"name": f"VARIABLE_{each}", "value": "x" * 60} for each in range(30)],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{key.name}-exec-{number}",
+            "labels": naming.stream_labels(key.name, naming.COMPONENT_EXECUTOR),
+            "ownerReferences": [owner],
+        },
+        "spec": {"containers": [container]},
+    }
+
+
+def _state(stream: Manifest) -> Any:
+    return at(stream, "status", "state")
+
+
+async def _all(tasks: Iterable[Awaitable[Any]]) -> None:
+    """Awaits all, some at a time."""
+    slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(task: Awaitable[Any]) -> None:
+        async with slots:
+            await task
+
+    async with asyncio.TaskGroup() as group:
+        for task in tasks:
+            group.create_task(one(task))
+
+
+@contextlib.asynccontextmanager
+async def _in_background(coroutines: Iterable[Any]) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(each) for each in coroutines]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.scale", description=__doc__)
+    parser.add_argument("--streams", type=int, default=300)
+    parser.add_argument("--executors", type=int, default=4, help="pods of each stream")
+    parser.add_argument("--every", type=float, default=10.0, help="seconds between two reports")
+    parser.add_argument("--seconds", type=float, default=120.0, help="of the measurement")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, control_plane() as server:
+        server.kube("default").wait_until_served("cstream")
+        bounded = asyncio.wait_for(measure(server, given, Path(folder)), _LIMIT_SECONDS)
+        found = asyncio.run(bounded)
+    width = max(map(len, found))
+    for name, value in found.items():
+        print(f"{name:<{width}}  {value:10.2f}")
+    if given.json is not None:
+        given.json.write_text(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""What the watches have shown, so that a reconcile need not ask the API server.
+
+It may be behind, so it serves to see that there is nothing to do, and to report. What is created,
+changed or deleted is decided on a fresh read: see `Reconciler.reconcile`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Key, Kind, Manifest, kind_of
+from penstock.cluster.lenient_fields import at
+from penstock.cluster.objects import Object
+from penstock.contract import naming
+from penstock.controller.kubernetes.api_client import KubernetesReads
+
+# For so long an answer about an object that no watch shows is as good as new: there is none, or it
+# has not the labels of a stream, such as the ServiceAccount that a spec names.
+_ANSWER_SECONDS = 60.0
+_MANY_ANSWERS = 10_000
+# Who wrote an object and when is read; which fields, a third of an object, is not.
+_OF_MANAGED_FIELDS = ("manager", "operation", "subresource", "time")
+# Others of a kind are not watched. Executors are many, and matter only while cores are missing.
+WATCHED_LABELS: Mapping[Kind, Mapping[str, str]] = {
+    kinds.POD: {naming.LABEL_COMPONENT: naming.COMPONENT_DRIVER}
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    uid: str
+    version: str
+    text: bytes
+    """As JSON: parsed, it would need five times the memory."""
+    stream: Key | None
+
+
+class ObjectCache:
+    """Streams and their objects, and the API server for what was not shown.
+
+    Call all methods from the event loop's thread.
+    """
+
+    def __init__(
+        self, api: KubernetesReads, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._api = api
+        self._monotonic = monotonic
+        self._held: defaultdict[Kind, dict[Key, _Held]] = defaultdict(dict)
+        self._of_stream: defaultdict[tuple[Kind, Key], set[Key]] = defaultdict(set)
+        self._listed: set[tuple[Kind, str]] = set()
+        self._answers: dict[tuple[Kind, Key], tuple[float, Manifest | None]] = {}
+
+    # Reading.
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        """Returns an object, or None if there is none; of what was not shown, a recent answer."""
+        key = Key(namespace, name)
+        held = self._held[kind].get(key)
+        if held is not None:
+            return dict(json.loads(held.text))
+        until, answer = self._answers.get((kind, key), (0.0, None))
+        if until > self._monotonic():
+            return answer
+        answer = await self._api.get(kind, namespace, name)
+        if len(self._answers) > _MANY_ANSWERS:
+            self._answers.clear()
+        self._answers[kind, key] = (self._monotonic() + _ANSWER_SECONDS, answer)
+        return answer
+
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str,
+        labels: Mapping[str, str],
+        fields: Mapping[str, str] | None = None,
+    ) -> list[Manifest]:
+        """Returns the objects of a stream, or asks the API server for others."""
+        stream, watched = labels.get(naming.LABEL_STREAM), WATCHED_LABELS.get(kind, {})
+        is_listed = not self._listed.isdisjoint({(kind, namespace), (kind, "")})
+        if stream is None or fields or not is_listed or not watched.items() <= labels.items():
+            return await self._api.list(kind, namespace, labels, fields)
+        keys = self._of_stream.get((kind, Key(namespace, stream)), ())
+        return [dict(json.loads(self._held[kind][key].text)) for key in sorted(keys)]
+
+    def streams(self) -> Sequence[Key]:
+        """The keys of all streams."""
+        return sorted(self._held[kinds.STREAM])
+
+    # What the watches show.
+
+    def put(self, manifest: Manifest, *, listed: bool = False) -> Key | None:
+        """Takes an object that is newer. Returns the key of its stream, or None if it was known.
+
+        One that was `listed` counts whatever its version: after a restore from a backup the
+        versions begin anew.
+        """
+        found, kind = Object(manifest), kind_of(manifest)
+        held = self._held[kind].get(found.key)
+        if held is not None and held.uid == found.uid:
+            known = held.version == found.version
+            if known or not (listed or _is_newer(found.version, held.version)):
+                return None
+        self._drop(kind, found.key)
+        stream = _stream_of(found)
+        text = json.dumps(_slim(manifest), separators=(",", ":")).encode()
+        self._held[kind][found.key] = _Held(found.uid, found.version, text, stream)
+        if stream is not None:
+            self._of_stream[kind, stream].add(found.key)
+        return stream
+
+    def remove(self, manifest: Manifest) -> Key | None:
+        """Forgets an object that is gone, or no longer has its labels; returns its stream's key."""
+        found, kind = Object(manifest), kind_of(manifest)
+        held = self._held[kind].get(found.key)
+        if held is not None and held.uid == found.uid:
+            self._drop(kind, found.key)
+        return _stream_of(found)
+
+    def retain(self, kind: Kind, namespace: str, listed: Iterable[Key]) -> Sequence[Key]:
+        """Forgets what a whole list (of all namespaces if empty) has not; returns the streams."""
+        self._listed.add((kind, namespace))
+        gone = self._held[kind].keys() - set(listed)
+        streams = []
+        for key in sorted(gone):
+            if namespace in ("", key.namespace):
+                streams.append(self._held[kind][key].stream)
+                self._drop(kind, key)
+        return [stream for stream in streams if stream is not None]
+
+    def forget_stream(self, key: Key) -> None:
+        """Forgets a stream that is gone, or that another write has changed: it is read again."""
+        self._drop(kinds.STREAM, key)
+
+    def _drop(self, kind: Kind, key: Key) -> None:
+        self._answers.pop((kind, key), None)
+        held = self._held[kind].pop(key, None)
+        if held is not None and held.stream is not None:
+            of_stream = self._of_stream[kind, held.stream]
+            of_stream.discard(key)
+            if not of_stream:
+                del self._of_stream[kind, held.stream]
+
+
+def _stream_of(found: Object) -> Key | None:
+    if found.kind is kinds.STREAM:
+        return found.key
+    name = found.labels.get(naming.LABEL_STREAM)
+    return Key(found.namespace, name) if name is not None else None
+
+
+def _is_newer(version: str, than: str) -> bool:
+    """Versions of one kind are numbers that grow, which Kubernetes has long promised its own."""
+    if version.isdecimal() and than.isdecimal():
+        return int(version) > int(than)
+    return version != than
+
+
+def _slim(manifest: Manifest) -> Manifest:
+    """The object without what nobody reads."""
+    managed = at(manifest, "metadata", "managedFields")
+    if not isinstance(managed, list):
+        return manifest
+    entries = [
+        {name: entry[name] for name in _OF_MANAGED_FIELDS if name in entry}
+        for entry in managed
+        if isinstance(entry, dict)
+    ]
+    return {**manifest, "metadata": {**manifest["metadata"], "managedFields": entries}}

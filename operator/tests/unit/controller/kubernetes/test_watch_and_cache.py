@@ -1,0 +1,205 @@
+"""The watches and the cache behind the reconciler: what they show, and what they leave out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Key, Kind, Manifest
+from penstock.cluster.rest import ApiError
+from penstock.contract import naming
+from penstock.controller.kubernetes import watch as watch_module
+from penstock.controller.kubernetes.object_cache import ObjectCache
+from penstock.controller.kubernetes.watch import Watch
+from penstock.controller.main import _watches
+from testkit.controller import samples
+from testkit.controller.fake_kubernetes_api import Clock, FakeKubernetesApi
+
+pytestmark = pytest.mark.timeout(20)
+
+FLAGS = Key("default", samples.NAME)
+
+
+class Answers:
+    """An API server whose pages and changes a test writes down. It counts what is read singly."""
+
+    def __init__(self) -> None:
+        self.server = FakeKubernetesApi(Clock())
+        self.lists: Any = []
+        self.watches: Any = []
+        self.since: Any = []
+        self.gets = 0
+        self.over = asyncio.Event()
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        self.gets += 1
+        return await self.server.get(kind, namespace, name)
+
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str,
+        labels: Mapping[str, str],
+        fields: Mapping[str, str] | None = None,
+    ) -> Any:
+        return await self.server.list(kind, namespace, labels, fields)
+
+    async def pages(
+        self, kind: Kind, namespace: str, selector: str
+    ) -> AsyncIterator[tuple[Sequence[Manifest], str]]:
+        for page in self.lists.pop(0):
+            yield page, "100"
+
+    async def events(
+        self, kind: Kind, namespace: str, selector: str, version: str
+    ) -> AsyncIterator[tuple[str, Manifest]]:
+        self.since.append(version)
+        if not self.watches:
+            self.over.set()
+            await asyncio.Event().wait()
+        for change in self.watches.pop(0):
+            if isinstance(change, ApiError):
+                raise change
+            yield change
+
+
+def role(name: str, version: int, stream: str = samples.NAME) -> Manifest:
+    meta = {
+        "name": name, "namespace": "default", "uid": f"uid-{name}",
+        "resourceVersion": str(version), "labels": {naming.LABEL_STREAM: stream},
+    }  # fmt: skip
+    return {"apiVersion": kinds.ROLE.api_version, "kind": kinds.ROLE.kind, "metadata": meta}
+
+
+async def watched(answers: Answers) -> tuple[ObjectCache, list[Key]]:
+    """The cache and the keys that were queued, once all is told."""
+    cache, queued = ObjectCache(answers), list[Key]()
+    api: Any = answers
+    watch = Watch(api, cache, kinds.ROLE, "", "", queued.append)
+    task = asyncio.create_task(watch.run())
+    await answers.over.wait()
+    assert watch.listed.is_set()
+    task.cancel()
+    return cache, queued
+
+
+async def test_a_list_of_many_pages_and_then_the_changes() -> None:
+    answers = Answers()
+    answers.lists = [[[role("a", 1)], [role("b", 2, "other")]]]
+    answers.watches = [
+        [("MODIFIED", role("a", 101)), ("DELETED", role("b", 102, "other"))],
+        [("BOOKMARK", {"metadata": {"resourceVersion": "150"}})],
+    ]
+    cache, queued = await watched(answers)
+    other = Key("default", "other")
+    assert queued == [FLAGS, other, FLAGS, other]
+    assert answers.since == ["100", "102", "150"]
+    assert await cache.get(kinds.ROLE, "default", "a") == role("a", 101)
+    assert await cache.get(kinds.ROLE, "default", "b") is None
+
+
+async def test_after_a_410_only_what_differs_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was deleted meanwhile, changed, or created: no stream whose objects are the same."""
+    monkeypatch.setattr(watch_module, "_FIRST_RETRY_SECONDS", 0.01)
+    answers = Answers()
+    same, changed = role("same", 1, "same"), role("changed", 2, "changed")
+    answers.lists = [
+        [[same, changed, role("gone", 3, "gone")]],
+        [[same, role("changed", 120, "changed"), role("new", 130, "new")]],
+    ]
+    answers.watches = [[ApiError(410, "Expired")]]
+    _, queued = await watched(answers)
+    assert [key.name for key in queued] == ["same", "changed", "gone", "changed", "new", "gone"]
+    assert answers.since == ["100", "100"]
+
+
+async def test_events_that_come_twice_or_late_change_nothing() -> None:
+    answers = Answers()
+    answers.lists = [[[role("a", 5)]]]
+    answers.watches = [
+        [("MODIFIED", role("a", 5)), ("ADDED", role("a", 4)), ("MODIFIED", role("a", 6))],
+        [("MODIFIED", role("a", 6))],
+    ]
+    cache, queued = await watched(answers)
+    assert queued == [FLAGS, FLAGS]
+    assert await cache.get(kinds.ROLE, "default", "a") == role("a", 6)
+
+
+async def test_an_older_object_of_another_list_counts() -> None:
+    """After the API server was restored from a backup, versions begin anew."""
+    cache = ObjectCache(Answers())
+    cache.put(role("a", 500))
+    assert cache.put(role("a", 7)) is None
+    assert cache.put(role("a", 7), listed=True) == FLAGS
+
+
+async def test_what_a_watch_shows_is_not_asked_for() -> None:
+    """And what it does not show once a minute: a ServiceAccount that the spec names."""
+    answers = Answers()
+    answers.server.put(samples.driver_pod("abc"))
+    clock = Clock()
+    cache = ObjectCache(answers, lambda: clock.time.timestamp())
+    cache.put(answers.server.one(kinds.POD, "flags-driver-0"))
+    cache.retain(kinds.POD, "", [Key("default", "flags-driver-0")])
+    of_driver = {
+        naming.LABEL_STREAM: samples.NAME, naming.LABEL_COMPONENT: naming.COMPONENT_DRIVER
+    }  # fmt: skip
+    assert await cache.get(kinds.POD, "default", "flags-driver-0") is not None
+    assert len(await cache.list(kinds.POD, "default", of_driver)) == 1
+    assert answers.gets == 0
+    for _ in range(59):
+        clock.advance(1)
+        assert await cache.get(kinds.SERVICE_ACCOUNT, "default", "theirs") is None
+    assert answers.gets == 1
+    clock.advance(2)
+    await cache.get(kinds.SERVICE_ACCOUNT, "default", "theirs")
+    assert answers.gets == 2
+
+
+async def test_a_kind_whose_list_is_not_there_yet_is_asked_for() -> None:
+    answers = Answers()
+    answers.server.put(samples.driver_pod("abc"))
+    labels = {naming.LABEL_STREAM: samples.NAME, naming.LABEL_COMPONENT: naming.COMPONENT_DRIVER}
+    assert len(await ObjectCache(answers).list(kinds.POD, "default", labels)) == 1
+
+
+async def test_managed_fields_are_held_without_the_fields() -> None:
+    pod = samples.driver_pod("abc")
+    pod["metadata"] |= {
+        "resourceVersion": "1",
+        "managedFields": [{"manager": "me", "time": "then", "fieldsV1": {"f:spec": {}}}],
+    }
+    cache = ObjectCache(Answers())
+    cache.put(pod)
+    held = await cache.get(kinds.POD, "default", "flags-driver-0")
+    assert held is not None
+    assert held["metadata"]["managedFields"] == [{"manager": "me", "time": "then"}]
+
+
+@pytest.mark.parametrize(
+    ("class_name", "of_class"), [("", "!penstock.dev/class"), ("blue", "penstock.dev/class=blue")]
+)
+def test_the_server_sends_only_objects_of_streams_of_the_class_and_no_executors(
+    class_name: str, of_class: str
+) -> None:
+    """Without a selector this process would hold every pod of the cluster in memory."""
+    nobody: Any = None
+
+    class Changes:
+        def child_changed(self, key: Key) -> None:
+            """Nobody calls it."""
+
+    changes: Any = Changes()
+    watches = _watches(nobody, nobody, changes, class_name, ["one", "two"])
+    selectors = {(watch.kind.kind, watch._selector) for watch in watches}
+    expected = f"penstock.dev/stream,{of_class}"
+    driver = "app.kubernetes.io/component=driver"
+    assert selectors == {
+        (kind.kind, f"{expected},{driver}" if kind is kinds.POD else expected)
+        for kind in kinds.CHILDREN
+    }
+    assert {watch._namespace for watch in watches} == {"one", "two"}

@@ -49,6 +49,18 @@ _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? ([-+.e\d]+)$", re.MULTILINE)
 Figures = dict[str, float]
 
 
+class Shown(Figures):
+    """Figures that are printed as they come."""
+
+    def __setitem__(self, name: str, value: float) -> None:
+        super().__setitem__(name, value)
+        print(f"{name:<55}  {value:10.2f}", flush=True)
+
+    def update(self, found: Figures) -> None:  # type: ignore[override]
+        for name, value in found.items():
+            self[name] = value
+
+
 class Cluster:
     """The streams, and who plays their kubelets and drivers."""
 
@@ -273,7 +285,7 @@ async def measure(server: ApiServer, given: argparse.Namespace, folder: Path) ->
 async def _phases(cluster: Cluster, operator: Operator, given: argparse.Namespace) -> Figures:
     random.seed(1)
     begun = time.monotonic()
-    found: Figures = {"streams": given.streams, "pods": given.streams * (1 + given.executors)}
+    found = Shown({"streams": given.streams, "pods": given.streams * (1 + given.executors)})
     await cluster.create_streams()
     await cluster.play_kubelets(given.executors)
     await cluster.wait_ready()
@@ -285,11 +297,11 @@ async def _phases(cluster: Cluster, operator: Operator, given: argparse.Namespac
             seconds = [await cluster.edit(random.choice(cluster.keys)) for _ in range(5)]
             return {"edit of one, most s": max(seconds)}
 
-        found |= await window(cluster, operator, given.seconds, edits)
+        found.update(await window(cluster, operator, given.seconds, edits))
         async with cluster.noise() as count:
             noisy = await window(cluster, operator, given.seconds / 2, edits)
             noisy["writes of the tenant a second"] = count["writes"] / (given.seconds / 2)
-        found |= {f"with a noisy tenant: {name}": value for name, value in noisy.items()}
+        found.update({f"with a noisy tenant: {name}": value for name, value in noisy.items()})
         found["edit of all, s until the last"] = await cluster.edit_all()
         found["KiB of /metrics"] = len(operator.page()) / 1024
         await asyncio.sleep(_SETTLE_SECONDS)
@@ -371,9 +383,6 @@ def main() -> None:
         server.kube("default").wait_until_served("cstream")
         bounded = asyncio.wait_for(measure(server, given, Path(folder)), _LIMIT_SECONDS)
         found = asyncio.run(bounded)
-    width = max(map(len, found))
-    for name, value in found.items():
-        print(f"{name:<{width}}  {value:10.2f}")
     if given.json is not None:
         given.json.write_text(json.dumps(found, indent=2) + "\n")
 

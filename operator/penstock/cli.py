@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
+from datetime import timedelta
 from functools import partial
 from importlib import resources
 from io import TextIOWrapper
@@ -214,6 +215,13 @@ def _parser(program: str) -> argparse.ArgumentParser:
         metavar="JSON",
         help="list of NetworkPolicyPeers that may read the drivers' metrics (default: everyone)",
     )
+    operator.add_argument(
+        "--numbers-interval",
+        type=int,
+        default=30,
+        metavar="SECONDS",
+        help="how often a status gets new numbers, if nothing else changes (default: 30)",
+    )
     operator.set_defaults(command=_operator)
     return parser
 
@@ -259,6 +267,7 @@ def _operator(options: argparse.Namespace) -> int:
             pod_security=PodSecurity(options.pod_security),
             network_policies=options.network_policies,
             metrics_from=tuple(options.metrics_from),
+            numbers_interval=timedelta(seconds=options.numbers_interval),
             namespace=options.own_namespace,
         ),
         namespaces=options.namespace,

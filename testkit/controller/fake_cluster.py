@@ -108,7 +108,7 @@ class FakeCluster:
     def settle(self) -> None:
         """Runs operator and cluster in turn until neither changes anything."""
         for _ in range(_MAX_STEPS):
-            self.clock.advance(11)
+            self.clock.advance(31)
             wrote, moved = self.reconcile(), self.step()
             if not wrote and not moved:
                 return

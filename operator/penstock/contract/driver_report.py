@@ -19,7 +19,7 @@ from penstock.api.v1alpha1.status import (
 # A change of these numbers alone is reported, and written into the status, at most this often.
 # Prometheus has them sooner. (Fields of DriverReport and of StreamStatus.)
 NUMBERS = ("epoch", "last_commit_time", "lag", "committed_offsets", "committed_offsets_omitted")
-NUMBERS_INTERVAL_SECONDS = 10.0
+NUMBERS_INTERVAL_SECONDS = 30.0
 
 # The reason in the termination message of a driver that cannot report, for want of a valid token.
 API_SERVER_UNAUTHORIZED = "ApiServerUnauthorized"

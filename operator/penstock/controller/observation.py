@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TypeVar
 
 from pydantic import ValidationError
@@ -22,7 +23,7 @@ from penstock.cluster.pods import Pod
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import Stream
 from penstock.contract import naming
-from penstock.contract.driver_report import QueryState
+from penstock.contract.driver_report import NUMBERS_INTERVAL_SECONDS, QueryState
 from penstock.controller.children.revision import Revision, resolve
 from penstock.controller.kubernetes.api_client import KubernetesReads
 from penstock.controller.operator_settings import Settings
@@ -41,6 +42,8 @@ class ObservedStream(Stream):
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] | None = None
     """None if the spec cannot be read."""
+    numbers_interval: timedelta = timedelta(seconds=NUMBERS_INTERVAL_SECONDS)
+    """How often the status gets new numbers."""
 
     @property
     def retains_checkpoint(self) -> bool:
@@ -67,14 +70,18 @@ def parse_stream(raw: Manifest, settings: Settings) -> ObservedStream:
     try:
         stream = ContinuousStream.model_validate(raw)
     except ValidationError as error:
-        return ObservedStream(raw, problems=tuple(describe_error(error)))
+        return ObservedStream(
+            raw,
+            problems=tuple(describe_error(error)),
+            numbers_interval=settings.numbers_interval,
+        )
     judged = spec_check.judge(stream.spec, allowed=settings.pod_security)
     errors = tuple(each for each in judged if each.severity == "error")
     warnings = tuple(each for each in judged if each.severity == "warning")
     if stream.metadata.namespace == settings.namespace:
         errors = (_in_the_operators_namespace(stream.metadata.namespace), *errors)
     desired = None if errors else resolve(stream, raw, settings)
-    return ObservedStream(raw, desired, errors, warnings)
+    return ObservedStream(raw, desired, errors, warnings, settings.numbers_interval)
 
 
 def _in_the_operators_namespace(namespace: str) -> Problem:

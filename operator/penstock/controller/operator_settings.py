@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
+from penstock.contract.driver_report import NUMBERS_INTERVAL_SECONDS
 from penstock.validation.rules.pod_security import PodSecurity
 
 
@@ -23,5 +25,7 @@ class Settings:
     """Whether each stream gets a NetworkPolicy."""
     metrics_from: tuple[Mapping[str, Any], ...] = ()
     """The NetworkPolicyPeers that may read the metrics of drivers; empty: everyone."""
+    numbers_interval: timedelta = timedelta(seconds=NUMBERS_INTERVAL_SECONDS)
+    """How often a status gets new numbers, if nothing else changes. Drivers report as often."""
     namespace: str = ""
     """The operator's own namespace; empty outside a cluster."""

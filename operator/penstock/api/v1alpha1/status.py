@@ -222,7 +222,7 @@ class StreamStatus(Report):
     epoch: int | None = Field(
         None,
         description="The last epoch or batch with a commit in the checkpoint, by this query or an "
-        "earlier one: Ready says so if this one has committed none. Updated at most every ten "
+        "earlier one: Ready says so if this one has committed none. Updated about every thirty "
         "seconds.",
     )
     last_commit_time: AwareDatetime | None = Field(
@@ -230,14 +230,14 @@ class StreamStatus(Report):
     )
     lag: int | None = Field(
         None,
-        description="Records between the committed and the newest offsets. Updated at most every "
-        "ten seconds.",
+        description="Records between the committed and the newest offsets. Updated about every "
+        "thirty seconds.",
     )
     committed_offsets: list[CommittedOffset] | None = Field(
         None,
         max_length=MAX_COMMITTED_OFFSETS,
         description="How far each partition of a Kafka source is committed: the first "
-        f"{MAX_COMMITTED_OFFSETS} by topic and partition. Updated at most every ten seconds.",
+        f"{MAX_COMMITTED_OFFSETS} by topic and partition. Updated about every thirty seconds.",
         json_schema_extra=_map_list("topic", "partition"),
     )
     committed_offsets_omitted: int | None = Field(

@@ -22,7 +22,7 @@ from penstock.cluster.kinds import Manifest
 from penstock.cluster.lenient_fields import MAX_MESSAGE_CHARACTERS
 from penstock.cluster.pods import DriverPod
 from penstock.contract import sizing
-from penstock.contract.driver_report import NUMBERS, NUMBERS_INTERVAL_SECONDS, DriverReport
+from penstock.contract.driver_report import NUMBERS, DriverReport
 from penstock.controller.children.revision import Revision
 from penstock.controller.observation import ObservedStream
 from penstock.controller.status.conditions import build_conditions, failed_conditions
@@ -34,8 +34,6 @@ from penstock.controller.status.restart_history import (
     report_of,
     update_history,
 )
-
-_NUMBERS_INTERVAL = timedelta(seconds=NUMBERS_INTERVAL_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -185,12 +183,17 @@ def _cores(report: DriverReport | None) -> Cores | None:
 
 
 def _until_numbers(stream: ObservedStream, now: datetime) -> timedelta:
-    """How long until numbers may be written again, counted from the last write of the status."""
+    """How long until numbers may be written again, counted from the last write of the status.
+
+    Drivers report as often. So numbers that come in the second half of the interval are written
+    now: held back, they would cost another reconcile, and be older.
+    """
     if stream.status_written is None:
         return timedelta(0)
-    wait = stream.status_written + _NUMBERS_INTERVAL - now
+    interval = stream.numbers_interval
+    wait = stream.status_written + interval - now
     # Only clocks that disagree make it longer than the interval.
-    return wait if wait <= _NUMBERS_INTERVAL else timedelta(0)
+    return wait if interval / 2 < wait <= interval else timedelta(0)
 
 
 _MODE_NAMES = {

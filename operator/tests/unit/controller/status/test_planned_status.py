@@ -134,7 +134,10 @@ def test_numbers_wait_for_the_interval_and_nothing_else_does(numbers: dict[str, 
     soon = samples.T0 + timedelta(seconds=4)
     held = plan_status(stream, RUNNING, offsets(8, **numbers), soon)
     assert held.status == stream.status
-    assert held.numbers_due_in == timedelta(seconds=6)
+    assert held.numbers_due_in == timedelta(seconds=26)
+    # Written now, and not by another reconcile: drivers report as often.
+    half = samples.T0 + timedelta(seconds=15)
+    assert plan_status(stream, RUNNING, offsets(8, **numbers), half).status != stream.status
     written = plan_status(stream, RUNNING, offsets(8, **numbers), LATER)
     assert written.numbers_due_in is None
     assert written.status.committed_offsets == [

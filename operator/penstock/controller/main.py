@@ -7,7 +7,7 @@ import contextlib
 import logging
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from kubernetes.aio.client import Configuration
@@ -31,8 +31,8 @@ from penstock.controller.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
 
-# Far more than one tenant should have streams: each may wait for its texts to be judged.
-_AT_ONCE = 1024
+# Each has up to six requests at once, and one tenant has its share of them.
+_AT_ONCE = 64
 _CRD_POLL_SECONDS = 2.0
 # So long a start waits for the lists; what is not there by then is asked of the API server.
 _LISTS_SECONDS = 60.0
@@ -102,18 +102,25 @@ async def operate(
     queue = WorkQueue()
     election = LeaderElection(configuration, lease) if lease is not None else None
     leads = election.leads if election is not None else lambda: True
+    watches: list[Watch] = []
+
+    def watch_ages() -> Mapping[str, float]:
+        ages = {kinds.STREAM.plural: cache.unshown} if watches else {}
+        for watch in watches:
+            ages[watch.kind.plural] = max(watch.age, ages.get(watch.kind.plural, 0.0))
+        return ages
+
     async with (
-        health_page(health_port),
+        health_page(health_port, watch_ages),
         KubernetesApiClient(configuration, metrics.count_request, leads) as api,
     ):
         await _wait_for_crd(api, stop)
         if stop.is_set():
             return
         cache = ObjectCache(api)
-        standby = Standby(
-            lambda: Reconciler(api, cache, metrics, settings), cache, queue.add, leads
-        )
-        watches = _watches(api, cache, standby, settings.class_name, namespaces)
+        standby = Standby(lambda: Reconciler(api, cache, metrics, settings), cache, queue, leads)
+        watches += _watches(api, cache, standby, settings.class_name, namespaces)
+        metrics.show_watches(watch_ages)
 
         def take_over() -> None:
             metrics.take_over(queue)

@@ -179,7 +179,7 @@ class Reconciler:
         await self._create_events(key, stream, decision)
         if decision.status_manifest is not None:
             left = await self._write_status(key, stream, decision)
-            self._cache.put(left)
+            self._cache.wrote(left)
             if written is None:
                 written = _Written(stream.uid, "", Contest(self._now))
             elif written.content != content_hash(raw.get("status")):

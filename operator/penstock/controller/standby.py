@@ -11,6 +11,7 @@ from datetime import timedelta
 from penstock.cluster.kinds import Key, Manifest
 from penstock.controller.kubernetes.object_cache import ObjectCache
 from penstock.controller.reconciler import Reconciler
+from penstock.controller.work_queue import WorkQueue
 
 
 class Standby:
@@ -20,29 +21,33 @@ class Standby:
         self,
         make_reconciler: Callable[[], Reconciler],
         cache: ObjectCache,
-        enqueue: Callable[[Key], None],
+        queue: WorkQueue,
         leads: Callable[[], bool],
     ) -> None:
         self._make_reconciler = make_reconciler
         self._reconciler = make_reconciler()
         self._cache = cache
-        self._enqueue = enqueue
+        self._queue = queue
         self._leads = leads
 
     def stream_changed(self, stream: Manifest, *, listed: bool) -> None:
-        """Queues a stream, except for what this operator has just written: the cache has that."""
+        """Queues a stream, except for what this operator has just written: the cache has that.
+
+        What is left is an edit by somebody, or was there when the operator started.
+        """
         key = self._cache.put(stream, listed=listed)
-        if key is not None:
-            self._enqueue(key)
+        if key is not None and self._leads():
+            self._queue.add(key, edit=not listed)
 
     def stream_deleted(self, stream: Manifest) -> None:
         key = self._cache.remove(stream)
-        if key is not None:
-            self._enqueue(key)
+        if key is not None and self._leads():
+            self._queue.add(key)
 
     def child_changed(self, key: Key) -> None:
         """Queues the stream of an object, which the cache has."""
-        self._enqueue(key)
+        if self._leads():
+            self._queue.add(key)
 
     async def reconcile(self, key: Key) -> timedelta | None:
         if not self._leads():
@@ -52,5 +57,4 @@ class Standby:
     def take_over(self) -> None:
         """Queues all streams, for a reconciler that remembers nothing of an earlier term."""
         self._reconciler = self._make_reconciler()
-        for key in self._cache.streams():
-            self._enqueue(key)
+        self._queue.spread(self._cache.streams())

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -18,6 +19,18 @@ log = logging.getLogger(__name__)
 _DEBOUNCE_SECONDS = 0.05
 _FIRST_RETRY_SECONDS = 0.5
 _LAST_RETRY_SECONDS = 30.0
+# A stream that was left alone for a while may be reconciled this often at once, and then once in
+# each period: whoever may write a pod of a stream may write it sixty times a second.
+_BURST = 5
+_PERIOD_SECONDS = 2.0
+_MANY_KEYS = 10_000
+# So many of those that run at once may be of one namespace: each may wait for a text to be judged.
+_SHARE = 8
+# After a takeover all streams are looked at: so many in a second, and all within a minute.
+_SPREAD_A_SECOND = 50
+_SPREAD_SECONDS = 60.0
+# A longer requeue only guards against a missed event, and is spread. A shorter one is exact.
+_RESYNC_SECONDS = 60.0
 
 # Reconciles a key once, and returns when to requeue it.
 Reconcile = Callable[[Key], Awaitable[timedelta | None]]
@@ -26,19 +39,25 @@ Reconcile = Callable[[Key], Awaitable[timedelta | None]]
 class WorkQueue:
     """Keys to process, now or later. Call all methods from the event loop's thread.
 
-    Each key that is due gets a task of its own, so a slow one delays no other, however many are
-    slow. `limit` bounds only how many are processed at once: far more than are ever slow.
+    Edits go before everything else. Namespaces take turns, and one that has many keys, or slow
+    ones, has only its share of those that run at once.
     """
 
     def __init__(self) -> None:
-        self._ready: asyncio.Queue[Key] = asyncio.Queue()
-        self._queued: set[Key] = set()
+        self._edits, self._others = _Lane(), _Lane()
+        self._queued: dict[Key, _Lane] = {}
+        self._edited: set[Key] = set()
+        """The keys with an edit that is not processed yet."""
         self._processing: set[Key] = set()
+        self._running: Counter[str] = Counter()
+        """How many are processed, by namespace."""
+        self._wake = asyncio.Event()
         self._dirty: set[Key] = set()
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._failures: dict[Key, int] = {}
         self._due: dict[Key, float] = {}
         """When each key that is queued or processed became due, on the monotonic clock."""
+        self._rate, self._rate_of_edits = _Rate(), _Rate()
 
     @property
     def depth(self) -> int:
@@ -56,20 +75,36 @@ class WorkQueue:
         """Failed reconciles in a row, of the keys that have any. From any thread."""
         return self._failures.copy()
 
-    def add(self, key: Key) -> None:
+    def add(self, key: Key, *, edit: bool = False) -> None:
         """Queues a key. If it is processed now, it is processed once more afterwards.
 
         A key that failed keeps its back-off: its own writes, and those of others that may have
-        caused the failure, are events too.
+        caused the failure, are events too. An `edit` of the stream ends it.
         """
+        if edit:
+            self._edited.add(key)
         if key in self._processing:
             self._dirty.add(key)
-        elif key not in self._queued and key not in self._failures:
-            self._schedule(key, _DEBOUNCE_SECONDS)
+        elif key in self._queued:
+            if edit:
+                self._queued[key].remove(key)
+                self._put(key)
+        elif edit or key not in self._failures:
+            self._schedule(key, self._until_allowed(key))
+
+    def spread(self, keys: Sequence[Key]) -> None:
+        """Queues many keys, each at another time, so that they are no burst."""
+        seconds = min(_SPREAD_SECONDS, len(keys) / _SPREAD_A_SECOND)
+        for key in keys:
+            if key not in self._queued and key not in self._processing:
+                self._schedule(key, random.uniform(0, seconds))  # noqa: S311 - spreads load
 
     @asynccontextmanager
     async def run(self, reconcile: Reconcile, limit: int) -> AsyncIterator[None]:
-        """Processes keys until the block ends. A key that fails delays only itself."""
+        """Processes up to `limit` keys at once until the block ends.
+
+        A key that fails delays only itself.
+        """
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self._run(reconcile, limit))
             try:
@@ -78,15 +113,29 @@ class WorkQueue:
                 task.cancel()
 
     async def _run(self, reconcile: Reconcile, limit: int) -> None:
-        slots = asyncio.Semaphore(limit)
         async with asyncio.TaskGroup() as group:
             while True:
-                await slots.acquire()
-                key = await self._ready.get()
-                self._queued.discard(key)
-                self._processing.add(key)
-                task = group.create_task(self._process(reconcile, key))
-                task.add_done_callback(lambda _: slots.release())
+                self._wake.clear()
+                while len(self._processing) < limit and (key := self._take()) is not None:
+                    group.create_task(self._process(reconcile, key))
+                await self._wake.wait()
+
+    def _take(self) -> Key | None:
+        """The next key, which is processed from now on."""
+
+        def has_room(namespace: str) -> bool:
+            return self._running[namespace] < _SHARE
+
+        key, rate = self._edits.take(has_room), self._rate_of_edits
+        if key is None:
+            key, rate = self._others.take(has_room), self._rate
+        if key is not None:
+            del self._queued[key]
+            self._edited.discard(key)
+            self._processing.add(key)
+            self._running[key.namespace] += 1
+            rate.pay(key, time.monotonic())
+        return key
 
     async def _process(self, reconcile: Reconcile, key: Key) -> None:
         """Processes a key once, and schedules when it is due again."""
@@ -102,13 +151,22 @@ class WorkQueue:
             log.warning("%s: %s; retrying in %.1f s", key, error, seconds, exc_info=not expected)
         finally:
             self._processing.discard(key)
+            self._running[key.namespace] -= 1
+            if not self._running[key.namespace]:
+                del self._running[key.namespace]
             self._due.pop(key, None)
             dirty = key in self._dirty
             self._dirty.discard(key)
-        if dirty and key not in self._failures:
-            seconds = _DEBOUNCE_SECONDS
+            self._wake.set()
+        if dirty and (key in self._edited or key not in self._failures):
+            seconds = self._until_allowed(key)
         if seconds is not None:
             self._schedule(key, seconds)
+
+    def _until_allowed(self, key: Key) -> float:
+        """In how many seconds an event that comes now may be processed."""
+        rate = self._rate_of_edits if key in self._edited else self._rate
+        return max(_DEBOUNCE_SECONDS, rate.wait(key, time.monotonic()))
 
     def _schedule(self, key: Key, seconds: float) -> None:
         """Sets the key's only timer, unless it is already set to an earlier time."""
@@ -122,14 +180,68 @@ class WorkQueue:
 
     def _enqueue(self, key: Key) -> None:
         del self._timers[key]
-        self._queued.add(key)
         self._due[key] = time.monotonic()
-        self._ready.put_nowait(key)
+        self._put(key)
+        self._wake.set()
+
+    def _put(self, key: Key) -> None:
+        lane = self._queued[key] = self._edits if key in self._edited else self._others
+        lane.put(key)
+
+
+class _Lane:
+    """Keys that are due. Namespaces take turns, and the keys of one come in order."""
+
+    def __init__(self) -> None:
+        self._turns: OrderedDict[str, deque[Key]] = OrderedDict()
+
+    def put(self, key: Key) -> None:
+        self._turns.setdefault(key.namespace, deque()).append(key)
+
+    def remove(self, key: Key) -> None:
+        keys = self._turns[key.namespace]
+        keys.remove(key)
+        if not keys:
+            del self._turns[key.namespace]
+
+    def take(self, has_room: Callable[[str], bool]) -> Key | None:
+        """The next key, of a namespace that has room for one; None if there is none."""
+        namespace = next(filter(has_room, self._turns), None)
+        if namespace is None:
+            return None
+        keys = self._turns.pop(namespace)
+        key = keys.popleft()
+        if keys:
+            self._turns[namespace] = keys
+        return key
+
+
+class _Rate:
+    """How soon an event of a key is processed: some at once, and then one in each period."""
+
+    def __init__(self) -> None:
+        self._paid: dict[Key, float] = {}
+        """Until when a key has used its rate up, on the monotonic clock."""
+
+    def wait(self, key: Key, now: float) -> float:
+        """Seconds until an event that comes now may be processed."""
+        return max(0.0, self._paid.get(key, now) - now - (_BURST - 1) * _PERIOD_SECONDS)
+
+    def pay(self, key: Key, now: float) -> None:
+        """Notes that a key is processed now."""
+        if len(self._paid) > _MANY_KEYS:
+            self._paid = {each: until for each, until in self._paid.items() if until > now}
+        self._paid[key] = max(self._paid.get(key, now), now) + _PERIOD_SECONDS
 
 
 def _jittered(seconds: float) -> float:
-    """Up to a tenth later, so that streams that settled together are not due together."""
-    return seconds * random.uniform(1, 1.1)  # noqa: S311 - spreads load, keeps no secret
+    """Up to a tenth later; a long time, up to a half sooner or later.
+
+    So streams that settled together are not due together.
+    """
+    if seconds < _RESYNC_SECONDS:
+        return seconds * random.uniform(1, 1.1)  # noqa: S311 - spreads load, keeps no secret
+    return seconds * random.uniform(0.5, 1.5)  # noqa: S311
 
 
 def retry_delay(failures: int) -> float:

@@ -58,7 +58,7 @@ FLEET = Dashboard(
                             "max by (alertname, severity, namespace, name) ("
                             'ALERTS{alertname=~"Penstock.+", alertstate="firing", <fleet>} or '
                             'ALERTS{alertname=~"PenstockOperatorAbsent|PenstockLeaderLost'
-                            '|PenstockReconcileSlow", alertstate="firing"})'
+                            '|PenstockReconcileSlow|PenstockWatchSilent", alertstate="firing"})'
                         ),
                     ),
                     kind="table",

@@ -65,7 +65,7 @@ OPERATOR = Dashboard(
             (
                 Panel(
                     "How long has a stream waited?",
-                    "Good: seconds. From 120 s on: runbook PenstockReconcileSlow.",
+                    "Good: seconds. From 15 s on: runbook PenstockReconcileSlow.",
                     (
                         _query(
                             "max by (pod) (penstock_operator_work_queue_age_seconds{<operator>})",

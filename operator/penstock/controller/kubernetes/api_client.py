@@ -104,6 +104,9 @@ class KubernetesApiClient:
         on_call: Callable[[ApiCall], None] = lambda _: None,
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
+        # Each watch keeps a connection, and with many namespaces there are hundreds. Requests that
+        # waited for one would time out; how many run at once, the work queue bounds.
+        configuration.connection_pool_maxsize = 0
         self._client = ApiClient(configuration)
         self._on_call = on_call
         self._may_write = may_write

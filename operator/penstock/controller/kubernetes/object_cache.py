@@ -54,6 +54,8 @@ class ObjectCache:
         self._held: defaultdict[Kind, dict[Key, _Held]] = defaultdict(dict)
         self._of_stream: defaultdict[tuple[Kind, Key], set[Key]] = defaultdict(set)
         self._listed: set[tuple[Kind, str]] = set()
+        self._unshown: dict[Key, tuple[str, float]] = {}
+        """The operator's last write to a stream, until the watch shows it, and since when."""
         self._answers: dict[tuple[Kind, Key], tuple[float, Manifest | None]] = {}
 
     # Reading.
@@ -92,7 +94,20 @@ class ObjectCache:
         """The keys of all streams."""
         return sorted(self._held[kinds.STREAM])
 
+    @property
+    def unshown(self) -> float:
+        """For how many seconds a write to a stream was not shown, or 0. From any thread."""
+        begun = min((since for _, since in self._unshown.copy().values()), default=None)
+        return 0.0 if begun is None else self._monotonic() - begun
+
     # What the watches show.
+
+    def wrote(self, stream: Manifest) -> None:
+        """Takes a stream as the operator's own write has left it."""
+        key = self._take(stream)
+        if key is not None:
+            _, since = self._unshown.get(key, ("", self._monotonic()))
+            self._unshown[key] = (Object(stream).version, since)
 
     def put(self, manifest: Manifest, *, listed: bool = False) -> Key | None:
         """Takes an object that is newer. Returns the key of its stream, or None if it was known.
@@ -100,6 +115,16 @@ class ObjectCache:
         One that was `listed` counts whatever its version: after a restore from a backup the
         versions begin anew.
         """
+        if kind_of(manifest) is kinds.STREAM:
+            self._shown(Object(manifest))
+        return self._take(manifest, listed=listed)
+
+    def _shown(self, stream: Object) -> None:
+        written, _ = self._unshown.pop(stream.key, ("", 0.0))
+        if _is_newer(written, stream.version):
+            self._unshown[stream.key] = (written, self._monotonic())
+
+    def _take(self, manifest: Manifest, *, listed: bool = False) -> Key | None:
         found, kind = Object(manifest), kind_of(manifest)
         held = self._held[kind].get(found.key)
         if held is not None and held.uid == found.uid:
@@ -120,6 +145,8 @@ class ObjectCache:
         held = self._held[kind].get(found.key)
         if held is not None and held.uid == found.uid:
             self._drop(kind, found.key)
+        if kind is kinds.STREAM:
+            self._unshown.pop(found.key, None)
         return _stream_of(found)
 
     def retain(self, kind: Kind, namespace: str, listed: Iterable[Key]) -> Sequence[Key]:
@@ -136,6 +163,7 @@ class ObjectCache:
     def forget_stream(self, key: Key) -> None:
         """Forgets a stream that is gone, or that another write has changed: it is read again."""
         self._drop(kinds.STREAM, key)
+        self._unshown.pop(key, None)
 
     def _drop(self, kind: Kind, key: Key) -> None:
         self._answers.pop((kind, key), None)
@@ -156,6 +184,8 @@ def _stream_of(found: Object) -> Key | None:
 
 def _is_newer(version: str, than: str) -> bool:
     """Versions of one kind are numbers that grow, which Kubernetes has long promised its own."""
+    if not version:
+        return False
     if version.isdecimal() and than.isdecimal():
         return int(version) > int(than)
     return version != than

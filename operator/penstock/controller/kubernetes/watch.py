@@ -36,10 +36,14 @@ class Watch:
         self.kind = kind
         self.listed = asyncio.Event()
         """Set once the cache has everything."""
-        self.heard = time.monotonic()
-        """When the API server last sent something, on the monotonic clock."""
+        self._heard = time.monotonic()
         self._api, self._cache, self._on_change = api, cache, on_change
         self._namespace, self._selector = namespace, selector
+
+    @property
+    def age(self) -> float:
+        """For how many seconds the API server has sent nothing. From any thread."""
+        return time.monotonic() - self._heard
 
     async def run(self) -> None:
         """Watches for ever. What fails is tried again: a right may be missing for a while only."""
@@ -63,7 +67,7 @@ class Watch:
         version, keys = "", set[Key]()
         async for page, since in self._api.pages(self.kind, self._namespace, self._selector):
             version = since
-            self.heard = time.monotonic()
+            self._heard = time.monotonic()
             for manifest in page:
                 keys.add(Object(manifest).key)
                 self._changed(self._cache.put(manifest, listed=True))
@@ -78,7 +82,7 @@ class Watch:
         events = self._api.events(self.kind, self._namespace, self._selector, version)
         try:
             async for change, found in events:
-                self.heard = time.monotonic()
+                self._heard = time.monotonic()
                 version = text(at(found, "metadata", "resourceVersion")) or version
                 if change in ("ADDED", "MODIFIED"):
                     self._changed(self._cache.put(found))

@@ -10,7 +10,7 @@ _RECONCILE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 3
 
 STREAM = Catalogue("penstock_stream_")
 
-STATE = STREAM.gauge("state", "1 for the state in the stream's status", *_STREAM, "state")
+STATE = STREAM.gauge("state", "1, with the state in the stream's status", *_STREAM, "state")
 CONDITION = STREAM.gauge(
     "condition",
     "1 for each condition of the status: its type, such as `Ready`, its status `True`, `False` or "
@@ -94,6 +94,13 @@ QUEUE_DEPTH = OPERATOR.gauge(
 QUEUE_AGE = OPERATOR.gauge(
     "work_queue_age_seconds",
     "how long the first of them has been due; 0 if there is none",
+    unit="seconds",
+)
+WATCH_AGE = OPERATOR.gauge(
+    "watch_age_seconds",
+    "how long the API server has shown nothing of a kind, not even the bookmark that it sends each "
+    "minute; of `continuousstreams`: since when it has not shown what the operator wrote",
+    "resource",
     unit="seconds",
 )
 API_REQUESTS = OPERATOR.counter(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry
@@ -53,8 +54,18 @@ class Metrics:
         self._seconds = described.RECONCILE_DURATION.histogram(self.registry)
         self._depth = described.QUEUE_DEPTH.gauge(self.registry)
         self._age = described.QUEUE_AGE.gauge(self.registry)
+        self._watch_age = described.WATCH_AGE.gauge(self.registry)
         self._requests = described.API_REQUESTS.counter(self.registry)
         self._request_seconds = described.API_DURATION.histogram(self.registry)
+
+    def show_watches(self, ages: Callable[[], Mapping[str, float]]) -> None:
+        """Shows how old each watch is, by the plural name of its kind, in seconds."""
+
+        def age_of(resource: str) -> float:
+            return ages()[resource]
+
+        for resource in ages():
+            self._watch_age.labels(resource).set_function(partial(age_of, resource))
 
     def take_over(self, queue: MeasuredQueue) -> None:
         """Shows this process as the one that reconciles, and its work queue."""

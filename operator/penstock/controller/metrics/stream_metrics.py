@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from penstock.api.v1alpha1.status import Restarts, StreamState, StreamStatus
+from penstock.api.v1alpha1.status import Restarts, StreamStatus
 from penstock.cluster.kinds import Key
 from penstock.contract.metric_catalogue import MetricDescription
 from penstock.controller.metrics import metric_descriptions as described
@@ -69,8 +69,8 @@ def _numbers(metric: MetricDescription, values: list[tuple[Key, float | int | No
 def _states(statuses: _Statuses) -> Metric:
     gauge = described.STATE.gauge_family()
     for key, status in statuses:
-        for state in StreamState:
-            _add(gauge, key, state, value=float(status.state == state))
+        if status.state is not None:
+            _add(gauge, key, str(status.state))
     return gauge
 
 

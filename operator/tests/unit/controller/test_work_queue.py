@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -137,6 +138,126 @@ async def test_an_event_does_not_wait_for_a_later_requeue() -> None:
         await first.wait()
         queue.add(A)
         await second.wait()
+
+
+async def test_a_key_that_changes_all_the_time_is_reconciled_at_its_rate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Some at once, so that a rollout is not slowed, and then one in each period."""
+    monkeypatch.setattr(work_queue, "_PERIOD_SECONDS", 0.2)
+    queue, times = WorkQueue(), list[float]()
+    begun = time.monotonic()
+
+    async def reconcile(_: Key) -> None:
+        times.append(time.monotonic() - begun)
+
+    async with queue.run(reconcile, 4):
+        while time.monotonic() - begun < 2.5:
+            queue.add(A)
+            await asyncio.sleep(1 / 60)
+    assert len(times) <= work_queue._BURST + 2.5 / 0.2 + 1
+    assert len(times) >= work_queue._BURST
+    assert times[work_queue._BURST - 1] < times[-1] / 2
+
+
+async def test_namespaces_take_turns_and_edits_go_first() -> None:
+    """One reconcile at once, and a tenant with forty keys before those of others."""
+    queue, keys = WorkQueue(), list[str]()
+    go_on, done = asyncio.Event(), asyncio.Event()
+
+    async def reconcile(key: Key) -> None:
+        await go_on.wait()
+        keys.append(f"{key.namespace}/{key.name}")
+        if len(keys) == 44:
+            done.set()
+
+    async with queue.run(reconcile, 1):
+        for number in range(41):
+            queue.add(Key("many", str(number)))
+        await asyncio.sleep(0.2)  # the first runs
+        queue.add(Key("one", "report"))
+        queue.add(Key("two", "report"))
+        queue.add(Key("many", "40"), edit=True)
+        queue.add(Key("three", "edit"), edit=True)
+        await asyncio.sleep(0.2)
+        go_on.set()
+        await done.wait()
+    assert keys[0] == "many/0"
+    assert set(keys[1:3]) == {"many/40", "three/edit"}
+    assert {"one/report", "two/report"} < set(keys[3:6])
+
+
+async def test_a_namespace_whose_reconciles_are_slow_has_only_its_share() -> None:
+    queue, other = WorkQueue(), asyncio.Event()
+    slow = 0
+
+    async def reconcile(key: Key) -> None:
+        nonlocal slow
+        if key.namespace == "slow":
+            slow += 1
+            await other.wait()
+        else:
+            other.set()
+
+    async with queue.run(reconcile, 64):
+        for number in range(100):
+            queue.add(Key("slow", str(number)))
+        await asyncio.sleep(0.2)
+        assert slow == work_queue._SHARE
+        queue.add(A)
+        await other.wait()
+
+
+async def test_an_edit_ends_the_back_off_of_its_key() -> None:
+    queue, edited = WorkQueue(), asyncio.Event()
+    attempts = 0
+
+    async def reconcile(_: Key) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            error = OSError("away")
+            error.retry_after = 300.0  # type: ignore[attr-defined]
+            raise error
+        edited.set()
+
+    async with queue.run(reconcile, 1):
+        queue.add(A)
+        while not queue.failures:  # noqa: ASYNC110 - one turn of the event loop
+            await asyncio.sleep(0.01)
+        queue.add(A)
+        await asyncio.sleep(0.2)
+        assert attempts == 1
+        queue.add(A, edit=True)
+        await edited.wait()
+
+
+async def test_a_takeover_is_no_burst_and_an_edit_does_not_wait_for_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(work_queue, "_SPREAD_SECONDS", 3600.0)
+    monkeypatch.setattr(work_queue, "_SPREAD_A_SECOND", 1)
+    queue, keys, edited = WorkQueue(), list[Key](), asyncio.Event()
+
+    async def reconcile(key: Key) -> None:
+        keys.append(key)
+        if key == A:
+            edited.set()
+
+    async with queue.run(reconcile, 64):
+        queue.spread([A, *(Key("default", str(number)) for number in range(3000))])
+        queue.add(A, edit=True)
+        await edited.wait()
+        assert len(keys) < 30
+        for timer in queue._timers.values():
+            timer.cancel()
+
+
+@given(st.floats(1, 1000))
+def test_only_what_guards_against_a_missed_event_is_spread_widely(seconds: float) -> None:
+    jittered = work_queue._jittered(seconds)
+    least, most = (0.5, 1.5) if seconds >= 60 else (1, 1.1)
+    assert least * seconds <= jittered <= most * seconds
 
 
 async def test_the_queue_says_how_many_are_due_and_for_how_long(

@@ -40,8 +40,9 @@ class FakeCluster:
         # Whether the StatefulSet controller keeps a pod that was never ready.
         self.keeps_unready_pods = False
         self.failure: Exception | None = None
-        # What the watches have yet to show, while they are behind.
+        # What the watches have yet to show, while they are behind, and what was there before.
         self.behind: list[tuple[str, Manifest]] | None = None
+        self._shown_until: list[Manifest] = []
         self.api.listeners.append(self._shown)
         self.restart_operator()
 
@@ -75,19 +76,65 @@ class FakeCluster:
     # What the operator does.
 
     def restart_operator(self) -> None:
+        """A new process, which lists all objects at its start."""
+        self.behind = None
+        self._new_operator(list(self.api.objects.values()))
+
+    def another_operator_takes_over(self) -> None:
+        """One that has watched all the time, and whose watches are as far behind."""
+        self._new_operator(
+            list(self.api.objects.values()) if self.behind is None else self._shown_until
+        )
+
+    def _new_operator(self, listed: list[Manifest]) -> None:
         self.cache = ObjectCache(self.api, lambda: self.clock.time.timestamp())
-        for found in self.api.objects.values():
-            if _is_watched(found):
-                self.cache.put(found, listed=True)
-        for kind in kinds.CHILDREN:
-            self.cache.retain(kind, "", map(_key, self.api.of_kind(kind)))
+        self._list(listed)
         self.reconciler = Reconciler(self.api, self.cache, self.metrics, self.settings, self.clock)
 
+    def _list(self, objects: list[Manifest]) -> None:
+        watched = list(filter(_is_watched, objects))
+        for found in watched:
+            self.cache.put(found, listed=True)
+        for kind in kinds.CHILDREN:
+            same = [found for found in watched if found["kind"] == kind.kind]
+            self.cache.retain(kind, "", map(_key, same))
+
+    def fall_behind(self) -> None:
+        """From now on the watches show nothing."""
+        if self.behind is None:
+            self.behind = []
+            self._shown_until = copy.deepcopy(list(self.api.objects.values()))
+
+    def show(self, count: int, times: int = 1) -> None:
+        """The watches show some of what they are behind, perhaps several times."""
+        changes = (self.behind or [])[:count]
+        self.behind = (self.behind or [])[count:]
+        for _ in range(times):
+            for change, found in changes:
+                self._show(change, found)
+
+    def catch_up(self) -> None:
+        """The watches show all that they are behind."""
+        if self.behind is not None:
+            self.show(len(self.behind))
+            self.behind = None
+
+    def lose_events(self) -> None:
+        """What the watches are behind is lost, and all is listed anew: as after error 410.
+
+        kopf does not say what a list no longer has.
+        """
+        self.behind = None
+        self._list(list(self.api.objects.values()))
+
     def _shown(self, change: str, manifest: Manifest) -> None:
-        """What the watches show of a change: now, or when they are no longer behind."""
         if self.behind is not None:
             self.behind.append((change, copy.deepcopy(manifest)))
-        elif change == "DELETED" or not _is_watched(manifest):
+        else:
+            self._show(change, manifest)
+
+    def _show(self, change: str, manifest: Manifest) -> None:
+        if change == "DELETED" or not _is_watched(manifest):
             self.cache.remove(manifest)
         else:
             self.cache.put(manifest)

@@ -157,3 +157,67 @@ def test_a_crash_never_counts_a_restart_twice(side: str) -> None:
             cluster.settle()
         assert cluster.status.restarts is not None
         assert cluster.status.restarts.query == 2
+
+
+def caught_up(cluster: FakeCluster) -> None:
+    cluster.catch_up()
+
+
+def doubled(cluster: FakeCluster) -> None:
+    """Each event comes twice, some long after what followed it."""
+    cluster.show(len(cluster.behind or ()), times=2)
+    cluster.catch_up()
+
+
+def lost(cluster: FakeCluster) -> None:
+    cluster.lose_events()
+
+
+@pytest.mark.parametrize("shown", [caught_up, doubled, lost])
+@pytest.mark.parametrize("cause", CAUSES)
+def test_watches_that_are_behind_only_delay(
+    cause: Callable[[FakeCluster], None], shown: Callable[[FakeCluster], None]
+) -> None:
+    """From any write on, and also if another operator takes over then, as far behind."""
+    first, last, children, state = writes_until_settled(cause)
+    for number in range(first, last + 1):
+        for taken_over in (False, True):
+            cluster = FakeCluster()
+            cause(cluster)
+            while len(cluster.api.writes) < number and (cluster.reconcile() or cluster.step()):
+                cluster.clock.advance(31)
+            cluster.fall_behind()
+            for _ in range(3):
+                cluster.step()
+                if taken_over:
+                    cluster.another_operator_takes_over()
+                cluster.reconcile()
+                cluster.clock.advance(31)
+            shown(cluster)
+            cluster.settle()
+            assert cluster.state == state
+            assert cluster.children() == children
+            assert (cluster.status.restarts or Restarts()) == restarts_after(cause)
+            assert cluster.reconcile() == []
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_an_operator_whose_watches_show_nothing_starts_no_driver_twice(
+    cause: Callable[[FakeCluster], None],
+) -> None:
+    """It looks for itself before it writes."""
+    settled = FakeCluster()
+    cause(settled)
+    settled.settle()
+    cluster = FakeCluster()
+    cluster.fall_behind()
+    cause(cluster)
+    for _ in range(20):
+        cluster.clock.advance(31)
+        cluster.reconcile()
+        cluster.step()
+    assert len(cluster.drivers_started) <= len(settled.drivers_started)
+    cluster.catch_up()
+    cluster.settle()
+    assert len(cluster.drivers_started) <= len(settled.drivers_started)
+    assert cluster.children() == settled.children()

@@ -89,9 +89,12 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def operator_reconciles(self) -> None:
         """Ready is only True while a pod with the last applied spec exists."""
+        behind = self.cluster.behind
         writes = self.cluster.reconcile()
         if self.paused:
             assert set(writes) <= {"status", "event"}
+        if behind:
+            return  # the status is of what the watches have shown
         if self.cluster.api.refuse(self.cluster.stream) is not None:
             return  # the status is older than this reconcile
         conditions = {each.type: each.status for each in self.cluster.status.conditions}
@@ -146,6 +149,28 @@ class Histories(RuleBasedStateMachine):
             self.cluster.restart_operator()
         api.kill_at = None
 
+    @rule()
+    def the_watches_fall_behind(self) -> None:
+        self.cluster.fall_behind()
+
+    @rule(count=st.integers(1, 10), times=st.integers(1, 2))
+    @precondition(lambda self: self.cluster.behind)
+    def the_watches_show_some(self, count: int, times: int) -> None:
+        """Perhaps twice, as after a broken connection."""
+        self.cluster.show(count, times)
+
+    @rule()
+    def the_watches_catch_up(self) -> None:
+        self.cluster.catch_up()
+
+    @rule()
+    def events_are_lost(self) -> None:
+        self.cluster.lose_events()
+
+    @rule()
+    def another_operator_takes_over(self) -> None:
+        self.cluster.another_operator_takes_over()
+
     @rule(seconds=st.integers(0, 30))
     def time_passes(self, seconds: int) -> None:
         self.cluster.clock.advance(seconds)
@@ -188,6 +213,7 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def everything_settles(self) -> None:
         """A valid stream always converges, and is then not written again."""
+        self.cluster.catch_up()
         self.cluster.api.refuse = lambda _: None
         self.cluster.clock.advance(600)
         self.cluster.settle()
@@ -201,6 +227,7 @@ class Histories(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """After any history, a valid spec with a working driver becomes Ready."""
+        self.cluster.lose_events()
         self.cluster.api.refuse = lambda _: None
         self.cluster.clock.advance(600)
         self.cluster.annotate(naming.ANNOTATION_PAUSE, "false")

@@ -51,6 +51,7 @@ class FakeKubernetesApi:
         # What Kubernetes' controllers say about the objects.
         self.cluster_events: list[Manifest] = []
         self.writes: list[str] = []
+        self.reads: list[str] = []
         self.kill_at: tuple[int, str] | None = None
         self.refuse: Callable[[Manifest], ApiError | None] = lambda _: None
         # What the server or a mutating webhook makes of an applied object.
@@ -63,6 +64,7 @@ class FakeKubernetesApi:
     # Requests of the operator.
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        self.reads.append(f"get {kind.kind} {name}")
         return copy.deepcopy(self.objects.get((kind.kind, namespace, name)))
 
     async def list(
@@ -72,6 +74,7 @@ class FakeKubernetesApi:
         labels: Mapping[str, str],
         fields: Mapping[str, str] | None = None,
     ) -> list[Manifest]:
+        self.reads.append(f"list {kind.kind}")
         if kind is kinds.EVENT:
             uid = (fields or {})["regarding.uid"]
             return [each for each in self.cluster_events if each["regarding"]["uid"] == uid]

@@ -51,6 +51,19 @@ class _Backoffs:
         yield from repeat(20)
 
 
+class _NoDiffs(kopf.DiffBaseStorage):
+    """kopf copies each object to compare it with the last one, which no handler here asks for."""
+
+    def build(self, **_: Any) -> Any:
+        return {}
+
+    def fetch(self, **_: Any) -> None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        """Nothing is stored."""
+
+
 async def watch(
     changes: Changes,
     *,
@@ -121,5 +134,6 @@ def _settings() -> kopf.OperatorSettings:
     settings.networking.error_backoffs = _Backoffs()
     settings.watching.chunk_size = _CHUNK_SIZE
     settings.scanning.disabled = True  # so kopf needs no right to watch CustomResourceDefinitions
+    settings.persistence.diffbase_storage = _NoDiffs()
     settings.persistence.finalizer = f"{group_version.GROUP}/unused"
     return settings

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from penstock.api.problem import Problem
+from penstock.api.problem import NOT_JUDGED, Problem
 from penstock.api.v1alpha1 import CheckpointVolume
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.api.v1alpha1.triggers import Trigger
@@ -44,6 +44,8 @@ class ObservedStream(Stream):
     """None if the spec cannot be read."""
     numbers_interval: timedelta = timedelta(seconds=NUMBERS_INTERVAL_SECONDS)
     """How often the status gets new numbers."""
+    judged: bool = True
+    """False if a text was not judged this time, and may be the next."""
 
     @property
     def retains_checkpoint(self) -> bool:
@@ -54,6 +56,14 @@ class ObservedStream(Stream):
             return CheckpointVolume.model_validate(policy).reclaim_policy == "Retain"
         except ValidationError:
             return False
+
+    @property
+    def without_status(self) -> object:
+        """What is observed besides the status: equal if nothing else has changed.
+
+        Of the status, whether there are commits: without, the checkpoint may still begin elsewhere.
+        """
+        return _without(self), self.has_status, self.status.epoch is None
 
     @property
     def commit_interval(self) -> float | None:
@@ -81,7 +91,14 @@ def parse_stream(raw: Manifest, settings: Settings) -> ObservedStream:
     if stream.metadata.namespace == settings.namespace:
         errors = (_in_the_operators_namespace(stream.metadata.namespace), *errors)
     desired = None if errors else resolve(stream, raw, settings)
-    return ObservedStream(raw, desired, errors, warnings, settings.numbers_interval)
+    return ObservedStream(
+        raw,
+        desired,
+        errors,
+        warnings,
+        settings.numbers_interval,
+        judged=all(each.reason != NOT_JUDGED for each in judged),
+    )
 
 
 def _in_the_operators_namespace(namespace: str) -> Problem:
@@ -103,6 +120,16 @@ class ObservedChildren(RunningParts):
     config_maps: tuple[Object, ...] = ()
     settled: Mapping[str, str] = field(default_factory=dict)
     """By UID: the hash of the applied manifest, for objects that are as the server left them."""
+
+    @property
+    def without_report(self) -> object:
+        """What is observed besides the driver's report: equal if nothing else has changed."""
+        pod, others = self.driver_pod, (*self.applied(), self.driver_account)
+        return (
+            [(each.uid, each.version) for each in others if each is not None],
+            pod and _without(pod, naming.ANNOTATION_REPORT),
+            [(each.uid, each.time.isoformat()) for each in self.events],
+        )
 
     def applied(self) -> tuple[Object, ...]:
         """Every object that the operator itself applies."""
@@ -129,6 +156,17 @@ class ObservedChildren(RunningParts):
         The API server refuses an expansion that the storage class does not allow.
         """
         return self.claim is not None and desired["kind"] == kinds.CLAIM.kind
+
+
+def _without(found: Object, annotation: str = "") -> Manifest:
+    """An object without what each write of a report or a status changes."""
+    meta = mapping(found.manifest.get("metadata"))
+    others = {name: value for name, value in found.annotations.items() if name != annotation}
+    kept = {name: meta[name] for name in meta if name not in ("resourceVersion", "managedFields")}
+    without = {**found.manifest, "metadata": {**kept, "annotations": others}}
+    if found.kind is kinds.STREAM:
+        without.pop("status", None)
+    return without
 
 
 async def observe_children(

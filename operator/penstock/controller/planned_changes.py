@@ -70,6 +70,8 @@ class Decision:
     requeue_after: timedelta | None = None
     status: StreamStatus | None = None
     """The status that holds after this decision, changed or not."""
+    steady: bool = False
+    """Whether all objects are as they should be, so that a report of the driver changes none."""
     counts: bool = False
     """Whether the status counts a restart or another driver, which an older look counts again."""
 
@@ -125,19 +127,34 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     if held is not None:
         labels = labels_of_pod(children)
         return unapplied(stream, children, held, now, (*retained, *labels), void_pod(children))
-    if desired.stream.spec.suspend:
-        driver = assess_suspended(children.driver_pod, now)
-    else:
-        driver = assess_driver(stream.name, desired.spec_hash, children, stream.status, now)
     due = (each for each in wanted if _is_due(each, children))
     to_apply = (*retained, *due, *labels_of_pod(children))
     applied = all(map(children.is_existing_claim, to_apply))
     obsolete = to_delete(desired, children) if applied else ()
-    decision = _decide(stream, children, Outcome.of(driver), now, to_apply, obsolete)
+    outcome = _running(stream, desired, children, now)
+    decision = _decide(stream, children, outcome, now, to_apply, obsolete)
+    decision = replace(decision, steady=not (to_apply or obsolete))
     if children.claim is not None and not stream.has_status:
         found = checkpoint_found(children.claim.name)
         return replace(decision, events=(found, *decision.events))
     return decision
+
+
+def reported(stream: ObservedStream, children: ObservedChildren, now: datetime) -> Decision:
+    """The step for a report of the driver after a steady decision, if nothing else has changed."""
+    desired = stream.desired
+    assert desired is not None
+    outcome = _running(stream, desired, children, now)
+    return replace(_decide(stream, children, outcome, now), steady=True)
+
+
+def _running(
+    stream: ObservedStream, desired: Revision, children: ObservedChildren, now: datetime
+) -> Outcome:
+    """What runs of a stream whose spec is applied."""
+    if desired.stream.spec.suspend:
+        return Outcome.of(assess_suspended(children.driver_pod, now))
+    return Outcome.of(assess_driver(stream.name, desired.spec_hash, children, stream.status, now))
 
 
 def unapplied(

@@ -437,6 +437,36 @@ def test_an_edit_of_where_a_stream_starts_counts_before_its_first_commit() -> No
     assert cluster.condition("Warning").reason == "StartingOffsetsIgnored"
 
 
+@pytest.mark.parametrize("state", [each for each in QueryState if each != "WaitingForCores"])
+def test_a_report_becomes_status_without_a_read(cluster: FakeCluster, state: QueryState) -> None:
+    """And it is the status that a look at all objects gives."""
+    another = FakeCluster()
+    another.apply()
+    another.settle()
+    for each in (cluster, another):
+        each.reconcile()
+        each.clock.advance(60)
+        each.api.reads.clear()
+        each.report(state=state, epoch=7, message="so")
+    another.reconciler._steady.clear()
+    assert "status" in cluster.reconcile()
+    assert cluster.api.reads == []
+    another.reconcile()
+    assert cluster.status == another.status
+
+
+@pytest.mark.parametrize("change", [{"query_restarts": 1}, {"state": QueryState.WAITING_FOR_CORES}])
+def test_what_counts_and_what_is_not_watched_is_read(
+    cluster: FakeCluster, change: dict[str, Any]
+) -> None:
+    """A restart that an older report would count twice, and the executors that cores wait for."""
+    cluster.reconcile()
+    cluster.api.reads.clear()
+    cluster.report(**change)
+    cluster.reconcile()
+    assert "list Pod" in cluster.api.reads
+
+
 def test_numbers_alone_are_written_about_every_thirty_seconds(cluster: FakeCluster) -> None:
     cluster.clock.advance(60)
     cluster.report(epoch=10)

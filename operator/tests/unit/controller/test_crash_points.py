@@ -221,3 +221,41 @@ def test_an_operator_whose_watches_show_nothing_starts_no_driver_twice(
     cluster.settle()
     assert len(cluster.drivers_started) <= len(settled.drivers_started)
     assert cluster.children() == settled.children()
+
+
+def test_an_operator_that_is_behind_counts_no_restart_twice() -> None:
+    """It has the stream as the one before left it, and an older report, which counts from less."""
+    cluster = FakeCluster()
+    cluster.apply()
+    cluster.settle()
+    cluster.report(query_restarts=3)
+    cluster.settle()
+    cluster.fall_behind()
+    cluster.report(query_restarts=5)
+    cluster.show(10)
+    cluster.reconcile()
+    assert cluster.status.restarts == Restarts(total=5, query=5)
+    cluster.another_operator_takes_over()
+    cluster.cache.put(cluster.stream)
+    for _ in range(3):
+        cluster.clock.advance(31)
+        cluster.reconcile()
+    assert cluster.status.restarts == Restarts(total=5, query=5)
+
+
+def test_an_operator_that_is_behind_deletes_no_pod_that_works_by_now() -> None:
+    """The pod of the revision before is ready, so the rollout replaces it. The watch is late."""
+    cluster = FakeCluster()
+    cluster.apply()
+    cluster.settle()
+    cluster.keeps_unready_pods = True
+    cluster.put_pod(conditions=[{"type": "Ready", "status": "False"}])
+    cluster.apply(executor={"cores": 2})
+    cluster.fall_behind()
+    cluster.reconcile()
+    cluster.step()
+    cluster.show(100)  # the new template, and the old pod that is not ready
+    cluster.put_pod(conditions=[{"type": "Ready", "status": "True"}])
+    cluster.keeps_unready_pods = False
+    cluster.reconcile()
+    assert "delete Pod" not in cluster.api.writes

@@ -33,6 +33,7 @@ from penstock.cluster.kinds import Key, Manifest
 from penstock.cluster.lenient_fields import at
 from penstock.cluster.pods import DriverPod
 from penstock.contract import naming
+from penstock.contract.driver_report import NUMBERS_INTERVAL_SECONDS
 from testkit.controller import samples
 from testkit.controller.control_plane import control_plane
 from testkit.controller.operator_process import OperatorProcess
@@ -375,7 +376,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.scale", description=__doc__)
     parser.add_argument("--streams", type=int, default=300)
     parser.add_argument("--executors", type=int, default=4, help="pods of each stream")
-    parser.add_argument("--every", type=float, default=10.0, help="seconds between two reports")
+    parser.add_argument(
+        "--every", type=float, default=NUMBERS_INTERVAL_SECONDS, help="seconds between two reports"
+    )
     parser.add_argument("--seconds", type=float, default=120.0, help="of the measurement")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     given = parser.parse_args()

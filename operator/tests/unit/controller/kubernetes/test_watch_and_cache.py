@@ -6,18 +6,22 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
+import aiohttp
 import pytest
 
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Kind, Manifest
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
+from penstock.controller.health_page import health_page
 from penstock.controller.kubernetes import watch as watch_module
 from penstock.controller.kubernetes.object_cache import ObjectCache
 from penstock.controller.kubernetes.watch import Watch
 from penstock.controller.main import _watches
+from penstock.controller.metrics import Metrics
 from testkit.controller import samples
 from testkit.controller.fake_kubernetes_api import Clock, FakeKubernetesApi
+from testkit.kafka.broker import free_ports
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -203,3 +207,40 @@ def test_the_server_sends_only_objects_of_streams_of_the_class_and_no_executors(
         for kind in kinds.CHILDREN
     }
     assert {watch._namespace for watch in watches} == {"one", "two"}
+
+
+async def test_a_write_that_no_watch_shows_gets_older() -> None:
+    """So a watch of the streams that is deaf is noticed, although kopf says nothing of its own."""
+    clock, stream = Clock(), samples.stored()
+    cache = ObjectCache(Answers(), lambda: clock.time.timestamp())
+    cache.put(stream)
+    assert cache.unshown == 0
+    for version in ("2", "3"):
+        stream["metadata"]["resourceVersion"] = version
+        cache.wrote(stream)
+        clock.advance(30)
+    assert cache.unshown == 60
+    stream["metadata"]["resourceVersion"] = "2"
+    cache.put(stream)
+    clock.advance(5)
+    assert cache.unshown == 5
+    stream["metadata"]["resourceVersion"] = "3"
+    cache.put(stream)
+    assert cache.unshown == 0
+
+
+async def test_metric_and_health_page_know_a_silent_watch() -> None:
+    ages = {"pods": 400.0, "roles": 3.0}
+    metrics = Metrics()
+    metrics.show_watches(lambda: ages)
+    value = metrics.registry.get_sample_value
+    assert value("penstock_operator_watch_age_seconds", {"resource": "pods"}) == 400
+    assert value("penstock_operator_watch_age_seconds", {"resource": "roles"}) == 3
+    (port,) = free_ports(1)
+    async with (
+        health_page(port, lambda: ages),
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}/healthz") as answer,
+    ):
+        assert answer.status == 200  # a restart gives back no right that is missing
+        assert await answer.json() == {"healthy": True, "silentWatches": {"pods": 400}}

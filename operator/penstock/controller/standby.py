@@ -33,11 +33,12 @@ class Standby:
     def stream_changed(self, stream: Manifest, *, listed: bool) -> None:
         """Queues a stream, except for what this operator has just written: the cache has that.
 
-        What is left is an edit by somebody, or was there when the operator started.
+        What is left is an edit by somebody, or was there when the operator started, perhaps with
+        an edit that no operator has seen.
         """
         key = self._cache.put(stream, listed=listed)
         if key is not None and self._leads():
-            self._queue.add(key, edit=not listed)
+            self._queue.add(key, edit=not listed or self._cache.is_edited(key))
 
     def stream_deleted(self, stream: Manifest) -> None:
         key = self._cache.remove(stream)
@@ -57,4 +58,7 @@ class Standby:
     def take_over(self) -> None:
         """Queues all streams, for a reconciler that remembers nothing of an earlier term."""
         self._reconciler = self._make_reconciler()
-        self._queue.spread(self._cache.streams())
+        streams = self._cache.streams()
+        for key in filter(self._cache.is_edited, streams):
+            self._queue.add(key, edit=True)
+        self._queue.spread(streams)

@@ -38,6 +38,8 @@ class _Held:
     text: bytes
     """As JSON: parsed, it would need five times the memory."""
     stream: Key | None
+    edited: bool
+    """Whether it is a stream whose status does not know its newest spec."""
 
 
 class ObjectCache:
@@ -94,6 +96,11 @@ class ObjectCache:
         """The keys of all streams."""
         return sorted(self._held[kinds.STREAM])
 
+    def is_edited(self, key: Key) -> bool:
+        """Whether the status of a stream does not know its newest spec."""
+        held = self._held[kinds.STREAM].get(key)
+        return held is not None and held.edited
+
     @property
     def unshown(self) -> float:
         """For how many seconds a write to a stream was not shown, or 0. From any thread."""
@@ -133,8 +140,10 @@ class ObjectCache:
                 return None
         self._drop(kind, found.key)
         stream = _stream_of(found)
+        observed = at(manifest, "status", "observedGeneration")
+        edited = kind is kinds.STREAM and found.generation != observed
         text = json.dumps(_slim(manifest), separators=(",", ":")).encode()
-        self._held[kind][found.key] = _Held(found.uid, found.version, text, stream)
+        self._held[kind][found.key] = _Held(found.uid, found.version, text, stream, edited)
         if stream is not None:
             self._of_stream[kind, stream].add(found.key)
         return stream

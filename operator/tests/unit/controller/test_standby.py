@@ -109,5 +109,17 @@ def test_a_stream_that_was_there_before_the_operator_is_no_edit() -> None:
     cluster = FakeCluster()
     turns = Turns(cluster)
     turns.leads = True
-    turns.standby.stream_changed(samples.stored(), listed=True)
+    known = {**samples.stored(), "status": {"observedGeneration": 1}}
+    turns.standby.stream_changed(known, listed=True)
     assert (turns.queued, turns.edits) == ([KEY], [])
+
+
+def test_an_edit_while_nobody_led_goes_first() -> None:
+    """Others of a takeover are looked at within a minute."""
+    cluster = FakeCluster()
+    turns = Turns(cluster)
+    turns.standby.stream_changed(samples.stored(), listed=False)
+    turns.standby.stream_changed({**other(), "status": {"observedGeneration": 1}}, listed=False)
+    turns.leads = True
+    turns.standby.take_over()
+    assert (turns.edits, turns.queued) == ([KEY], [KEY, OTHER])

@@ -162,13 +162,13 @@ class Laptop:
 class InCluster:
     """The driver in its pod."""
 
-    def __init__(self, it: Stream, fail_query: Callable[[], None]) -> None:
-        self._stream = it
+    def __init__(self, running: Stream, fail_query: Callable[[], None]) -> None:
+        self._stream = running
         self.faults: Faults = {
             "query": fail_query,
             "executor": self._delete_executor,
             "JVM": self._kill_jvm,
-            "pod": functools.partial(self._delete, it.driver_pod),
+            "pod": functools.partial(self._delete, running.driver_pod),
         }
 
     def _delete(self, pod: str) -> None:
@@ -237,7 +237,7 @@ def traffic(bootstrap: str, internal: str) -> Iterator[tuple[Traffic, dict[str, 
     spec = kafka_to_kafka(internal, source, sink, trigger, transform={"sql": SQL})
     with (
         Receiver(bootstrap, sink) as out,
-        Sender(bootstrap, source, PER_SECOND, PER_SECOND * 3600) as numbers,
+        Sender(bootstrap, source, PER_SECOND, PER_SECOND * 10_000) as numbers,
     ):
         yield Traffic(bootstrap, source, out, numbers), spec
 
@@ -296,17 +296,19 @@ def main() -> None:
         draw(runs, given.picture)
         return
     taken: dict[str, list[Stages]] = {}
+    where = "cluster" if given.cluster else "laptop"
     measured = (
         on_a_cluster(given.rounds, given.image) if given.cluster else on_this_machine(given.rounds)
     )
     for fault, found in measured:
-        taken.setdefault(fault, []).append(found)
+        if fault not in taken:
+            taken[fault] = []
+            run = {"label": given.label, "where": where, "fault": fault, "rounds": taken[fault]}
+            runs.append(run)
+        taken[fault].append(found)
+        given.file.write_text(json.dumps(runs, indent=1) + "\n")
         parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in found.items())
         print(f"{fault}: {sum(found.values()):.1f} s: {parts}", flush=True)
-    where = "cluster" if given.cluster else "laptop"
-    for fault, rounds in taken.items():
-        runs.append({"label": given.label, "where": where, "fault": fault, "rounds": rounds})
-    given.file.write_text(json.dumps(runs, indent=1) + "\n")
 
 
 if __name__ == "__main__":

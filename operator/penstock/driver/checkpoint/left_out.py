@@ -38,10 +38,10 @@ class LeftOut:
     >>> left.positions({"in": "a"}), left.positions({"in": "b"})
     ([Position(topic='in', partition=0, offset=7)], [])
     >>> later = DeadLetter(Position("in", 0, 9), "a", at=130.0)
-    >>> left.adding(later, {"in": {0: 8}}).before(Position("in", 0, 50), now=140.0)
+    >>> left.adding(later, {"in": {0: 8}}).before(Position("in", 0, 50), {}, now=140.0)
     2
-    >>> left.before(Position("in", 0, 8), now=900.0), left.before(Position("in", 0, 9), now=900.0)
-    (1, 0)
+    >>> left.before(Position("in", 0, 8), {"in": "a"}, now=900.0)
+    1
     """
 
     letters: tuple[DeadLetter, ...] = ()
@@ -54,27 +54,31 @@ class LeftOut:
             if letter.topic_id == topic_ids.get(letter.position.topic)
         ]
 
-    def before(self, record: Position | None, now: float) -> int:
+    def before(self, record: Position | None, topic_ids: Mapping[str, str], now: float) -> int:
         """How many count for the limit when a query fails over a record.
 
         Those that were copied within the last minute; or, if they are more, those right before it
         in its partition: each may have taken long, where restarts are slow.
         """
         recent = sum(now - _MINUTE < letter.at <= now for letter in self.letters)
-        return max(recent, len(self._right_before(record)))
+        if record is None:
+            return recent
+        return max(recent, len(self._right_before(record, topic_ids.get(record.topic))))
 
-    def _right_before(self, record: Position | None) -> set[Position]:
-        known, found = {letter.position for letter in self.letters}, set[Position]()
-        while record is not None:
-            record = record._replace(offset=record.offset - 1)
-            if record not in known:
-                break
-            found.add(record)
-        return found
+    def _right_before(self, record: Position, topic_id: str | None) -> set[Position]:
+        """With one offset between two of them at most, as of a transaction's marker."""
+        in_topic = {letter.position for letter in self.letters if letter.topic_id == topic_id}
+        found, at = set[Position](), record
+        while True:
+            near = {at._replace(offset=at.offset - n) for n in (1, 2)} & in_topic
+            if not near:
+                return found
+            found |= near
+            at = min(near)
 
     def adding(self, letter: DeadLetter, committed: Offsets | None) -> LeftOut:
         """With one more, and without those that count no more and are never read again."""
-        row = self._right_before(letter.position)
+        row = self._right_before(letter.position, letter.topic_id)
         kept = [
             earlier
             for earlier in self.letters

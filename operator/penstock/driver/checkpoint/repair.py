@@ -91,7 +91,11 @@ def plan(
     mode, is_kafka = spec.trigger.mode, spec.source.kafka is not None
     found = Logs.read(files, is_kafka=is_kafka)
     may_start_over = first is not None and not state and not keep_ids
-    wanted = _continue(files, found, mode, may_start_over=may_start_over)
+    sink = spec.sink.kafka
+    # Transactions know what is written, so a batch may run again with other records: one that takes
+    # too long for a transaction would else run again for ever.
+    keeps_plans = not (mode.has_long_running_tasks or (sink is not None and sink.exactly_once))
+    wanted = _continue(files, found, keeps_plans=keeps_plans, may_start_over=may_start_over)
     if state and wanted.epoch is not None and not execution_of(spec).in_batches:
         _refuse_to_drop_state()
     if wanted.epoch is not None:
@@ -113,14 +117,14 @@ def plan(
     )
 
 
-def _continue(files: Files, found: Logs, mode: Mode, *, may_start_over: bool) -> Logs:
+def _continue(files: Files, found: Logs, *, keeps_plans: bool, may_start_over: bool) -> Logs:
     """Without what a start could not continue from, or would skip records with."""
     epoch, planned = found.epoch, _planned_batches(files, found)
     if epoch is None and not planned and not (may_start_over and 0 in numbers(files, "offsets")):
         _refuse_to_start_over(files)
     lost_commits = epoch is None and max(planned, default=0) > 0
     done: dict[int, bytes] = {}
-    if mode.has_long_running_tasks:
+    if not keeps_plans:
         if lost_commits and len(planned) > 1:  # the newest shows that the one before it is done
             epoch = sorted(planned)[-2]
             done = {epoch: COMMIT}

@@ -48,8 +48,6 @@ def check_for_data_loss(
     losses, offsets = read_on(reached)
     if losses and kafka.fail_on_data_loss:
         raise data_loss.error(losses)
-    if losses:
-        folder.forget_transactions()
     if repair.after is None and losses:
         folder.save_first_offsets(offsets)
         folder.replace_offsets(dict.fromkeys(reads, offsets))
@@ -58,6 +56,10 @@ def check_for_data_loss(
         if right != reads or data_loss.is_new_and_begins_late(offsets, now):
             right = {n: data_loss.of_all_partitions(of_read, now) for n, of_read in right.items()}
             folder.replace_offsets(right)
+    # In this order: a crash after any of these steps loses none of those before it, and while the
+    # ids are the old ones, a topic that was created again is found again.
+    if losses:
+        folder.forget_transactions()
     if {**known_ids, **snapshot.ids} != known_ids:
         folder.save_topic_ids({**known_ids, **snapshot.ids})
     return data_loss.warning(losses) if losses else None

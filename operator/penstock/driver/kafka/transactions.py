@@ -87,12 +87,14 @@ def epoch_problem(spec: StreamSpec) -> str | None:
     if spec.trigger.continuous is None:
         return None
     interval = spec.trigger.continuous.checkpoint_interval
-    told = spec.sink.kafka.options.get(_TIMEOUT, _LONGEST_TIMEOUT_MS)
-    if milliseconds(interval) < int(told):
+    options = {name.lower(): value for name, value in spec.sink.kafka.options.items()}
+    told = options.get(_TIMEOUT, "")
+    most = int(told) if told.isdecimal() else _LONGEST_TIMEOUT_MS  # Kafka refuses another text
+    if milliseconds(interval) < most:
         return None
     return (
         "A function in Python reads ahead of what it has returned, so its transaction is open for "
-        f"the whole epoch ({interval}), and Kafka aborts it after {int(told) // 1000} s: set a "
+        f"the whole epoch ({interval}), and Kafka aborts it after {most // 1000} s: set a "
         f"shorter trigger.continuous.checkpointInterval, or {_TIMEOUT} in sink.kafka.options, up "
         "to the brokers' transaction.max.timeout.ms."
     )

@@ -143,7 +143,9 @@ class QueryRuntime:
             source_answered_at=source.answered_at,
             partitions_added=self._are_partitions_added(chosen),
             warning=(chosen and chosen.warning) or self._group.warning,
-            dead_letters=self._left_out.before(failure.record if failure else None, time.time()),
+            dead_letters=self._left_out.before(
+                failure.record if failure else None, source.topic_ids, time.time()
+            ),
             wall_clock=_wall_clock(),
         )
 

@@ -57,6 +57,77 @@ def test_a_batch_that_leaves_no_record_with_its_task_is_refused(
     assert not topics.received(sink)
 
 
+# Four rows in four partitions, which Spark takes for too large to broadcast.
+_TABLE = """(SELECT CAST(id / 1000000 AS INT) AS n FROM range(0, 4000000, 1, 4)
+WHERE id % 1000000 = 0)"""
+_NUMBER = "CAST(CAST(value AS STRING) AS INT)"
+
+
+@pytest.mark.parametrize(
+    ("hint", "join", "problem"),
+    [
+        ("", f"CROSS JOIN {_TABLE} t", "more tasks write than"),
+        (
+            "/*+ SHUFFLE_HASH(t) */",
+            f"JOIN {_TABLE} t ON {_NUMBER} % 4 = t.n",
+            "a task has to write what",
+        ),
+    ],
+)
+def test_a_join_whose_tasks_share_a_partition_is_refused(
+    hint: str, join: str, problem: str, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Spark chooses the join's plan. Of two tasks with one transactional id one would skip all."""
+    source, sink = topics.make(1), topics.make(1)
+    topics.send(source, range(10))
+    sql = f"SELECT {hint} key, CAST({_NUMBER} * 10 + t.n AS STRING) AS value FROM source {join}"
+    flow = exactly_once(topics, source, sink, transform={"sql": sql}, **BATCHES)
+    with running(flow, jvm, tmp_path) as driver:
+        failure = driver.wait_failure("ExactlyOnceImpossible").last_failure
+    assert failure is not None
+    assert problem in failure.message
+    assert not topics.received(sink)
+
+
+def test_a_join_with_a_small_table(topics: Topics, jvm: Jvm, tmp_path: Path) -> None:
+    source, sink = topics.make(), topics.make()
+    topics.send(source, range(10))
+    sql = f"""SELECT key, CAST({_NUMBER} * 10 + t.n AS STRING) AS value
+    FROM source CROSS JOIN (VALUES (0), (1), (2)) AS t(n)"""
+    flow = exactly_once(topics, source, sink, transform={"sql": sql}, **BATCHES)
+    numbers = [number * 10 + n for number in range(10) for n in range(3)]
+    with running(flow, jvm, tmp_path):
+        received = topics.wait_received(sink, numbers)
+    assert set(received.values()) == {1}
+
+
+def test_a_batch_that_takes_longer_than_its_transaction_may_be_made_smaller(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """A planned batch is planned anew: else it would run again for ever, as it was."""
+    source, sink = topics.make(1), topics.make(1)
+    topics.send(source, range(40))
+    sql = """SELECT key, CASE WHEN
+    java_method('java.lang.Thread', 'sleep', CAST(500 + length(value) * 0 AS BIGINT)) = 'x'
+    THEN NULL ELSE value END AS value FROM source"""
+
+    def flow(**of_source: Any) -> ContinuousStream:
+        spec = kafka_to_kafka(
+            topics.bootstrap, source, sink, of_source=of_source, transform={"sql": sql}, **BATCHES
+        )
+        brief = {"kafka.transaction.timeout.ms": "1000"}
+        spec["sink"] = kafka_sink(
+            topics.bootstrap, topic=sink, delivery="ExactlyOnce", options=brief
+        )
+        return stream(**spec)
+
+    with running(flow(), jvm, tmp_path, impatient(flow())) as driver:
+        driver.wait_failure("ProducerFenced")
+    with running(flow(options={"maxOffsetsPerTrigger": "1"}), jvm, tmp_path):
+        topics.wait_received(sink, range(10))
+    assert max(topics.received(sink).values()) == 1
+
+
 def exactly_once(
     topics: Topics, source: str, sink: str, to: str = "", **more: Any
 ) -> ContinuousStream:
@@ -166,7 +237,7 @@ def test_a_plain_application_is_refused_where_it_cannot_hold(
     for name, it, trigger, refusal in (
         ("rate", rate, {"continuous": "300 milliseconds"}, "has to write what it has read"),
         ("rate-batch", rate, {"processingTime": "0 seconds"}, "has to write what it has read"),
-        ("shuffled", frame.repartition(3), once, "has to write what it has read itself"),
+        ("shuffled", frame.repartition(3), once, "has to write what it has read itself, and"),
         ("twice", frame.union(frame), once, "has to read one stream, once"),
         ("divided", divided, once, "several tasks would read one partition"),
     ):

@@ -24,14 +24,14 @@ record BatchTransaction(Transaction transaction, long end) implements Transactio
     TopicPartition partition = range.topicPartition();
     Transactions asked = writer.asked();
     Map<String, Object> consumer = asked.consumer(input.executorKafkaParams());
-    asked.requireClusterOf(consumer);
     try {
       // In this order: nobody else can commit the partition's offset any more when it is read.
-      Transaction transaction = new Transaction(asked, partition);
+      Transaction transaction =
+          new Transaction(asked, partition, () -> committed(partition, consumer));
       TaskCompletionListener close = ended -> transaction.close();
       task.addTaskCompletionListener(close);
       writer.readBy(new BatchTransaction(transaction, range.untilOffset()));
-      long start = Math.max(range.fromOffset(), committed(partition, consumer));
+      long start = Math.max(range.fromOffset(), transaction.findCommitted());
       return new KafkaBatchInputPartition(
           new KafkaOffsetRange(
               partition,

@@ -19,16 +19,33 @@ import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow
 import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
 import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
 
-/**
- * Spark's KafkaMicroBatchStream, of the batch engines, with {@link KafkaBatchReader}.
- *
- * @param mayDivide whether several tasks of a batch may read one partition
- */
-record KafkaBatchStream(KafkaMicroBatchStream spark, LeftOut leftOut, boolean mayDivide)
+/** Spark's KafkaMicroBatchStream, of the batch engines, with {@link KafkaBatchReader}. */
+final class KafkaBatchStream
     implements MicroBatchStream,
         ReportsSourceMetrics,
         SupportsRealTimeMode,
         SupportsTriggerAvailableNow {
+  private final KafkaMicroBatchStream spark;
+  private final LeftOut leftOut;
+  private final boolean mayDivide;
+  private InputPartition[] planned = {};
+
+  KafkaBatchStream(KafkaMicroBatchStream spark, LeftOut leftOut, boolean mayDivide) {
+    this.spark = spark;
+    this.leftOut = leftOut;
+    this.mayDivide = mayDivide;
+  }
+
+  /** Whether several tasks of a batch may read one partition. */
+  boolean mayDivide() {
+    return mayDivide;
+  }
+
+  /** What the tasks of the batch read that was planned last. */
+  InputPartition[] planned() {
+    return planned;
+  }
+
   @Override
   public PartitionReaderFactory createReaderFactory() {
     return new ReaderFactory(spark.createReaderFactory(), leftOut);
@@ -86,7 +103,8 @@ record KafkaBatchStream(KafkaMicroBatchStream spark, LeftOut leftOut, boolean ma
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    return spark.planInputPartitions(start, end);
+    planned = spark.planInputPartitions(start, end);
+    return planned;
   }
 
   @Override

@@ -38,7 +38,8 @@ final class KafkaPartitionReader implements TransactionalWriter.Reader {
     task.addTaskCompletionListener(close);
     try {
       // In this order: nobody else can commit the partition's offset any more when it is read.
-      transaction = transactions == null ? null : new Transaction(transactions, partition);
+      transaction =
+          transactions == null ? null : new Transaction(transactions, partition, this::committed);
       var asked =
           transactions == null ? input.kafkaParams() : transactions.consumer(input.kafkaParams());
       log =
@@ -49,7 +50,7 @@ final class KafkaPartitionReader implements TransactionalWriter.Reader {
               pollTimeout,
               new RenewedConsumers(new ClientParameters(asked)));
       if (transaction != null) {
-        log.passCommitted();
+        log.pass(transaction.findCommitted());
       }
     } catch (InterruptException stopped) {
       throw Unchecked.interrupted();
@@ -100,6 +101,10 @@ final class KafkaPartitionReader implements TransactionalWriter.Reader {
     } catch (InterruptException stopped) {
       throw Unchecked.interrupted();
     }
+  }
+
+  private long committed() {
+    return log.committed();
   }
 
   private void close() {

@@ -17,10 +17,11 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * The data source {@code penstock-kafka}: Spark's {@code kafka} with another reader and another
- * writer in continuous mode. In each mode a failure says which record the task had in hand.
+ * writer in continuous mode, and with transactions. In each mode a failure says which record the
+ * task had in hand.
  *
  * <p>Options, validation, planning, schema and the offsets in the checkpoint are Spark's own,
- * because its classes are extended. So are the readers of all other modes.
+ * because its classes are extended. So is what reads in all other modes.
  */
 public final class KafkaProvider extends KafkaSourceProvider {
   static final String NAME = "penstock-kafka";

@@ -68,11 +68,16 @@ final class PartitionLog {
     open(start);
   }
 
-  /** Goes on from the offset that the group has committed, if it is a later one. */
-  void passCommitted() {
+  /** The offset that the group has committed; 0 if none. */
+  long committed() {
     var committed = consumer.committed(Set.of(partition)).get(partition);
-    if (committed != null && committed.offset() > next) {
-      next = committed.offset();
+    return committed == null ? 0 : committed.offset();
+  }
+
+  /** Goes on from this offset, if it is a later one. */
+  void pass(long offset) {
+    if (offset > next) {
+      next = offset;
       seek(next);
     }
   }

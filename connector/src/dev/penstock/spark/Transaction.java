@@ -3,10 +3,12 @@ package dev.penstock.spark;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.ProducerFencedException;
 
 /**
  * The records that a task has written since its last commit, and the offset of its partition that
@@ -22,17 +24,28 @@ final class Transaction {
   private final ConsumerGroupMetadata group;
   private final long intervalNanos;
   private final ClientParameters clients;
+  private final LongSupplier askGroup;
   private Map<String, Object> parameters;
   private KafkaProducer<byte[], byte[]> producer;
   private boolean isOpen;
   private long openedAt;
+  /** The offset that the group has, unless somebody else has written the partition since. */
+  private long committed;
 
-  Transaction(Transactions asked, TopicPartition source) {
+  /** {@code askGroup}: for the offset that the group has committed. */
+  Transaction(Transactions asked, TopicPartition source, LongSupplier askGroup) {
     this.source = source;
+    this.askGroup = askGroup;
     group = new ConsumerGroupMetadata(asked.group());
     intervalNanos = TimeUnit.MILLISECONDS.toNanos(asked.intervalMs());
     clients = new ClientParameters(asked.producerFor(source));
     connect();
+  }
+
+  /** The offset that earlier owners of the id have committed: the records before it are written. */
+  long findCommitted() {
+    committed = askGroup.getAsLong();
+    return committed;
   }
 
   /** The producer for the next record. */
@@ -40,7 +53,10 @@ final class Transaction {
     if (!isOpen) {
       if (clients.areOutdated(parameters)) {
         close();
-        connect();
+        connect(); // which takes the id from a task that has followed this one, if it was frozen
+        if (askGroup.getAsLong() != committed) {
+          throw new ProducerFencedException("Another task has written from " + source + " since.");
+        }
       }
       producer.beginTransaction();
       isOpen = true;
@@ -59,6 +75,7 @@ final class Transaction {
     if (isOpen) {
       producer.sendOffsetsToTransaction(Map.of(source, new OffsetAndMetadata(next)), group);
       producer.commitTransaction();
+      committed = next;
       isOpen = false;
     }
   }

@@ -38,7 +38,7 @@ def test_what_is_committed_is_forgotten_after_a_minute() -> None:
     kept = LeftOut((letter(5, 100.0), letter(6, 150.0), letter(9, 100.0)))
     more = kept.adding(letter(10, 170.0), {"in": {0: 7}})
     assert [each.position.offset for each in more.letters] == [6, 9, 10]
-    assert more.before(None, now=171.0) == 2
+    assert more.before(None, {}, now=171.0) == 2
     # A second copy, after a crash, is one entry.
     assert more.adding(letter(10, 171.0), None).letters[-1].at == 171.0
     assert len(more.adding(letter(10, 171.0), None).letters) == 3
@@ -46,11 +46,12 @@ def test_what_is_committed_is_forgotten_after_a_minute() -> None:
 
 def test_those_right_before_a_record_count_however_long_they_took() -> None:
     """Each costs two restarts: a broken transform must not drain a topic, however slowly."""
-    left = LeftOut()
-    for offset in (3, 7, 8, 9):
+    left, ids = LeftOut(), {"in": "a"}
+    for offset in (2, 5, 7, 8):  # a transaction's marker is at 6
         left = left.adding(letter(offset, 600.0 * offset), {"in": {0: offset}})
     now = 600.0 * 10
-    assert left.before(Position("in", 0, 10), now) == 3
-    assert left.before(Position("in", 0, 11), now) == 0
-    assert left.before(Position("in", 1, 10), now) == 0
-    assert [each.position.offset for each in left.letters] == [7, 8, 9]
+    assert left.before(Position("in", 0, 9), ids, now) == 3
+    assert left.before(Position("in", 0, 11), ids, now) == 0
+    assert left.before(Position("in", 1, 9), ids, now) == 0
+    assert left.before(Position("in", 0, 9), {"in": "created again"}, now) == 0
+    assert [letter.position.offset for letter in left.letters] == [5, 7, 8]

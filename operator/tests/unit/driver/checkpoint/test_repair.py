@@ -203,6 +203,26 @@ def test_a_planned_batch_that_moves_backward_is_planned_again() -> None:
     assert repair.delete == ("offsets/4", "offsets/.4.crc")
 
 
+@pytest.mark.parametrize("trigger", [MICRO_BATCH, ASYNC, AVAILABLE_NOW])
+def test_a_planned_batch_in_transactions_is_planned_again(trigger: dict[str, Any]) -> None:
+    """It may have been too long for one; the transactions know what of it is written."""
+    sink = kafka_sink(delivery="ExactlyOnce")
+    spec = stream(kafka_source(), sink, trigger=trigger).spec
+    files = checkpoint(range(4), [], range(5))
+    repair = plan(files, spec)
+    assert (repair.epoch, repair.after, kinds(repair)) == (3, 3, ["UncommittedOffsets"])
+    first = plan(checkpoint([], [], range(1)), spec)
+    assert (first.epoch, first.after, kinds(first)) == (None, None, ["UncommittedOffsets"])
+
+
+def test_whole_metadata_is_kept_whatever_its_checksum_says() -> None:
+    """With another id a sink such as Delta's would not know a batch that runs again."""
+    files = checkpoint(range(4), range(4)) | {".metadata.crc": checksum(b"another")}
+    after = repaired(files)
+    assert after["metadata"] == files["metadata"]
+    assert ".metadata.crc" not in after
+
+
 def test_a_source_log_that_is_not_kafkas_is_left_alone() -> None:
     """Rate keeps its start time there, the file source a line for each file."""
     for log in (b"v1\n1700000000000", b'v1\n{"path":"a"}\n{"path":"b"}'):

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from penstock.api.group_version import GROUP, KIND, MAX_NAME, PLURAL, VERSION
 from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1.changes import Change, change_of
 from penstock.api.v1alpha1.status import StreamStatus
 
 _FILE_HEAD = "# Generated from operator/penstock/api; run `make generate` to update.\n"
@@ -87,7 +88,7 @@ def _root_schema() -> dict[str, Any]:
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
-            "spec": structural(StreamSpec),
+            "spec": spec(),
             "status": structural(StreamStatus),
         },
         "x-kubernetes-validations": [
@@ -99,6 +100,29 @@ def _root_schema() -> dict[str, Any]:
             }
         ],
     }
+
+
+def spec() -> dict[str, Any]:
+    """The schema of the spec, whose fields say what a change of them does."""
+    schema = structural(StreamSpec)
+    _describe_changes(schema, "")
+    return schema
+
+
+# Not of what replaces the pod, as most do: the description of the spec says that.
+_SENTENCES = {
+    Change.LIVE: "A change restarts nothing.",
+    Change.REFUSED: "It cannot be changed.",
+}
+
+
+def _describe_changes(node: dict[str, Any], parent: str) -> None:
+    for name, field in node.get("properties", {}).items():
+        path = f"{parent}.{name}" if parent else name
+        sentence = _SENTENCES.get(change_of(path))
+        if sentence is not None and "properties" not in field:
+            field["description"] += f" {sentence}"
+        _describe_changes(field, path)
 
 
 def structural(model: type[BaseModel]) -> dict[str, Any]:

@@ -7,12 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic import BaseModel
-
 from penstock.api.kafka_options import COMMON_OPTIONS, SINK_OPTIONS, SOURCE_OPTIONS
 from penstock.api.modes import Execution, Mode
 from penstock.api.reserved_spark_conf import RESERVED_CONFS
-from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.status import StreamStatus
 from penstock.sql.supported_operations import COMPLETE_WITHOUT_AGGREGATE, OPERATIONS, Operation
 from scripts.codegen import crd
@@ -28,6 +25,8 @@ All fields of the resource. In a cluster, `kubectl explain cstream.spec --recurs
 
 - Fields in **bold** are required.
 - Defaults are part of the descriptions. They are not written into the resource.
+- A change of a field replaces the driver's pod, unless its description says otherwise
+  ([what an edit restarts](operate.md#edit)).
 - "Validation errors" are those of the API server at `kubectl apply`. The operator checks what needs
   more than the schema (SQL, pod templates) before it creates anything. `penstock validate` checks
   both without a cluster.
@@ -87,7 +86,7 @@ end of one. Use continuous mode instead. A custom sink may have transactions of 
 def reference() -> str:
     """docs/reference.md."""
     parts = [_GENERATED, _REFERENCE_HEAD]
-    parts += _sections("spec", StreamSpec)
+    parts += _sections("spec", crd.spec())
     parts += [
         _keys("Keys that `spec.sparkConf` cannot contain", RESERVED_CONFS),
         _keys(
@@ -97,7 +96,7 @@ def reference() -> str:
         _keys("Further keys that `spec.source.kafka.options` cannot contain", SOURCE_OPTIONS),
         _keys("Further keys that `spec.sink.kafka.options` cannot contain", SINK_OPTIONS),
     ]
-    parts += _sections("status", StreamStatus)
+    parts += _sections("status", crd.structural(StreamStatus))
     return "\n".join(parts)
 
 
@@ -139,11 +138,11 @@ def _in_batches(operation: Operation) -> str:
     return "yes" if names[:2] == ["append", "update"] else ", ".join(names)
 
 
-def _sections(root: str, model: type[BaseModel]) -> Iterator[str]:
+def _sections(root: str, schema: dict[str, Any]) -> Iterator[str]:
     """A section for each object with fields; objects with the same fields share one."""
     nodes: dict[str, dict[str, Any]] = {}
     paths: dict[str, list[str]] = {}
-    for path, node in _objects(root, crd.structural(model)):
+    for path, node in _objects(root, schema):
         if node["properties"]:
             nodes.setdefault(_key(node), node)
             paths.setdefault(_key(node), []).append(path)

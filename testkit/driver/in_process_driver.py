@@ -17,6 +17,7 @@ from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
+from penstock.driver.kubernetes.followed_stream import FollowedStream
 from penstock.driver.loop import Loop
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metric_sampler import Sampler
@@ -41,10 +42,11 @@ class InProcessDriver:
         policy: RestartPolicy,
         api: Api | None = None,
         sample_seconds: float | None = None,
+        followed: FollowedStream | None = None,
     ) -> None:
         self.reports: list[DriverReport] = []
         self.health, self.metrics = Health(), Metrics()
-        self.runtime = QueryRuntime(stream, environment, jvm, api)
+        self.runtime = QueryRuntime(stream, environment, jvm, api, followed)
         self._progress = CheckpointFolder(environment.checkpoint).progress
         self.stop = threading.Event()
         self.error: BaseException | None = None
@@ -63,6 +65,7 @@ class InProcessDriver:
             self.reports.append,
             before_stop=sampler.stop if sampler else lambda: None,
             unread=lambda: sampler.unread if sampler else frozenset(),
+            restart=lambda: followed.live.restart if followed else None,
         )
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
@@ -127,15 +130,17 @@ def running(
     policy: RestartPolicy | None = None,
     api: Api | None = None,
     sample_seconds: float | None = None,
+    followed: FollowedStream | None = None,
 ) -> Iterator[InProcessDriver]:
     """A driver that runs during the block, and stops cleanly at its end.
 
-    With `sample_seconds` it also samples records and Spark's metrics, so often.
+    With `sample_seconds` it also samples records and Spark's metrics, so often. With `followed` it
+    takes the live fields from there.
     Raises an exception that ended the loop, unless the block already raises one.
     """
     environment = LocalEnvironment(where) if isinstance(where, Path) else where
     policy = policy or replace(RestartPolicy.from_spec(stream.spec), backoff_base=0.1)
-    driver = InProcessDriver(stream, jvm, environment, policy, api, sample_seconds)
+    driver = InProcessDriver(stream, jvm, environment, policy, api, sample_seconds, followed)
     try:
         yield driver
     finally:

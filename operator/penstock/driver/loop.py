@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from penstock.api.modes import Mode
+from penstock.api.v1alpha1.restart import Restart
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.background import repeat_in_background
 from penstock.driver.exceptions.classify import classify_exception
@@ -59,7 +60,10 @@ class DriverMustExit(Exception):
 
 
 class Loop:
-    """Keeps one query running until it is stopped."""
+    """Keeps one query running until it is stopped.
+
+    `restart` is asked at each look: what the spec says now, or None if it cannot change.
+    """
 
     def __init__(
         self,
@@ -73,6 +77,7 @@ class Loop:
         history_file: HistoryFile | None = None,
         before_stop: Callable[[], None] = lambda: None,
         unread: Callable[[], frozenset[Position]] = frozenset,
+        restart: Callable[[], Restart | None] = lambda: None,
     ) -> None:
         self._runtime = runtime
         self._jvm = jvm
@@ -86,6 +91,7 @@ class Loop:
         self._store_at = 0.0
         self._before_stop = before_stop
         self._unread = unread
+        self._restart = restart
         self.stopping = False
         """The query and the session are being stopped."""
         now = time.monotonic()
@@ -138,6 +144,9 @@ class Loop:
 
     def _iterate(self, failure: Failure | None) -> Failure | None:
         """One iteration; returns the failure of its action, for the next iteration."""
+        restart = self._restart()
+        if restart is not None:
+            self._policy = self._policy.with_restart(restart)
         try:
             observation = self._observe()
         except Exception as error:

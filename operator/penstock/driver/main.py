@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import math
 import os
 import threading
@@ -16,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from penstock.api.quantities import in_cores
+from penstock.api.v1alpha1.changes import without_live
 from penstock.api.v1alpha1.spec import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
@@ -35,7 +37,7 @@ from penstock.driver.failures import DriverError, Failure
 from penstock.driver.hang_guard import HangGuard
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, fast_start_options
 from penstock.driver.kubernetes.api import Api
-from penstock.driver.kubernetes.followed_stream import FollowedStream
+from penstock.driver.kubernetes.followed_stream import FollowedStream, Live
 from penstock.driver.kubernetes.pod_guard import Answer, Look, OwnPod, PodGuard
 from penstock.driver.logs import log_event
 from penstock.driver.loop import DriverMustExit, Loop
@@ -137,12 +139,12 @@ def run(
             if isinstance(environment, PodEnvironment)
             else None
         )
-        followed = FollowedStream(stream.spec.observability.log_level)
+        followed = FollowedStream(Live.of(stream.spec))
         runtime = QueryRuntime(stream, environment, jvm, api, followed)
         if api is not None:
             edits = EditJudge(stream.spec, environment, lambda: runtime.session)
             followed.follow(lambda: api.stream(stream.metadata.name), edits.judge)
-        policy = RestartPolicy.from_spec(stream.spec)
+        policy = RestartPolicy.from_spec(stream.spec).with_restart(followed.live.restart)
         guard = HangGuard().watch(
             health,
             jvm.answers,
@@ -161,6 +163,7 @@ def run(
             HistoryFile(environment.checkpoint, _query_hash(stream)),
             before_stop=sampler.stop,
             unread=lambda: sampler.unread,
+            restart=lambda: followed.live.restart,
         )
         shutdown.may_end_at_once = lambda: not loop.stopping and not runtime.has_query
         if api is not None and isinstance(environment, PodEnvironment):
@@ -243,11 +246,11 @@ def _serve_pages(environment: Environment, health: Health, metrics: Metrics) -> 
 
 
 def _query_hash(stream: ContinuousStream) -> str:
-    """Tells one query from another: after a restart that a person asked for the same one runs."""
-    asked = stream.spec.model_dump_json(
-        exclude={"restarted_at": True, "observability": {"log_level"}}
-    )
-    return hashlib.sha256(asked.encode()).hexdigest()
+    """Tells one query from another: after a restart that a person asked for the same one runs, and
+    so it does with other live fields.
+    """
+    spec = stream.spec.model_dump(mode="json", by_alias=True, exclude={"restarted_at"})
+    return hashlib.sha256(json.dumps(without_live(spec)).encode()).hexdigest()
 
 
 def java_options(spec: StreamSpec) -> list[str]:

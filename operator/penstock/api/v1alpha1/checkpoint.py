@@ -59,8 +59,7 @@ class CheckpointVolume(SpecObject):
         | None
     ) = Field(
         None,
-        description="Its storage class, which cannot be changed later. Default: the cluster's "
-        "default class.",
+        description="Its storage class. Default: the cluster's default class.",
     )
     reclaim_policy: Literal["Retain", "Delete"] = Field(
         "Retain",

@@ -123,15 +123,15 @@ class Observability(SpecObject):
     )
     log_level: LogLevel | None = Field(
         None,
-        description="Of Spark and Kafka's clients. A running stream follows it without a restart. "
-        "INFO and DEBUG may show records. Default: spark.log.level, or WARN.",
+        description="Of Spark and Kafka's clients. INFO and DEBUG may show records. "
+        "Default: spark.log.level, or WARN.",
     )
 
 
 # Use `model_validate`: a parsed spec holds a complete Kafka connection in `source.kafka` and
 # `sink.kafka`, whether it is their own or that of spec.kafka.
 class StreamSpec(SpecObject):
-    """A Spark streaming query: a source, a transform, a sink, and how it is kept running."""
+    """A Spark streaming query. A change replaces the driver, unless the field says otherwise."""
 
     rules = (*MODE_RULES, *CONNECTION_RULES, *UPDATE_RULES, *DEAD_LETTER_RULES, _SAME_CLASS)
     class_name: (
@@ -146,8 +146,8 @@ class StreamSpec(SpecObject):
         | None
     ) = Field(
         None,
-        description="Which operator acts on the stream: the one of this class. It cannot be "
-        "changed. Default: the operator without a class.",
+        description="Which operator acts on the stream: the one of this class. "
+        "Default: the operator without a class.",
     )
     suspend: bool = Field(
         False,

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from penstock.api import group_version
+from penstock.api.v1alpha1.changes import without_live
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
@@ -17,7 +18,6 @@ from penstock.cluster.objects import Object
 from penstock.contract import naming
 from penstock.controller.operator_settings import Settings
 
-_FOR_THE_OPERATOR = frozenset({"checkpoint", "suspend"})
 # The format of the document, not the version of the API: that one changes, and the revision of a
 # stream must not change with it.
 _DOCUMENT_FORMAT = "penstock.dev/v1alpha1"
@@ -63,33 +63,21 @@ def document(name: str, namespace: str, spec: Manifest, image: str) -> str:
     """What the driver reads: what the user has set, and the image.
 
     No default is written out, so that the hash depends on nothing that another version of the
-    operator might do otherwise, and a driver of an older image reads no field that only the
-    operator knows. What only the operator uses is left out: so a larger volume, another reclaim
-    policy or a stop for a while does not make another query of it. Nor does another log level,
-    which the driver asks the API server for.
+    operator might do otherwise.
+
+    Nor are the live fields, which the driver asks the API server for: at its start, and again
+    while it runs. A ConfigMap that held them would hold what they once were, as it is immutable;
+    and its content would no longer follow from the hash in its name, by which the operator tells
+    whether somebody has changed it.
     """
-    for_driver = {
-        field: value
-        for field, value in _without_log_level(spec).items()
-        if field not in _FOR_THE_OPERATOR
-    }
     content = {
         "apiVersion": _DOCUMENT_FORMAT,
         "kind": group_version.KIND,
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {**for_driver, "image": image},
+        "spec": {**without_live(spec), "image": image},
     }
     # Through JSON, because YAML would write a value that occurs twice as a reference.
     return yaml.safe_dump(json.loads(json.dumps(content)), sort_keys=True)
-
-
-def _without_log_level(spec: Manifest) -> Manifest:
-    """The spec as if it had never had the field."""
-    observability = dict(spec.get("observability", {}))
-    if observability.pop("logLevel", None) is None:
-        return spec
-    others = {field: value for field, value in spec.items() if field != "observability"}
-    return {**others, "observability": observability} if observability else others
 
 
 def owner_reference(desired: Revision) -> dict[str, Any]:

@@ -1,14 +1,19 @@
-"""The stream as the API server has it while the driver runs: its log level, and its next spec."""
+"""The stream as the API server has it while the driver runs: live fields, and the next spec."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from pydantic import ValidationError
+
+from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1.restart import Restart
 from penstock.api.v1alpha1.status import EditVerdict
-from penstock.cluster.lenient_fields import at
+from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import Stream
 from penstock.driver.failures import Failure
@@ -20,22 +25,37 @@ _ASK_SECONDS = 5.0
 _JUDGE_AGAIN_SECONDS = 30.0
 
 
+@dataclass(frozen=True)
+class Live:
+    """The part of a spec that a driver follows without a restart (api/v1alpha1/changes.py)."""
+
+    log_level: str | None = None
+    restart: Restart = Restart()  # noqa: RUF009
+
+    @classmethod
+    def of(cls, spec: StreamSpec) -> Live:
+        """That of this spec."""
+        return cls(spec.observability.log_level, spec.restart)
+
+
 class FollowedStream:
     """What the driver takes from its stream while it runs.
 
-    The log level is not in the driver's document: another level is no other revision, which would
-    restart the driver. Another spec is judged before the operator replaces the driver.
+    The live fields are not in the driver's document: a change of them is no other revision, which
+    would restart the driver. Another spec is judged before the operator replaces the driver.
     """
 
-    def __init__(self, log_level: str | None = None) -> None:
-        self.log_level = log_level
-        """`spec.observability.logLevel` as it is now; None without one."""
+    def __init__(self, live: Live = Live()) -> None:
+        self.live = live
+        """As the newest valid spec has them. In a pod the defaults until the first answer, which
+        an unreachable API server delays: then there are no executors either."""
         self.verdict: EditVerdict | None = None
         """On the newest spec that could be judged."""
         self._judge_again_at = 0.0
 
     def follow(self, ask: Callable[[], Stream], judge: Callable[[Stream], Failure | None]) -> None:
-        """Asks for the stream now and every five seconds, in a thread."""
+        """Asks for the stream now, and then every five seconds in a thread."""
+        self.look(ask)
 
         def run() -> None:
             while True:
@@ -44,21 +64,33 @@ class FollowedStream:
 
         threading.Thread(target=run, name="stream", daemon=True).start()
 
-    def refresh(self, ask: Callable[[], Stream], judge: Callable[[Stream], Failure | None]) -> None:
-        """Asks once. Without an answer all stays as it was.
+    def look(self, ask: Callable[[], Stream]) -> Stream | None:
+        """Takes the live fields. Without an answer, or with an invalid spec, they stay as they are.
 
-        The driver's role may be that of an operator that knew no log level, and forbid the request.
-        `judge` raises where it cannot tell, and is asked again.
+        The driver's role may be that of an older operator, and forbid the request.
         """
         try:
             stream = ask()
         except ApiError:
-            return
-        level = at(stream.manifest, "spec", "observability", "logLevel")
-        if level != self.log_level:
-            log_event("another log level is asked for", logLevel=level)
-        self.log_level = level
-        if not self._is_judged(stream):
+            return None
+        try:
+            spec = ContinuousStream.model_validate(stream.manifest, extra="ignore").spec
+        except ValidationError:
+            return stream
+        live = Live.of(spec)
+        if live != self.live:
+            restart = live.restart.model_dump(by_alias=True)
+            log_event("live fields of the stream have changed", logLevel=live.log_level, **restart)
+        self.live = live
+        return stream
+
+    def refresh(self, ask: Callable[[], Stream], judge: Callable[[Stream], Failure | None]) -> None:
+        """Looks once, and has another spec judged.
+
+        `judge` raises where it cannot tell, and is asked again.
+        """
+        stream = self.look(ask)
+        if stream is not None and not self._is_judged(stream):
             self._judge(stream, judge)
 
     def _is_judged(self, stream: Stream) -> bool:

@@ -108,12 +108,12 @@ class Decision(NamedTuple):
 
 def first_state(history: History, policy: RestartPolicy, now: float) -> State:
     """The state of a new process, which has exited once more than `history` says."""
-    if policy.max_attempts is None or history.attempts < policy.max_attempts:
+    if policy.allows_after(history.attempts):
         pause = policy.remaining_pause(history.uncommitted_seconds)
         return State(_paused(now + pause) if pause else Starting(), history)
     exited = Failure("DriverRestarted", "The driver process keeps exiting.")
     final = _after_max_attempts(exited, history.attempts, policy)
-    return State(Failed(final, retry_at=None), history)
+    return State(Failed(final, retry_at=None, attempts=history.attempts), history)
 
 
 def _paused(until: float) -> BackingOff:
@@ -144,6 +144,7 @@ def decide(
     """
     since = observation.now if state.session_since is None else state.session_since
     state = replace(state, session_since=since if observation.has_session else None)
+    state = _with_newer_limit(state, policy)
     if isinstance(state.phase, Running):
         run, history = run_progress.with_commits(state.phase, state.history, observation, policy)
         state = replace(state, phase=run, history=history, ran_at=observation.now)
@@ -168,6 +169,15 @@ def decide(
             return _while_failed(failed, state, observation)
         case _:
             return Decision(state, Action.WAIT)
+
+
+def _with_newer_limit(state: State, policy: RestartPolicy) -> State:
+    """Starts again what restart.maxAttempts has ended, if it was raised since."""
+    match state.phase:
+        case Failed(failure, attempts=int(attempts)) if policy.allows_after(attempts):
+            return replace(state, phase=Starting(after=failure))
+        case _:
+            return state
 
 
 def _or_lost_executor(failure: Failure, observation: Observation) -> Failure:
@@ -218,8 +228,9 @@ def _on_failure(
         failure = _after_too_many(failure, policy.dead_letters_per_minute)
     phase: Starting | BackingOff | Failed
     if _attempts_are_used_up(history, failure, policy):
-        failure = _after_max_attempts(failure, history.failures_in_a_row, policy)
-        phase, action = Failed(failure, retry_at=None), Action.STOP_SESSION
+        attempts = history.failures_in_a_row
+        failure = _after_max_attempts(failure, attempts, policy)
+        phase, action = Failed(failure, None, attempts=attempts), Action.STOP_SESSION
     elif failure.reason == QUERY_NOT_STOPPED:
         phase, action = Starting(after=failure), Action.EXIT_PROCESS
     elif failure.reason in VOLUME_FAILURES and _keeps_session(state, observation, policy):
@@ -294,8 +305,7 @@ def _next_rung(history: History, failure: Failure, policy: RestartPolicy, *, ran
 
 def _attempts_are_used_up(history: History, failure: Failure, policy: RestartPolicy) -> bool:
     return (
-        policy.max_attempts is not None
-        and history.failures_in_a_row >= policy.max_attempts
+        not policy.allows_after(history.failures_in_a_row)
         and (failure.maybe_poison or not failure.recoverable)
         and (history.proved or not failure.permanent)
     )

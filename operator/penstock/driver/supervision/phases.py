@@ -117,6 +117,8 @@ class Failed:
     """When the cause is looked at again, by the steps that need no executors; None: never."""
     checkpoint_checked_at: float | None = None
     """When such a look has found nothing wrong with the checkpoint."""
+    attempts: int | None = None
+    """The failures in a row that restart.maxAttempts does not allow; None: it ended nothing."""
 
 
 @dataclass(frozen=True)

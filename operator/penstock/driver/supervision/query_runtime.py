@@ -119,7 +119,7 @@ class QueryRuntime:
         desired = None if chosen is None else chosen.size
         executors_ready, cores = self._executors.registered(self.session, query_runs=self.has_query)
         if self.session is not None:
-            self._log_level.set(self.session, self._followed.log_level, executors_ready)
+            self._log_level.set(self.session, self._followed.live.log_level, executors_ready)
         # Before the commits, so that an epoch between two looks does not count as uncommitted.
         planned_epoch = self.progress.planned_epoch()
         return Observation(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.api.modes import Mode
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1.restart import Restart
 
 # A query is late, and stalled, after this many times its slowest progress.
 _LATE_FACTOR = 2.0
@@ -80,9 +81,19 @@ class RestartPolicy:
             dead_letters_per_minute=None if letters is None else letters.max_per_minute,
             interval=spec.trigger.commit_interval_ms / 1000,
             mode=spec.trigger.mode,
-            max_attempts=spec.restart.max_attempts,
-            stable_after=milliseconds(spec.restart.stable_after) / 1000,
+        ).with_restart(spec.restart)
+
+    def with_restart(self, restart: Restart) -> RestartPolicy:
+        """The same with other limits of the spec, which may change while the query runs."""
+        return replace(
+            self,
+            max_attempts=restart.max_attempts,
+            stable_after=milliseconds(restart.stable_after) / 1000,
         )
+
+    def allows_after(self, failures: int) -> bool:
+        """Whether the user wants another attempt after so many failures in a row."""
+        return self.max_attempts is None or failures < self.max_attempts
 
     @property
     def progress_interval(self) -> float:

@@ -1,4 +1,4 @@
-"""An edit of a running stream, which its driver judges, against a real API server."""
+"""An edit of a running stream, which its driver judges or follows, against a real API server."""
 
 from __future__ import annotations
 
@@ -48,3 +48,29 @@ async def test_an_edit_is_rolled_out_when_the_driver_says_that_spark_takes_it(
         await space.wait_ready()
         assert (await space.status())["restarts"]["total"] == 0
         assert await condition("Stalled", "NotStalled")
+
+
+async def test_an_edit_of_a_live_field_changes_no_object(space: Namespace) -> None:
+    """The driver, which would be asked about any other edit, takes it by itself."""
+
+    async def of_objects() -> dict[str, str]:
+        """Their versions, which each write changes."""
+        meta = [child["metadata"] for child in await space.children()]
+        return {found["uid"]: found["resourceVersion"] for found in meta}
+
+    async with space.operator() as metrics:
+        await space.apply()
+        await space.run_driver(edit=EditVerdict(generation=1))
+        await space.wait_ready()
+        await no_reconcile_for_a_second(metrics)
+        before, hash_before = await of_objects(), (await space.status())["effective"]["revision"]
+        for spec in ({"restart": {"maxAttempts": 3}}, {}, {"restart": {"stableAfter": "5m"}}):
+            await space.apply(**spec)
+            await space.wait_ready()  # of this generation
+            assert (await space.condition("Reconciling"))["status"] == "False"
+        await no_reconcile_for_a_second(metrics)
+        assert await of_objects() == before
+        status = await space.status()
+        assert status["effective"]["revision"] == hash_before
+        assert status["observedGeneration"] == 4
+        assert status["restarts"]["total"] == 0

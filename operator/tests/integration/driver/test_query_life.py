@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from penstock.cluster.stream import Stream
 from penstock.contract.driver_report import QueryState
 from penstock.driver.jvm import Jvm
+from penstock.driver.kubernetes.followed_stream import FollowedStream
 from penstock.driver.position import Position
 from penstock.driver.supervision.observation import Observation, nothing_observed
 from penstock.driver.supervision.query_runtime import QueryRuntime
@@ -127,6 +129,25 @@ def test_a_failed_query_restarts_in_its_session(topics: Topics, jvm: Jvm, tmp_pa
         assert driver.runtime.session is session
         states = [report.state for report in driver.reports]
         assert QueryState.RESTARTING in states
+
+
+def test_a_running_driver_follows_restart_max_attempts(jvm: Jvm, tmp_path: Path) -> None:
+    """The next failure ends the stream, and a higher limit starts it again in the same process."""
+    followed = FollowedStream()
+    with running(stream(RATE), jvm, tmp_path, followed=followed) as driver:
+        for attempts in (1, 2):
+            edited = stream(RATE, restart={"maxAttempts": attempts})
+            manifest = edited.model_dump(mode="json", by_alias=True, exclude_none=True)
+            followed.look(lambda: Stream(manifest))  # noqa: B023
+            driver.wait_ready()
+            session = driver.runtime.session
+            assert session is not None
+            session.sparkContext.cancelAllJobs()
+            report = driver.wait("failed", lambda report: report.state is QueryState.FAILED)
+            said = f"failure {attempts} in a row, and restart.maxAttempts is {attempts}"
+            assert said in report.message
+            assert not driver.health.ready
+        assert driver.last.query_restarts == 1
 
 
 @pytest.mark.parametrize(

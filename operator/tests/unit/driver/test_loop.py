@@ -10,8 +10,10 @@ from typing import cast
 
 import pytest
 
+from penstock.api.v1alpha1.restart import Restart
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.environment import LocalEnvironment
+from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm
 from penstock.driver.loop import Loop
 from penstock.driver.reporting.http_server import Health
@@ -62,6 +64,32 @@ def test_a_checkpoint_that_cannot_be_read_for_a_moment_is_one_failure(
         loop._iterate(None)
     assert loop._state.history.attempts == 9
     assert loop._state.retry_at is not None
+
+
+def test_the_running_loop_takes_the_limits_that_the_spec_has_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second failure ends the stream, and a higher limit starts it again."""
+    jvm = cast(Jvm, Exists())
+    runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), jvm)
+    found, limits = Failure("TaskFailed", "an executor was lost"), [None, 2, 3]
+    seen: list[object] = []
+    monkeypatch.setattr("random.random", lambda: 0.0)
+    monkeypatch.setattr(runtime, "discover_partitions", lambda: seen.append("discover"))
+
+    def restart() -> Restart:
+        return Restart(maxAttempts=limits[0], stableAfter="9s")
+
+    loop = Loop(
+        runtime, jvm, RestartPolicy(1.0), "hash", Health(), Metrics(), lambda _: None,
+        restart=restart,
+    )  # fmt: skip
+    while limits:
+        loop._iterate(found if limits[0] != 3 else None)
+        seen.append(type(loop._state.phase).__name__)
+        limits.pop(0)
+    assert seen == ["BackingOff", "Failed", "discover", "Starting"]
+    assert loop._policy.stable_after == 9.0
 
 
 def test_the_last_report_has_the_commit_that_the_stop_waited_for(

@@ -50,15 +50,16 @@ def test_a_released_document_is_written_as_before_and_has_no_field_that_is_unkno
 def test_another_log_level_is_no_other_revision(
     cluster: FakeCluster, others: dict[str, bool]
 ) -> None:
-    """The driver asks the API server for it, and goes on."""
+    """The driver asks the API server for it, and goes on; also if it is removed."""
     if others:
         cluster.apply(observability=others)
         cluster.settle()
     started = len(cluster.drivers_started)
-    cluster.apply(observability={**others, "logLevel": "DEBUG"})
-    cluster.settle()
-    assert len(cluster.drivers_started) == started
-    assert cluster.state == "Running"
+    for level in ({"logLevel": "DEBUG"}, {}):
+        cluster.apply(observability={**others, **level})
+        cluster.settle()
+        assert len(cluster.drivers_started) == started
+        assert cluster.state == "Running"
 
 
 def test_the_revision_of_a_stream_is_the_same_in_each_version(

@@ -404,6 +404,32 @@ def test_max_attempts_makes_a_failure_permanent(others: Failure) -> None:
         assert action(state, replace(UP, now=1e6), policy) is Action.WAIT
 
 
+@pytest.mark.parametrize("raised", [4, None])
+def test_another_limit_ends_what_max_attempts_has_ended(raised: int | None) -> None:
+    """An edit of it restarts no driver, and failures count on from those before."""
+    policy = replace(POLICY, max_attempts=3)
+    for ended in (
+        actions(State(), [replace(UP, failure=PASSING)] * 3, policy)[0],
+        first_state(History(attempts=3), policy, UP.now),
+    ):
+        waits = nothing_observed(1e6)
+        assert action(ended, waits, replace(policy, stable_after=9.0)) is Action.WAIT
+        assert action(ended, waits, replace(policy, max_attempts=2)) is Action.WAIT
+        edited = replace(policy, max_attempts=raised)
+        state, taken = actions(ended, [waits, replace(waits, failure=PASSING)], edited)
+        assert taken[0] is Action.DISCOVER
+        assert state.history.attempts == 4
+        assert isinstance(state.phase, Failed) == (raised == 4)
+
+
+def test_another_limit_does_not_end_another_stall() -> None:
+    """What Spark refuses it refuses again."""
+    policy = replace(POLICY, max_attempts=1)
+    state = after(State(), replace(UP, failure=PERMANENT), policy)
+    assert isinstance(state.phase, Failed)
+    assert after(state, UP, replace(policy, max_attempts=None)) == state
+
+
 def test_a_failure_for_which_the_process_exits_counts_once() -> None:
     """Three stalls are three failures, and the message of the last one is not lost."""
     policy = replace(POLICY, max_attempts=POLICY.max_stalls + 1)

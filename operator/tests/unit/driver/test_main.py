@@ -1,0 +1,68 @@
+"""What the driver's process gives its loop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.cluster.stream import Stream
+from penstock.driver import main
+from penstock.driver.environment import PodEnvironment
+from penstock.driver.kubernetes.api import Api
+from penstock.driver.supervision.restart_policy import RestartPolicy
+from testkit.streams.streams import stream
+
+
+class Loops:
+    """Takes the place of the loop, and ends the process."""
+
+    made: dict[str, Any]
+
+    def __call__(self, runtime: Any, jvm: Any, policy: RestartPolicy, *_: Any, **more: Any) -> Any:
+        self.made = {"policy": policy, **more}
+        raise KeyboardInterrupt
+
+
+def manifest(of: ContinuousStream) -> Stream:
+    return Stream(of.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+
+def test_a_driver_in_a_pod_begins_and_goes_on_with_what_its_stream_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its document has no live fields."""
+    api, loops, threads = Mock(), Loops(), Mock()
+    for name in ("_serve_pages", "_launch", "lock", "Shutdown", "HangGuard", "Sampler"):
+        monkeypatch.setattr(main, name, Mock())
+    monkeypatch.setattr("threading.Thread", threads)  # none runs
+    monkeypatch.setattr(main, "Loop", loops)
+    monkeypatch.setattr(Api, "in_cluster", Mock(return_value=api))
+    api.stream.return_value = manifest(stream(restart={"maxAttempts": 3}))
+    environment = PodEnvironment("numbers-driver-0", "10.0.0.1", "payments", "hash", tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        main.run(stream(), environment)
+    assert loops.made["policy"].max_attempts == 3
+    api.stream.return_value = manifest(stream(restart={"maxAttempts": 9}))
+    (follow,) = [
+        call.kwargs["target"] for call in threads.call_args_list if call.kwargs["name"] == "stream"
+    ]
+    monkeypatch.setattr("time.sleep", Mock(side_effect=StopIteration))
+    with pytest.raises(StopIteration):
+        follow()
+    assert loops.made["restart"]().max_attempts == 9
+
+
+def test_a_query_is_the_same_with_other_live_fields() -> None:
+    """So what earlier processes have found out about it still holds."""
+    same = [
+        stream(),
+        stream(restart={"maxAttempts": 3, "stableAfter": "5m"}),
+        stream(observability={"logLevel": "DEBUG"}),
+        stream(restartedAt="now"),
+    ]
+    assert len({main._query_hash(each) for each in same}) == 1
+    assert main._query_hash(stream(queryName="other")) != main._query_hash(stream())

@@ -319,7 +319,7 @@ def _after_max_attempts(failure: Failure, attempts: int, policy: RestartPolicy) 
         asked_for=True,
         message=f"{failure.message} (This was failure {attempts} in a row, and "
         f"restart.maxAttempts is {policy.max_attempts}. Fix the cause, then delete the "
-        "driver pod to start again.)",
+        "driver pod or raise the limit to start again.)",
     )
 
 

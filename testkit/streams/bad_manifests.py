@@ -390,14 +390,6 @@ RING_1 = (
         "sink.kafka.transactionInterval is for trigger.continuous",
     ),
     Bad(
-        {
-            "sink.kafka.delivery": "ExactlyOnce", "trigger": {"microBatch": {}},
-            "source.kafka.options": {"maxRecordsPerPartition": "5"},
-        },
-        "spec.source.kafka.options.maxRecordsPerPartition",
-        "only one task may read a partition",
-    ),
-    Bad(
         {"sink.kafka.delivery": "ExactlyOnce", "source": {"rate": {}}}, "spec",
         "sink.kafka.delivery ExactlyOnce needs source.kafka: a transaction holds the offsets",
     ),
@@ -451,6 +443,14 @@ RING_1 = (
 
 
 RING_2 = (
+    Bad(
+        {
+            "sink.kafka.delivery": "ExactlyOnce", "trigger": {"microBatch": {}},
+            "source.kafka.options": {"maxRecordsPerPartition": "5"},
+        },
+        "spec.source.kafka.options.maxRecordsPerPartition",
+        "only one task may read a partition", ring=2,
+    ),
     Bad(
         {
             "kafka": {**SHARED, "options": {f"kafka.a.{i}": "" for i in range(70)}},

@@ -28,6 +28,8 @@ _TIMEOUT_SECONDS = 30
 _PAGE = 500
 # The API server sends a bookmark about every minute, so a watch that is silent for longer is dead.
 _SILENCE_SECONDS = 75
+# Of a watch's answer: an event. Objects have a few MiB at most, also where JSON escapes all of it.
+_LONGEST_LINE = 32 * 2**20
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,8 @@ class KubernetesApiClient:
         """The changes after a version, until the API server ends the answer.
 
         Each is ADDED, MODIFIED or DELETED, and the object; or BOOKMARK, and the version alone. It
-        is error 410 if the API server no longer knows the version.
+        is error 410 if the API server no longer knows the version, and 413 if an event is larger
+        than any that it sends.
         """
         query = {
             "labelSelector": selector,
@@ -179,7 +182,7 @@ class KubernetesApiClient:
         finally:
             self._on_call(ApiCall("watch", kind.plural, code, time.perf_counter() - started))
         try:
-            async for line in response.response.content:
+            async for line in _lines(response.response.content):
                 event = rest.parse(line)
                 found = mapping(event.get("object"))
                 if event.get("type") == "ERROR":
@@ -291,3 +294,16 @@ class KubernetesApiClient:
             raise rest.unreachable(error) from error
         after = (response.headers or {}).get("Retry-After")
         raise rest.refusal(response.status, response.reason, data, after)
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """The lines of an answer. aiohttp's own may have 4 MiB, which one ConfigMap can exceed."""
+    line = bytearray()
+    async for chunk in content.iter_any():
+        *ends, begun = chunk.split(b"\n")
+        for end in ends:
+            yield bytes(line) + end
+            line.clear()
+        line += begun
+        if len(line) > _LONGEST_LINE:
+            raise ApiError(413, "TooLarge", f"an event has more than {_LONGEST_LINE} bytes")

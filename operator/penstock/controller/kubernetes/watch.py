@@ -19,6 +19,10 @@ log = logging.getLogger(__name__)
 
 _FIRST_RETRY_SECONDS = 1.0
 _LAST_RETRY_SECONDS = 20.0
+# The API server ends an answer after minutes. A shorter one is a failure.
+_SHORT_SECONDS = 1.0
+# The version is too old, or what follows it is too large: a list is past it.
+_LIST_ANEW = (410, 413)
 
 
 class Watch:
@@ -37,6 +41,10 @@ class Watch:
         self.listed = asyncio.Event()
         """Set once the cache has everything."""
         self._heard = time.monotonic()
+        self._version = ""
+        """Up to which version the cache has everything; empty before a list."""
+        self._failures = 0
+        """In a row, since the last event or bookmark."""
         self._api, self._cache, self._on_change = api, cache, on_change
         self._namespace, self._selector = namespace, selector
 
@@ -47,23 +55,32 @@ class Watch:
 
     async def run(self) -> None:
         """Watches for ever. What fails is tried again: a right may be missing for a while only."""
-        version, failures = "", 0
         while True:
             try:
-                if not version:
-                    version = await self._list()
-                version = await self._follow(version)
-                failures = 0
+                if not self._version:
+                    await self._list()
+                begun = time.monotonic()
+                await self._follow()
+                if time.monotonic() - begun < _SHORT_SECONDS:
+                    await self._pause("the answer ended at once")
             except ApiError as error:
-                if error.code == 410:
-                    version = ""  # what is known stays, so that only what differs is looked at
-                failures += 1
-                wait = min(_LAST_RETRY_SECONDS, _FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 5))
-                wait = max(wait, error.retry_after or 0.0)
-                log.warning("watching %s: %s; again in %.0f s", self.kind.plural, error, wait)
-                await asyncio.sleep(random.uniform(wait / 2, wait))  # noqa: S311 - spreads load
+                if error.code in _LIST_ANEW:
+                    self._version = ""  # what is known stays: only what differs is looked at
+                await self._pause(error, error.retry_after or 0.0)
+            except Exception as error:  # one object must not end the operator
+                self._version = ""
+                log.exception("watching %s", self.kind.plural)
+                await self._pause(type(error).__name__)
 
-    async def _list(self) -> str:
+    async def _pause(self, cause: object, least: float = 0.0) -> None:
+        """Waits after a failure, the longer the more there were since the last event."""
+        wait = min(_LAST_RETRY_SECONDS, _FIRST_RETRY_SECONDS * 2.0 ** min(self._failures, 5))
+        wait = max(wait, least)
+        self._failures += 1
+        log.warning("watching %s: %s; again in %.0f s", self.kind.plural, cause, wait)
+        await asyncio.sleep(random.uniform(wait / 2, wait))  # noqa: S311 - spreads load
+
+    async def _list(self) -> None:
         version, keys = "", set[Key]()
         async for page, since in self._api.pages(self.kind, self._namespace, self._selector):
             version = since
@@ -75,26 +92,18 @@ class Watch:
         for stream in self._cache.retain(self.kind, self._namespace, keys):
             self._changed(stream)
         self.listed.set()
-        return version
+        self._version = version
 
-    async def _follow(self, version: str) -> str:
-        """Takes the changes after a version, and returns up to which one."""
-        events = self._api.events(self.kind, self._namespace, self._selector, version)
-        try:
-            async for change, found in events:
-                self._heard = time.monotonic()
-                version = text(at(found, "metadata", "resourceVersion")) or version
-                if change in ("ADDED", "MODIFIED"):
-                    self._changed(self._cache.put(found))
-                elif change == "DELETED":
-                    self._changed(self._cache.remove(found))
-        except ApiError as error:
-            if error.code:
-                raise
-            # The connection broke, or was silent: the rest comes over another one.
-            log.info("watching %s: %s", self.kind.plural, error)
-            await asyncio.sleep(random.uniform(0.5, 1))  # noqa: S311 - spreads load
-        return version
+    async def _follow(self) -> None:
+        """Takes the changes after the version, until the answer ends."""
+        events = self._api.events(self.kind, self._namespace, self._selector, self._version)
+        async for change, found in events:
+            self._heard, self._failures = time.monotonic(), 0
+            if change in ("ADDED", "MODIFIED"):
+                self._changed(self._cache.put(found))
+            elif change == "DELETED":
+                self._changed(self._cache.remove(found))
+            self._version = text(at(found, "metadata", "resourceVersion")) or self._version
 
     def _changed(self, stream: Key | None) -> None:
         if stream is not None:

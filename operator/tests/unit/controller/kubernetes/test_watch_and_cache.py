@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import random
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
+from kubernetes.aio.client import Configuration
 
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Kind, Manifest
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.controller.health_page import health_page
+from penstock.controller.kubernetes import api_client
 from penstock.controller.kubernetes import watch as watch_module
+from penstock.controller.kubernetes.api_client import KubernetesApiClient
 from penstock.controller.kubernetes.object_cache import ObjectCache
 from penstock.controller.kubernetes.watch import Watch
 from penstock.controller.main import _watches
@@ -26,6 +33,8 @@ from testkit.kafka.broker import free_ports
 pytestmark = pytest.mark.timeout(20)
 
 FLAGS = Key("default", samples.NAME)
+BOOKMARK = ("BOOKMARK", {"metadata": {"resourceVersion": "150"}})
+BROKEN = ApiError(0, "Unreachable")
 
 
 class Answers:
@@ -66,7 +75,7 @@ class Answers:
             self.over.set()
             await asyncio.Event().wait()
         for change in self.watches.pop(0):
-            if isinstance(change, ApiError):
+            if isinstance(change, Exception):
                 raise change
             yield change
 
@@ -84,19 +93,33 @@ async def watched(answers: Answers) -> tuple[ObjectCache, list[Key]]:
     cache, queued = ObjectCache(answers), list[Key]()
     api: Any = answers
     watch = Watch(api, cache, kinds.ROLE, "", "", queued.append)
-    task = asyncio.create_task(watch.run())
-    await answers.over.wait()
+    task, over = asyncio.create_task(watch.run()), asyncio.create_task(answers.over.wait())
+    await asyncio.wait([task, over], return_when=asyncio.FIRST_COMPLETED)
+    assert not task.done()
     assert watch.listed.is_set()
     task.cancel()
     return cache, queued
 
 
-async def test_a_list_of_many_pages_and_then_the_changes() -> None:
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The longest that each pause of a watch may take. None takes any time."""
+    longest: list[float] = []
+
+    def uniform(_: float, high: float) -> float:
+        longest.append(high)
+        return 0
+
+    monkeypatch.setattr(random, "uniform", uniform)
+    return longest
+
+
+async def test_a_list_of_many_pages_and_then_the_changes(waits: list[float]) -> None:
     answers = Answers()
     answers.lists = [[[role("a", 1)], [role("b", 2, "other")]]]
     answers.watches = [
         [("MODIFIED", role("a", 101)), ("DELETED", role("b", 102, "other"))],
-        [("BOOKMARK", {"metadata": {"resourceVersion": "150"}})],
+        [BOOKMARK],
     ]
     cache, queued = await watched(answers)
     other = Key("default", "other")
@@ -106,9 +129,8 @@ async def test_a_list_of_many_pages_and_then_the_changes() -> None:
     assert await cache.get(kinds.ROLE, "default", "b") is None
 
 
-async def test_after_a_410_only_what_differs_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_after_a_410_only_what_differs_is_looked_at(waits: list[float]) -> None:
     """What was deleted meanwhile, changed, or created: no stream whose objects are the same."""
-    monkeypatch.setattr(watch_module, "_FIRST_RETRY_SECONDS", 0.01)
     answers = Answers()
     same, changed = role("same", 1, "same"), role("changed", 2, "changed")
     answers.lists = [
@@ -121,7 +143,121 @@ async def test_after_a_410_only_what_differs_is_looked_at(monkeypatch: pytest.Mo
     assert answers.since == ["100", "100"]
 
 
-async def test_events_that_come_twice_or_late_change_nothing() -> None:
+@pytest.mark.parametrize("answer", [[], [BROKEN], [OverflowError()]], ids=repr)
+async def test_a_watch_that_ends_at_once_is_opened_again_ever_more_rarely(
+    answer: list[Exception], waits: list[float]
+) -> None:
+    answers = Answers()
+    answers.lists = [[[role("a", 1)]]] * 9
+    answers.watches = [answer] * 7
+    await watched(answers)
+    assert waits == [1, 2, 4, 8, 16, 20, 20]
+
+
+@pytest.mark.parametrize("answer", [[], [BROKEN], [OverflowError()]], ids=repr)
+@pytest.mark.parametrize("heard", [BOOKMARK, ("MODIFIED", role("a", 101))])
+async def test_an_event_or_a_bookmark_shows_that_a_watch_works(
+    heard: tuple[str, Manifest], answer: list[Exception], waits: list[float]
+) -> None:
+    answers = Answers()
+    answers.lists = [[[role("a", 1)]]] * 9
+    answers.watches = [answer, answer, [heard, *answer], answer]
+    await watched(answers)
+    assert waits == [1, 2, 1, 2]
+
+
+async def test_a_watch_that_lasted_is_opened_again_without_a_pause(
+    waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The API server ends each after some minutes."""
+    monkeypatch.setattr(watch_module, "_SHORT_SECONDS", 0)
+    answers = Answers()
+    answers.lists = [[[role("a", 1)]]]
+    answers.watches = [[BOOKMARK], [BOOKMARK]]
+    await watched(answers)
+    assert waits == []
+
+
+async def test_what_no_program_can_read_ends_no_watch(waits: list[float]) -> None:
+    """One object of a tenant would end the operator. A new list passes over the event."""
+    answers = Answers()
+    answers.lists = [[[role("a", 1)]], [[role("a", 120)]]]
+    answers.watches = [[("MODIFIED", role("a", 101)), OverflowError()]]
+    cache, queued = await watched(answers)
+    assert queued == [FLAGS, FLAGS, FLAGS]
+    assert answers.since == ["100", "100"]
+    assert await cache.get(kinds.ROLE, "default", "a") == role("a", 120)
+
+
+def large_config_map(version: int) -> Manifest:
+    """As large as Kubernetes allows. In JSON, Go writes six characters for each of its own."""
+    meta = {**role("large", version)["metadata"]}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"k": "<" * 2**20}}
+
+
+@asynccontextmanager
+async def api_server(listed: list[Manifest], lines: list[bytes]) -> AsyncIterator[Any]:
+    """A client of a server that lists these, and answers a watch with these lines."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if "watch" not in request.query:
+            return web.json_response({"metadata": {"resourceVersion": "4"}, "items": listed})
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while lines:
+            await response.write(lines.pop(0))
+        await asyncio.Event().wait()
+        return response
+
+    application = web.Application()
+    application.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    (port,) = free_ports(1)
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    try:
+        async with KubernetesApiClient(Configuration(host=f"http://127.0.0.1:{port}")) as api:
+            yield api
+    finally:
+        await runner.cleanup()
+
+
+def line(found: Manifest) -> bytes:
+    return json.dumps({"type": "ADDED", "object": found}).replace("<", "\\u003c").encode() + b"\n"
+
+
+async def test_an_object_of_six_megabytes_is_one_like_any_other() -> None:
+    """aiohttp's own lines end at four."""
+    small = {**large_config_map(6), "data": {}}
+    async with api_server([], [line(large_config_map(5)), line(small) * 2]) as api:
+        seen = []
+        async for change, found in api.events(kinds.CONFIG_MAP, "", "", "4"):
+            seen.append((change, found))
+            if len(seen) == 3:
+                break
+    assert seen == [("ADDED", large_config_map(5)), ("ADDED", small), ("ADDED", small)]
+
+
+async def test_a_line_that_never_ends_is_given_up_and_all_is_listed_anew(
+    waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_client, "_LONGEST_LINE", 2**20)
+    changed = asyncio.Event()
+    lines = [b"x" * 2**20, b"x" * 2**20]
+    async with api_server([role("a", 3)], lines) as api:
+        cache = ObjectCache(api)
+        watch = Watch(api, cache, kinds.ROLE, "", "", lambda _: changed.set())
+        task = asyncio.create_task(watch.run())
+        await changed.wait()
+        cache.remove(role("a", 3))
+        changed.clear()
+        await changed.wait()
+        assert not task.done()
+        task.cancel()
+    assert waits == [1]
+
+
+async def test_events_that_come_twice_or_late_change_nothing(waits: list[float]) -> None:
     answers = Answers()
     answers.lists = [[[role("a", 5)]]]
     answers.watches = [

@@ -96,7 +96,7 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     """One level-triggered step for every cause: an edit, a failure, a report or a timer."""
     if stream.terminating:
         # Kubernetes deletes the children through their owner references.
-        return Decision(apply=_retained_claim(stream, children))
+        return Decision(apply=_retained_claim(stream, children), requeue_after=_REQUEUE_SETTLED)
     if stream.paused:
         return unapplied(stream, children, paused(), now)
     previous = _previous_objects(children, stream.uid)

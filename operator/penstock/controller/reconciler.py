@@ -35,7 +35,8 @@ from penstock.controller.status.stream_events import event_manifest
 log = logging.getLogger(__name__)
 
 _MAX_UNSENT_EVENTS = 20
-# So long reports alone need no look at all the objects: as long as a settled stream has none.
+# So long reports alone need no look at all the objects, and a stream is taken to exist: as long as
+# a settled stream has no look at all.
 _STEADY = timedelta(minutes=5)
 # An event that is refused for what it says would hold up all later ones.
 _NEVER_TAKEN = (400, 413, 422)
@@ -89,6 +90,8 @@ class Reconciler:
         self._steady: dict[Key, tuple[str, datetime]] = {}
         """A hash of what was observed when all objects were as they should be, and until when it
         stands for that."""
+        self._known_until: dict[Key, datetime] = {}
+        """Until when a stream that the cache shows is taken to exist."""
         self._parsing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._threads = ThreadPoolExecutor(_THREADS, "parse")
 
@@ -101,14 +104,14 @@ class Reconciler:
         decided once more: a cache that is behind can delay a write, and never cause a wrong one.
         """
         with self._metrics.reconciling() as result:
-            raw = await self._read(key, self._cache)
+            raw = await self._find(key)
             if raw is None:
                 self._forget(key)
                 return None
             try:
                 decision = await self._decide(key, raw)
                 if decision.needs_fresh_reads:
-                    fresh = await self._read(key, self._api)
+                    fresh = await self._read_anew(key, raw)
                     if fresh is None:
                         self._forget(key)
                         return None
@@ -121,6 +124,24 @@ class Reconciler:
             self._failing_since.pop(key, None)
             return await self._publish(key, raw, decision)
 
+    async def _find(self, key: Key) -> Manifest | None:
+        """The stream that the cache shows, or, every few minutes, the API server.
+
+        kopf does not say what a list no longer has.
+        """
+        raw, now = await self._read(key, self._cache), self._now()
+        if raw is None or now < self._known_until.setdefault(key, now + _STEADY):
+            return raw
+        return await self._read_anew(key, raw)
+
+    async def _read_anew(self, key: Key, seen: Manifest) -> Manifest | None:
+        """The stream as it is now. If it is gone, so is what the cache has shown."""
+        fresh = await self._read(key, self._api)
+        if fresh is None:
+            self._cache.forget_stream(seen)
+        self._known_until[key] = self._now() + _STEADY
+        return fresh
+
     async def _read(self, key: Key, api: KubernetesReads) -> Manifest | None:
         """The stream; None if there is none of this operator's class."""
         raw = await api.get(kinds.STREAM, key.namespace, key.name)
@@ -129,7 +150,6 @@ class Reconciler:
         return raw
 
     def _forget(self, key: Key) -> None:
-        self._cache.forget_stream(key)
         self._metrics.forget(key)
         self._applier.forget(key)
         self._unsent_events.pop(key, None)
@@ -137,6 +157,7 @@ class Reconciler:
         self._failing_since.pop(key, None)
         self._parsed.pop(key, None)
         self._steady.pop(key, None)
+        self._known_until.pop(key, None)
 
     async def _decide(self, key: Key, raw: Manifest) -> Decision:
         """Decides by the cache. A report of the driver alone costs no look at all the objects."""
@@ -244,7 +265,7 @@ class Reconciler:
             return await self._api.apply_status(decision.status_manifest)
         except ApiError as error:
             if error.code in (404, 409):
-                self._cache.forget_stream(key)
+                self._cache.forget_stream(stream.manifest)
                 raise StreamChanged("the stream has changed since it was read") from error
             if not error.refused or decision.status is None:
                 raise

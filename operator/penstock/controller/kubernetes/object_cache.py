@@ -110,11 +110,21 @@ class ObjectCache:
     # What the watches show.
 
     def wrote(self, stream: Manifest) -> None:
-        """Takes a stream as the operator's own write has left it."""
+        """Takes a stream as the operator's own write has left it, unless it is gone by now."""
+        if Object(stream).uid != self._uid(Object(stream).key):
+            return
         key = self._take(stream)
         if key is not None:
             _, since = self._unshown.get(key, ("", self._monotonic()))
             self._unshown[key] = (Object(stream).version, since)
+
+    def _uid(self, key: Key) -> str:
+        """Of the stream that was shown or answered last; empty if there was none."""
+        held = self._held[kinds.STREAM].get(key)
+        if held is not None:
+            return held.uid
+        _, answer = self._answers.get((kinds.STREAM, key), (0.0, None))
+        return Object(answer or {}).uid
 
     def put(self, manifest: Manifest, *, listed: bool = False) -> Key | None:
         """Takes an object that is newer. Returns the key of its stream, or None if it was known.
@@ -156,6 +166,7 @@ class ObjectCache:
             self._drop(kind, found.key)
         if kind is kinds.STREAM:
             self._unshown.pop(found.key, None)
+            self._answers.pop((kind, found.key), None)
         return _stream_of(found)
 
     def retain(self, kind: Kind, namespace: str, listed: Iterable[Key]) -> Sequence[Key]:
@@ -169,10 +180,19 @@ class ObjectCache:
                 self._drop(kind, key)
         return [stream for stream in streams if stream is not None]
 
-    def forget_stream(self, key: Key) -> None:
-        """Forgets a stream that is gone, or that another write has changed: it is read again."""
-        self._drop(kinds.STREAM, key)
-        self._unshown.pop(key, None)
+    def forget_stream(self, seen: Manifest) -> None:
+        """Forgets a stream that is gone, or that another write has changed: it is read again.
+
+        What the watch has shown after the one that was `seen` stays.
+        """
+        found = Object(seen)
+        held = self._held[kinds.STREAM].get(found.key)
+        if held is not None and held.uid != found.uid:
+            return
+        if held is not None and _is_newer(held.version, found.version):
+            return
+        self._drop(kinds.STREAM, found.key)
+        self._unshown.pop(found.key, None)
 
     def _drop(self, kind: Kind, key: Key) -> None:
         self._answers.pop((kind, key), None)

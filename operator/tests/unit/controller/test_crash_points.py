@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
 from penstock.api.v1alpha1.status import Restarts, StreamState
 from penstock.cluster import kinds
 from testkit.controller import samples
-from testkit.controller.fake_cluster import FakeCluster
+from testkit.controller.fake_cluster import KEY, FakeCluster
 from testkit.controller.fake_kubernetes_api import Killed, drop_empty
 
 
@@ -199,6 +201,50 @@ def test_watches_that_are_behind_only_delay(
             assert cluster.children() == children
             assert (cluster.status.restarts or Restarts()) == restarts_after(cause)
             assert cluster.reconcile() == []
+
+
+def invalid(cluster: FakeCluster) -> None:
+    """A stream never had a valid spec, and so no objects."""
+    cluster.apply(trigger={"continuous": {"checkpointInterval": "1s"}, "microBatch": {}})
+
+
+def paused(cluster: FakeCluster) -> None:
+    cluster.apply()
+    cluster.annotate("penstock.dev/pause-reconciliation", "true")
+
+
+def terminating(cluster: FakeCluster) -> None:
+    """A stream waits for the finalizer of somebody else."""
+    cluster.apply()
+    meta = {**cluster.stream["metadata"], "deletionTimestamp": cluster.clock.text()}
+    cluster.api.put({**cluster.stream, "metadata": meta})
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("cause", [*CAUSES, invalid, paused, terminating])
+def test_a_deletion_that_no_watch_shows_is_seen_within_minutes(
+    cause: Callable[[FakeCluster], None], replaced: bool
+) -> None:
+    """kopf does not say what a list no longer has, nor that the stream has another class now."""
+    cluster = FakeCluster()
+    cause(cluster)
+    cluster.settle()
+    assert cluster.cache.streams() == [KEY]
+    cluster.fall_behind()
+    cluster.delete()
+    cluster.collect_garbage()
+    cluster.lose_events()
+    if replaced:
+        cluster.fall_behind()
+        cluster.apply(className="another")
+    until, wait = cluster.clock() + timedelta(minutes=11), timedelta(0)
+    while cluster.cache.streams() and cluster.clock() < until:
+        cluster.clock.advance(wait.total_seconds())
+        wait = asyncio.run(cluster.reconciler.reconcile(KEY)) or timedelta(days=1)
+    assert cluster.cache.streams() == []
+    assert asyncio.run(cluster.reconciler.reconcile(KEY)) is None
+    labels = {"namespace": KEY.namespace, "name": KEY.name, "state": "Stalled"}
+    assert cluster.metrics.registry.get_sample_value("penstock_stream_state", labels) is None
 
 
 @pytest.mark.parametrize("cause", CAUSES)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from penstock.cluster.kinds import Key, Manifest
-from penstock.controller.reconciler import Reconciler
+from penstock.controller.reconciler import Reconciler, StreamChanged
 from penstock.controller.standby import Standby
 from penstock.controller.work_queue import WorkQueue
 from testkit.controller import samples
@@ -102,6 +103,47 @@ async def test_the_operators_own_write_of_a_status_causes_no_reconcile() -> None
     cluster.apply(executor={"cores": 2})
     turns.standby.stream_changed(cluster.stream, listed=False)
     assert (turns.queued, turns.edits) == ([], [KEY])
+
+
+async def test_an_edit_while_the_status_is_written_stays_known() -> None:
+    """The API server refuses that status. What the watch has shown meanwhile is newer."""
+    cluster = FakeCluster()
+    cluster.apply()
+    turns = Turns(cluster)
+    turns.leads = True
+
+    def edited_meanwhile(manifest: Manifest) -> None:
+        if "status" in manifest:
+            cluster.apply(executor={"cores": 2})
+
+    cluster.api.refuse = edited_meanwhile
+    with pytest.raises(StreamChanged):
+        await turns.standby.reconcile(KEY)
+    turns.standby.take_over()
+    assert (turns.edits, turns.queued) == ([KEY], [KEY])
+
+
+async def test_a_stream_that_is_replaced_while_it_is_looked_for_stays_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = FakeCluster()
+    turns = Turns(cluster)
+    turns.leads = True
+    cluster.behind = []
+    turns.standby.stream_changed(samples.stored(), listed=False)
+    get = cluster.api.get
+
+    async def replaced_meanwhile(*asked: Any) -> Manifest | None:
+        monkeypatch.undo()
+        answer = await get(*asked)
+        turns.standby.stream_changed(cluster.api.put(samples.stream()), listed=False)
+        return answer
+
+    monkeypatch.setattr(cluster.api, "get", replaced_meanwhile)
+    await turns.standby.reconcile(KEY)
+    turns.standby.take_over()
+    assert KEY in turns.edits
+    assert cluster.cache.streams() == [KEY]
 
 
 def test_a_stream_that_was_there_before_the_operator_is_no_edit() -> None:

@@ -365,6 +365,70 @@ async def test_a_write_that_no_watch_shows_gets_older() -> None:
     assert cache.unshown == 0
 
 
+def version(number: int, uid: str = "uid") -> Manifest:
+    """A version of a stream."""
+    stream = samples.stored()
+    stream["metadata"] |= {"resourceVersion": str(number), "uid": uid}
+    return stream
+
+
+@pytest.mark.parametrize("asked", [False, True])
+async def test_a_late_answer_brings_no_deleted_stream_back(asked: bool) -> None:
+    """Nor one that was replaced: a write may end after the watch has shown the deletion."""
+    clock, answers = Clock(), Answers()
+    cache = ObjectCache(answers, lambda: clock.time.timestamp())
+    cache.put(version(5))
+    if asked:  # as after a status that was refused
+        cache.forget_stream(version(5))
+        answers.server.put(version(5))
+        await cache.get(kinds.STREAM, "default", samples.NAME)
+        answers.server.remove(version(5))
+    cache.remove(version(7))
+    cache.wrote(version(6))
+    clock.advance(1000)
+    assert (cache.streams(), cache.unshown) == ([], 0)
+    assert await cache.get(kinds.STREAM, "default", samples.NAME) is None
+    cache.put(version(9, "another"))
+    cache.wrote(version(6))
+    assert await cache.get(kinds.STREAM, "default", samples.NAME) == version(9, "another")
+    clock.advance(1000)
+    assert cache.unshown == 0
+
+
+async def test_a_write_to_a_stream_that_was_asked_for_counts() -> None:
+    """A watch that is deaf shows no edit either, so each status after one is refused once."""
+    clock, answers = Clock(), Answers()
+    cache = ObjectCache(answers, lambda: clock.time.timestamp())
+    cache.put(version(5))
+    cache.forget_stream(version(5))
+    edited = answers.server.put(version(8))
+    await cache.get(kinds.STREAM, "default", samples.NAME)
+    written = version(int(edited["metadata"]["resourceVersion"]) + 1)
+    cache.wrote(written)
+    assert await cache.get(kinds.STREAM, "default", samples.NAME) == written
+    clock.advance(30)
+    assert cache.unshown == 30
+
+
+@pytest.mark.parametrize(
+    ("held", "stays"),
+    [
+        (version(9), False),
+        (version(8), False),
+        (version(12), True),
+        (version(12, "another"), True),
+        (version(3, "another"), True),
+    ],
+    ids=["same", "older", "newer", "replaced", "replaced in a restored backup"],
+)
+async def test_what_is_forgotten_is_what_was_seen(held: Manifest, stays: bool) -> None:
+    """A status was refused, or the stream is gone, and the watch has shown more meanwhile."""
+    cache = ObjectCache(Answers())
+    cache.put(held)
+    cache.forget_stream(version(9))
+    assert cache.streams() == [FLAGS] * stays
+
+
 async def test_metric_and_health_page_know_a_silent_watch() -> None:
     ages = {"pods": 400.0, "roles": 3.0}
     metrics = Metrics()

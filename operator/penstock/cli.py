@@ -22,6 +22,8 @@ from penstock.validation.rules.pod_security import PodSecurity
 
 # The exit code that shells report for a command that SIGINT ended.
 INTERRUPTED = 130
+# The contract's NUMBERS_INTERVAL_SECONDS, whose module takes long to import.
+_NUMBERS_INTERVAL = timedelta(seconds=30)
 
 _EPILOG = """
 Use "penstock COMMAND --help" for more information about a command.
@@ -217,13 +219,21 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     operator.add_argument(
         "--numbers-interval",
-        type=int,
-        default=30,
+        type=_numbers_interval,
+        default=_NUMBERS_INTERVAL,
         metavar="SECONDS",
-        help="how often a status gets new numbers, if nothing else changes (default: 30)",
+        help="how often a status gets new numbers, if nothing else changes (default: 30, as often "
+        "as drivers report)",
     )
     operator.set_defaults(command=_operator)
     return parser
+
+
+def _numbers_interval(text: str) -> timedelta:
+    interval = timedelta(seconds=int(text))
+    if interval < _NUMBERS_INTERVAL:
+        raise argparse.ArgumentTypeError(f"must be 30 or more, not {text}: drivers report as often")
+    return interval
 
 
 def _add_pod_security(command: argparse.ArgumentParser, what: str) -> None:
@@ -267,7 +277,7 @@ def _operator(options: argparse.Namespace) -> int:
             pod_security=PodSecurity(options.pod_security),
             network_policies=options.network_policies,
             metrics_from=tuple(options.metrics_from),
-            numbers_interval=timedelta(seconds=options.numbers_interval),
+            numbers_interval=options.numbers_interval,
             namespace=options.own_namespace,
         ),
         namespaces=options.namespace,

@@ -35,6 +35,9 @@ from penstock.controller.status.restart_history import (
     update_history,
 )
 
+# A report after the same interval as the last one may come some seconds sooner.
+_SLACK = timedelta(seconds=5)
+
 
 @dataclass(frozen=True)
 class StatusUpdate:
@@ -185,15 +188,15 @@ def _cores(report: DriverReport | None) -> Cores | None:
 def _until_numbers(stream: ObservedStream, now: datetime) -> timedelta:
     """How long until numbers may be written again, counted from the last write of the status.
 
-    Drivers report as often. So numbers that come in the second half of the interval are written
-    now: held back, they would cost another reconcile, and be older.
+    Numbers that come a little early are written now: held back, they would cost another reconcile,
+    and be older.
     """
     if stream.status_written is None:
         return timedelta(0)
     interval = stream.numbers_interval
     wait = stream.status_written + interval - now
     # Only clocks that disagree make it longer than the interval.
-    return wait if interval / 2 < wait <= interval else timedelta(0)
+    return wait if _SLACK < wait <= interval else timedelta(0)
 
 
 _MODE_NAMES = {

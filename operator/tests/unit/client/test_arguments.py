@@ -1,11 +1,17 @@
-"""The command line of `penstock status`, `logs`, `doctor` and `top`."""
+"""The command line of `penstock status`, `logs`, `doctor`, `top` and `operator`."""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
 
 import pytest
 
 from penstock import cli
 from penstock.client.arguments import COMMANDS, Help
+from penstock.contract.driver_report import NUMBERS_INTERVAL_SECONDS
+
+CHART = Path(__file__).parents[4] / "charts/penstock"
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda each: each.name)
@@ -36,6 +42,7 @@ def test_kubectl_penstock_is_the_same_command(capsys: pytest.CaptureFixture[str]
         ("logs", "flags", "--since", "soon"),
         ("logs",),
         ("status", "-o", "yaml"),
+        ("operator", "--default-image", "an:image", "--numbers-interval", "29"),
     ],
     ids=" ".join,
 )
@@ -43,6 +50,16 @@ def test_wrong_usage_is_exit_code_2(words: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit) as refused:
         cli.main(words)
     assert refused.value.code == 2
+
+
+def test_no_status_has_newer_numbers_than_the_drivers_report() -> None:
+    """The chart refuses what would change nothing."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    least = schema["properties"]["numbersIntervalSeconds"]["minimum"]
+    assert least == NUMBERS_INTERVAL_SECONDS
+    words = ["operator", "--default-image", "an:image", "--numbers-interval", str(least)]
+    options = cli._parser("penstock").parse_args(words)
+    assert options.numbers_interval.total_seconds() == least
 
 
 def test_a_kubeconfig_that_cannot_be_used_is_exit_code_2(

@@ -126,6 +126,23 @@ def offsets(*values: int, omitted: int | None = None, **report: Any) -> DriverPo
     return pod(committed_offsets=committed, committed_offsets_omitted=omitted, **report)
 
 
+@pytest.mark.parametrize("interval", [30, 60, 120, 3600])
+def test_numbers_that_come_a_little_early_are_written(interval: int) -> None:
+    """Held back, they would cost another reconcile, and be older."""
+    stream = replace(
+        stored(plan_status(NEW, RUNNING, pod(), samples.T0), written="2026-11-21T00:00:00Z"),
+        numbers_interval=timedelta(seconds=interval),
+    )
+
+    def due_in(seconds: float) -> timedelta | None:
+        now = samples.T0 + timedelta(seconds=seconds)
+        return plan_status(stream, RUNNING, pod(epoch=7), now).numbers_due_in
+
+    assert due_in(interval - 6) == timedelta(seconds=6)
+    assert due_in(interval / 2) == timedelta(seconds=interval / 2)
+    assert due_in(interval - 5) is None
+
+
 @pytest.mark.parametrize("numbers", [{"epoch": 7}, {"lag": 9}, {}], ids=str)
 def test_numbers_wait_for_the_interval_and_nothing_else_does(numbers: dict[str, int]) -> None:
     stream = stored(
@@ -135,9 +152,6 @@ def test_numbers_wait_for_the_interval_and_nothing_else_does(numbers: dict[str, 
     held = plan_status(stream, RUNNING, offsets(8, **numbers), soon)
     assert held.status == stream.status
     assert held.numbers_due_in == timedelta(seconds=26)
-    # Written now, and not by another reconcile: drivers report as often.
-    half = samples.T0 + timedelta(seconds=15)
-    assert plan_status(stream, RUNNING, offsets(8, **numbers), half).status != stream.status
     written = plan_status(stream, RUNNING, offsets(8, **numbers), LATER)
     assert written.numbers_due_in is None
     assert written.status.committed_offsets == [

@@ -101,7 +101,9 @@ async def operate(
     sys.setrecursionlimit(_RECURSION_LIMIT)
     queue = WorkQueue()
     election = LeaderElection(configuration, lease) if lease is not None else None
-    leads = election.leads if election is not None else lambda: True
+    # Without an election, from the takeover on: the lists before it are no events.
+    started = asyncio.Event()
+    leads = election.leads if election is not None else started.is_set
     watches: list[Watch] = []
 
     def watch_ages() -> Mapping[str, float]:
@@ -123,6 +125,7 @@ async def operate(
         metrics.show_watches(watch_ages)
 
         def take_over() -> None:
+            started.set()
             metrics.take_over(queue)
             standby.take_over()
 

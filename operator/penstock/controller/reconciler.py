@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from weakref import WeakValueDictionary
 
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Manifest
@@ -92,7 +92,8 @@ class Reconciler:
         stands for that."""
         self._known_until: dict[Key, datetime] = {}
         """Until when a stream that the cache shows is taken to exist."""
-        self._parsing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._parsing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By namespace; each as long as somebody waits for it or holds it."""
         self._threads = ThreadPoolExecutor(_THREADS, "parse")
 
     async def reconcile(self, key: Key) -> timedelta | None:
@@ -206,7 +207,8 @@ class Reconciler:
         return parsed
 
     async def _parse_anew(self, key: Key, raw: Manifest) -> ObservedStream:
-        async with self._parsing[key.namespace]:
+        lock = self._parsing.setdefault(key.namespace, asyncio.Lock())
+        async with lock:
             return await asyncio.get_running_loop().run_in_executor(
                 self._threads, parse_stream, raw, self._settings
             )

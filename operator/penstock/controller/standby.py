@@ -33,12 +33,16 @@ class Standby:
     def stream_changed(self, stream: Manifest, *, listed: bool) -> None:
         """Queues a stream, except for what this operator has just written: the cache has that.
 
-        What is left is an edit by somebody, or was there when the operator started, perhaps with
-        an edit that no operator has seen.
+        What is left is an edit by somebody, or is found in a list, perhaps with an edit that no
+        operator has seen.
         """
         key = self._cache.put(stream, listed=listed)
-        if key is not None and self._leads():
-            self._queue.add(key, edit=not listed or self._cache.is_edited(key))
+        if key is None or not self._leads():
+            return
+        if listed and not self._cache.is_edited(key):
+            self._queue.spread([key])
+        else:
+            self._queue.add(key, edit=True)
 
     def stream_deleted(self, stream: Manifest) -> None:
         key = self._cache.remove(stream)

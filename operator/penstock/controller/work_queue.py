@@ -26,7 +26,7 @@ _PERIOD_SECONDS = 2.0
 _MANY_KEYS = 10_000
 # So many of those that run at once may be of one namespace: each may wait for a text to be judged.
 _SHARE = 8
-# After a takeover all streams are looked at: so many in a second, and all within a minute.
+# All streams of a takeover or a list are looked at: so many in a second, and all within a minute.
 _SPREAD_A_SECOND = 50
 _SPREAD_SECONDS = 60.0
 # A longer requeue only guards against a missed event, and is spread. A shorter one is exact.
@@ -58,6 +58,8 @@ class WorkQueue:
         self._due: dict[Key, float] = {}
         """When each key that is queued or processed became due, on the monotonic clock."""
         self._rate, self._rate_of_edits = _Rate(), _Rate()
+        self._spread_until = 0.0
+        """When the last of the keys that were spread is due, on the monotonic clock."""
 
     @property
     def depth(self) -> int:
@@ -93,11 +95,18 @@ class WorkQueue:
             self._schedule(key, self._until_allowed(key))
 
     def spread(self, keys: Sequence[Key]) -> None:
-        """Queues many keys, each at another time, so that they are no burst."""
-        seconds = min(_SPREAD_SECONDS, len(keys) / _SPREAD_A_SECOND)
+        """Queues keys, each at another time, so that many are no burst, at once or one by one."""
+        now = time.monotonic()
+        first = max(0.0, self._spread_until - now)
+        last = first + len(keys) / _SPREAD_A_SECOND
+        if last > _SPREAD_SECONDS:
+            first, last = 0.0, _SPREAD_SECONDS
+        self._spread_until = now + last
         for key in keys:
-            if key not in self._queued and key not in self._processing:
-                self._schedule(key, random.uniform(0, seconds))  # noqa: S311 - spreads load
+            if key in self._processing:
+                self._dirty.add(key)
+            elif key not in self._queued and key not in self._failures:
+                self._schedule(key, random.uniform(first, last))  # noqa: S311 - spreads load
 
     @asynccontextmanager
     async def run(self, reconcile: Reconcile, limit: int) -> AsyncIterator[None]:
@@ -230,7 +239,7 @@ class _Rate:
     def pay(self, key: Key, now: float) -> None:
         """Notes that a key is processed now."""
         if len(self._paid) > _MANY_KEYS:
-            self._paid = {each: until for each, until in self._paid.items() if until > now}
+            self._paid = {paid: until for paid, until in self._paid.items() if until > now}
         self._paid[key] = max(self._paid.get(key, now), now) + _PERIOD_SECONDS
 
 

@@ -73,6 +73,18 @@ def test_a_failed_request_is_a_condition_and_ready_stays_true_while_data_flows(
     assert len(cluster.drivers_started) == 2
 
 
+async def test_namespaces_that_are_gone_leave_nothing_behind() -> None:
+    """In a cluster with a namespace for each preview, they are many."""
+    cluster = FakeCluster()
+    namespaces = [f"preview-{number}" for number in range(5)]
+    for namespace in namespaces:
+        raw = samples.stored()
+        raw["metadata"]["namespace"] = namespace
+        cluster.cache.put(cluster.api.put(raw))
+        await cluster.reconciler.reconcile(Key(namespace, samples.NAME))
+    assert list(cluster.reconciler._parsing) == []
+
+
 def test_a_failed_first_request_is_a_condition_too() -> None:
     cluster = FakeCluster()
     refuse(cluster, "ServiceAccount", WEBHOOK)

@@ -253,6 +253,62 @@ async def test_a_takeover_is_no_burst_and_an_edit_does_not_wait_for_its_turn(
             timer.cancel()
 
 
+@pytest.mark.parametrize("at_once", [1, 500, 3000])
+async def test_keys_that_come_one_after_another_are_spread_like_all_at_once(at_once: int) -> None:
+    """kopf tells of each stream of its list singly."""
+    queue, keys = WorkQueue(), [Key("default", str(number)) for number in range(3000)]
+    now = asyncio.get_running_loop().time()
+    for first in range(0, len(keys), at_once):
+        queue.spread(keys[first : first + at_once])
+    due = sorted(timer.when() - now for timer in queue._timers.values())
+    assert len(due) == 3000
+    assert due[-1] < 65
+    for second in range(60):
+        assert sum(second <= each < second + 1 for each in due) < 100
+    for timer in queue._timers.values():
+        timer.cancel()
+
+
+async def test_any_number_of_keys_is_spread_over_a_minute() -> None:
+    queue = WorkQueue()
+    now = asyncio.get_running_loop().time()
+    for number in range(9000):
+        queue.spread([Key("default", str(number))])
+    due = [timer.when() - now for timer in queue._timers.values()]
+    assert max(due) < 65
+    for second in range(60):
+        assert sum(second <= each < second + 1 for each in due) < 300
+    for timer in queue._timers.values():
+        timer.cancel()
+
+
+async def test_a_key_that_is_spread_while_it_is_processed_is_processed_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And one that fails keeps its back-off."""
+    monkeypatch.setattr(work_queue, "_FIRST_RETRY_SECONDS", 30.0)
+    queue, again, keys = WorkQueue(), asyncio.Event(), list[Key]()
+
+    async def reconcile(key: Key) -> None:
+        keys.append(key)
+        if key == B:
+            raise OSError("away")
+        if keys.count(A) == 2:
+            again.set()
+        else:
+            queue.spread([A, B])
+
+    async with queue.run(reconcile, 1):
+        queue.add(B)
+        while not queue.failures:  # noqa: ASYNC110 - one turn of the event loop
+            await asyncio.sleep(0.01)
+        due = queue._timers[B].when()
+        queue.add(A)
+        await again.wait()
+        assert queue._timers[B].when() == due
+        queue._timers[B].cancel()
+
+
 @given(st.floats(1, 1000))
 def test_only_what_guards_against_a_missed_event_is_spread_widely(seconds: float) -> None:
     jittered = work_queue._jittered(seconds)

@@ -18,6 +18,7 @@ from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Kind, Manifest
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
+from penstock.controller import handlers, main
 from penstock.controller.health_page import health_page
 from penstock.controller.kubernetes import api_client
 from penstock.controller.kubernetes import watch as watch_module
@@ -26,6 +27,8 @@ from penstock.controller.kubernetes.object_cache import ObjectCache
 from penstock.controller.kubernetes.watch import Watch
 from penstock.controller.main import _watches
 from penstock.controller.metrics import Metrics
+from penstock.controller.standby import Standby
+from penstock.controller.work_queue import WorkQueue
 from testkit.controller import samples
 from testkit.controller.fake_kubernetes_api import Clock, FakeKubernetesApi
 from testkit.kafka.broker import free_ports
@@ -198,8 +201,15 @@ def large_config_map(version: int) -> Manifest:
 @asynccontextmanager
 async def api_server(listed: list[Manifest], lines: list[bytes]) -> AsyncIterator[Any]:
     """A client of a server that lists these, and answers a watch with these lines."""
+    async with server_of(listed, lines) as configuration, KubernetesApiClient(configuration) as api:
+        yield api
 
+
+@asynccontextmanager
+async def server_of(listed: list[Manifest], lines: list[bytes]) -> AsyncIterator[Configuration]:
     async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == kinds.STREAM.root:
+            return web.json_response({"resources": [{"name": kinds.STREAM.plural}]})
         if "watch" not in request.query:
             return web.json_response({"metadata": {"resourceVersion": "4"}, "items": listed})
         response = web.StreamResponse()
@@ -216,10 +226,35 @@ async def api_server(listed: list[Manifest], lines: list[bytes]) -> AsyncIterato
     (port,) = free_ports(1)
     await web.TCPSite(runner, "127.0.0.1", port).start()
     try:
-        async with KubernetesApiClient(Configuration(host=f"http://127.0.0.1:{port}")) as api:
-            yield api
+        yield Configuration(host=f"http://127.0.0.1:{port}")
     finally:
         await runner.cleanup()
+
+
+async def test_the_lists_of_a_start_queue_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also without a lease: kopf's list is to come, and has all streams with their edits."""
+    queued: list[Key] = []
+    added: list[Key] = []
+
+    class Queue(WorkQueue):
+        def add(self, key: Key, *, edit: bool = False) -> None:
+            added.append(key)
+
+    async def watch(standby: Standby, **_: object) -> None:
+        queued.extend(added)
+        standby.child_changed(FLAGS)
+
+    monkeypatch.setattr(main, "WorkQueue", Queue)
+    monkeypatch.setattr(handlers, "watch", watch)
+    async with server_of([role("a", 3)], []) as configuration:
+        await main.operate(
+            configuration,
+            Metrics(),
+            settings=samples.SETTINGS,
+            namespaces=[],
+            stop=asyncio.Event(),
+        )
+    assert (queued, added) == ([], [FLAGS])
 
 
 def line(found: Manifest) -> bytes:

@@ -72,6 +72,8 @@ class ObjectCache:
         if until > self._monotonic():
             return answer
         answer = await self._api.get(kind, namespace, name)
+        if _is_soon_old(answer):
+            return answer
         if len(self._answers) > _MANY_ANSWERS:
             self._answers.clear()
         self._answers[kind, key] = (self._monotonic() + _ANSWER_SECONDS, answer)
@@ -209,6 +211,13 @@ def _stream_of(found: Object) -> Key | None:
         return found.key
     name = found.labels.get(naming.LABEL_STREAM)
     return Key(found.namespace, name) if name is not None else None
+
+
+def _is_soon_old(answer: Manifest | None) -> bool:
+    """Whether it is an object of a stream, which the watch shows soon, or never: one of another
+    class, which goes with the stream that had the name before.
+    """
+    return answer is not None and naming.LABEL_STREAM in Object(answer).labels
 
 
 def _is_newer(version: str, than: str) -> bool:

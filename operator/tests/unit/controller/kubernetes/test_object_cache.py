@@ -52,6 +52,17 @@ async def test_what_a_watch_shows_is_not_asked_for() -> None:
     assert len(api.reads) == 2
 
 
+async def test_an_object_of_a_class_that_is_not_watched_is_asked_for_each_time() -> None:
+    """It is in the way of a stream that moves to another class, until it is gone."""
+    api = FakeKubernetesApi(Clock())
+    api.put(samples.driver_pod("abc"))
+    cache = ObjectCache(api)
+    cache.retain(kinds.POD, "", [])
+    assert await cache.get(kinds.POD, "default", "flags-driver-0") is not None
+    api.remove(api.one(kinds.POD, "flags-driver-0"))
+    assert await cache.get(kinds.POD, "default", "flags-driver-0") is None
+
+
 async def test_a_kind_whose_list_is_not_there_yet_is_asked_for() -> None:
     api = FakeKubernetesApi(Clock())
     api.put(samples.driver_pod("abc"))

@@ -70,7 +70,7 @@ Stages = dict[str, float]
 Faults = Mapping[str, Callable[[], None]]
 """What makes a fault, by its name."""
 
-NOTICED, CATCHING_UP = "noticed, started", "catching up"
+NOTICED, PYTHON, CATCHING_UP = "noticed, started", "Python", "catching up"
 # By the step of the driver's log that begins it.
 _STAGES = {
     "discover": "JVM, partitions",
@@ -79,6 +79,7 @@ _STAGES = {
     "check_query": "plan, executors",
     "start_query": "first epoch",
 }
+ORDER = (NOTICED, PYTHON, *_STAGES.values(), CATCHING_UP)
 
 
 def stages(
@@ -91,7 +92,7 @@ def stages(
     """
     marks = [(killed, NOTICED)]
     if started is not None:
-        marks.append((started, "Python"))
+        marks.append((started, PYTHON))
     for line in log:
         fields = json.loads(line) if line.startswith("{") else {}
         name = _STAGES.get(fields.get("step", ""))
@@ -293,7 +294,7 @@ def main() -> None:
     given = parser.parse_args()
     runs = json.loads(given.file.read_text()) if given.file.exists() else []
     if given.picture is not None:
-        draw(runs, given.picture)
+        draw(runs, ORDER, given.picture)
         return
     taken: dict[str, list[Stages]] = {}
     where = "cluster" if given.cluster else "laptop"

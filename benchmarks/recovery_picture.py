@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,39 +11,33 @@ from matplotlib.patches import Patch
 
 from benchmarks.svg import save, style
 
-# In the order in which they happen.
-_COLOURS = {
-    "noticed, started": "#57606a",
-    "Python": "#9a6700",
-    "JVM, partitions": "#bf8700",
-    "checkpoint": "#e0b050",
-    "Spark": "#0969da",
-    "plan, executors": "#54aeff",
-    "first epoch": "#1a7f37",
-    "catching up": "#aceebb",
-}
+# Of the stages, in the order in which they happen.
+_COLOURS = (
+    "#57606a", "#9a6700", "#bf8700", "#e0b050",
+    "#0969da", "#54aeff", "#1a7f37", "#aceebb",
+)  # fmt: skip
 
 
-def draw(runs: list[dict[str, Any]], file: Path) -> None:
-    """A bar for each fault of each run: the round of the median total."""
-    rows = [(_title(run), _middle(run["rounds"]), run["rounds"]) for run in runs]
+def draw(runs: list[dict[str, Any]], stages: Sequence[str], file: Path) -> None:
+    """A bar for each fault of each run: the round of the median total, by stage in this order."""
+    rows = [(_title(run), _middle(run["rounds"])) for run in runs]
     with style():
         figure = Figure(figsize=(9.6, 0.42 * len(rows) + 1.5), facecolor="white")
         axes = figure.subplots()
-        for row, (_, middle, _) in enumerate(rows):
+        for row, (_, middle) in enumerate(rows):
             left = 0.0
-            for stage, colour in _COLOURS.items():
+            for stage, colour in zip(stages, _COLOURS, strict=True):
                 seconds = middle.get(stage, 0.0)
                 axes.barh(row, seconds, left=left, height=0.6, color=colour)
                 left += seconds
             axes.text(left + 0.1, row, f"{left:.1f} s", va="center", fontsize=9)
-        axes.set_yticks(range(len(rows)), [title for title, _, _ in rows])
+        axes.set_yticks(range(len(rows)), [title for title, _ in rows])
         axes.invert_yaxis()
         axes.set_xlabel("seconds from the fault until records are in time again")
         axes.spines[["top", "right"]].set_visible(False)
-        handles = [Patch(color=colour) for colour in _COLOURS.values()]
+        handles = [Patch(color=colour) for colour in _COLOURS]
         figure.legend(
-            handles, _COLOURS, loc="upper left", ncols=len(_COLOURS), fontsize=8, frameon=False,
+            handles, stages, loc="upper left", ncols=len(_COLOURS), fontsize=8, frameon=False,
             handlelength=1, columnspacing=1,
         )  # fmt: skip
         figure.subplots_adjust(left=0.3, right=0.97, top=1 - 0.45 / figure.get_figheight(),

@@ -56,11 +56,6 @@ class KafkaSink(KafkaClient):
     )
     options: Options = options_field("Spark's Kafka sink", {"kafka.compression.type": "lz4"})  # type: ignore[assignment]
 
-    @property
-    def exactly_once(self) -> bool:
-        """Whether it is written in transactions."""
-        return self.delivery == "ExactlyOnce"
-
 
 class ConsoleSink(SpecObject):
     """Prints rows to the driver's log. In continuous mode, once per checkpoint interval."""
@@ -105,3 +100,8 @@ class Sink(SpecObject):
         None, description="Keep the records in memory, in local runs."
     )
     custom: CustomSink | None = Field(None, description="Any other data source.")
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether it is Kafka, written in transactions."""
+        return self.kafka is not None and self.kafka.delivery == "ExactlyOnce"

@@ -91,10 +91,9 @@ def plan(
     mode, is_kafka = spec.trigger.mode, spec.source.kafka is not None
     found = Logs.read(files, is_kafka=is_kafka)
     may_start_over = first is not None and not state and not keep_ids
-    sink = spec.sink.kafka
     # Transactions know what is written, so a batch may run again with other records: one that takes
     # too long for a transaction would else run again for ever.
-    keeps_plans = not (mode.has_long_running_tasks or (sink is not None and sink.exactly_once))
+    keeps_plans = not (mode.has_long_running_tasks or spec.sink.exactly_once)
     wanted = _continue(files, found, keeps_plans=keeps_plans, may_start_over=may_start_over)
     if state and wanted.epoch is not None and not execution_of(spec).in_batches:
         _refuse_to_drop_state()

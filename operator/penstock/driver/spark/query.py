@@ -73,7 +73,7 @@ def _kafka_format(spark: SparkSession, spec: StreamSpec) -> str:
     is_wanted = wants_penstock_kafka(spec)
     if is_wanted and has_penstock_kafka(spark):
         return PENSTOCK_KAFKA
-    if spec.sink.kafka is not None and spec.sink.kafka.exactly_once:
+    if spec.sink.exactly_once:
         reason = (
             f"The class path lacks the data source {PENSTOCK_KAFKA} (penstock-kafka.jar)"
             if is_wanted
@@ -108,7 +108,7 @@ def lacks_penstock_kafka(spark: SparkSession, spec: StreamSpec) -> StreamWarning
 
     Raises DriverError if it cannot do with it for its dead letters.
     """
-    if spec.sink.kafka is not None and spec.sink.kafka.exactly_once:
+    if spec.sink.exactly_once:
         return None
     reason = "PenstockKafkaMissing"
     is_continuous, source = spec.trigger.mode is Mode.CONTINUOUS, spec.source.kafka
@@ -171,7 +171,7 @@ def check(frame: DataFrame, spec: StreamSpec) -> None:
             f"and spec.source.kafka.deadLetters is not possible. {REMEDIES[reason].action}"
         )
         raise QueryNotPossible(Failure(reason, message, permanent=True))
-    if spec.sink.kafka is not None and spec.sink.kafka.exactly_once:
+    if spec.sink.exactly_once:
         _check_transactions(frame, spec)
     columns = [Column(name, simple_type) for name, simple_type in frame.dtypes]
     if problems := find_column_problems(columns, spec.sink):
@@ -183,9 +183,7 @@ def _check_transactions(frame: DataFrame, spec: StreamSpec) -> None:
 
     A join with a table may be such a query or not, by Spark's choice: then the task refuses it.
     """
-    shuffling = sorted(
-        {_name(operator) for operator in _operators(frame) if _name(operator) in _SHUFFLING}
-    )
+    shuffling = sorted(set(map(_name, _operators(frame))) & _SHUFFLING)
     reads = len(_reads(frame))
     too_long = transactions.epoch_problem(spec)
     if too_long is not None and reads_ahead(frame, spec.sink):

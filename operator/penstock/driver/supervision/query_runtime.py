@@ -316,8 +316,8 @@ class QueryRuntime:
         self._starting = start_position.first_starting_offsets(spec, folder, source, repair)
 
     def _transaction_names(self) -> TransactionNames | None:
-        sink, stream = self._stream.spec.sink.kafka, self._stream.metadata
-        if sink is None or not sink.exactly_once:
+        stream = self._stream.metadata
+        if not self._stream.spec.sink.exactly_once:
             return None
         return self._checkpoint.transaction_names(stream.namespace, stream.name)
 

@@ -198,8 +198,7 @@ def _batch_limits(source: KafkaSource, spec: StreamSpec) -> Iterator[Problem]:
 
 def _divided_partitions(source: KafkaSource, spec: StreamSpec) -> Iterator[Problem]:
     """Options with which several tasks of a batch read one partition."""
-    in_transactions = spec.sink.kafka is not None and spec.sink.kafka.exactly_once
-    if not in_transactions or spec.trigger.mode.has_long_running_tasks:
+    if not spec.sink.exactly_once or spec.trigger.mode.has_long_running_tasks:
         return
     for name in source.options:
         if name.lower() in ("minpartitions", "maxrecordsperpartition"):

@@ -1,7 +1,6 @@
 package dev.penstock.spark;
 
 import java.util.Map;
-import java.util.Set;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InterruptException;
@@ -50,8 +49,7 @@ record BatchTransaction(Transaction transaction, long end) implements Transactio
   private static long committed(TopicPartition partition, Map<String, Object> parameters) {
     try (Consumer<byte[], byte[]> consumer =
         new RenewedConsumers(new ClientParameters(parameters)).make()) {
-      var offset = consumer.committed(Set.of(partition)).get(partition);
-      return offset == null ? 0 : offset.offset();
+      return PartitionLog.committed(consumer, partition);
     }
   }
 

@@ -12,6 +12,7 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.stream import Stream
 from penstock.driver import main
 from penstock.driver.environment import PodEnvironment
+from penstock.driver.kubernetes import followed_stream
 from penstock.driver.kubernetes.api import Api
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from testkit.streams.streams import stream
@@ -35,10 +36,10 @@ def test_a_driver_in_a_pod_begins_and_goes_on_with_what_its_stream_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its document has no live fields."""
-    api, loops, threads = Mock(), Loops(), Mock()
+    api, loops, threading = Mock(), Loops(), Mock()
     for name in ("_serve_pages", "_launch", "lock", "Shutdown", "HangGuard", "Sampler"):
         monkeypatch.setattr(main, name, Mock())
-    monkeypatch.setattr("threading.Thread", threads)  # none runs
+    monkeypatch.setattr(followed_stream, "threading", threading)  # no thread runs
     monkeypatch.setattr(main, "Loop", loops)
     monkeypatch.setattr(Api, "in_cluster", Mock(return_value=api))
     api.stream.return_value = manifest(stream(restart={"maxAttempts": 3}))
@@ -46,11 +47,9 @@ def test_a_driver_in_a_pod_begins_and_goes_on_with_what_its_stream_says(
     with pytest.raises(KeyboardInterrupt):
         main.run(stream(), environment)
     assert loops.made["policy"].max_attempts == 3
-    api.stream.return_value = manifest(stream(restart={"maxAttempts": 9}))
-    (follow,) = [
-        call.kwargs["target"] for call in threads.call_args_list if call.kwargs["name"] == "stream"
-    ]
-    monkeypatch.setattr("time.sleep", Mock(side_effect=StopIteration))
+    monkeypatch.setattr(followed_stream, "_ASK_SECONDS", 0)
+    api.stream.side_effect = [manifest(stream(restart={"maxAttempts": 9})), StopIteration]
+    follow = threading.Thread.call_args.kwargs["target"]
     with pytest.raises(StopIteration):
         follow()
     assert loops.made["restart"]().max_attempts == 9

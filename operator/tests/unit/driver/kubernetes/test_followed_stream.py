@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
@@ -64,7 +63,7 @@ def test_live_fields_are_followed_also_to_their_defaults() -> None:
 
 def test_the_first_look_is_over_before_the_driver_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its document has no live fields: without it, a driver that may not try again would."""
-    monkeypatch.setattr(threading, "Thread", Mock())  # which never runs
+    monkeypatch.setattr(followed_stream, "threading", Mock())  # no thread runs
     followed = FollowedStream()
     followed.follow(lambda: stream(**EDITED), answers())
     assert followed.live == LIVE

@@ -17,7 +17,7 @@ from penstock.api.modes import Mode
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.api.v1alpha1.triggers import RealTimeTrigger, Trigger
 from penstock.contract.sizing import Size, size
-from penstock.driver.checkpoint.files import Files
+from penstock.driver.checkpoint.file_formats import Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.environment import LocalEnvironment

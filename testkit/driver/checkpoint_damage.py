@@ -15,7 +15,7 @@ from functools import partial
 from typing import Literal
 
 from penstock.contract.checkpoint_repairs import RepairKind
-from penstock.driver.checkpoint.files import Files, checksum_path
+from penstock.driver.checkpoint.file_formats import Files, checksum_path
 from testkit.driver.checkpoints import checksum
 
 Contents = dict[str, bytes]

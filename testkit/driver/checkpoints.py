@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
-from penstock.driver.checkpoint.files import Entry, Files, checksum_path
+from penstock.driver.checkpoint.file_formats import Entry, Files, checksum_path
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.logs import Step, together
 from penstock.driver.checkpoint.repair import RepairPlan

@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.base import KeyRef
-from penstock.api.v1alpha1.kafka import KafkaConnection
+from penstock.api.v1alpha1.kafka_connection import KafkaConnection
 from penstock.contract import naming
 
 # The keys of a Secret of the type kubernetes.io/tls.

@@ -15,7 +15,7 @@ from penstock.api.conditions import (
 )
 from penstock.api.kafka_options import SINK_OPTIONS, WRITER_OPTIONS
 from penstock.api.v1alpha1.base import Duration, Options, SpecObject
-from penstock.api.v1alpha1.kafka import (
+from penstock.api.v1alpha1.kafka_connection import (
     OWN_BROKERS_FOR_OWN_CREDENTIALS,
     KafkaClient,
     Topic,

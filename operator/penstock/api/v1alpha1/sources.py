@@ -26,7 +26,7 @@ from penstock.api.v1alpha1.base import (
     checked_by,
     text_like,
 )
-from penstock.api.v1alpha1.kafka import (
+from penstock.api.v1alpha1.kafka_connection import (
     OWN_BROKERS_FOR_OWN_CREDENTIALS,
     KafkaClient,
     Topic,

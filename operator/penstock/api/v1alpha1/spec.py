@@ -16,7 +16,11 @@ from penstock.api.conditions import (
 from penstock.api.reserved_spark_conf import NO_RESERVED_CONF
 from penstock.api.v1alpha1.base import ObjectName, Options, SpecObject, text_like
 from penstock.api.v1alpha1.checkpoint import UPDATE_RULES, Checkpoint
-from penstock.api.v1alpha1.kafka import CONNECTION_RULES, KafkaConnection, with_connection
+from penstock.api.v1alpha1.kafka_connection import (
+    CONNECTION_RULES,
+    KafkaConnection,
+    with_connection,
+)
 from penstock.api.v1alpha1.pods import Driver, Executor
 from penstock.api.v1alpha1.restart import Restart
 from penstock.api.v1alpha1.sinks import Sink

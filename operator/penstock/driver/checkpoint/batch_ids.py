@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from penstock.api.v1alpha1 import Sink, StreamSpec
 from penstock.contract.checkpoint_repairs import RepairKind
-from penstock.driver.checkpoint.files import Entry, Files, initial_offsets, line_of
+from penstock.driver.checkpoint.file_formats import Entry, Files, initial_offsets, line_of
 from penstock.driver.checkpoint.logs import COMMIT, Logs, numbers
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import Offsets

@@ -13,7 +13,7 @@ from pathlib import Path
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.checkpoint import durable_files, penstock_files, repair
 from penstock.driver.checkpoint.batch_ids import may_recognise_batches, refuse_other_records
-from penstock.driver.checkpoint.files import Entry
+from penstock.driver.checkpoint.file_formats import Entry
 from penstock.driver.checkpoint.logs import Logs, Step, diff, together
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan

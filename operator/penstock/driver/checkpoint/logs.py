@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
-from penstock.driver.checkpoint.files import (
+from penstock.driver.checkpoint.file_formats import (
     Entry,
     Files,
     checked_file,

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.driver.checkpoint.files import Entry
+from penstock.driver.checkpoint.file_formats import Entry
 from penstock.driver.failures import CHECKPOINT_NOT_ACCESSIBLE, DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
 

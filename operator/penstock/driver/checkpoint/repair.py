@@ -1,7 +1,7 @@
 """Repairs a checkpoint so that records are replayed and never skipped. Pure functions.
 
 The files that are found are parsed once, each repair is a function from logs to the logs that are
-wanted, and their difference is the plan (logs.py). files.py has the formats of the files.
+wanted, and their difference is the plan (logs.py).
 
 Two facts about ContinuousExecution require repairs before each start (measured, Spark 4.2;
 docs/checkpoints.md has the layout). A start continues from the newest commit, and Spark keeps and
@@ -40,7 +40,7 @@ from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
 from penstock.driver.checkpoint import batch_ids
-from penstock.driver.checkpoint.files import EMPTY_METADATA_LINE, Entry, Files, checked_file
+from penstock.driver.checkpoint.file_formats import EMPTY_METADATA_LINE, Entry, Files, checked_file
 from penstock.driver.checkpoint.logs import COMMIT, METADATA, Logs, Step, diff, numbers
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import Offsets

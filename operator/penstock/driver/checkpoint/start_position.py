@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.api.v1alpha1 import KafkaSource, Source, StreamSpec
-from penstock.driver.checkpoint.files import earliest
+from penstock.driver.checkpoint.file_formats import earliest
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import StreamWarning

@@ -3,9 +3,9 @@
 An exception arrives wrapped (StreamingQueryException around SparkException around the root cause),
 so its causes are read from the root outward, and the first one that a rule matches decides: first
 the specific rules and the verdicts about the checkpoint, then the services that user code calls,
-the other verdicts on Spark's conditions, and classes (rules.py, error_conditions.py), and last
-whatever else user code throws in a task: that is a record's fault. Any other exception without a
-rule is transient: a needless retry costs little, a missing retry stops the stream.
+the other verdicts on Spark's conditions, and classes (rules.py, spark_error_conditions.py), and
+last whatever else user code throws in a task: that is a record's fault. Any other exception without
+a rule is transient: a needless retry costs little, a missing retry stops the stream.
 
 A message is shown only if it cannot quote a record: the exception was not thrown in a task, or its
 class is known to quote none.

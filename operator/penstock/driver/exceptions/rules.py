@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.contract.reasons import REMEDIES
-from penstock.driver.exceptions import error_conditions
+from penstock.driver.exceptions import spark_error_conditions
 from penstock.driver.exceptions.chain import REGISTRY_CLIENT
-from penstock.driver.exceptions.error_conditions import Verdict
+from penstock.driver.exceptions.spark_error_conditions import Verdict
 from penstock.driver.failures import (
     API_SERVER_UNREACHABLE,
     BROKER_UNREACHABLE,
@@ -112,7 +112,7 @@ SPECIFIC: tuple[Rule, ...] = (
         EXACTLY_ONCE_IMPOSSIBLE,
         permanent=True,
         shows_message=True,
-        thrown_by="dev.penstock.spark.Transactions",
+        thrown_by="dev.penstock.spark.TransactionOptions",
         advice=REMEDIES[EXACTLY_ONCE_IMPOSSIBLE].action,
     ),
     # In a task a record may cause it: a format or a schema that a column holds.
@@ -350,7 +350,7 @@ def of_condition(condition: str | None, sql_state: str | None, *, in_task: bool)
     """The rule for an error condition of Spark, by the verdict on it; None without a verdict."""
     if condition is None or condition in _WRAPPERS:
         return None
-    verdict = error_conditions.verdict(condition, sql_state)
+    verdict = spark_error_conditions.verdict(condition, sql_state)
     match verdict:
         case None:
             return None
@@ -369,7 +369,7 @@ def of_condition(condition: str | None, sql_state: str | None, *, in_task: bool)
         permanent=True,
         # A volume that cannot be read may be readable again.
         recoverable=verdict is Verdict.DAMAGED_STATE,
-        shows_message=condition not in error_conditions.QUOTING,
+        shows_message=condition not in spark_error_conditions.QUOTING,
         advice=REMEDIES[reason].action,
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.api.kafka_options import CLIENT_PREFIX
 from penstock.api.v1alpha1 import KafkaSource
-from penstock.api.v1alpha1.kafka import KafkaClient
+from penstock.api.v1alpha1.kafka_connection import KafkaClient
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import KAFKA_AUTHORIZATION, TOPIC_MISSING, DriverError, Failure
 from penstock.driver.jvm import java_class

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from penstock.api.kafka_options import JAAS_OPTION
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.api.v1alpha1.kafka import KafkaConnection, Sasl, Tls
+from penstock.api.v1alpha1.kafka_connection import KafkaConnection, Sasl, Tls
 from penstock.contract.secrets import TLS_CERTIFICATE, TLS_KEY, secret_keys
 from penstock.driver.failures import DriverError, Failure
 

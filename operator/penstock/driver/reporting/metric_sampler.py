@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.api.v1alpha1.kafka import KafkaClient
+from penstock.api.v1alpha1.kafka_connection import KafkaClient
 from penstock.driver.checkpoint.progress import OffsetRange
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.jvm import Jvm, jvm_metrics

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.api.v1alpha1.kafka import KafkaClient
+from penstock.api.v1alpha1.kafka_connection import KafkaClient
 from penstock.driver.checkpoint.progress import OffsetRange
 from penstock.driver.jvm import java_class
 from penstock.driver.kafka.admin import client_options

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.api.modes import Mode
 from penstock.api.v1alpha1 import KafkaSource, Source, StreamSpec
-from penstock.api.v1alpha1.kafka import KafkaClient, KafkaConnection
+from penstock.api.v1alpha1.kafka_connection import KafkaClient, KafkaConnection
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.start_position import depends_on_start_time
 from penstock.local.errors import CommandError

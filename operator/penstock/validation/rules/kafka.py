@@ -18,7 +18,7 @@ from penstock.api.kafka_options import (
 from penstock.api.modes import Mode
 from penstock.api.problem import NOT_JUDGED, Problem, Severity, dotted
 from penstock.api.v1alpha1 import KafkaSource, StreamSpec
-from penstock.api.v1alpha1.kafka import KafkaConnection
+from penstock.api.v1alpha1.kafka_connection import KafkaConnection
 from penstock.api.v1alpha1.sinks import KafkaSink
 from penstock.validation.rules import java_regex
 

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.checkpoint_repairs import RepairKind
-from penstock.driver.checkpoint.files import Entry, Files
+from penstock.driver.checkpoint.file_formats import Entry, Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.failures import DriverError
 from testkit.driver.bare_query import (

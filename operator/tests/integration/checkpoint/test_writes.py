@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.driver.checkpoint.files import Files
+from penstock.driver.checkpoint.file_formats import Files
 from penstock.driver.checkpoint.repair import RepairPlan, plan
 from penstock.driver.kafka.offsets import Offsets
 from testkit.driver.bare_query import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.api.v1alpha1.kafka import KafkaClient
+from penstock.api.v1alpha1.kafka_connection import KafkaClient
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.secrets import secret_keys
 from testkit.streams.every_field import WIDE

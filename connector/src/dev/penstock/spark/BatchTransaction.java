@@ -21,7 +21,7 @@ record BatchTransaction(Transaction transaction, long end) implements Transactio
       TransactionalWriter writer, KafkaBatchInputPartition input, TaskContext task) {
     KafkaOffsetRange range = input.offsetRange();
     TopicPartition partition = range.topicPartition();
-    Transactions asked = writer.asked();
+    TransactionOptions asked = writer.asked();
     Map<String, Object> consumer = asked.consumer(input.executorKafkaParams());
     try {
       // In this order: nobody else can commit the partition's offset any more when it is read.

@@ -31,7 +31,7 @@ record KafkaBatchReader(
   @Override
   public RecordStatus nextWithTimeout(Long startMs, Long timeoutMs) throws IOException {
     if (inTransaction) {
-      throw Transactions.refusal("a batch in real-time mode is too long for one transaction.");
+      throw TransactionOptions.refusal("a batch in real-time mode is too long for one transaction.");
     }
     inHand.release();
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);

@@ -26,7 +26,7 @@ final class KafkaPartitionReader implements TransactionalWriter.Reader {
 
   KafkaPartitionReader(
       KafkaContinuousInputPartition input,
-      Transactions transactions,
+      TransactionOptions transactions,
       LeftOut leftOut,
       TaskContext task,
       long epochPollMs) {

@@ -95,16 +95,16 @@ public final class KafkaProvider extends KafkaSourceProvider {
     @Override
     public Write build() {
       KafkaWrite write = (KafkaWrite) spark.build();
-      return new PenstockWrite(write, Transactions.of(options, write.producerParams()));
+      return new PenstockWrite(write, TransactionOptions.of(options, write.producerParams()));
     }
   }
 
   private static final class PenstockWrite extends KafkaWrite {
     private static final long serialVersionUID = 1;
 
-    private final Transactions transactions;
+    private final TransactionOptions transactions;
 
-    PenstockWrite(KafkaWrite spark, Transactions transactions) {
+    PenstockWrite(KafkaWrite spark, TransactionOptions transactions) {
       super(spark.topic(), spark.producerParams(), spark.schema());
       this.transactions = transactions;
     }
@@ -112,7 +112,7 @@ public final class KafkaProvider extends KafkaSourceProvider {
     @Override
     public BatchWrite toBatch() {
       if (transactions != null) {
-        throw Transactions.refusal("a batch cannot do that, only a stream can.");
+        throw TransactionOptions.refusal("a batch cannot do that, only a stream can.");
       }
       return super.toBatch();
     }

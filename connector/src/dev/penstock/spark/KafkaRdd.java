@@ -26,14 +26,14 @@ final class KafkaRdd extends RDD<InternalRow> {
   private static final long serialVersionUID = 1;
 
   private final transient InputPartition[] inputs;
-  private final Transactions transactions;
+  private final TransactionOptions transactions;
   private final LeftOut leftOut;
   private final long epochPollMs;
 
   KafkaRdd(
       SparkContext context,
       InputPartition[] inputs,
-      Transactions transactions,
+      TransactionOptions transactions,
       LeftOut leftOut,
       long epochPollMs) {
     super(context, KafkaScanStrategy.seq(Nil$.MODULE$), ClassTag$.MODULE$.apply(InternalRow.class));

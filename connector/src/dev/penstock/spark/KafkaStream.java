@@ -11,7 +11,7 @@ import org.apache.spark.sql.kafka010.KafkaContinuousInputPartition;
 final class KafkaStream implements ContinuousStream {
   private final ContinuousStream spark;
   private final LeftOut leftOut;
-  private Transactions transactions;
+  private TransactionOptions transactions;
 
   KafkaStream(ContinuousStream spark, LeftOut leftOut) {
     this.spark = spark;
@@ -24,11 +24,11 @@ final class KafkaStream implements ContinuousStream {
   }
 
   /** What its tasks write in; null if they write at least once. */
-  Transactions transactions() {
+  TransactionOptions transactions() {
     return transactions;
   }
 
-  void writeIn(Transactions asked) {
+  void writeIn(TransactionOptions asked) {
     transactions = asked;
   }
 

@@ -9,11 +9,11 @@ import org.apache.spark.sql.kafka010.KafkaWrite;
 
 /** Spark's KafkaStreamingWrite with another writer. */
 final class KafkaStreamWrite extends KafkaStreamingWrite {
-  private final Transactions transactions;
+  private final TransactionOptions transactions;
   /** Null for a batch without new records, whose scan Spark leaves out. */
   private KafkaBatchStream batch;
 
-  KafkaStreamWrite(KafkaWrite write, Transactions transactions) {
+  KafkaStreamWrite(KafkaWrite write, TransactionOptions transactions) {
     super(write.topic(), write.producerParams(), write.schema());
     this.transactions = transactions;
   }
@@ -28,7 +28,7 @@ final class KafkaStreamWrite extends KafkaStreamingWrite {
   /** Makes the tasks of a batch that read the stream write in transactions, if that is asked for. */
   void bind(KafkaBatchStream stream) {
     if (transactions != null && stream.mayDivide()) {
-      throw Transactions.refusal(
+      throw TransactionOptions.refusal(
           "several tasks would read one partition: remove minPartitions and "
               + "maxRecordsPerPartition.");
     }
@@ -48,7 +48,7 @@ final class KafkaStreamWrite extends KafkaStreamingWrite {
   private void checkTasks(int tasks) {
     InputPartition[] planned = batch.planned();
     if (tasks > Math.max(planned.length, 1)) {
-      throw Transactions.refusal(
+      throw TransactionOptions.refusal(
           "a task has to write what it has read itself, and more tasks write than partitions are "
               + "read, as after a repartition and in a join without an equality.");
     }

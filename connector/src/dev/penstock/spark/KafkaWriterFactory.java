@@ -24,13 +24,13 @@ import scala.collection.immutable.Seq;
  */
 final class KafkaWriterFactory extends KafkaStreamWriterFactory {
   /** Null if the query writes at least once. */
-  private final Transactions transactions;
+  private final TransactionOptions transactions;
   private final boolean readsOneStream;
   /** Of the task: each deserializes a factory of its own. */
   private transient DataWriter<InternalRow> writer;
 
   KafkaWriterFactory(
-      KafkaStreamWriterFactory spark, Transactions transactions, boolean readsOneStream) {
+      KafkaStreamWriterFactory spark, TransactionOptions transactions, boolean readsOneStream) {
     super(spark.topic(), spark.producerParams(), spark.schema());
     this.transactions = transactions;
     this.readsOneStream = readsOneStream;

@@ -33,7 +33,7 @@ final class Transaction {
   private long committed;
 
   /** {@code askGroup}: for the offset that the group has committed. */
-  Transaction(Transactions asked, TopicPartition source, LongSupplier askGroup) {
+  Transaction(TransactionOptions asked, TopicPartition source, LongSupplier askGroup) {
     this.source = source;
     this.askGroup = askGroup;
     group = new ConsumerGroupMetadata(asked.group());

@@ -25,12 +25,12 @@ final class TransactionalWriter extends KafkaRowWriter implements DataWriter<Int
   /** Of the batch engines, by the task's attempt: Python's rows may come in another thread. */
   private static final Map<Long, TransactionalWriter> OF_TASKS = new ConcurrentHashMap<>();
 
-  private final Transactions asked;
+  private final TransactionOptions asked;
   private final boolean readsOneStream;
   private Reader reader;
 
   private TransactionalWriter(
-      KafkaStreamWriterFactory of, Transactions asked, boolean readsOneStream, Reader reader) {
+      KafkaStreamWriterFactory of, TransactionOptions asked, boolean readsOneStream, Reader reader) {
     super(KafkaWriterFactory.columns(of.schema()), of.topic());
     this.asked = asked;
     this.readsOneStream = readsOneStream;
@@ -44,7 +44,7 @@ final class TransactionalWriter extends KafkaRowWriter implements DataWriter<Int
 
   /** For a task of a batch, which makes its reader later. */
   static TransactionalWriter ofBatchTask(
-      KafkaStreamWriterFactory of, Transactions asked, boolean readsOneStream) {
+      KafkaStreamWriterFactory of, TransactionOptions asked, boolean readsOneStream) {
     TaskContext task = TaskContext.get();
     TransactionalWriter writer = new TransactionalWriter(of, asked, readsOneStream, null);
     OF_TASKS.put(task.taskAttemptId(), writer);
@@ -59,9 +59,9 @@ final class TransactionalWriter extends KafkaRowWriter implements DataWriter<Int
   }
 
   /** What the task writes in; refused if two tasks may read the same partition. */
-  Transactions asked() {
+  TransactionOptions asked() {
     if (!readsOneStream) {
-      throw Transactions.refusal("a query has to read one stream, once.");
+      throw TransactionOptions.refusal("a query has to read one stream, once.");
     }
     return asked;
   }
@@ -69,7 +69,7 @@ final class TransactionalWriter extends KafkaRowWriter implements DataWriter<Int
   /** Makes the rows part of the transactions of this reader. */
   void readBy(Reader of) {
     if (reader != null) {
-      throw Transactions.refusal("a task may read one partition only, so without coalesce.");
+      throw TransactionOptions.refusal("a task may read one partition only, so without coalesce.");
     }
     reader = of;
   }
@@ -77,7 +77,7 @@ final class TransactionalWriter extends KafkaRowWriter implements DataWriter<Int
   @Override
   public void write(InternalRow row) {
     if (reader == null) {
-      throw Transactions.refusal(
+      throw TransactionOptions.refusal(
           "a task has to write what it has read itself from Kafka, so without an aggregate, a "
               + "sort, a repartition, and without a join that shuffles.");
     }

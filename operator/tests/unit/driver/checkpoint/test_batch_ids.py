@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.checkpoint.files import Files
+from penstock.driver.checkpoint.file_formats import Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import plan
 from penstock.driver.failures import DriverError

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.driver.checkpoint import batch_ids
-from penstock.driver.checkpoint.files import Files
+from penstock.driver.checkpoint.file_formats import Files
 from penstock.driver.checkpoint.repair import RepairPlan, plan
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoint_damage import ENGINES, TABLE, Damage, Engine, Refused, table

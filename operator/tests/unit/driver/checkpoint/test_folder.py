@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.driver.checkpoint import durable_files
-from penstock.driver.checkpoint.files import Files
+from penstock.driver.checkpoint.file_formats import Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.failures import DriverError

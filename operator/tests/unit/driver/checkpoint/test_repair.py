@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock.api.modes import Mode
 from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.driver.checkpoint import files as formats
-from penstock.driver.checkpoint.files import (
+from penstock.driver.checkpoint.file_formats import (
     Entry,
     Files,
     checksum_path,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.checkpoint.files import Entry, Files
+from penstock.driver.checkpoint.file_formats import Entry, Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan, plan
 from penstock.driver.checkpoint.start_position import check_for_data_loss

@@ -2,14 +2,14 @@
 
 Status, events, the driver's log lines and the metrics' labels are made of the failure's reason and
 message, and of nothing else of an exception. Those of the Kafka connector:
-integration/driver/test_error_conditions.py.
+integration/driver/test_spark_error_conditions.py.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from testkit.driver.error_conditions import (
+from testkit.driver.spark_error_conditions import (
     CLASSES,
     LEGACY,
     failure_of,

@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from penstock.driver.exceptions.chain import read_python_chain
 from penstock.driver.exceptions.classify import classify
-from penstock.driver.exceptions.error_conditions import OF_KAFKA, verdict
-from testkit.driver.error_conditions import (
+from penstock.driver.exceptions.spark_error_conditions import OF_KAFKA, verdict
+from testkit.driver.spark_error_conditions import (
     CLASSES,
     failure_of,
     of_spark,

@@ -19,7 +19,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * @param intervalMs how long a transaction is open, in milliseconds, at most until its epoch ends
  * @param producer the parameters of the producers
  */
-record Transactions(
+record TransactionOptions(
     String idPrefix, String group, long intervalMs, HashMap<String, Object> producer)
     implements Serializable {
   private static final String ID_PREFIX = "transactionalIdPrefix";
@@ -27,12 +27,12 @@ record Transactions(
   private static final String INTERVAL = "transactionIntervalMs";
 
   /** What the options of a sink ask for; null if they ask for nothing. */
-  static Transactions of(CaseInsensitiveStringMap options, Map<String, Object> producer) {
+  static TransactionOptions of(CaseInsensitiveStringMap options, Map<String, Object> producer) {
     String prefix = options.get(ID_PREFIX);
     if (prefix == null) {
       return null;
     }
-    return new Transactions(
+    return new TransactionOptions(
         prefix,
         options.getOrDefault(GROUP, prefix),
         options.getLong(INTERVAL, 100),
@@ -40,8 +40,8 @@ record Transactions(
   }
 
   /** For a query that may have read records whose results it has not written yet. */
-  Transactions onlyAtEpochs() {
-    return new Transactions(idPrefix, group, Long.MAX_VALUE, producer);
+  TransactionOptions onlyAtEpochs() {
+    return new TransactionOptions(idPrefix, group, Long.MAX_VALUE, producer);
   }
 
   Map<String, Object> producerFor(TopicPartition source) {

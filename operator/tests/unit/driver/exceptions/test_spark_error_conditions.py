@@ -1,6 +1,6 @@
 """Every error condition that Spark ships has a verdict.
 
-Those of the Kafka connector: integration/driver/test_error_conditions.py.
+Those of the Kafka connector: integration/driver/test_spark_error_conditions.py.
 """
 
 from __future__ import annotations
@@ -9,9 +9,14 @@ import doctest
 
 import pytest
 
-from penstock.driver.exceptions import error_conditions, python_traceback
-from penstock.driver.exceptions.error_conditions import BY_SQLSTATE, OF_SPARK, Verdict, verdict
-from testkit.driver.error_conditions import LEGACY, of_spark
+from penstock.driver.exceptions import python_traceback, spark_error_conditions
+from penstock.driver.exceptions.spark_error_conditions import (
+    BY_SQLSTATE,
+    OF_SPARK,
+    Verdict,
+    verdict,
+)
+from testkit.driver.spark_error_conditions import LEGACY, of_spark
 
 
 def spark_conditions() -> dict[str, str | None]:
@@ -53,5 +58,5 @@ def test_verdicts(condition: str, sql_state: str | None, expected: Verdict | Non
 
 
 def test_the_examples() -> None:
-    assert doctest.testmod(error_conditions).failed == 0
+    assert doctest.testmod(spark_error_conditions).failed == 0
     assert doctest.testmod(python_traceback).failed == 0

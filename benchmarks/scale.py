@@ -108,7 +108,9 @@ class Cluster:
                     pod = await self.request("GET", path)
                     break
                 await asyncio.sleep(2)
-            self.hashes[key] = DriverPod(pod).spec_hash
+            name = naming.config_name(key.name, DriverPod(pod).pod_hash)
+            config = await self.request("GET", kinds.CONFIG_MAP.path(key.namespace, name))
+            self.hashes[key] = naming.spec_hash(config["data"][naming.SPEC_FILE])
             status = samples.driver_pod("")["status"]
             for container in status["containerStatuses"]:
                 container |= {"image": "", "imageID": "", "ready": True}

@@ -6,6 +6,7 @@ The tests share its start, because that is what takes long, and run in their ord
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from testkit.cluster.stream import KIND, Stream, small_stream
 from testkit.kafka.topic_admin import create_topics
 from testkit.kafka.traffic import Receiver, Sender
 from testkit.kubernetes.kubectl import Kube, Object
+from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import RATE_TO_CONSOLE, kafka_to_kafka
 
 pytestmark = pytest.mark.timeout(900)
@@ -182,6 +184,32 @@ def test_a_retained_checkpoint_outlives_its_stream(kube: Kube, started: Started)
 
 # Only Spark's analyzer can refuse this: our parser does not know every function of Spark.
 BEYOND_THE_PARSER = "SELECT value, no_such_function(value) AS x FROM source"
+
+
+def test_an_edit_of_the_query_takes_effect_in_the_pods_that_run(
+    started: Started, record_figure: RecordFigure
+) -> None:
+    """While records come in: none is lost, and the gap is that of two queries, not of two pods."""
+    stream, arrivals = started.stream, started.out.arrivals
+    before, restarts = _uids(stream), stream.status().get("restarts")
+    with Sender(started.bootstrap, started.source, 200, 200 * 600) as numbers:
+        for edit in range(1, 4):
+            revision, known = stream.status()["effective"]["revision"], len(arrivals.latencies_ms)
+            began = time.monotonic()
+            sql = f"SELECT key, value FROM source WHERE offset >= -{edit}"
+            stream.edit(transform={"sql": sql})
+            stream.wait_for("Ready with the edit", stream.is_ready, 60)
+            record_figure(f"edit {edit}: seconds until Ready", round(time.monotonic() - began, 1))
+            assert stream.status()["effective"]["revision"] != revision
+            time.sleep(5)  # of the ordinary latency
+            latencies = arrivals.latencies_ms[known:]
+            record_figure(f"edit {edit}: slowest record, seconds", round(max(latencies) / 1000, 1))
+        sent = numbers.finish()
+    started.out.wait_for_all(range(sent), 60)
+    assert _uids(stream) == before
+    assert stream.status().get("restarts") == restarts
+    stream.edit(transform=None)
+    stream.wait_ready()
 
 
 @pytest.mark.full

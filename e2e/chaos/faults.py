@@ -201,19 +201,26 @@ def restart(target: Target) -> None:
 
 @contextlib.contextmanager
 def edit_without_operator(target: Target) -> Iterator[None]:
-    """Edits the spec while the operator has no pod; then waits for the driver with the edit."""
+    """Edits the query while the operator has no pod; then waits until the edited one runs."""
     stream = target.stream
-    before = target.driver()["metadata"]["uid"]
+    before = stream.status()["effective"]["revision"]
     with operator_stopped(target):
         edited = {**target.spec, "trigger": {"continuous": {"checkpointInterval": "2s"}}}
         stream.kube.apply(small_stream(stream.name, edited))
         yield
-    wait_for_another_driver(target, before)
+    wait_for_another_revision(target, before)
 
 
 def edit_while_leader_dies(target: Target) -> None:
-    """Kills the operator that leads, and edits the spec before another one takes over."""
-    before = target.driver()["metadata"]["uid"]
+    """Kills the operator that leads, and edits the query before another one takes over."""
+    before = target.stream.status()["effective"]["revision"]
+    kill_leader(target)
+    target.stream.edit(trigger={"continuous": {"checkpointInterval": "1s"}})
+    wait_for_another_revision(target, before)
+
+
+def kill_leader(target: Target) -> None:
+    """Kills the operator's process that leads."""
     kube = replace(target.stream.kube, namespace=NAMESPACE)
     lease = kube.get("lease", OPERATOR)
     assert lease is not None
@@ -223,8 +230,13 @@ def edit_while_leader_dies(target: Target) -> None:
     kill = "kill -KILL ${process#/proc/} && echo sent || :"
     killed = target.processes(pod, "penstock|python.*", kill)
     assert "sent" in killed
-    target.stream.edit(trigger={"continuous": {"checkpointInterval": "1s"}})
-    wait_for_another_driver(target, before)
+
+
+def wait_for_another_revision(target: Target, revision: str) -> None:
+    def runs() -> bool:
+        return bool(target.stream.status()["effective"]["revision"] != revision)
+
+    target.stream.wait_for("another revision", runs, 120)
 
 
 def wait_for_another_driver(target: Target, uid: str) -> None:

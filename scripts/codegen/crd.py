@@ -112,6 +112,7 @@ def spec() -> dict[str, Any]:
 # Not of what replaces the pod, as most do: the description of the spec says that.
 _SENTENCES = {
     Change.LIVE: "A change restarts nothing.",
+    Change.QUERY: "A change replaces only the query.",
     Change.REFUSED: "It cannot be changed.",
 }
 

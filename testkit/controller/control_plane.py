@@ -143,13 +143,16 @@ class Namespace:
         """Plays kubelet and driver: starts the current pod and publishes its report."""
         pod = await wait_for_async("a pod of the driver", self.pod)
         assert pod is not None
-        spec_hash = DriverPod(pod).spec_hash
-        text = samples.report(spec_hash, **report).model_dump_json(by_alias=True)
+        pod_hash = DriverPod(pod).pod_hash
+        config = await self.get(kinds.CONFIG_MAP, naming.config_name(samples.NAME, pod_hash))
+        assert config is not None
+        fields = {"spec_hash": naming.spec_hash(config["data"][naming.SPEC_FILE]), **report}
+        text = samples.report(**fields).model_dump_json(by_alias=True)
         name = pod["metadata"]["name"]
         await self.kubectl(
             "annotate", "--overwrite", "pod", name, f"{naming.ANNOTATION_REPORT}={text}"
         )
-        status = samples.driver_pod(spec_hash)["status"]
+        status = samples.driver_pod(pod_hash)["status"]
         for container in status["containerStatuses"]:
             container |= {"image": "", "imageID": "", "ready": True}
         await self.kubectl(
@@ -159,13 +162,13 @@ class Namespace:
         return pod
 
     async def ready(self) -> bool:
+        """As `kubectl wait` sees it: by its newest spec, and not while an edit is applied."""
         stream = await self.get(kinds.STREAM, samples.NAME)
         if stream is None or not stream.get("status"):
             return False
-        status = stream["status"]
-        if status["observedGeneration"] != stream["metadata"]["generation"]:
-            return False
-        return bool((await self.condition("Ready"))["status"] == "True")
+        (found,) = (it for it in stream["status"]["conditions"] if it["type"] == "Ready")
+        is_newest = found["observedGeneration"] == stream["metadata"]["generation"]
+        return bool(found["status"] == "True" and is_newest)
 
     async def wait_ready(self) -> None:
         try:

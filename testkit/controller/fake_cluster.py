@@ -39,6 +39,8 @@ class FakeCluster:
         self.drivers_started: list[str] = []
         # Whether the StatefulSet controller keeps a pod that was never ready.
         self.keeps_unready_pods = False
+        # Whether a driver takes the edits that are applied.
+        self.takes_edits = True
         self.failure: Exception | None = None
         # What the watches have yet to show, while they are behind, and what was there before.
         self.behind: list[tuple[str, Manifest]] | None = None
@@ -212,13 +214,20 @@ class FakeCluster:
         }
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
         self.api.put(pod)
-        self.drivers_started.append(DriverPod(pod).spec_hash)
+        self.drivers_started.append(DriverPod(pod).pod_hash)
 
     def _kubelet_and_driver(self, pod: Manifest) -> None:
-        """Starts a new pod if everything that it mounts exists. The driver then runs its query."""
-        if "status" in pod or not self._mounts_exist(pod):
+        """Starts a new pod if everything that it mounts exists. The driver then runs its query.
+
+        It also takes the edits that are applied for its pod.
+        """
+        report = DriverPod(pod).report
+        if not self._mounts_exist(pod):
             return
-        self.put_pod(samples.report(DriverPod(pod).spec_hash))
+        if "status" not in pod:
+            self.put_pod(samples.report(self.applied_hash))
+        elif report and self.takes_edits and report.spec_hash != self.applied_hash:
+            self.put_pod(samples.report(self.applied_hash, edit=report.edit))
 
     def _mounts_exist(self, pod: Manifest) -> bool:
         for volume in pod["spec"]["volumes"]:
@@ -246,7 +255,7 @@ class FakeCluster:
         """Publishes a new report of the driver."""
         pod = self.pod
         assert pod is not None
-        self.put_pod(samples.report(self.running_hash, **fields))
+        self.put_pod(samples.report(**{"spec_hash": self.applied_hash, **fields}))
 
     # What tests look at.
 
@@ -271,9 +280,18 @@ class FakeCluster:
         return self.api.one(kinds.POD, name) if self.api.has(kinds.POD, name) else None
 
     @property
-    def running_hash(self) -> str:
+    def pod_hash(self) -> str:
         pod = self.pod
-        return DriverPod(pod).spec_hash if pod else ""
+        return DriverPod(pod).pod_hash if pod else ""
+
+    @property
+    def applied_hash(self) -> str:
+        """Of the document that the driver's pod mounts; of what it has read, if that is gone."""
+        name = naming.config_name(KEY.name, self.pod_hash)
+        if not self.api.has(kinds.CONFIG_MAP, name):
+            return DriverPod(self.pod or {}).spec_hash or ""
+        document = self.api.one(kinds.CONFIG_MAP, name)["data"][naming.SPEC_FILE]
+        return naming.spec_hash(document)
 
     def children(self) -> set[str]:
         """All objects except the stream."""

@@ -187,6 +187,10 @@ class FakeKubernetesApi:
         _merge_into(there, manifest)
         self.mutate(there)
         self._applied[ident] = copy.deepcopy(manifest)
+        if there != self.objects.get(ident):
+            entry = {"manager": naming.FIELD_MANAGER, "time": self.clock.text()}
+            others = [each for each in Object(there).managed if each["manager"] != entry["manager"]]
+            there["metadata"]["managedFields"] = [*others, entry]
         return self.put(there)
 
     def _set_status(self, there: Manifest, status: Manifest) -> Manifest:

@@ -66,14 +66,15 @@ def report(spec_hash: str, **fields: Any) -> DriverReport:
             "epoch": 1,
             "committed": True,
             "lag": 0,
+            "follows": True,
             **fields,
         }
     )
 
 
-def driver_pod(spec_hash: str, report: DriverReport | None = None, **status: Any) -> Manifest:
+def driver_pod(pod_hash: str, report: DriverReport | None = None, **status: Any) -> Manifest:
     """A pod of the driver, running and ready by default."""
-    annotations = {naming.ANNOTATION_SPEC_HASH: spec_hash}
+    annotations = {naming.ANNOTATION_POD_HASH: pod_hash}
     if report is not None:
         annotations[naming.ANNOTATION_REPORT] = report.model_dump_json(by_alias=True)
     return {
@@ -92,7 +93,7 @@ def driver_pod(spec_hash: str, report: DriverReport | None = None, **status: Any
             "containers": [
                 {
                     "name": naming.DRIVER_CONTAINER,
-                    "env": [{"name": naming.ENV_SPEC_HASH, "value": spec_hash}],
+                    "env": [{"name": naming.ENV_POD_HASH, "value": pod_hash}],
                 }
             ]
         },

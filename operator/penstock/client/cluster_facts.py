@@ -86,7 +86,7 @@ class StreamFacts(RunningParts):
         """The last failure, unless the spec that failed has been replaced since."""
         failure, effective = self.status.last_failure, self.status.effective
         pod = self.driver_pod
-        runs = pod.spec_hash if pod else effective.revision if effective else None
+        runs = (pod and pod.spec_hash) or (effective and effective.revision)
         if failure is None or failure.revision in (None, runs) or runs is None:
             return failure
         return None

@@ -58,7 +58,7 @@ class RunningParts:
         if owner is None:
             return None
         for pod in map(DriverPod, (each.manifest for each in self.pods)):
-            is_orphan = pod.name == f"{owner.name}-0" and not pod.owners and pod.spec_hash != ""
+            is_orphan = pod.name == f"{owner.name}-0" and not pod.owners and pod.pod_hash != ""
             if pod.is_owned_by(owner.uid) or is_orphan:
                 return pod
         return None
@@ -85,18 +85,18 @@ class Assessment:
 
 
 def assess_driver(
-    name: str, spec_hash: str, parts: RunningParts, status: StreamStatus, now: datetime
+    name: str, pod_hash: str, parts: RunningParts, status: StreamStatus, now: datetime
 ) -> Assessment:
-    """The state of a stream from its driver, which should run the spec with this hash.
+    """The state of a stream from its driver, whose pod should have this hash.
 
     `status` is the stream's last one.
     """
     pod = parts.driver_pod
     if pod is None:
-        return _no_pod(name, spec_hash, parts, status, now)
+        return _no_pod(name, pod_hash, parts, status, now)
     if is_overdue(pod, now) or why_held(pod):
         return _stuck(pod)
-    if pod.spec_hash != spec_hash:
+    if pod.pod_hash != pod_hash:
         return Assessment(
             StreamState.STARTING,
             "RollingOut",
@@ -120,7 +120,7 @@ def assess_driver(
     if not pod.started:
         return _not_started(pod, parts)
     report = pod.report
-    if report is None or report.spec_hash != spec_hash:
+    if report is None:
         if pod.ready and status.state in _WORKS:
             # Its driver writes it again within seconds, and says by its probe that the query works.
             message = f"The pod {pod.name} is ready, and has no report that can be read"
@@ -199,13 +199,13 @@ def _only_near_driver(parts: RunningParts) -> str:
 
 
 def _no_pod(
-    name: str, spec_hash: str, parts: RunningParts, status: StreamStatus, now: datetime
+    name: str, pod_hash: str, parts: RunningParts, status: StreamStatus, now: datetime
 ) -> Assessment:
     since = not_ready_since(status) or now
     owner = parts.stateful_set
     refusal = why_no_pod(owner, parts.events, since) if owner else None
-    last_hash = status.internal.spec_hash if status.internal else None
-    restarting = last_hash == spec_hash
+    last_hash = status.internal.pod_hash if status.internal else None
+    restarting = last_hash == pod_hash
     state = StreamState.RESTARTING if restarting else StreamState.PENDING
     if refusal is not None:
         return Assessment(state, refusal.reason, refusal.message, (refusal,))
@@ -255,7 +255,7 @@ def _not_started(pod: DriverPod, parts: RunningParts) -> Assessment:
 
 
 def _started(pod: DriverPod, report: DriverReport, parts: RunningParts) -> Assessment:
-    """The driver's container runs, and its report is about the current spec."""
+    """The driver's container runs, and reports."""
     failure = report.last_failure
     match report.state:
         case QueryState.FAILED:

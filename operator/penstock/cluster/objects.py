@@ -110,6 +110,15 @@ class Object:
         """Whether a client has written this very object, and not one of its name before it."""
         return any(each.get("manager") == manager for each in self.managed)
 
+    def written_by(self, manager: str, subresource: str = "") -> datetime | None:
+        """When a client last wrote it; None if it never did."""
+        times = [
+            timestamp(each.get("time"))
+            for each in self.managed
+            if each.get("manager") == manager and text(each.get("subresource")) == subresource
+        ]
+        return max(filter(None, times), default=None)
+
     def condition(self, kind: str) -> Mapping[str, Any]:
         """The condition of this type in the status; empty without one."""
         conditions = mappings(at(self.manifest, "status", "conditions"))
@@ -163,10 +172,10 @@ class StatefulSet(Object):
         return at(self.manifest, "spec", "template")
 
     @property
-    def spec_hash(self) -> str:
-        """The hash of the resolved spec that its pods get."""
+    def pod_hash(self) -> str:
+        """The hash of what its pods depend on."""
         annotations = texts(at(self.template, "metadata", "annotations"))
-        return annotations.get(naming.ANNOTATION_SPEC_HASH, "")
+        return annotations.get(naming.ANNOTATION_POD_HASH, "")
 
     @property
     def update_revision(self) -> str:

@@ -186,11 +186,11 @@ class DriverPod(Pod):
     """The driver's pod, with what its driver reports."""
 
     @property
-    def spec_hash(self) -> str:
-        """The hash of the resolved spec that it was created for, which nobody can change."""
+    def pod_hash(self) -> str:
+        """The hash of what it was created from, which nobody can change."""
         for each in mappings(at(self.manifest, "spec", "containers")):
             for variable in mappings(each.get("env")):
-                if variable.get("name") == naming.ENV_SPEC_HASH:
+                if variable.get("name") == naming.ENV_POD_HASH:
                     return text(variable.get("value"))
         return ""
 
@@ -207,12 +207,7 @@ class DriverPod(Pod):
     @property
     def wrote(self) -> datetime:
         """When its driver last wrote a report, by the API server's clock: its token was valid."""
-        times = [
-            timestamp(entry.get("time"))
-            for entry in self.managed
-            if entry.get("manager") == naming.DRIVER_FIELD_MANAGER
-        ]
-        return max(filter(None, times), default=LONG_AGO)
+        return self.written_by(naming.DRIVER_FIELD_MANAGER) or LONG_AGO
 
     @property
     def started(self) -> bool:
@@ -232,6 +227,11 @@ class DriverPod(Pod):
             return DriverReport.model_validate_json(content)
         except ValidationError:
             return None
+
+    @property
+    def spec_hash(self) -> str | None:
+        """The revision that its driver follows; None before the first report."""
+        return self.report.spec_hash if self.report is not None else None
 
     @property
     def failure(self) -> LastFailure | None:

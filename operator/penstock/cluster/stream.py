@@ -31,12 +31,7 @@ class Stream(Object):
     @property
     def status_written(self) -> datetime | None:
         """When the operator last wrote the status; None if it never did."""
-        times = [
-            timestamp(entry.get("time"))
-            for entry in self.managed
-            if entry.get("manager") == naming.FIELD_MANAGER and entry.get("subresource") == "status"
-        ]
-        return max(filter(None, times), default=None)
+        return self.written_by(naming.FIELD_MANAGER, "status")
 
     @property
     def spec_edited(self) -> datetime:

@@ -40,7 +40,7 @@ class QueryState(StrEnum):
 class DriverReport(Report):
     """What a driver reports about its query, as an annotation on its own pod."""
 
-    spec_hash: str = Field(description="naming.ANNOTATION_SPEC_HASH of the pod that reports.")
+    spec_hash: str = Field(description="naming.spec_hash of the document that the driver follows.")
     state: QueryState
     message: Message = ""
     partitions: int | None = None
@@ -75,6 +75,9 @@ class DriverReport(Report):
     next_retry_time: AwareDatetime | None = None
     checkpoint_repairs: int = Field(0, description="Checkpoint repairs in this driver process.")
     last_repair: LastRepair | None = None
+    follows: bool = Field(
+        False, description="Whether the driver takes an edit of its query while it runs."
+    )
     edit: EditVerdict | None = Field(
         None,
         description="About the newest edit that the driver has judged, also one that changes "

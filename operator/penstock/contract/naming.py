@@ -1,5 +1,7 @@
 """Names, labels, annotations and paths that the operator and the driver must agree on."""
 
+import hashlib
+
 from penstock.api.group_version import GROUP
 
 FIELD_MANAGER = "penstock"
@@ -17,8 +19,8 @@ COMPONENT_EXECUTOR = "executor"
 
 # On the driver's pod: its report about the query, a driver_report.DriverReport as JSON.
 ANNOTATION_REPORT = f"{GROUP}/report"
-# On the pod template: the hash of the resolved spec. A new hash makes a new driver pod.
-ANNOTATION_SPEC_HASH = f"{GROUP}/spec-hash"
+# On the pod template: the hash of what the pod depends on. A new hash makes a new driver pod.
+ANNOTATION_POD_HASH = f"{GROUP}/pod-hash"
 
 # On a stream: "true" if the operator must not change the stream's objects.
 ANNOTATION_PAUSE = f"{GROUP}/pause-reconciliation"
@@ -26,7 +28,7 @@ ANNOTATION_PAUSE = f"{GROUP}/pause-reconciliation"
 # How the driver learns about its own pod (Kubernetes' downward API, and constants).
 ENV_POD_NAME = "PENSTOCK_POD_NAME"
 ENV_POD_IP = "PENSTOCK_POD_IP"
-ENV_SPEC_HASH = "PENSTOCK_SPEC_HASH"
+ENV_POD_HASH = "PENSTOCK_POD_HASH"
 # Set if several nodes can mount the checkpoint's volume at once.
 ENV_SHARED_CHECKPOINT = "PENSTOCK_SHARED_CHECKPOINT"
 
@@ -66,9 +68,14 @@ def driver_pod_name(stream: str) -> str:
     return f"{driver_name(stream)}-0"
 
 
-def config_name(stream: str, spec_hash: str) -> str:
-    """The name of the ConfigMap with the resolved spec of this hash."""
-    return f"{stream}-spec-{spec_hash}"
+def config_name(stream: str, pod_hash: str) -> str:
+    """The name of the ConfigMap with the document that a driver's pod of this hash reads."""
+    return f"{stream}-spec-{pod_hash}"
+
+
+def spec_hash(document: str) -> str:
+    """The hash that names the spec in a driver's document: the revision in a status."""
+    return hashlib.sha256(document.encode()).hexdigest()[:10]
 
 
 def rpc_secret_name(stream: str, content_hash: str) -> str:

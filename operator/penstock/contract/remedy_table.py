@@ -69,6 +69,13 @@ ROWS: tuple[Remedy, ...] = (
         "kubectl describe cstream {name} -n {namespace}",
     ),
     Remedy(
+        "ApplyingEdit",
+        "Reconciling: the driver that runs stops its query after a commit and starts the edited "
+        "one. If it does not within a minute, its pod is replaced.",
+        "Wait for two minutes at most.",
+        "kubectl describe cstream {name} -n {namespace}",
+    ),
+    Remedy(
         "DriverStarting DriverStopping RollingOut QueryStarting QueryRestarting "
         "WaitingForFirstEpoch WaitingForDeletion NoDriverPod",
         "On the way to Running: QueryStarting, WaitingForCores, QueryStarting again once the cores "

@@ -117,11 +117,11 @@ def driver_memory(spec: StreamSpec) -> Memory:
 
 def executor_memory(spec: StreamSpec) -> Memory:
     """The memory of one executor's container, with the defaults applied."""
-    overhead = memory_overhead(spec.executor, python=_executors_run_python(spec))
+    overhead = memory_overhead(spec.executor, python=executors_run_python(spec))
     return _memory(spec.executor, overhead)
 
 
-def _executors_run_python(spec: StreamSpec) -> bool:
+def executors_run_python(spec: StreamSpec) -> bool:
     """Whether they may: what a function in Python does shows only in Spark's plan.
 
     A data source in Python is named module:Class.

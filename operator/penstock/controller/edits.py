@@ -1,7 +1,8 @@
-"""Whether an edit is rolled out, or the driver that runs is to ask Spark about it first. Pure.
+"""Whether an edit is applied, or the driver that runs is asked about it first. Pure.
 
 An edit must mend a stream that does not run. So only a healthy driver is asked, and it has little
-time to answer: one that is broken, hangs, or is too old for the question delays nothing.
+time to answer, and to take an edit that needs no other pod: one that is broken, hangs, or is too
+old for either delays nothing.
 """
 
 from __future__ import annotations
@@ -14,23 +15,24 @@ from penstock.cluster.objects import StatefulSet
 from penstock.cluster.pods import DriverPod
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.controller.children.revision import Revision
+from penstock.controller.children.revision import Revision, config_map
 from penstock.controller.observation import ObservedChildren, ObservedStream
-from penstock.controller.status.outcome import NotApplied, edit_to_judge, refused_edit
-from penstock.controller.status.restart_history import report_of
+from penstock.controller.status.outcome import NotApplied, edit_to_judge, edit_to_take, refused_edit
 
-# The driver looks for edits every five seconds, and plans most queries in one or two.
+# The driver plans most queries in one or two seconds.
 ANSWER_WITHIN = timedelta(seconds=30)
+# It stops a query after its next commit, for which it waits ten seconds.
+TAKE_WITHIN = timedelta(seconds=60)
 
 
 def held_back(
     stream: ObservedStream, desired: Revision, children: ObservedChildren, now: datetime
 ) -> NotApplied | None:
-    """Why a new revision is not rolled out; None if it is, or if nothing runs that it replaces."""
+    """Why a new revision is not applied; None if it is, or if nothing runs that it replaces."""
     owner, pod = children.stateful_set, children.driver_pod
     if owner is None or owner.scaled_to_zero or desired.stream.spec.suspend:
         return None
-    if owner.spec_hash == desired.spec_hash:
+    if owner.pod_hash == desired.pod_hash and _applied_at(desired, children) is not None:
         return None
     report = _report(desired, owner, pod)
     verdict = report.edit if report is not None else None
@@ -44,15 +46,54 @@ def held_back(
     return edit_to_judge(min(left, ANSWER_WITHIN))
 
 
+def needs_another_pod(desired: Revision, children: ObservedChildren, now: datetime) -> bool:
+    """Whether the pod's driver does not take the applied revision, which its next one starts with.
+
+    A pod that is younger than the revision is never replaced for it. It stays so while the pod
+    ends.
+    """
+    pod, applied_at = children.driver_pod, _applied_at(desired, children)
+    if pod is None or applied_at is None or pod.created >= applied_at:
+        return False
+    if pod.pod_hash != desired.pod_hash or pod.spec_hash == desired.spec_hash:
+        return False
+    if not pod.started and not pod.terminating:
+        return pod.container_restarts > 0  # else it has read no revision yet
+    is_deaf = pod.report is not None and not pod.report.follows
+    return is_deaf or now >= applied_at + TAKE_WITHIN
+
+
+def not_taken(desired: Revision, children: ObservedChildren, now: datetime) -> NotApplied | None:
+    """That the driver has yet to take a revision that is applied; None if it has, or says nothing.
+
+    Also of one that is being applied: it takes effect later.
+    """
+    pod = children.driver_pod
+    if pod is None or pod.pod_hash != desired.pod_hash:
+        return None
+    if pod.spec_hash in (None, desired.spec_hash):
+        return None
+    applied_at = _applied_at(desired, children) or now
+    return edit_to_take(applied_at, max(applied_at + TAKE_WITHIN - now, timedelta(seconds=1)))
+
+
+def _applied_at(desired: Revision, children: ObservedChildren) -> datetime | None:
+    """When the revision was applied; None if another one is."""
+    found = children.find(config_map(desired))
+    if found is None or at(found.manifest, "data", naming.SPEC_FILE) != desired.document:
+        return None
+    return found.written_by(naming.FIELD_MANAGER) or found.created
+
+
 def _report(desired: Revision, owner: StatefulSet, pod: DriverPod | None) -> DriverReport | None:
     """What the driver of the revision before says. Of another image it can say nothing."""
-    if pod is None or not pod.started or pod.spec_hash != owner.spec_hash:
+    if pod is None or not pod.started or pod.pod_hash != owner.pod_hash:
         return None
     containers = mappings(at(owner.template, "spec", "containers"))
     images = [
         each.get("image") for each in containers if each.get("name") == naming.DRIVER_CONTAINER
     ]
-    return report_of(pod) if images == [desired.image] else None
+    return pod.report if images == [desired.image] else None
 
 
 def _known_refusal(stream: ObservedStream) -> EditVerdict | None:

@@ -10,7 +10,7 @@ from penstock.api import group_version
 from penstock.api.problem import Problem
 from penstock.api.v1alpha1.status import StreamState, StreamStatus
 from penstock.cluster import kinds
-from penstock.cluster.assessment import assess_driver, assess_suspended
+from penstock.cluster.assessment import Assessment, assess_driver, assess_suspended
 from penstock.cluster.kinds import Manifest, Ref
 from penstock.cluster.objects import Claim, StatefulSet
 from penstock.cluster.obstacles import why_deleted, why_held
@@ -18,7 +18,7 @@ from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import not_ready_since
 from penstock.contract import naming
 from penstock.controller.children import checkpoint_claim, rbac_and_network
-from penstock.controller.children.by_hand import is_altered, labels_of_pod
+from penstock.controller.children.by_hand import labels_of_pod
 from penstock.controller.children.deletions import to_delete, void_pod
 from penstock.controller.children.diff import up_to_date, with_applied_hash
 from penstock.controller.children.revision import Revision, config_map
@@ -28,7 +28,7 @@ from penstock.controller.children.stateful_set import (
     scaled_to_zero,
     with_template_of,
 )
-from penstock.controller.edits import held_back
+from penstock.controller.edits import held_back, needs_another_pod, not_taken
 from penstock.controller.observation import ObservedChildren, ObservedStream
 from penstock.controller.status.outcome import (
     NotApplied,
@@ -74,10 +74,6 @@ class Decision:
     """Whether all objects are as they should be, so that a report of the driver changes none."""
     counts: bool = False
     """Whether the status counts a restart or another driver, which an older look counts again."""
-
-    def within(self, wait: timedelta) -> Decision:
-        """The same, reconciled again after this time at most."""
-        return replace(self, requeue_after=min(self.requeue_after or wait, wait))
 
     @property
     def needs_fresh_reads(self) -> bool:
@@ -130,10 +126,11 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     due = (each for each in wanted if _is_due(each, children))
     to_apply = (*retained, *due, *labels_of_pod(children))
     applied = all(map(children.is_existing_claim, to_apply))
-    obsolete = to_delete(desired, children) if applied else ()
+    another_pod = applied and needs_another_pod(desired, children, now)
+    obsolete = to_delete(desired, children, another_pod=another_pod) if applied else ()
     outcome = _running(stream, desired, children, now)
-    decision = _decide(stream, children, outcome, now, to_apply, obsolete)
-    decision = replace(decision, steady=not (to_apply or obsolete))
+    decision = _decide(stream, children, outcome, now, to_apply, obsolete, another_pod=another_pod)
+    decision = replace(decision, steady=not (to_apply or obsolete or outcome.not_applied))
     if children.claim is not None and not stream.has_status:
         found = checkpoint_found(children.claim.name)
         return replace(decision, events=(found, *decision.events))
@@ -154,7 +151,11 @@ def _running(
     """What runs of a stream whose spec is applied."""
     if desired.stream.spec.suspend:
         return Outcome.of(assess_suspended(children.driver_pod, now))
-    return Outcome.of(assess_driver(stream.name, desired.spec_hash, children, stream.status, now))
+    driver = assess_driver(stream.name, desired.pod_hash, children, stream.status, now)
+    untaken = not_taken(desired, children, now)
+    if untaken is not None and not driver.ready:  # what ails the query before is no news
+        driver = Assessment(StreamState.STARTING, untaken.reason, untaken.message)
+    return Outcome.of(driver, untaken)
 
 
 def unapplied(
@@ -172,11 +173,10 @@ def unapplied(
         if owner.scaled_to_zero:
             driver = assess_suspended(children.driver_pod, now)
         else:
-            driver = assess_driver(stream.name, owner.spec_hash, children, stream.status, now)
+            driver = assess_driver(stream.name, owner.pod_hash, children, stream.status, now)
         if children.claim is None and not driver.ready:
             driver = None  # it cannot start without the claim, which the cause is about
-    decision = _decide(stream, children, Outcome.of(driver, cause), now, apply, delete)
-    return decision if cause.retry_in is None else decision.within(cause.retry_in)
+    return _decide(stream, children, Outcome.of(driver, cause), now, apply, delete)
 
 
 def failed(stream: ObservedStream, error: Exception, now: datetime, since: datetime) -> Decision:
@@ -201,16 +201,21 @@ def _decide(
     now: datetime,
     apply: tuple[Manifest, ...] = (),
     delete: tuple[Ref, ...] = (),
+    *,
+    another_pod: bool = False,
 ) -> Decision:
     pod, owner = children.driver_pod, children.stateful_set
     warnings = _warnings(stream, children)
-    update = plan_status(stream, outcome, pod, now, warnings, _wanted_driver(owner, apply))
+    wanted = replace(_wanted_driver(owner, apply), another_pod=another_pod)
+    update = plan_status(stream, outcome, pod, now, warnings, wanted)
     changed = update.status != stream.status
     requeue = _REQUEUE_SETTLED if outcome.settled or outcome.stalled else _REQUEUE_CHANGING
     waits_for_pod = owner is not None and pod is None and not outcome.settled
     if (waits_for_pod and not outcome.obstacles) or outcome.state is StreamState.WAITING_FOR_CORES:
         waited = now - (not_ready_since(stream.status) or now)
         requeue = min(requeue, max(_REQUEUE_UNWATCHED, waited / 2))
+    if outcome.not_applied is not None and outcome.not_applied.retry_in is not None:
+        requeue = min(requeue, outcome.not_applied.retry_in)
     return Decision(
         apply=apply,
         delete=delete,
@@ -232,7 +237,7 @@ def _wanted_driver(owner: StatefulSet | None, apply: Iterable[Manifest]) -> Want
     changed = (StatefulSet(each) for each in apply if each["kind"] == kinds.STATEFUL_SET.kind)
     owners = (owner, *changed)
     return WantedDriver(
-        frozenset(each.spec_hash for each in owners),
+        frozenset(each.pod_hash for each in owners),
         owner.update_revision,
         stopped=any(each.scaled_to_zero for each in owners),
     )
@@ -353,8 +358,6 @@ def _is_due(manifest: Manifest, children: ObservedChildren) -> bool:
     found = children.find(manifest)
     if found is None:
         return True
-    if is_altered(manifest, found):
-        return False
     settled = children.settled.get(found.uid)
     return not up_to_date(manifest, found, settled) and not found.terminating
 

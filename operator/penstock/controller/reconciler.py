@@ -179,7 +179,7 @@ class Reconciler:
     ) -> tuple[ObservedStream, ObservedChildren]:
         stream = await self._parse(key, raw)
         desired = stream.desired
-        config = naming.config_name(desired.name, desired.spec_hash) if desired else None
+        config = naming.config_name(desired.name, desired.pod_hash) if desired else None
         return stream, await observe_children(api, key, config)
 
     async def _decide_and_apply(self, key: Key, raw: Manifest) -> Decision:

@@ -23,7 +23,7 @@ class PodEnvironment:
     pod_name: str
     pod_ip: str
     namespace: str
-    spec_hash: str
+    pod_hash: str
     checkpoint: Path = Path(naming.CHECKPOINT_DIR) / FIRST_GENERATION
     class_path: str = ""
     termination_log: Path | None = Path("/dev/termination-log")
@@ -47,7 +47,6 @@ class LocalEnvironment:
     class_path: str = ""
     http_port: int | None = None
     termination_log: Path | None = None
-    spec_hash: str = "local"
     address: str = "127.0.0.1"
     secrets: Path = Path("secrets")
     """A folder for each Secret with a file for each key, as in a pod."""
@@ -80,7 +79,7 @@ def pod_environment(
         pod_name=pod_name,
         pod_ip=environment[naming.ENV_POD_IP],
         namespace=stream.metadata.namespace,
-        spec_hash=environment.get(naming.ENV_SPEC_HASH, ""),
+        pod_hash=environment.get(naming.ENV_POD_HASH, ""),
         api_server=_api_server(environment),
         shared_checkpoint=naming.ENV_SHARED_CHECKPOINT in environment,
     )

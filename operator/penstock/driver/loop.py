@@ -26,12 +26,15 @@ from penstock.driver.spark.planning import PlanningWait
 from penstock.driver.supervision.history import History, HistoryFile
 from penstock.driver.supervision.next_action import Action, decide, first_state
 from penstock.driver.supervision.observation import Observation, nothing_observed
-from penstock.driver.supervision.phases import BackingOff, Starting
+from penstock.driver.supervision.phases import BackingOff, Starting, State
 from penstock.driver.supervision.query_runtime import QueryRuntime
 from penstock.driver.supervision.reported_state import describe, describe_step, is_ready
 from penstock.driver.supervision.restart_policy import RestartPolicy
 
 _INTERVAL_SECONDS = 0.25
+# After a step, so that the next one follows at once, and one that is asked for again and again
+# takes no core.
+_STEP_PAUSE_SECONDS = 0.02
 # A stop right after a commit leaves almost nothing to replay. A stop does not wait longer than this
 # for one: the pod's grace period is naming.GRACE_SECONDS.
 _MAX_COMMIT_WAIT_SECONDS = 10.0
@@ -49,6 +52,7 @@ _STEP_TIMEOUTS = {
     Action.DISCOVER: 300.0,
 }
 _LOOK_SECONDS = 1.0
+_REPLACED = "The edited query takes the place of the one that ran"
 
 
 class DriverMustExit(Exception):
@@ -60,7 +64,7 @@ class DriverMustExit(Exception):
 
 
 class Loop:
-    """Keeps one query running until it is stopped.
+    """Keeps one query running until it is stopped, or until an edited one takes its place.
 
     `restart` is asked at each look: what the spec says now, or None if it cannot change.
     """
@@ -78,6 +82,7 @@ class Loop:
         before_stop: Callable[[], None] = lambda: None,
         unread: Callable[[], frozenset[Position]] = frozenset,
         restart: Callable[[], Restart | None] = lambda: None,
+        is_replaced: Callable[[], bool] = lambda: False,
     ) -> None:
         self._runtime = runtime
         self._jvm = jvm
@@ -92,8 +97,9 @@ class Loop:
         self._before_stop = before_stop
         self._unread = unread
         self._restart = restart
+        self._is_replaced = is_replaced
         self.stopping = False
-        """The query and the session are being stopped."""
+        """The query, and perhaps the session, is being stopped."""
         now = time.monotonic()
         known = History() if history_file is None else history_file.read()
         self._state = first_state(known, policy, now)
@@ -105,7 +111,10 @@ class Loop:
         return isinstance(self._state.phase, Starting | BackingOff)
 
     def run(self, stop: threading.Event) -> None:
-        """Returns after a clean stop; raises DriverMustExit if the process must exit."""
+        """Returns after a clean stop; raises DriverMustExit if the process must exit.
+
+        The session outlives a query that is replaced.
+        """
         try:
             self._run(stop)
         finally:
@@ -116,14 +125,14 @@ class Loop:
         self._store(self._state.history.for_next_process(self._policy))
         if self._state.failure is not None:
             self._reports.record_failure(self._state.failure)
-        while not stop.is_set():
+        while not stop.is_set() and not self._is_replaced():
             self._health.last_iteration_at = time.monotonic()
-            failure = self._iterate(failure)
+            action, failure = self._iterate(failure)
             if failure is None:
-                stop.wait(_INTERVAL_SECONDS)
+                stop.wait(_INTERVAL_SECONDS if action is Action.WAIT else _STEP_PAUSE_SECONDS)
         self.stopping = True
         self._before_stop()
-        self._stop()
+        self._stop(keep_session=not stop.is_set())
         # Who stops it has looked at it, so the next process counts anew.
         stopped = self._state.history.for_next_process(self._policy)
         self._store(replace(stopped, attempts=0, poison_failures=0, uncommitted_seconds=0.0))
@@ -142,8 +151,8 @@ class Loop:
         else:
             self._stored, self._store_at = history, 0.0
 
-    def _iterate(self, failure: Failure | None) -> Failure | None:
-        """One iteration; returns the failure of its action, for the next iteration."""
+    def _iterate(self, failure: Failure | None) -> tuple[Action, Failure | None]:
+        """One iteration; returns its action, and its failure, for the next iteration."""
         restart = self._restart()
         if restart is not None:
             self._policy = self._policy.with_restart(restart)
@@ -167,18 +176,18 @@ class Loop:
         self._health.ready = is_ready(self._state)
         self._report(*describe(self._state, observation, self._policy), observation)
         if action is Action.WAIT:
-            return None
+            return action, None
         self._health.iteration_timeout = _STEP_TIMEOUTS.get(action, self._policy.step_timeout)
         self._health.step = action.name.lower()
         try:
             with self._watched(action):
                 self._execute(action)
         except Exception as error:
-            return self._classify(error)
+            return action, self._classify(error)
         finally:
             self._health.last_iteration_at = time.monotonic()
             self._health.iteration_timeout, self._health.step = self._policy.step_timeout, ""
-        return None
+        return action, None
 
     @contextlib.contextmanager
     def _watched(self, action: Action) -> Iterator[None]:
@@ -272,21 +281,29 @@ class Loop:
         self._metrics.set_report(report)
         self._publish(report)
 
-    def _stop(self) -> None:
+    def _stop(self, *, keep_session: bool) -> None:
         """Stops the query, then the session and its executors. The caller ends the JVM."""
         log_event("stopping")
         commits = self._health.ready
         self._health.ready = False
         self._health.iteration_timeout = self._policy.step_timeout
-        self._report(QueryState.STOPPING, "", self._observation)
+        said = (QueryState.STOPPING, "")
+        if keep_session:
+            said = (QueryState.STARTING, _REPLACED)
+            self._state = State(history=self._state.history)
+        self._report(*said, self._observation)
         if commits:
             self._runtime.wait_for_commit(_commit_wait(self._policy))
-        self._runtime.stop_session()
+        if keep_session:
+            self._runtime.end_query()
+        else:
+            self._runtime.stop_session()
         self._observe_commits()
         epoch = self._runtime.progress.committed_epoch()
-        last = replace(self._observation, epoch=epoch, has_query=False, has_session=False)
+        has_session = self._runtime.has_session
+        last = replace(self._observation, epoch=epoch, has_query=False, has_session=has_session)
         # Who moves the stream starts the next one at the offsets in its status.
-        self._report(QueryState.STOPPING, "", last)
+        self._report(*said, last)
         log_event("stopped", epoch=epoch)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import math
 import os
 import threading
@@ -17,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from penstock.api.quantities import in_cores
-from penstock.api.v1alpha1.changes import without_live
 from penstock.api.v1alpha1.spec import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
@@ -36,22 +33,18 @@ from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.hang_guard import HangGuard
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, fast_start_options
-from penstock.driver.kubernetes.api import Api
-from penstock.driver.kubernetes.followed_stream import FollowedStream, Live
+from penstock.driver.kubernetes.api import Api, OwnStream
+from penstock.driver.kubernetes.followed_stream import Document, FollowedStream, Live
 from penstock.driver.kubernetes.pod_guard import Answer, Look, OwnPod, PodGuard
 from penstock.driver.logs import log_event
-from penstock.driver.loop import DriverMustExit, Loop
+from penstock.driver.loop import DriverMustExit
+from penstock.driver.queries import Queries
 from penstock.driver.reporting.http_server import Health, metrics_page, probe_pages, serve
-from penstock.driver.reporting.metric_sampler import Sampler
 from penstock.driver.reporting.metrics import Metrics
 from penstock.driver.reporting.publisher import ReportPublisher
 from penstock.driver.reporting.report import write_termination_message
 from penstock.driver.shutdown import Shutdown
-from penstock.driver.spark.edits import EditJudge
 from penstock.driver.spark.session import SCRATCH, submit_arguments
-from penstock.driver.supervision.history import HistoryFile
-from penstock.driver.supervision.query_runtime import QueryRuntime
-from penstock.driver.supervision.restart_policy import RestartPolicy
 
 # For the loop to return after its JVM was killed.
 _EXIT_SECONDS = 10.0
@@ -83,9 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     given = parser.parse_args(arguments)
     logs.set_up()
+    document = Document(Path(given.file).read_text())
     in_pod = naming.ENV_POD_NAME in os.environ
-    parse = ContinuousStream.from_document if in_pod else ContinuousStream.from_yaml
-    stream = parse(Path(given.file).read_text())
+    stream = document.stream if in_pod else ContinuousStream.from_yaml(document.text)
     environment: Environment | None = pod_environment(os.environ, stream)
     if environment is None:
         if given.checkpoint is None:
@@ -100,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             secrets=given.secrets,
             python=given.config_maps,
         )
-    return run(stream, environment)
+    return run(stream, environment, document=document)
 
 
 def run(
@@ -110,11 +103,13 @@ def run(
     side_tasks: Callable[[Jvm], AbstractContextManager[object]] | None = None,
     stop: threading.Event | None = None,
     metrics: Metrics | None = None,
+    document: Document | None = None,
 ) -> int:
     """Runs one stream until a signal or `stop`; returns the exit code.
 
     `on_report` gets every report, and `metrics` has its numbers. The context that `side_tasks`
-    returns for the JVM is open while the loop runs, and closed before the JVM ends.
+    returns for the JVM is open while the loop runs, and closed before the JVM ends. `document` is
+    where the stream is from; in a pod, newer ones take its place.
     """
     health, metrics = Health(), metrics or Metrics()
     _serve_pages(environment, health, metrics)
@@ -140,36 +135,24 @@ def run(
             else None
         )
         followed = FollowedStream(Live.of(stream.spec))
-        runtime = QueryRuntime(stream, environment, jvm, api, followed)
-        if api is not None:
-            edits = EditJudge(stream.spec, environment, lambda: runtime.session)
-            followed.follow(lambda: api.stream(stream.metadata.name), edits.judge)
-        policy = RestartPolicy.from_spec(stream.spec).with_restart(followed.live.restart)
+        if api is not None and isinstance(environment, PodEnvironment):
+            followed.follow(OwnStream(api, stream.metadata.name, environment.pod_hash))
+            # The kubelet may have mounted an earlier one, before a process that has ended.
+            document = followed.next_document or document
+            stream = document.stream if document else stream
+        begun = document or Document("")
+        queries = Queries(begun, stream, environment, jvm, api, followed, health, metrics, publish)
         guard = HangGuard().watch(
             health,
             jvm.answers,
             jvm.cpu_seconds,
             lambda failure: _end_hung(environment, jvm, failure),
         )
-        sampler = Sampler(runtime, jvm, stream.spec, environment.secrets, metrics)
-        loop = Loop(
-            runtime,
-            jvm,
-            policy,
-            environment.spec_hash,
-            health,
-            metrics,
-            lambda report: publish(report.model_copy(update={"edit": followed.verdict})),
-            HistoryFile(environment.checkpoint, _query_hash(stream)),
-            before_stop=sampler.stop,
-            unread=lambda: sampler.unread,
-            restart=lambda: followed.live.restart,
-        )
-        shutdown.may_end_at_once = lambda: not loop.stopping and not runtime.has_query
+        shutdown.may_end_at_once = lambda: queries.may_end_at_once
         if api is not None and isinstance(environment, PodEnvironment):
-            PodGuard().watch(_look(environment, api, health, loop, seen), end_without_pod)
+            PodGuard().watch(_look(environment, api, health, queries, seen), end_without_pod)
         with _without_time_limit(health, side_tasks(jvm) if side_tasks else nullcontext()):
-            loop.run(stop)
+            queries.run(stop)
         flush()
         guard.set()
         shutdown.close()  # nothing is left to lose, and the JVM's end has its own limit
@@ -192,7 +175,7 @@ def _look(
     environment: PodEnvironment,
     api: Api,
     health: Health,
-    loop: Loop,
+    queries: Queries,
     seen: Callable[[str | None], None],
 ) -> Callable[[], Look]:
     """What the driver sees of its own pod; at the checkpoint only when the API server is no help:
@@ -213,7 +196,7 @@ def _look(
             token=api.token(),
             probed_at=health.probed_at,
             successor_waits=doubtful and lock.is_awaited(environment.checkpoint),
-            needs_executors=loop.needs_executors,
+            needs_executors=queries.needs_executors,
         )
 
     return look
@@ -243,14 +226,6 @@ def _serve_pages(environment: Environment, health: Health, metrics: Metrics) -> 
     elif environment.http_port is not None:
         pages = {**probe_pages(health), **metrics_page(metrics)}
         serve(environment.http_port, pages, environment.address)
-
-
-def _query_hash(stream: ContinuousStream) -> str:
-    """Tells one query from another: after a restart that a person asked for the same one runs, and
-    so it does with other live fields.
-    """
-    spec = stream.spec.model_dump(mode="json", by_alias=True, exclude={"restarted_at"})
-    return hashlib.sha256(json.dumps(without_live(spec)).encode()).hexdigest()
 
 
 def java_options(spec: StreamSpec) -> list[str]:

@@ -15,6 +15,8 @@ class Change(StrEnum):
 
     LIVE = "live"
     """Nothing restarts."""
+    QUERY = "query"
+    """Another query takes the place of the one that runs, in the same Spark session."""
     STOP = "stop"
     """The driver stops, or starts."""
     POD = "pod"
@@ -24,8 +26,8 @@ class Change(StrEnum):
 
 
 # By path. An object's class is that of its fields, too, unless they have one of their own.
-# Whatever is not here is POD, and so is a new field. So an object is here as a whole only if the
-# driver reads nothing of it: the volume is the operator's.
+# Whatever is not here is POD, and so is a new field. So an object is here as a whole only if all
+# that could ever be in it is of its class.
 _CHANGES: dict[str, Change] = {
     "className": Change.REFUSED,
     "suspend": Change.STOP,
@@ -34,30 +36,81 @@ _CHANGES: dict[str, Change] = {
     "restart.maxAttempts": Change.LIVE,
     "restart.stableAfter": Change.LIVE,
     "observability.logLevel": Change.LIVE,
+    **dict.fromkeys(
+        (
+            "queryName",
+            "source.kafka.options",
+            "source.kafka.topics",
+            "source.kafka.topicPattern",
+            "source.kafka.assign",
+            "source.kafka.startingOffsets",
+            "source.kafka.startingOffsetsByPartition",
+            "source.kafka.failOnDataLoss",
+            "source.kafka.consumerGroup",
+            "source.kafka.deadLetters",
+            "source.kafka.includeHeaders",
+            "source.rate",
+            "source.custom.options",
+            "source.custom.schema",
+            "transform.sql",
+            "transform.functions",
+            "transform.javaFunctions",
+            "transform.python.function",
+            "transform.python.inline",
+            "transform.java",
+            "transform.watermark",
+            "sink.kafka.options",
+            "sink.kafka.topic",
+            "sink.kafka.delivery",
+            "sink.kafka.transactionInterval",
+            "sink.console",
+            "sink.custom.options",
+            "trigger.continuous.checkpointInterval",
+            "trigger.microBatch.interval",
+            "trigger.microBatch.asyncProgress.checkpointInterval",
+            "trigger.realTime.batchDuration",
+            "outputMode",
+        ),
+        Change.QUERY,
+    ),
 }
-_LEFT_OUT = [path for path, change in _CHANGES.items() if change in (Change.LIVE, Change.STOP)]
 
 
 def change_of(path: str) -> Change:
-    """The class of a field.
+    """The class of a field, or of one in a list, such as `transform.functions[].name`.
 
     >>> [change_of(path).value for path in ("suspend", "checkpoint.volume.size", "sink.kafka")]
     ['stop', 'live', 'pod']
     """
+    path = path.replace("[]", "").replace("{}", "")
     while path not in _CHANGES and "." in path:
         path = path.rpartition(".")[0]
     return _CHANGES.get(path, Change.POD)
 
 
 def without_live(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec as if it had never had the fields whose change leaves the driver's pod as it is.
+    """The spec as if it had never had the fields whose change leaves the query as it is.
 
-    >>> without_live({"image": "a", "restart": {"maxAttempts": 5}})
+    >>> without_live({"image": "a", "queryName": "b", "restart": {"maxAttempts": 5}})
+    {'image': 'a', 'queryName': 'b'}
+    """
+    return _without_all(spec, Change.LIVE, Change.STOP)
+
+
+def without_query(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The same without those, too, whose change leaves the driver's pod as it is.
+
+    >>> without_query({"image": "a", "queryName": "b", "restart": {"maxAttempts": 5}})
     {'image': 'a'}
     """
+    return _without_all(spec, Change.LIVE, Change.STOP, Change.QUERY)
+
+
+def _without_all(spec: Mapping[str, Any], *changes: Change) -> dict[str, Any]:
     rest = dict(spec)
-    for path in _LEFT_OUT:
-        rest = _without(rest, *path.split("."))
+    for path, change in _CHANGES.items():
+        if change in changes:
+            rest = _without(rest, *path.split("."))
     return rest
 
 

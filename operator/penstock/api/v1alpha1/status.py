@@ -152,7 +152,7 @@ class Effective(Report):
 
     image: str | None = Field(None, description="The image of driver and executors.")
     revision: str | None = Field(
-        None, description="The hash of the spec that runs. A new one replaces the driver's pod."
+        None, description="The hash of the spec that runs, without its live fields."
     )
     output_mode: str | None = Field(None, description="Which rows are written.")
     driver: EffectiveDriver | None = Field(None, description="The driver's resources.")
@@ -172,7 +172,7 @@ class Internal(Report):
     """The operator's bookkeeping: which of the driver's own counters `restarts` includes."""
 
     driver_pod_uid: str = Field(description="UID of the driver pod that was last observed.")
-    spec_hash: str = Field(description="The hash of the spec of that pod.")
+    pod_hash: str = Field(description="The hash of what that pod was created from.")
     container_restarts: int = Field(0, description="Its container restarts already counted.")
     query_restarts: int = Field(0, description="Its query restarts already counted.")
     replaced_on_purpose: bool = Field(

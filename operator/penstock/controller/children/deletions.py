@@ -5,27 +5,30 @@ from __future__ import annotations
 from penstock.cluster.assessment import has_void_token
 from penstock.cluster.kinds import Ref
 from penstock.contract import naming
-from penstock.controller.children.by_hand import is_altered
-from penstock.controller.children.revision import Revision, config_map
+from penstock.controller.children.revision import Revision
 from penstock.controller.observation import ObservedChildren
 
 
-def to_delete(desired: Revision, children: ObservedChildren) -> tuple[Ref, ...]:
-    """The objects that a rollout, which is applied, no longer needs."""
-    stuck, policy = _stuck_pod(desired, children), _unwanted_policy(desired, children)
-    pods = void_pod(children) or ((stuck,) if stuck else ())
-    config = config_map(desired)
-    there = children.find(config)
-    altered = (there.ref,) if there is not None and is_altered(config, there) else ()
+def to_delete(
+    desired: Revision, children: ObservedChildren, *, another_pod: bool
+) -> tuple[Ref, ...]:
+    """The objects that a rollout, which is applied, no longer needs.
+
+    `another_pod`: the driver's pod is to end, although the StatefulSet does not replace it.
+    """
+    pod, policy = children.driver_pod, _unwanted_policy(desired, children)
+    pods = void_pod(children)
+    if pod is not None and not pods and (another_pod or _is_stuck(desired, children)):
+        pods = () if pod.terminating else (pod.ref,)
     policies = (policy,) if policy else ()
-    return (*_unused_config_maps(desired, children), *altered, *pods, *policies)
+    return (*_unused_config_maps(desired, children), *pods, *policies)
 
 
 def _unused_config_maps(desired: Revision, children: ObservedChildren) -> tuple[Ref, ...]:
     """The ConfigMaps that no pod reads any more."""
-    hashes = {desired.spec_hash}
+    hashes = {desired.pod_hash}
     if children.driver_pod is not None:
-        hashes.add(children.driver_pod.spec_hash)
+        hashes.add(children.driver_pod.pod_hash)
     used = {naming.config_name(desired.name, each) for each in hashes}
     return tuple(
         each.ref
@@ -42,8 +45,8 @@ def _unwanted_policy(desired: Revision, children: ObservedChildren) -> Ref | Non
     return found.ref if found.is_owned_by(desired.uid) else None
 
 
-def _stuck_pod(desired: Revision, children: ObservedChildren) -> Ref | None:
-    """A pod of an older revision that is not ready and that nothing replaces.
+def _is_stuck(desired: Revision, children: ObservedChildren) -> bool:
+    """Whether the pod is of an older template, is not ready, and nothing replaces it.
 
     The StatefulSet controller replaces it itself, except in some releases, which count a pod that
     was never ready as the one that may be unavailable. The operator deletes this pod by UID and
@@ -51,9 +54,9 @@ def _stuck_pod(desired: Revision, children: ObservedChildren) -> Ref | None:
     """
     pod, owner = children.driver_pod, children.stateful_set
     if pod is None or owner is None or pod.terminating or pod.ready:
-        return None
+        return False
     is_newest = owner.update_revision in ("", pod.revision)
-    return None if is_newest or pod.spec_hash == desired.spec_hash else pod.ref
+    return not is_newest and pod.pod_hash != desired.pod_hash
 
 
 def void_pod(children: ObservedChildren) -> tuple[Ref, ...]:

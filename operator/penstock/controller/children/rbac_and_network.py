@@ -25,8 +25,9 @@ def service_account(desired: Revision) -> Manifest | None:
 def role(desired: Revision) -> Manifest:
     """What a driver may do; docs/rbac.md gives the reasons.
 
-    RBAC can limit a request to a name only if the request has one: `create`, `list`, `watch` and
-    `deletecollection` have none, and the names of executors are not known before.
+    RBAC can limit a request to a name only if the request has one: `create`, `list` and
+    `deletecollection` have none, `watch` only with a field selector (the stream's has one), and
+    the names of executors are not known before.
     """
     own_pod = naming.driver_pod_name(desired.name)
     return {
@@ -48,6 +49,12 @@ def role(desired: Revision) -> Manifest:
                 "apiGroups": [group_version.GROUP],
                 "resources": [group_version.PLURAL],
                 "resourceNames": [desired.name],
+                "verbs": ["get", "watch"],
+            },
+            {
+                "apiGroups": [""],
+                "resources": ["configmaps"],
+                "resourceNames": [naming.config_name(desired.name, desired.pod_hash)],
                 "verbs": ["get"],
             },
         ],

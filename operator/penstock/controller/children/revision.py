@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,8 @@ from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.objects import Object
 from penstock.contract import naming
+from penstock.contract.edits import parts_of_pod
+from penstock.controller.children.diff import content_hash
 from penstock.controller.operator_settings import Settings
 
 # The format of the document, not the version of the API: that one changes, and the revision of a
@@ -31,6 +32,9 @@ class Revision:
     uid: str
     document: str
     spec_hash: str
+    """The hash of the document."""
+    pod_hash: str
+    """The hash of what a change of which replaces the driver's pod."""
     settings: Settings
 
     @property
@@ -52,11 +56,11 @@ class Revision:
 
 
 def resolve(stream: ContinuousStream, raw: Manifest, settings: Settings) -> Revision:
-    """The document for the driver of a stream, and its hash; `raw` is the stream as it was read."""
+    """The document for a stream's driver, with its hashes; `raw` is the stream as it was read."""
     image = stream.spec.image or settings.default_image
     text = document(stream.metadata.name, stream.metadata.namespace, raw["spec"], image)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
-    return Revision(stream, Object(raw).uid, text, digest, settings)
+    pod_hash = content_hash([image, *parts_of_pod(raw["spec"], stream.spec)])[:10]
+    return Revision(stream, Object(raw).uid, text, naming.spec_hash(text), pod_hash, settings)
 
 
 def document(name: str, namespace: str, spec: Manifest, image: str) -> str:
@@ -65,10 +69,8 @@ def document(name: str, namespace: str, spec: Manifest, image: str) -> str:
     No default is written out, so that the hash depends on nothing that another version of the
     operator might do otherwise.
 
-    Nor are the live fields, which the driver asks the API server for: at its start, and again
-    while it runs. A ConfigMap that held them would hold what they once were, as it is immutable;
-    and its content would no longer follow from the hash in its name, by which the operator tells
-    whether somebody has changed it.
+    Nor are the live fields, which the driver takes from the stream itself, also while an edit of
+    others is judged or refused.
     """
     content = {
         "apiVersion": _DOCUMENT_FORMAT,
@@ -119,15 +121,13 @@ def build_object(kind: kinds.Kind, desired: Revision, name: str) -> Manifest:
 
 
 def config_map(desired: Revision) -> Manifest:
-    """An immutable ConfigMap with the driver's document, and its hash in the name.
+    """A ConfigMap with the driver's document, and the hash of the pod in the name.
 
-    So a pod of one revision never reads the spec of another, however late the kubelet refreshes
-    its volumes.
+    So no pod ever reads a document that it cannot follow, however late the kubelet refreshes its
+    volumes.
     """
+    name = naming.config_name(desired.name, desired.pod_hash)
     return {
-        **build_object(
-            kinds.CONFIG_MAP, desired, naming.config_name(desired.name, desired.spec_hash)
-        ),
-        "immutable": True,
+        **build_object(kinds.CONFIG_MAP, desired, name),
         "data": {naming.SPEC_FILE: desired.document},
     }

@@ -47,15 +47,15 @@ def driver_stateful_set(desired: Revision, found: Claim | None = None) -> Manife
 
 
 def is_of_another_operator(wanted: Manifest, found: StatefulSet) -> bool:
-    """Whether another version of the operator has applied the same revision of the stream.
+    """Whether another version of the operator has applied the template of this hash.
 
-    Then its pod template stays: an upgrade of the operator restarts no driver. A new revision or a
-    new StatefulSet gets this version's template.
+    Then its pod template stays: an upgrade of the operator restarts no driver. A new hash or a new
+    StatefulSet gets this version's template.
     """
     ours = StatefulSet(wanted)
     theirs = found.annotations.get(_ANNOTATION_TEMPLATE)
     is_another = theirs not in (None, ours.annotations[_ANNOTATION_TEMPLATE])
-    return ours.spec_hash == found.spec_hash and is_another
+    return ours.pod_hash == found.pod_hash and is_another
 
 
 def with_template_of(wanted: Manifest, found: StatefulSet) -> Manifest:
@@ -84,7 +84,7 @@ def _pod(desired: Revision, found: Claim | None) -> Manifest:
     return {
         "metadata": {
             "labels": labels(desired),
-            "annotations": {naming.ANNOTATION_SPEC_HASH: desired.spec_hash},
+            "annotations": {naming.ANNOTATION_POD_HASH: desired.pod_hash},
         },
         "spec": _pod_spec(desired, found),
     }
@@ -114,7 +114,7 @@ def _pod_spec(desired: Revision, found: Claim | None) -> Manifest:
         "volumes": [
             {
                 "name": "spec",
-                "configMap": {"name": naming.config_name(desired.name, desired.spec_hash)},
+                "configMap": {"name": naming.config_name(desired.name, desired.pod_hash)},
             },
             {
                 "name": "checkpoint",
@@ -155,7 +155,7 @@ def _container(desired: Revision, found: Claim | None) -> Manifest:
         "env": [
             _from_field(naming.ENV_POD_NAME, "metadata.name"),
             _from_field(naming.ENV_POD_IP, "status.podIP"),
-            {"name": naming.ENV_SPEC_HASH, "value": desired.spec_hash},
+            {"name": naming.ENV_POD_HASH, "value": desired.pod_hash},
             *_shared_checkpoint(found),
         ],
         "ports": [

@@ -94,6 +94,17 @@ def edit_to_judge(retry_in: timedelta) -> NotApplied:
     )
 
 
+def edit_to_take(applied_at: datetime, retry_in: timedelta) -> NotApplied:
+    """The driver that runs has yet to start the edited query."""
+    return NotApplied(
+        "ApplyingEdit",
+        "The driver that runs stops its query after a commit, and starts the edited one",
+        retried=True,
+        since=applied_at,
+        retry_in=retry_in,
+    )
+
+
 def refused_edit(edit: EditVerdict) -> NotApplied:
     """The driver that runs has planned the edited query, and Spark refuses it."""
     assert edit.refusal is not None

@@ -31,7 +31,6 @@ from penstock.controller.status.restart_history import (
     ANY_DRIVER,
     RestartHistory,
     WantedDriver,
-    report_of,
     update_history,
 )
 
@@ -116,7 +115,7 @@ def _status(
 ) -> StreamStatus:
     before = stream.status
     history = update_history(before, pod, wanted)
-    report = report_of(pod) if pod is not None and pod.started else None
+    report = pod.report if pod is not None and pod.started else None
     committed, omitted = _committed_offsets(stream, report)
     restarting = outcome.state is StreamState.RESTARTING
     blocked_since = _blocked_since(before, outcome, now)
@@ -209,8 +208,8 @@ _MODE_NAMES = {
 
 
 def _mode(before: StreamStatus, desired: Revision | None, pod: DriverPod | None) -> str | None:
-    """The name of the query's mode; the one before while the driver pod has another spec."""
-    if desired is None or (pod is not None and pod.spec_hash != desired.spec_hash):
+    """The name of the query's mode; the one before while the driver pod has another one."""
+    if desired is None or (pod is not None and pod.pod_hash != desired.pod_hash):
         return before.mode
     return _MODE_NAMES[desired.stream.spec.trigger.mode]
 
@@ -218,8 +217,10 @@ def _mode(before: StreamStatus, desired: Revision | None, pod: DriverPod | None)
 def _effective(
     before: StreamStatus, desired: Revision | None, pod: DriverPod | None
 ) -> Effective | None:
-    """The settings of the driver pod: until it has the desired spec, those reported before."""
-    if desired is None or pod is None or pod.spec_hash != desired.spec_hash:
+    """What the driver follows: until that is the desired spec, what it was before."""
+    if desired is None or pod is None or pod.pod_hash != desired.pod_hash:
+        return before.effective
+    if pod.spec_hash not in (None, desired.spec_hash):
         return before.effective
     spec = desired.stream.spec
     driver, executor = sizing.driver_memory(spec), sizing.executor_memory(spec)

@@ -18,12 +18,14 @@ from penstock.contract.driver_report import DriverReport
 class WantedDriver:
     """The driver that the StatefulSet asks for. The defaults fit any driver."""
 
-    spec_hashes: frozenset[str] = frozenset()
+    pod_hashes: frozenset[str] = frozenset()
     """As the StatefulSet is, and as it is being changed to."""
     revision: str = ""
     """Empty until the StatefulSet's controller has seen its newest template."""
     stopped: bool = False
     """Somebody wants no driver."""
+    another_pod: bool = False
+    """The operator deletes the pod, whose driver does not take an edit."""
 
 
 ANY_DRIVER = WantedDriver()
@@ -43,7 +45,7 @@ def update_history(
 ) -> RestartHistory:
     """The history of the status, with what the driver's pod shows added to it.
 
-    A pod that replaces one of the same spec is a restart, unless somebody's edit ended the earlier
+    A pod that replaces one like it is a restart, unless somebody's edit ended the earlier
     one: two edits that follow each other may lead back to the first spec.
     """
     restarts, counted = before.restarts or Restarts(), before.internal
@@ -58,12 +60,12 @@ def update_history(
     replaced = (
         new_pod
         and counted is not None
-        and counted.spec_hash == pod.spec_hash
+        and counted.pod_hash == pod.pod_hash
         and not counted.replaced_on_purpose
     )
     if counted is None or new_pod:
-        counted = Internal(driver_pod_uid=pod.uid, spec_hash=pod.spec_hash)
-    report = report_of(pod)
+        counted = Internal(driver_pod_uid=pod.uid, pod_hash=pod.pod_hash)
+    report = pod.report
     query_restarts = report.query_restarts if report else counted.query_restarts
     return RestartHistory(
         restarts=_add(
@@ -87,19 +89,13 @@ def _replaced_on_purpose(counted: Internal, pod: DriverPod | None, wanted: Wante
 
     An edit that is undone before the pod is deleted leaves it as it is.
     """
-    if wanted.stopped or wanted.spec_hashes - {counted.spec_hash}:
+    if wanted.stopped or wanted.another_pod or wanted.pod_hashes - {counted.pod_hash}:
         return True
     if pod is None or pod.uid != counted.driver_pod_uid or wanted.revision == "":
         return counted.replaced_on_purpose
     if pod.revision != wanted.revision:
         return True
     return pod.terminating and counted.replaced_on_purpose
-
-
-def report_of(pod: DriverPod) -> DriverReport | None:
-    """The driver's report, if it is about the spec that its pod was created for."""
-    report = pod.report
-    return report if report is not None and report.spec_hash == pod.spec_hash else None
 
 
 def _increase(counted: int, reported: int) -> int:
@@ -129,7 +125,7 @@ def _last_failure(
                 message="The driver's pod was deleted or evicted, or its node was lost",
                 permanent=False,
                 time=pod.created,
-                revision=pod.spec_hash,
+                revision=before.effective and before.effective.revision,
             )
         )
     return max(
@@ -140,5 +136,5 @@ def _last_failure(
 
 
 def _of(pod: DriverPod, failure: LastFailure | None) -> LastFailure | None:
-    """A failure with the spec of its pod."""
+    """A failure with the spec that its driver follows."""
     return failure and failure.model_copy(update={"revision": pod.spec_hash})

@@ -12,13 +12,15 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping
-from http.client import HTTPException
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
 
 from penstock.cluster import kinds, rest
 from penstock.cluster.kinds import Kind, Manifest
+from penstock.cluster.lenient_fields import at, mapping
 from penstock.cluster.objects import Object
 from penstock.cluster.stream import Stream
 from penstock.contract import naming
@@ -64,6 +66,28 @@ class Api:
         """
         return Stream(self._call("GET", kinds.STREAM, name, {"resourceVersion": "0"}))
 
+    def changes(self, name: str, seconds: int) -> Iterator[Stream]:
+        """The stream as it is, and, for so long, as it is after each change."""
+        query = {
+            "watch": "true",
+            "fieldSelector": f"metadata.name={name}",  # without it RBAC would not know the name
+            "resourceVersion": "0",
+            "timeoutSeconds": str(seconds),
+        }
+        timeout = seconds + _TIMEOUT_SECONDS
+        with self._open("GET", kinds.STREAM, query=query, timeout=timeout) as lines:
+            for line in lines:
+                event = rest.parse(line)
+                if event.get("type") == "ERROR":
+                    raise rest.refusal(0, None, json.dumps(event.get("object")))
+                yield Stream(dict(mapping(event.get("object"))))
+
+    def document(self, config_map: str) -> str | None:
+        """The document for drivers in this ConfigMap; None if it has none."""
+        found = self._call("GET", kinds.CONFIG_MAP, config_map)  # as it is, whatever a cache has
+        document = at(found, "data", naming.SPEC_FILE)
+        return document if isinstance(document, str) else None
+
     def annotate(self, pod: str, annotation: str, value: str) -> None:
         self._call(
             "PATCH",
@@ -106,7 +130,12 @@ class Api:
         with rest.ignoring(409):
             self._call("POST", kinds.SECRET, body=secret)
 
-    def _call(
+    def _call(self, method: str, kind: Kind, *more: Any, **others: Any) -> Manifest:
+        with self._open(method, kind, *more, **others) as answer:
+            return rest.parse(answer.read())
+
+    @contextlib.contextmanager
+    def _open(
         self,
         method: str,
         kind: Kind,
@@ -114,7 +143,9 @@ class Api:
         query: Mapping[str, str] | None = None,
         body: Any = None,
         content_type: str = "application/json",
-    ) -> Manifest:
+        timeout: float = _TIMEOUT_SECONDS,
+    ) -> Iterator[HTTPResponse]:
+        """The answer to a request, while it is read."""
         data = None if body is None else json.dumps(body).encode()
         path = kind.path(self._namespace, name)
         url = f"{self._url}{path}?{urllib.parse.urlencode(query)}" if query else self._url + path
@@ -123,10 +154,31 @@ class Api:
             if self._token is not None:
                 headers["Authorization"] = f"Bearer {self._token()}"
             request = urllib.request.Request(url, data, headers, method=method)  # noqa: S310
-            with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
-                return rest.parse(response.read())
+            with self._opener.open(request, timeout=timeout) as answer:
+                yield answer
         except urllib.error.HTTPError as error:
             with error:
                 raise rest.refusal(error.code, error.reason, error.read()) from error
         except (OSError, HTTPException) as error:
             raise rest.unreachable(error) from error
+
+
+@dataclass(frozen=True)
+class OwnStream:
+    """What a driver asks about its stream; each call may raise ApiError."""
+
+    api: Api
+    name: str
+    pod_hash: str
+    """Of the driver's own pod."""
+
+    def stream(self) -> Stream:
+        return self.api.stream(self.name)
+
+    def changes(self, seconds: int) -> Iterator[Stream]:
+        """The stream as it is, and, for so long, as it is after each change."""
+        return self.api.changes(self.name, seconds)
+
+    def document(self) -> str | None:
+        """What the operator has applied for such a pod."""
+        return self.api.document(naming.config_name(self.name, self.pod_hash))

@@ -1,28 +1,43 @@
-"""The stream as the API server has it while the driver runs: live fields, and the next spec."""
+"""The stream as the API server has it while the driver runs: live fields, and edits."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
 
+import yaml
 from pydantic import ValidationError
 
 from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1.changes import without_live
 from penstock.api.v1alpha1.restart import Restart
 from penstock.api.v1alpha1.status import EditVerdict
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.cluster.lenient_fields import mapping
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import Stream
+from penstock.contract import naming
 from penstock.driver.failures import Failure
+from penstock.driver.kubernetes.api import OwnStream
 from penstock.driver.logs import log_event
 
-# The operator waits for the verdict on an edit (controller/edits.py).
-_ASK_SECONDS = 5.0
+# So long one watch takes: a connection that is dead without a word is noticed after it. While an
+# edit is not taken, each watch is an occasion to look for its document, which no watch shows.
+_WATCH_SECONDS = 60
+_SHORT_WATCH_SECONDS = 5
+# After an error, and after a watch that ended at once.
+_PAUSE_SECONDS = 5.0
+_SHORT_PAUSE_SECONDS = 0.1
 # The cause of a refusal may go away: a table that is created.
 _JUDGE_AGAIN_SECONDS = 30.0
+
+Judge = Callable[[Stream], Failure | None]
 
 
 @dataclass(frozen=True)
@@ -38,11 +53,43 @@ class Live:
         return cls(spec.observability.log_level, spec.restart)
 
 
+@dataclass(frozen=True)
+class Document:
+    """What a driver reads: a stream whose spec the operator has applied."""
+
+    text: str
+
+    @cached_property
+    def stream(self) -> ContinuousStream:
+        """Raises ValueError or YAMLError if it cannot be read."""
+        return ContinuousStream.from_document(self.text)
+
+    @property
+    def spec_hash(self) -> str:
+        return naming.spec_hash(self.text)
+
+    def is_of(self, stream: Stream) -> bool:
+        """Whether it is what the operator makes of the stream as it is."""
+        return {
+            "image": self._spec.get("image"),
+            **without_live(_spec(stream.manifest)),
+        } == self._spec
+
+    @cached_property
+    def _spec(self) -> Mapping[str, Any]:
+        return _spec(yaml.safe_load(self.text))
+
+
+def _spec(manifest: object) -> Mapping[str, Any]:
+    return mapping(mapping(manifest).get("spec"))
+
+
 class FollowedStream:
     """What the driver takes from its stream while it runs.
 
-    The live fields are not in the driver's document: a change of them is no other revision, which
-    would restart the driver. Another spec is judged before the operator replaces the driver.
+    The live fields are not in the driver's document: a change of them makes no other one. An edit
+    is judged before the operator applies it. If it applies it for a pod like this one, there is
+    another document, and the driver starts that query in the session that it has.
     """
 
     def __init__(self, live: Live = Live()) -> None:
@@ -52,46 +99,85 @@ class FollowedStream:
         self.verdict: EditVerdict | None = None
         """On the newest spec that could be judged."""
         self._judge_again_at = 0.0
+        self._judge: Judge = lambda stream: None
+        self._document: Document | None = None
+        self._newest: Document | None = None
+        self._is_behind = False
+        """The stream says something else than the newest document."""
 
-    def follow(self, ask: Callable[[], Stream], judge: Callable[[Stream], Failure | None]) -> None:
-        """Asks for the stream now, and then every five seconds in a thread."""
-        self.look(ask)
+    def begin(self, document: Document, judge: Judge) -> None:
+        """The driver runs this document's query from now on, with which `judge` compares edits."""
+        self._document, self._judge = document, judge
+        self._newest = self._newest or document
+
+    @property
+    def next_document(self) -> Document | None:
+        """The document to follow instead; None if there is no other one."""
+        return None if self._newest == self._document else self._newest
+
+    def follow(self, own: OwnStream) -> None:
+        """Asks for stream and document now, and then after each change, in a thread."""
+        self.look(own.stream)
+        self._fetch(own)
 
         def run() -> None:
             while True:
-                self.refresh(ask, judge)
-                time.sleep(_ASK_SECONDS)
+                try:
+                    seconds = _SHORT_WATCH_SECONDS if self._is_behind else _WATCH_SECONDS
+                    for stream in own.changes(seconds):
+                        self.refresh(stream, own)
+                    time.sleep(_SHORT_PAUSE_SECONDS)
+                except ApiError:
+                    time.sleep(_PAUSE_SECONDS)
 
         threading.Thread(target=run, name="stream", daemon=True).start()
 
-    def look(self, ask: Callable[[], Stream]) -> Stream | None:
-        """Takes the live fields. Without an answer, or with an invalid spec, they stay as they are.
+    def look(self, ask: Callable[[], Stream]) -> None:
+        """Takes the live fields, if there is an answer.
 
         The driver's role may be that of an older operator, and forbid the request.
         """
         try:
-            stream = ask()
+            self._take_live(ask())
         except ApiError:
-            return None
+            return
+
+    def refresh(self, stream: Stream, own: OwnStream) -> None:
+        """Takes the live fields and a new document, and has another spec judged.
+
+        The judge raises where it cannot tell, and is asked again.
+        """
+        self._take_live(stream)
+        self._is_behind = self._newest is not None and not self._newest.is_of(stream)
+        if self._is_behind:
+            self._fetch(own)
+        if not self._is_judged(stream):
+            self._ask_judge(stream)
+
+    def _take_live(self, stream: Stream) -> None:
+        """With an invalid spec they stay as they are."""
         try:
             spec = ContinuousStream.model_validate(stream.manifest, extra="ignore").spec
         except ValidationError:
-            return stream
+            return
         live = Live.of(spec)
         if live != self.live:
             restart = live.restart.model_dump(by_alias=True)
             log_event("live fields of the stream have changed", logLevel=live.log_level, **restart)
         self.live = live
-        return stream
 
-    def refresh(self, ask: Callable[[], Stream], judge: Callable[[Stream], Failure | None]) -> None:
-        """Looks once, and has another spec judged.
-
-        `judge` raises where it cannot tell, and is asked again.
-        """
-        stream = self.look(ask)
-        if stream is not None and not self._is_judged(stream):
-            self._judge(stream, judge)
+    def _fetch(self, own: OwnStream) -> None:
+        """Takes a document that can be read. Without one, the operator replaces the pod in time."""
+        try:
+            newest = Document(own.document() or "")
+            if newest not in (self._document, self._newest):
+                assert newest.stream
+        except ApiError:
+            return
+        except (ValueError, yaml.YAMLError) as error:
+            log_event("the document cannot be read", logging.WARNING, error=type(error).__name__)
+            return
+        self._newest = newest
 
     def _is_judged(self, stream: Stream) -> bool:
         known = self.verdict
@@ -99,9 +185,9 @@ class FollowedStream:
             return False
         return known.refusal is None or time.monotonic() < self._judge_again_at
 
-    def _judge(self, stream: Stream, judge: Callable[[Stream], Failure | None]) -> None:
+    def _ask_judge(self, stream: Stream) -> None:
         try:
-            failure = judge(stream)
+            failure = self._judge(stream)
         except (Exception, SystemExit):  # the user's Python may exit
             return
         now = datetime.now(UTC).replace(microsecond=0)

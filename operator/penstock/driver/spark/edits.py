@@ -1,4 +1,4 @@
-"""Asks Spark about an edit of the stream that runs, before the operator replaces the driver."""
+"""Asks Spark about an edit of the stream that runs, before the operator applies it."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ class EditJudge:
         """As QueryRuntime.check_query does, but with views and functions of its own."""
         if edited.trigger.mode is not self._running.trigger.mode:
             self._checkpoint.check_continues(edited)
+        query.lacks_penstock_kafka(spark, edited)
         frame = query.plan(spark.newSession(), edited, self._environment)
         query.check(frame, edited)
         # The repair that a switch of the mode needs changes none of it.

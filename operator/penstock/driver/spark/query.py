@@ -16,6 +16,7 @@ from penstock.driver.checkpoint.folder import Contents
 from penstock.driver.environment import Environment
 from penstock.driver.failures import (
     CHECKPOINT_HOLDS_NO_STATE,
+    QUERY_NOT_STOPPED,
     DriverError,
     Failure,
     StreamWarning,
@@ -398,6 +399,26 @@ def start(
         .trigger(**trigger_arguments(spec))
         .start()
     )
+
+
+def stop(running: StreamingQuery) -> None:
+    """Stops a query; raises a failure that must end the process if it does not stop in time.
+
+    Its thread may be stuck in a slow write of the checkpoint. It would end that write after the
+    next repair, and the next query would take the file for its own.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        running.stop()
+    except Py4JJavaError as error:
+        raise DriverError(
+            Failure(
+                QUERY_NOT_STOPPED,
+                "The query did not stop in time (spark.sql.streaming.stopTimeout). The process "
+                "restarts, so that nothing of it writes to the checkpoint any more.",
+            )
+        ) from error
 
 
 def query_name(spec: StreamSpec, stream: str) -> str:

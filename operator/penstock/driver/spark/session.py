@@ -146,10 +146,7 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     (measured with 0.0.0.0). Without it, Spark binds to `spark.driver.host`, the pod's address.
     """
     spec = stream.spec
-    # The shuffle of an aggregate would have 200 tasks per batch otherwise. Later starts use the
-    # value that the first start wrote into the checkpoint.
-    least = MIN_STATE_PARTITIONS if execution_of(spec).in_batches else 1
-    shuffle = {SHUFFLE_PARTITIONS: str(max(size.cores, least))}
+    shuffle = {SHUFFLE_PARTITIONS: _shuffle_partitions(spec, size)}
     # Spark uses it for stateless micro-batches (4.2). For all others it turns it off itself, with
     # a warning at each start.
     adaptive = {ADAPTIVE: str(not spec.trigger.mode.has_long_running_tasks).lower()}
@@ -357,6 +354,21 @@ def durable_files(gateway: Any) -> Any | None:
 
 def shuffle_partitions(session: SparkSession) -> int:
     return int(session.conf.get(SHUFFLE_PARTITIONS) or 1)
+
+
+def set_shuffle_partitions(session: SparkSession, spec: StreamSpec, size: Size) -> None:
+    """Sets them for a query that follows another one, of another size, in its session."""
+    if SHUFFLE_PARTITIONS not in spec.spark_conf:
+        session.conf.set(SHUFFLE_PARTITIONS, _shuffle_partitions(spec, size))
+
+
+def _shuffle_partitions(spec: StreamSpec, size: Size) -> str:
+    """The shuffle of an aggregate would have 200 tasks per batch otherwise.
+
+    Later starts use the value that the first start wrote into the checkpoint.
+    """
+    least = MIN_STATE_PARTITIONS if execution_of(spec).in_batches else 1
+    return str(max(size.cores, least))
 
 
 def submit_arguments(spec: StreamSpec, scratch: Path) -> list[str]:

@@ -50,6 +50,7 @@ def _text(transform: PythonTransform, texts: Path) -> Path:
 def load_member(path: str) -> Any:
     """`module:name`, imported from the image."""
     module, _, name = path.partition(":")
+    _forget_text(module)
     try:
         imported = importlib.import_module(module)
     except Exception as error:
@@ -88,6 +89,16 @@ def _from_text(name: str, text: str, origin: str) -> types.ModuleType:
     sys.modules[name] = module
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     return module
+
+
+def _forget_text(name: str) -> None:
+    """Forgets a module of this name that an earlier spec, or an edit, has made of a text."""
+    from pyspark import cloudpickle
+
+    module = sys.modules.get(name)
+    if module is not None and module.__spec__ is None:
+        cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
+        del sys.modules[name]
 
 
 def _member(module: types.ModuleType, name: str) -> Any:

@@ -370,6 +370,9 @@ def _while_starting(
         return step(Action.CHECK_CHECKPOINT, replace(unchecked, checkpoint_checked_at=now))
     if not observation.has_session:
         return step(Action.START_SESSION, replace(starting, query_checked=False))
+    if observation.requested_cores > observation.desired_cores:
+        # The query before needed more executors, which Spark does not give back.
+        return step(Action.STOP_SESSION, unchecked)
     if not starting.query_checked:
         return step(Action.CHECK_QUERY, replace(starting, query_checked=True))
     if observation.requested_cores < observation.desired_cores:

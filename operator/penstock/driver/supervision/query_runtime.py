@@ -21,8 +21,6 @@ from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify
 from penstock.driver.failures import (
     DEAD_LETTER,
-    QUERY_NOT_STOPPED,
-    DriverError,
     Failure,
     StreamWarning,
 )
@@ -66,13 +64,15 @@ class QueryRuntime:
         jvm: Jvm,
         api: Api | None = None,
         followed: FollowedStream | None = None,
+        session_executors: SessionExecutors | None = None,
     ) -> None:
         self._stream = stream
         self._mode = stream.spec.trigger.mode
         self._environment = environment
         self._jvm = jvm
+        self._api = api
         self._checkpoint = CheckpointFolder(environment.checkpoint)
-        self._executors = SessionExecutors(stream, environment, api)
+        self._executors = session_executors or SessionExecutors(stream, environment, api)
         self._followed = followed or FollowedStream()
         self._log_level = LogLevel(stream.spec.spark_conf.get("spark.log.level", LOG_LEVEL))
         self._source = source_monitor(jvm, stream.spec, environment.secrets)
@@ -102,6 +102,21 @@ class QueryRuntime:
         self._completed = False
         self._repair_plans: list[RepairPlan] = []
         self._batches = BatchReader()
+
+    def successor(self, stream: ContinuousStream) -> QueryRuntime:
+        """The runtime of an edited query, in the session of this one, which is over.
+
+        In a child of the session, so that it finds no view and no function of the query before.
+        """
+        successor = QueryRuntime(
+            stream, self._environment, self._jvm, self._api, self._followed, self._executors
+        )
+        session = self.session
+        if session is not None and self._jvm.exit_code is None:
+            is_over = executors.is_stopped(session.sparkContext)  # which the successor finds out
+            successor.session = session if is_over else session.newSession()
+        successor._durable_files, successor._log_level = self._durable_files, self._log_level
+        return successor
 
     # Observe.
 
@@ -277,8 +292,6 @@ class QueryRuntime:
         conf |= self._executors.before_session(wanted.size, keeps_state=self._may_keep_state())
         self.session = session.start(self._jvm.gateway, conf)
         self._durable_files = session.durable_files(self._jvm.gateway)
-        lacking = query.lacks_penstock_kafka(self.session, self._stream.spec)
-        self._warning = self._warning or lacking
 
     def _may_keep_state(self) -> bool | None:
         """Whether the query keeps state, if that is known before it is planned.
@@ -338,6 +351,9 @@ class QueryRuntime:
         assert self.session is not None
         spec, wanted = self._stream.spec, self._partitions(self._source.view)
         assert wanted is not None
+        lacking = query.lacks_penstock_kafka(self.session, spec)
+        self._warning = self._warning or lacking
+        session.set_shuffle_partitions(self.session, spec, wanted.size)
         # The continuous engine must not find new partitions by itself (sources.py), and another
         # engine must not find those that there are no cores for.
         fixed = self._mode is Mode.CONTINUOUS or wanted.left_out > 0
@@ -415,8 +431,17 @@ class QueryRuntime:
         """Stops the query if one runs. Raises QueryNotStopped if it does not end."""
         running, self._query, self._frame = self._query, None, None
         if running is not None:
-            _stop(running)
+            query.stop(running)
             self._batches.keep(running)
+
+    def end_query(self) -> None:
+        """Stops the query for another one: its tasks have ended then, without a warning."""
+        if self._query is None or self.session is None:
+            self.stop_query()
+            return
+        with executors.without_stop_warnings(self.session.sparkContext):
+            self.stop_query()
+            executors.wait_until_idle(self.session.sparkContext)
 
     def wait_for_commit(self, seconds: float) -> None:
         """Waits for the query's next commit: records written after it are written again later.
@@ -444,7 +469,7 @@ class QueryRuntime:
         with executors.without_stop_warnings(up.sparkContext):
             try:
                 if running is not None:
-                    _stop(running)
+                    query.stop(running)
                     self._batches.keep(running)
                     executors.wait_until_idle(up.sparkContext)
             finally:
@@ -467,23 +492,3 @@ def _wall_clock() -> float:
         before, wall, after = time.monotonic(), time.time(), time.monotonic()
         if after - before < _READ_SECONDS:  # else this process was suspended in between
             return wall - before
-
-
-def _stop(running: StreamingQuery) -> None:
-    """Stops a query; raises a failure that must end the process if it does not stop in time.
-
-    Its thread may be stuck in a slow write of the checkpoint. It would end that write after the
-    next repair, and the next query would take the file for its own.
-    """
-    from py4j.protocol import Py4JJavaError
-
-    try:
-        running.stop()
-    except Py4JJavaError as error:
-        raise DriverError(
-            Failure(
-                QUERY_NOT_STOPPED,
-                "The query did not stop in time (spark.sql.streaming.stopTimeout). The process "
-                "restarts, so that nothing of it writes to the checkpoint any more.",
-            )
-        ) from error

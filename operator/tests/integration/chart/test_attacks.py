@@ -156,7 +156,7 @@ def test_labels_of_another_stream_in_a_template_have_no_effect() -> None:
     """Nor do owner references and the annotations that the operator reads."""
     stolen = {
         "labels": {naming.LABEL_STREAM: "other", naming.LABEL_COMPONENT: "executor"},
-        "annotations": {naming.ANNOTATION_SPEC_HASH: "other"},
+        "annotations": {naming.ANNOTATION_POD_HASH: "other"},
         "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "other"}],
     }
     observed = samples.observed(driver={"podTemplate": {"metadata": stolen}})
@@ -164,7 +164,7 @@ def test_labels_of_another_stream_in_a_template_have_no_effect() -> None:
     made = driver_stateful_set(observed.desired)["spec"]["template"]["metadata"]
     assert made["labels"][naming.LABEL_STREAM] == samples.NAME
     assert made["labels"][naming.LABEL_COMPONENT] == naming.COMPONENT_DRIVER
-    assert made["annotations"][naming.ANNOTATION_SPEC_HASH] == observed.desired.spec_hash
+    assert made["annotations"][naming.ANNOTATION_POD_HASH] == observed.desired.pod_hash
     assert "ownerReferences" not in made
 
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import ssl
 from functools import partial
 
+import pytest
+
 from penstock.api.v1alpha1.status import EditVerdict, LastFailure
+from penstock.cluster.pods import DriverPod
+from penstock.cluster.rest import ApiError
+from penstock.contract import naming
+from penstock.driver.kubernetes.api import Api, OwnStream
+from penstock.driver.kubernetes.followed_stream import Document, FollowedStream
 from testkit.controller import samples
 from testkit.controller.control_plane import Namespace, no_reconcile_for_a_second
+from testkit.kubernetes.api_server import ApiServer
 from testkit.wait import wait_for_async
 
 
-async def test_an_edit_is_rolled_out_when_the_driver_says_that_spark_takes_it(
+async def test_an_edit_is_applied_when_the_driver_says_that_spark_takes_it(
     space: Namespace,
 ) -> None:
     """One that Spark refuses leaves pod and ConfigMap, also when the operator restarts."""
@@ -18,6 +28,7 @@ async def test_an_edit_is_rolled_out_when_the_driver_says_that_spark_takes_it(
         reason="FieldNotFound", message="no field x", permanent=True, time=samples.T0
     )
     sql = {"sql": "SELECT key, value.x AS value FROM source"}
+    edit = {"transform": sql, "executor": {"cores": 2}}
 
     async def condition(kind: str, reason: str) -> bool:
         return bool((await space.condition(kind)).get("reason") == reason)
@@ -28,7 +39,7 @@ async def test_an_edit_is_rolled_out_when_the_driver_says_that_spark_takes_it(
         await space.wait_ready()
         old = await space.pod()
         assert old is not None
-        await space.apply(transform=sql)
+        await space.apply(**edit)
         await wait_for_async("asked", partial(condition, "Reconciling", "JudgingEdit"))
         await space.run_driver(edit=EditVerdict(generation=2, refusal=no_field))
         await wait_for_async("refused", partial(condition, "Stalled", "FieldNotFound"))
@@ -48,6 +59,57 @@ async def test_an_edit_is_rolled_out_when_the_driver_says_that_spark_takes_it(
         await space.wait_ready()
         assert (await space.status())["restarts"]["total"] == 0
         assert await condition("Stalled", "NotStalled")
+
+
+async def test_an_edit_of_the_query_reaches_the_driver_that_runs(
+    space: Namespace, server: ApiServer
+) -> None:
+    """By a watch and a ConfigMap that its own account may read, and no other of either."""
+    async with space.operator():
+        await space.apply()
+        await space.run_driver(edit=EditVerdict(generation=1))
+        await space.wait_ready()
+        pod = await space.pod()
+        assert pod is not None
+        before = (await space.status())["effective"]["revision"]
+        token = await space.kubectl("create", "token", naming.driver_name(samples.NAME))
+        trust = ssl.create_default_context(cafile=str(server.ca))
+        api = Api(server.url, space.name, token.strip, trust)
+        own, followed = OwnStream(api, samples.NAME, DriverPod(pod).pod_hash), FollowedStream()
+        followed.begin(Document(own.document() or ""), lambda _: None)
+
+        def follow() -> Document | None:
+            """Ends with the first edit, or with the watch."""
+            for stream in own.changes(60):
+                followed.refresh(stream, own)
+                if followed.next_document is not None:
+                    return followed.next_document
+            return None
+
+        following = asyncio.create_task(asyncio.to_thread(follow))
+        await space.apply(queryName="edited")
+        await wait_for_async("judged", lambda: _is_judged(followed, 2))
+        await space.run_driver(edit=followed.verdict, spec_hash=before)
+        edited = await following
+        assert edited is not None
+        assert edited.stream.spec.query_name == "edited"
+        assert (await space.condition("Reconciling"))["reason"] == "ApplyingEdit"
+        assert (await space.status())["effective"]["revision"] == before
+        await space.run_driver(edit=followed.verdict, spec_hash=edited.spec_hash)
+        await space.wait_ready()
+        status, same = await space.status(), await space.pod()
+        assert same is not None
+        assert same["metadata"]["uid"] == pod["metadata"]["uid"]
+        assert status["effective"]["revision"] == edited.spec_hash
+        assert status["restarts"]["total"] == 0
+        with pytest.raises(ApiError, match="403"):
+            await asyncio.to_thread(api.document, "kube-root-ca.crt")
+        with pytest.raises(ApiError, match="403"):
+            await asyncio.to_thread(lambda: list(api.changes("another", 1)))
+
+
+async def _is_judged(followed: FollowedStream, generation: int) -> bool:
+    return followed.verdict is not None and followed.verdict.generation == generation
 
 
 async def test_an_edit_of_a_live_field_changes_no_object(space: Namespace) -> None:

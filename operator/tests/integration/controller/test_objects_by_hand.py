@@ -164,10 +164,10 @@ async def test_a_config_map_is_restored_with_its_content(space: Namespace) -> No
         pytest.param(NO_OWNER, id="no owner"),
         pytest.param({"metadata": {"labels": {naming.LABEL_STREAM: None}}}, id="no stream"),
         pytest.param(
-            {"metadata": {"annotations": {naming.ANNOTATION_SPEC_HASH: None}}}, id="no spec hash"
+            {"metadata": {"annotations": {naming.ANNOTATION_POD_HASH: None}}}, id="no pod hash"
         ),
         pytest.param(
-            {"metadata": {"annotations": {naming.ANNOTATION_SPEC_HASH: "other"}}}, id="other hash"
+            {"metadata": {"annotations": {naming.ANNOTATION_POD_HASH: "other"}}}, id="other hash"
         ),
         pytest.param(
             {"metadata": {"annotations": {naming.ANNOTATION_REPORT: None}}}, id="no report"

@@ -128,7 +128,7 @@ def test_a_failure_of_the_pod_before_an_edit_is_no_cause_of_a_start() -> None:
     cluster.report(last_failure=lost, query_restarts=1)
     cluster.reconcile()
     cluster.clock.advance(5)
-    cluster.apply(trigger={"continuous": {"checkpointInterval": "7s"}})
+    cluster.apply(executor={"cores": 2})
     cluster.reconcile()
     said = set()
     for _ in range(5):

@@ -53,7 +53,7 @@ def assess(
         pods=tuple(map(Pod, (*executors, *([pod] if pod else [])))),
         events=events,
     )
-    internal = Internal(driver_pod_uid="pod-0", spec_hash=last_hash) if last_hash else None
+    internal = Internal(driver_pod_uid="pod-0", pod_hash=last_hash) if last_hash else None
     status = StreamStatus(internal=internal)
     return assess_driver(samples.NAME, HASH, parts, status, samples.T0)
 
@@ -100,7 +100,6 @@ BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}
         (pod(**exited(1, state=BACK_OFF)), "Restarting", "CrashLoopBackOff"),
         (pod(**exited(1, message=TOPIC.model_dump_json(by_alias=True))), "Stalled", "TopicMissing"),
         (pod(), "Starting", "DriverStarting"),
-        (pod(samples.report("another")), "Starting", "DriverStarting"),
         (pod(report(QueryState.STARTING)), "Starting", "QueryStarting"),
         (pod(report(QueryState.STARTING, query_runs=True)), "Starting", "WaitingForFirstEpoch"),
         (pod(report(QueryState.WAITING_FOR_CORES)), "WaitingForCores", "WaitingForCores"),

@@ -63,12 +63,12 @@ def test_a_stream_that_still_stops_says_so(cluster: FakeCluster) -> None:
 def test_a_resumed_stream_runs_the_same_revision_and_counts_no_restart(
     cluster: FakeCluster,
 ) -> None:
-    revision = cluster.running_hash
+    revision = cluster.pod_hash
     cluster.apply(suspend=True)
     cluster.settle()
     cluster.apply()
     cluster.settle()
-    assert (cluster.state, cluster.running_hash) == (StreamState.RUNNING, revision)
+    assert (cluster.state, cluster.pod_hash) == (StreamState.RUNNING, revision)
     assert cluster.status.restarts == Restarts()
 
 
@@ -123,12 +123,12 @@ def test_a_restart_ends_a_stall(cluster: FakeCluster) -> None:
 
 
 def test_a_paused_stream_is_left_alone_and_still_reported(cluster: FakeCluster) -> None:
-    revision = cluster.running_hash
+    revision = cluster.pod_hash
     cluster.annotate(naming.ANNOTATION_PAUSE, "true")
     cluster.apply(executor={"cores": 2})
     cluster.api.remove(cluster.api.one(kinds.NETWORK_POLICY, "flags-driver"))
     cluster.settle()
-    assert cluster.running_hash == revision
+    assert cluster.pod_hash == revision
     assert "NetworkPolicy flags-driver" not in cluster.children()
     assert conditions(cluster)["Ready"] == ("True", "Running")
     assert conditions(cluster)["Reconciling"] == ("True", "ReconciliationPaused")
@@ -138,7 +138,7 @@ def test_a_paused_stream_is_left_alone_and_still_reported(cluster: FakeCluster) 
 
     cluster.annotate(naming.ANNOTATION_PAUSE, "false")
     cluster.settle()
-    assert cluster.running_hash != revision
+    assert cluster.pod_hash != revision
     assert "NetworkPolicy flags-driver" in cluster.children()
 
 

@@ -75,7 +75,7 @@ def test_an_object_of_somebody_else_is_a_condition_and_is_not_touched(
 def test_a_config_map_of_somebody_else_is_not_touched() -> None:
     """It has no label, so the operator does not see it before it writes."""
     cluster = FakeCluster()
-    name = naming.config_name(samples.NAME, samples.desired().spec_hash)
+    name = naming.config_name(samples.NAME, samples.desired().pod_hash)
     before = cluster.api.put(foreign(kinds.CONFIG_MAP, name))
     cluster.apply()
     cluster.settle()

@@ -102,7 +102,7 @@ class Histories(RuleBasedStateMachine):
         if conditions["Ready"] == "True":
             driver = self.cluster.api.one(kinds.STATEFUL_SET, "flags-driver")
             desired = Object(driver["spec"]["template"]).annotations
-            assert self.cluster.running_hash == desired[naming.ANNOTATION_SPEC_HASH]
+            assert self.cluster.pod_hash == desired[naming.ANNOTATION_POD_HASH]
         if not self.good:
             assert conditions["Stalled"] == "True" or conditions["Reconciling"] == "True"
 

@@ -25,7 +25,7 @@ def volume(**fields: Any) -> dict[str, Any]:
 
 
 def test_a_stream_gets_its_objects_and_becomes_ready(cluster: FakeCluster) -> None:
-    config = naming.config_name(samples.NAME, cluster.running_hash)
+    config = naming.config_name(samples.NAME, cluster.pod_hash)
     assert cluster.children() == {
         "ServiceAccount flags-driver", "Role flags-driver", "RoleBinding flags-driver",
         "NetworkPolicy flags-driver", "StatefulSet flags-driver", "Pod flags-driver-0",
@@ -107,7 +107,7 @@ def test_a_stream_applied_again_waits_until_the_deleted_one_is_removed() -> None
 
 
 def test_an_edit_replaces_the_driver_and_removes_the_old_config_map(cluster: FakeCluster) -> None:
-    before = cluster.running_hash
+    before = cluster.pod_hash
     cluster.apply(executor={"cores": 2})
     cluster.reconcile()
     assert cluster.condition("Ready").status == "False"
@@ -120,7 +120,7 @@ def test_an_edit_replaces_the_driver_and_removes_the_old_config_map(cluster: Fak
     assert cluster.condition("Ready").reason == "RollingOut"
     assert cluster.state == StreamState.STARTING
     cluster.settle()
-    assert cluster.running_hash != before
+    assert cluster.pod_hash != before
     assert cluster.state == StreamState.RUNNING
     assert len(cluster.api.of_kind(kinds.CONFIG_MAP)) == 1
     assert cluster.status.restarts is not None
@@ -240,7 +240,7 @@ def test_a_permanent_failure_stalls_without_restarts_until_the_spec_changes(
 ) -> None:
     cluster.report(state=QueryState.FAILED, last_failure=FAILURE)
     cluster.put_pod(
-        samples.report(cluster.running_hash, state=QueryState.FAILED, last_failure=FAILURE),
+        samples.report(cluster.applied_hash, state=QueryState.FAILED, last_failure=FAILURE),
         conditions=[{"type": "Ready", "status": "False"}],
     )
     cluster.settle()
@@ -259,7 +259,7 @@ def test_the_operator_replaces_a_broken_pod_that_the_stateful_set_keeps(
     """It is the only pod that the operator deletes. The rollout replaces a ready one."""
     cluster.keeps_unready_pods = True
     cluster.put_pod(
-        samples.report(cluster.running_hash, state=QueryState.FAILED, last_failure=FAILURE),
+        samples.report(cluster.applied_hash, state=QueryState.FAILED, last_failure=FAILURE),
         conditions=[{"type": "Ready", "status": "False"}],
     )
     cluster.settle()
@@ -325,7 +325,7 @@ def test_a_stream_runs_again_after_a_permanent_failure_is_resolved(cluster: Fake
     cluster.settle()
     assert cluster.state == StreamState.RUNNING
     assert cluster.status.last_failure == FAILURE.model_copy(
-        update={"revision": cluster.running_hash}
+        update={"revision": cluster.applied_hash}
     )
 
 
@@ -369,7 +369,7 @@ def test_a_volume_that_cannot_grow_keeps_no_broken_pod(cluster: FakeCluster) -> 
         else None
     )
     cluster.put_pod(
-        samples.report(cluster.running_hash, state=QueryState.FAILED, last_failure=FAILURE),
+        samples.report(cluster.applied_hash, state=QueryState.FAILED, last_failure=FAILURE),
         conditions=[{"type": "Ready", "status": "False"}],
     )
     cluster.apply(**volume(size="2Gi"), executor={"cores": 2})

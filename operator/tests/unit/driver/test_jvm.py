@@ -69,7 +69,7 @@ def test_the_pod_environment_comes_from_environment_variables() -> None:
     variables = {
         "PENSTOCK_POD_NAME": "numbers-driver-0",
         "PENSTOCK_POD_IP": "10.1.2.3",
-        "PENSTOCK_SPEC_HASH": "abc",
+        "PENSTOCK_POD_HASH": "abc",
     }
     environment = pod_environment(variables, stream())
     assert environment == PodEnvironment("numbers-driver-0", "10.1.2.3", "payments", "abc")

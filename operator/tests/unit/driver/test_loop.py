@@ -106,7 +106,8 @@ def test_the_last_report_has_the_commit_that_the_stop_waited_for(
     reports: list[DriverReport] = []
     monkeypatch.setattr(runtime, "stop_session", commit)
     policy = RestartPolicy(1.0)
-    Loop(runtime, cast(Jvm, Exists()), policy, "hash", Health(), Metrics(), reports.append)._stop()
+    loop = Loop(runtime, cast(Jvm, Exists()), policy, "hash", Health(), Metrics(), reports.append)
+    loop._stop(keep_session=False)
     assert [report.state for report in reports] == [QueryState.STOPPING] * 2
     assert reports[0].epoch is None
     assert reports[1].epoch == 5

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.stream import Stream
-from penstock.driver import main
+from penstock.driver import main, queries
 from penstock.driver.environment import PodEnvironment
 from penstock.driver.kubernetes import followed_stream
 from penstock.driver.kubernetes.api import Api
@@ -37,21 +37,22 @@ def test_a_driver_in_a_pod_begins_and_goes_on_with_what_its_stream_says(
 ) -> None:
     """Its document has no live fields."""
     api, loops, threading = Mock(), Loops(), Mock()
-    for name in ("_serve_pages", "_launch", "lock", "Shutdown", "HangGuard", "Sampler"):
+    for name in ("_serve_pages", "_launch", "lock", "Shutdown", "HangGuard"):
         monkeypatch.setattr(main, name, Mock())
     monkeypatch.setattr(followed_stream, "threading", threading)  # no thread runs
-    monkeypatch.setattr(main, "Loop", loops)
+    monkeypatch.setattr(queries, "Sampler", Mock())
+    monkeypatch.setattr(queries, "Loop", loops)
     monkeypatch.setattr(Api, "in_cluster", Mock(return_value=api))
     api.stream.return_value = manifest(stream(restart={"maxAttempts": 3}))
+    api.document.return_value = None
     environment = PodEnvironment("numbers-driver-0", "10.0.0.1", "payments", "hash", tmp_path)
     with pytest.raises(KeyboardInterrupt):
         main.run(stream(), environment)
     assert loops.made["policy"].max_attempts == 3
-    monkeypatch.setattr(followed_stream, "_ASK_SECONDS", 0)
-    api.stream.side_effect = [manifest(stream(restart={"maxAttempts": 9})), StopIteration]
-    follow = threading.Thread.call_args.kwargs["target"]
-    with pytest.raises(StopIteration):
-        follow()
+    edited = manifest(stream(restart={"maxAttempts": 9}))
+    api.changes.side_effect = [[edited], KeyboardInterrupt]
+    with pytest.raises(KeyboardInterrupt):
+        threading.Thread.call_args.kwargs["target"]()
     assert loops.made["restart"]().max_attempts == 9
 
 
@@ -63,5 +64,5 @@ def test_a_query_is_the_same_with_other_live_fields() -> None:
         stream(observability={"logLevel": "DEBUG"}),
         stream(restartedAt="now"),
     ]
-    assert len({main._query_hash(each) for each in same}) == 1
-    assert main._query_hash(stream(queryName="other")) != main._query_hash(stream())
+    assert len({queries._query_hash(each) for each in same}) == 1
+    assert queries._query_hash(stream(queryName="other")) != queries._query_hash(stream())

@@ -117,9 +117,9 @@ def act(cluster: FakeCluster, action: str) -> None:
 
 def test_every_action_does_what_it_says(cluster: FakeCluster) -> None:
     assert ARGO_CD.offered(cluster.stream).keys() == ARGO_CD.actions.keys()
-    revision = cluster.running_hash
+    revision = cluster.pod_hash
     act(cluster, "restart")
-    assert cluster.running_hash != revision
+    assert cluster.pod_hash != revision
     act(cluster, "suspend")
     assert cluster.state == StreamState.SUSPENDED
     assert not ARGO_CD.offered(cluster.stream)["suspend"]

@@ -13,7 +13,7 @@ from penstock.api.v1alpha1 import changes
 from penstock.api.v1alpha1.changes import Change, change_of
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.kinds import Manifest
-from penstock.controller.children.revision import resolve
+from penstock.controller.children.revision import Revision, resolve
 from penstock.controller.children.stateful_set import driver_stateful_set
 from testkit.controller import samples
 from testkit.streams.crd_schema import nodes, schema
@@ -31,6 +31,24 @@ EDITS: dict[str, Any] = {
     "observability.logLevel": "DEBUG",
 }
 GONE = object()
+# Of these, source and sink take what they need.
+SHARED: dict[str, Any] = {
+    "kafka": {"bootstrapServers": "k:1", "secretOptions": {"kafka.rack": {"name": "s", "key": "k"}}}
+}
+
+
+def with_inline_python(spec: Manifest) -> Manifest:
+    """The spec without a ConfigMap, whose Python is never edited alone."""
+    python = spec.get("transform", {}).get("python", {})
+    if "configMap" not in python:
+        return spec
+    others = {name: value for name, value in python.items() if name != "configMap"}
+    return {**spec, "transform": {"python": {**others, "inline": "def f(source): return source"}}}
+
+
+def of_config_map(function: str) -> dict[str, Any]:
+    python = {"function": function, "configMap": {"name": "code", "key": "m.py"}}
+    return {"transform": {"python": python}, "sink": {"noop": {}}}
 
 
 def edits(value: Any, node: dict[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
@@ -64,18 +82,21 @@ FIELDS = {
     for path, node in nodes(SPEC)
     if is_field(node) and not path.endswith(("[]", "{}"))
 }
-CASES = [(spec, path, edited) for spec in WIDE for path, edited in edits(spec, SPEC)]
+CASES = [
+    (spec, path, edited)
+    for spec in (*WIDE, *map(with_inline_python, WIDE))
+    for path, edited in edits(spec, SPEC)
+]
 
 
-def template(before: Manifest, spec: Manifest) -> Any:
-    """The driver's pod of the edited spec; of one that is invalid as far as its hash goes."""
+def revision(before: Manifest, spec: Manifest) -> Revision:
+    """Of the edited spec; of one that is invalid as far as its hashes go."""
     raw = samples.stored()
     try:
         stream = ContinuousStream.model_validate({**raw, "spec": spec})
     except ValidationError:
         stream = ContinuousStream.model_validate({**raw, "spec": before})
-    desired = resolve(stream, {**raw, "spec": spec}, samples.SETTINGS)
-    return driver_stateful_set(desired)["spec"]["template"]
+    return resolve(stream, {**raw, "spec": spec}, samples.SETTINGS)
 
 
 def test_every_field_is_edited() -> None:
@@ -85,13 +106,46 @@ def test_every_field_is_edited() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(FIELDS))
-def test_an_edit_of_a_field_replaces_the_pod_if_its_class_says_so(path: str) -> None:
-    if change_of(path) is Change.REFUSED:
+def test_an_edit_of_a_field_replaces_what_its_class_says(path: str) -> None:
+    change = change_of(path)
+    if change is Change.REFUSED:
         return  # there is no such edit
+    same_pod = set()
     for before, at, edited in CASES:
         if at == path:
-            replaced = template(before, edited) != template(before, before)
-            assert replaced is (change_of(path) is Change.POD), edited
+            old, new = revision(before, before), revision(before, edited)
+            old_pod, new_pod = (driver_stateful_set(it)["spec"]["template"] for it in (old, new))
+            assert (old_pod == new_pod) is (old.pod_hash == new.pod_hash), edited
+            same_pod.add(old_pod == new_pod)
+            is_another = old.spec_hash != new.spec_hash
+            assert is_another is (change in (Change.POD, Change.QUERY)), edited
+    if change is Change.QUERY:  # unless other fields make it need another pod
+        assert True in same_pod
+    else:
+        assert same_pod == {change is not Change.POD}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"trigger": {"microBatch": {}}}, {"trigger": {"microBatch": {"asyncProgress": {}}}}),
+        ({"trigger": {"microBatch": {"interval": "1s"}}},
+         {"trigger": {"continuous": {"checkpointInterval": "1s"}}}),
+        ({"transform": {"sql": "SELECT * FROM source"}},
+         {"transform": {"python": {"function": "a:b", "inline": "def b(source): return source"}}}),
+        ({"source": {"rate": {}}}, {"source": {"socket": {"host": "a", "port": 1}}}),
+        ({**SHARED, "source": {"rate": {}}}, {**SHARED, "source": {"kafka": {"topics": ["a"]}}}),
+        ({**SHARED, "source": {"kafka": {"topics": ["a"], "options": {"kafka.rack": "b"}}}},
+         {**SHARED, "source": {"kafka": {"topics": ["a"]}}}),
+        (of_config_map("m:one"), of_config_map("m:two")),
+    ],
+    ids=["async", "mode", "python", "socket", "secret", "hidden-secret", "config-map"],
+)  # fmt: skip
+def test_what_a_running_session_cannot_change_replaces_the_pod(
+    before: Manifest, after: Manifest
+) -> None:
+    """Although an edit of each field in it would not."""
+    assert samples.desired(**before).pod_hash != samples.desired(**after).pod_hash
 
 
 def test_the_fields_of_the_class_refused_are_those_that_a_rule_refuses_to_change() -> None:
@@ -119,6 +173,7 @@ def test_kubectl_explain_says_what_a_change_does() -> None:
     says = {path: node.get("description", "") for path, node in nodes(SPEC)}
     assert "A change replaces the driver, unless" in says[""]
     for path in FIELDS:
-        change = change_of(path)
-        assert ("A change restarts nothing." in says[f".{path}"]) is (change is Change.LIVE)
-        assert ("It cannot be changed." in says[f".{path}"]) is (change is Change.REFUSED)
+        change, said = change_of(path), says[f".{path.partition('[]')[0].partition('{}')[0]}"]
+        assert ("A change restarts nothing." in said) is (change is Change.LIVE)
+        assert ("A change replaces only the query." in said) is (change is Change.QUERY)
+        assert ("It cannot be changed." in said) is (change is Change.REFUSED)

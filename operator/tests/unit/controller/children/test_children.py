@@ -44,12 +44,11 @@ def test_the_driver_has_a_token_whatever_its_service_account_says() -> None:
     assert spec["automountServiceAccountToken"] is True
 
 
-def test_the_config_map_of_a_pod_never_changes() -> None:
+def test_a_pod_never_reads_a_document_that_needs_another_pod() -> None:
     one, other = samples.desired(), samples.desired(executor={"cores": 2})
     assert one.spec_hash != other.spec_hash
     maps = [revision.config_map(each) for each in (one, other)]
     assert maps[0]["metadata"]["name"] != maps[1]["metadata"]["name"]
-    assert all(each["immutable"] for each in maps)
 
 
 @pytest.mark.parametrize("volume", [{"size": "9Gi"}, {"reclaimPolicy": "Delete"}])
@@ -69,8 +68,8 @@ def test_annotation_variable_and_config_map_have_the_same_hash() -> None:
     desired = samples.desired()
     template = driver_stateful_set(desired)["spec"]["template"]
     env = {each["name"]: each.get("value") for each in container()["env"]}
-    assert Object(template).annotations[naming.ANNOTATION_SPEC_HASH] == desired.spec_hash
-    assert env[naming.ENV_SPEC_HASH] == desired.spec_hash
+    assert Object(template).annotations[naming.ANNOTATION_POD_HASH] == desired.pod_hash
+    assert env[naming.ENV_POD_HASH] == desired.pod_hash
     volumes = template["spec"]["volumes"]
     (config,) = [each["configMap"]["name"] for each in volumes if "configMap" in each]
     assert config == revision.config_map(desired)["metadata"]["name"]

@@ -52,7 +52,7 @@ def test_the_users_template_adds_fields_and_penstock_overrides_them() -> None:
     mine = {
         "metadata": {
             "labels": {"team": "fraud", naming.LABEL_STREAM: "another"},
-            "annotations": {"a": "b", naming.ANNOTATION_SPEC_HASH: "forged"},
+            "annotations": {"a": "b", naming.ANNOTATION_POD_HASH: "forged"},
             "ownerReferences": [{"uid": "forged"}],
         },
         "spec": {
@@ -87,7 +87,7 @@ def test_the_users_template_adds_fields_and_penstock_overrides_them() -> None:
     assert meta["labels"]["team"] == "fraud"
     assert meta["labels"][naming.LABEL_STREAM] == samples.NAME
     assert meta["annotations"]["a"] == "b"
-    assert meta["annotations"][naming.ANNOTATION_SPEC_HASH] != "forged"
+    assert meta["annotations"][naming.ANNOTATION_POD_HASH] != "forged"
     assert "ownerReferences" not in meta
     assert spec["nodeSelector"] == {"disk": "ssd"}
     assert spec["tolerations"] == [{"operator": "Exists"}]

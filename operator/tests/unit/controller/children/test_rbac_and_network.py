@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.contract import naming
-from penstock.controller.children import rbac_and_network
+from penstock.controller.children import rbac_and_network, revision
 from penstock.controller.children.rbac_and_network import network_policy
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
@@ -61,6 +61,9 @@ def test_a_driver_may_change_its_own_pod_read_its_own_stream_and_no_secret() -> 
     (on_secrets,) = [each for each in rules if "secrets" in each["resources"]]
     assert on_secrets["verbs"] == ["create"]
     (on_streams,) = [each for each in rules if "continuousstreams" in each["resources"]]
-    assert (on_streams["verbs"], on_streams["resourceNames"]) == (["get"], [samples.NAME])
-    assert len(rules) == 4
+    assert (on_streams["verbs"], on_streams["resourceNames"]) == (["get", "watch"], [samples.NAME])
+    (on_config_maps,) = [each for each in rules if "configmaps" in each["resources"]]
+    document = revision.config_map(samples.desired())["metadata"]["name"]
+    assert (on_config_maps["verbs"], on_config_maps["resourceNames"]) == (["get"], [document])
+    assert len(rules) == 5
     assert not any("*" in each["verbs"] or "update" in each["verbs"] for each in rules)

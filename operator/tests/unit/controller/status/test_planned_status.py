@@ -34,7 +34,7 @@ from testkit.controller import samples
 
 LATER = samples.T0 + timedelta(hours=1)
 NEW = samples.observed()
-HASH = samples.desired().spec_hash
+HASH, POD_HASH = samples.desired().spec_hash, samples.desired().pod_hash
 RUNNING = Outcome(StreamState.RUNNING, "Running", "fine")
 BROKEN = Outcome(StreamState.STALLED, "Broken", "repair it")
 ASSESSMENTS = [Outcome(state, "Why", "because") for state in StreamState]
@@ -49,7 +49,7 @@ SLOW_UDF: dict[str, Any] = {
 
 
 def pod(**report: Any) -> DriverPod:
-    return DriverPod(samples.driver_pod(HASH, samples.report(HASH, **report)))
+    return DriverPod(samples.driver_pod(POD_HASH, samples.report(**{"spec_hash": HASH, **report})))
 
 
 def stored(update: StatusUpdate, *, written: str = "", **spec: Any) -> ObservedStream:
@@ -249,10 +249,23 @@ def test_effective_settings_are_those_of_the_driver_pod() -> None:
     assert plan_status(edited, ASSESSMENTS[1], pod(), LATER).status.effective == effective
     desired = edited.desired
     assert desired is not None
-    rolled_out = DriverPod(samples.driver_pod(desired.spec_hash))
+    rolled_out = DriverPod(samples.driver_pod(desired.pod_hash))
     changed = plan_status(edited, RUNNING, rolled_out, LATER).status.effective
     assert changed is not None
     assert (changed.image, changed.revision) == ("another:image", desired.spec_hash)
+
+
+def test_effective_settings_are_those_that_the_driver_follows() -> None:
+    """An edit that needs no other pod takes effect when the driver says so."""
+    before = plan_status(NEW, RUNNING, pod(), samples.T0)
+    edited = stored(before, transform={"sql": "SELECT key, value FROM source WHERE offset > 3"})
+    assert edited.desired is not None
+    assert edited.desired.pod_hash == POD_HASH
+    asked = plan_status(edited, RUNNING, pod(), LATER).status.effective
+    assert asked == before.status.effective
+    taken = plan_status(edited, RUNNING, pod(spec_hash=edited.desired.spec_hash), LATER)
+    assert taken.status.effective is not None
+    assert taken.status.effective.revision == edited.desired.spec_hash
 
 
 def test_effective_settings_have_all_defaults() -> None:

@@ -135,6 +135,6 @@ def test_an_unreadable_report_counts_as_none() -> None:
 def test_the_bookkeeping_names_its_pod() -> None:
     status = after(pod(restarts=1, query_restarts=2))
     assert status.internal == Internal(
-        driver_pod_uid="pod-1", spec_hash=HASH, container_restarts=1, query_restarts=2
+        driver_pod_uid="pod-1", pod_hash=HASH, container_restarts=1, query_restarts=2
     )
     assert isinstance(status.restarts, Restarts)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.api.modes import Mode
 from penstock.contract.checkpoint_repairs import RepairKind
-from penstock.driver.checkpoint import files as formats
+from penstock.driver.checkpoint import file_formats as formats
 from penstock.driver.checkpoint.file_formats import (
     Entry,
     Files,

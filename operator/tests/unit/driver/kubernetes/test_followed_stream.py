@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
@@ -12,9 +12,11 @@ from penstock.api.v1alpha1.changes import Change, change_of
 from penstock.api.v1alpha1.restart import Restart
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import Stream
+from penstock.controller.children import revision
 from penstock.driver.failures import Failure
 from penstock.driver.kubernetes import followed_stream
-from penstock.driver.kubernetes.followed_stream import FollowedStream, Live
+from penstock.driver.kubernetes.api import OwnStream
+from penstock.driver.kubernetes.followed_stream import Document, FollowedStream, Judge, Live
 from testkit.streams.crd_schema import nodes, schema
 from testkit.streams.streams import RATE_TO_CONSOLE, manifest
 
@@ -39,6 +41,27 @@ def stream(generation: int = 1, **spec: Any) -> Stream:
     return Stream(found)
 
 
+def following(judge: Judge = lambda _: None, live: Live | None = None) -> FollowedStream:
+    followed = FollowedStream(live or Live())
+    followed.begin(document(), judge)
+    return followed
+
+
+def document(**spec: Any) -> Document:
+    """What the operator makes of a stream."""
+    return Document(revision.document("numbers", "default", {**RATE_TO_CONSOLE, **spec}, "image"))
+
+
+def own(text: str | ApiError | None, of: Stream | None = None) -> OwnStream:
+    """What the API server answers."""
+    answer = Mock(side_effect=[text])
+    return cast(OwnStream, Mock(document=answer, stream=Mock(side_effect=[of])))
+
+
+UNASKED = cast(OwnStream, None)
+"""Nothing is asked: the stream says what the document does."""
+
+
 def answers(*made: Failure | Exception | None) -> Callable[[Stream], Failure | None]:
     """A judge that answers so, one call after another, and no more often."""
     left = iter(made)
@@ -53,10 +76,10 @@ def answers(*made: Failure | Exception | None) -> Callable[[Stream], Failure | N
 
 
 def test_live_fields_are_followed_also_to_their_defaults() -> None:
-    followed, judge = FollowedStream(), answers(None)
+    followed = following(answers(None))
     seen = []
     for spec in (EDITED, EDITED, {}):
-        followed.refresh(lambda: stream(**spec), judge)  # noqa: B023
+        followed.refresh(stream(**spec), UNASKED)
         seen.append((followed.live.log_level, followed.live.restart.max_attempts))
     assert seen == [("DEBUG", 3), ("DEBUG", 3), (None, None)]
 
@@ -65,14 +88,16 @@ def test_the_first_look_is_over_before_the_driver_begins(monkeypatch: pytest.Mon
     """Its document has no live fields: without it, a driver that may not try again would."""
     monkeypatch.setattr(followed_stream, "threading", Mock())  # no thread runs
     followed = FollowedStream()
-    followed.follow(lambda: stream(**EDITED), answers())
+    edited = document(queryName="edited")
+    followed.follow(own(edited.text, stream(**EDITED)))
     assert followed.live == LIVE
+    assert followed.next_document == edited  # the volume may have an earlier one
 
 
 def test_an_invalid_spec_changes_nothing() -> None:
     """Such as one of a newer version, with a word that this image does not know."""
-    followed, judge = FollowedStream(LIVE), answers(ValueError("no spec"))
-    followed.refresh(lambda: stream(observability={"logLevel": "TRACE"}), judge)
+    followed = following(answers(ValueError("no spec")), LIVE)
+    followed.refresh(stream(observability={"logLevel": "TRACE"}), UNASKED)
     assert followed.live == LIVE
 
 
@@ -97,15 +122,14 @@ def test_without_an_answer_all_stays() -> None:
         raise ApiError(403, "Forbidden")
 
     followed = FollowedStream(LIVE)
-    followed.refresh(ask, answers())
+    followed.look(ask)
     assert followed.live == LIVE
-    assert followed.verdict is None
 
 
 def test_each_generation_is_judged_once() -> None:
-    followed, judge = FollowedStream(), answers(None, MISSING)
+    followed = following(answers(None, MISSING))
     for generation in (1, 1, 2, 2):
-        followed.refresh(lambda: stream(generation), judge)  # noqa: B023
+        followed.refresh(stream(generation), UNASKED)
     assert followed.verdict is not None
     assert followed.verdict.generation == 2
     assert followed.verdict.refusal is not None
@@ -114,10 +138,10 @@ def test_each_generation_is_judged_once() -> None:
 
 def test_what_cannot_be_judged_now_is_judged_later() -> None:
     """The operator does not take the verdict on another generation for an answer."""
-    followed, judge = FollowedStream(), answers(None, RuntimeError("Spark does not run"), None)
+    followed = following(answers(None, RuntimeError("Spark does not run"), None))
     seen = []
     for generation in (1, 2, 2):
-        followed.refresh(lambda: stream(generation), judge)  # noqa: B023
+        followed.refresh(stream(generation), UNASKED)
         assert followed.verdict is not None
         seen.append(followed.verdict.generation)
     assert seen == [1, 1, 2]
@@ -126,12 +150,40 @@ def test_what_cannot_be_judged_now_is_judged_later() -> None:
 def test_a_refused_edit_is_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it needs may be created. The same refusal is not reported with another time."""
     monkeypatch.setattr(followed_stream, "_JUDGE_AGAIN_SECONDS", 0.0)
-    followed, judge = FollowedStream(), answers(MISSING, MISSING, None)
+    followed = following(answers(MISSING, MISSING, None))
     seen = []
     for _ in range(3):
-        followed.refresh(stream, judge)
+        followed.refresh(stream(), UNASKED)
         seen.append(followed.verdict)
     assert seen[0] is seen[1]
     assert seen[2] is not None
     assert seen[2].refusal is None
-    followed.refresh(stream, answers())  # what is taken is taken
+    followed.refresh(stream(), UNASKED)  # what is taken is taken
+
+
+def test_an_edit_that_the_operator_has_applied_is_the_next_document() -> None:
+    followed, edited = following(), document(queryName="edited")
+    followed.refresh(stream(2, queryName="edited"), own(document().text))
+    assert followed.next_document is None  # not applied yet
+    followed.refresh(stream(2, queryName="edited"), own(edited.text))
+    assert followed.next_document == edited
+    followed.refresh(stream(2, queryName="edited"), UNASKED)
+    followed.begin(edited, answers())
+    assert followed.next_document is None
+
+
+def test_an_edit_that_is_taken_back_is_not_the_next_document() -> None:
+    followed = following()
+    followed.refresh(stream(2, queryName="edited"), own(document(queryName="edited").text))
+    followed.refresh(stream(3), own(document().text))
+    assert followed.next_document is None
+
+
+@pytest.mark.parametrize(
+    "text", ["spec: [", "spec: {}", None, ApiError(403, "Forbidden")],
+    ids=["no-yaml", "no-spec", "none", "forbidden"],
+)  # fmt: skip
+def test_a_document_that_cannot_be_read_changes_nothing(text: str | ApiError | None) -> None:
+    followed = following()
+    followed.refresh(stream(2, queryName="edited"), own(text))
+    assert followed.next_document is None

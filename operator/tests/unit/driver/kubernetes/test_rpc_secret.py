@@ -48,7 +48,7 @@ def in_a_pod(stream: ContinuousStream) -> PodEnvironment:
         {
             naming.ENV_POD_NAME: "numbers-driver-0",
             naming.ENV_POD_IP: "10.0.0.1",
-            naming.ENV_SPEC_HASH: "hash",
+            naming.ENV_POD_HASH: "hash",
             "KUBERNETES_SERVICE_HOST": "10.0.0.2",
             "KUBERNETES_SERVICE_PORT": "443",
         },

@@ -85,6 +85,15 @@ def test_executors_that_depend_on_the_plan_are_asked_for_after_it() -> None:
     assert failed.reason == PASSING.reason
 
 
+def test_a_query_of_fewer_cores_gets_a_session_of_its_own() -> None:
+    """After an edit: Spark gives no executor back."""
+    fewer, begun = replace(UP, desired_cores=2), State(Starting(checkpoint_checked_at=100.0))
+    assert actions(begun, [fewer, replace(fewer, has_session=False, requested_cores=0)])[1] == [
+        Action.STOP_SESSION,
+        Action.CHECK_CHECKPOINT,
+    ]
+
+
 def test_the_checkpoint_is_checked_before_each_start() -> None:
     """Also when the cores came late: records may have been deleted meanwhile."""
     state, _ = running()

@@ -140,7 +140,8 @@ def _check_action(
 ) -> None:
     state, what, _ = decision
     if what is Action.STOP_SESSION:
-        assert isinstance(state.phase, BackingOff | Failed)
+        too_many = observation.requested_cores > observation.desired_cores
+        assert isinstance(state.phase, BackingOff | Failed) or too_many
     if what in (Action.CHECK_CHECKPOINT, Action.START_QUERY):
         assert not observation.has_query
     if observation.failure is not None and observation.failure.permanent:

@@ -1,0 +1,111 @@
+"""One query after the other in a driver's process: an edited one takes the place of the one before.
+
+What outlives a query is passed on: the session with its executors, the metrics, the pages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable
+
+from penstock.api.v1alpha1.changes import without_live
+from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.contract.driver_report import DriverReport
+from penstock.driver.environment import Environment
+from penstock.driver.jvm import Jvm
+from penstock.driver.kubernetes.api import Api
+from penstock.driver.kubernetes.followed_stream import Document, FollowedStream
+from penstock.driver.logs import log_event
+from penstock.driver.loop import Loop
+from penstock.driver.reporting.http_server import Health
+from penstock.driver.reporting.metric_sampler import Sampler
+from penstock.driver.reporting.metrics import Metrics
+from penstock.driver.spark.edits import EditJudge
+from penstock.driver.supervision.history import HistoryFile
+from penstock.driver.supervision.query_runtime import QueryRuntime
+from penstock.driver.supervision.restart_policy import RestartPolicy
+
+
+class Queries:
+    """The queries of one stream in a given JVM."""
+
+    def __init__(
+        self,
+        document: Document,
+        stream: ContinuousStream,
+        environment: Environment,
+        jvm: Jvm,
+        api: Api | None,
+        followed: FollowedStream,
+        health: Health,
+        metrics: Metrics,
+        publish: Callable[[DriverReport], None],
+    ) -> None:
+        self._environment = environment
+        self._jvm = jvm
+        self._followed = followed
+        self._in_pod = api is not None
+        self._health = health
+        self._metrics = metrics
+        self._publish = publish
+        self._document = document
+        self._runtime = QueryRuntime(stream, environment, jvm, api, followed)
+        self._loop = self._begin(stream)
+
+    @property
+    def may_end_at_once(self) -> bool:
+        """Whether there is nothing to lose yet."""
+        return not self._loop.stopping and not self._runtime.has_query
+
+    @property
+    def needs_executors(self) -> bool:
+        """Whether a query is to run, and does not."""
+        return self._loop.needs_executors
+
+    def run(self, stop: threading.Event) -> None:
+        """Returns after a clean stop; raises DriverMustExit if the process must exit."""
+        while True:
+            self._loop.run(stop)
+            if stop.is_set():
+                self._runtime.stop_session()  # if it was kept for another query
+                return
+            self._document = self._followed.next_document or self._document
+            stream = self._document.stream
+            log_event("the edited query is started", revision=self._document.spec_hash)
+            self._runtime = self._runtime.successor(stream)
+            self._loop = self._begin(stream)
+
+    def _report(self, report: DriverReport) -> None:
+        of_edits = {"follows": self._in_pod, "edit": self._followed.verdict}
+        self._publish(report.model_copy(update=of_edits))
+
+    def _begin(self, stream: ContinuousStream) -> Loop:
+        runtime, followed, environment = self._runtime, self._followed, self._environment
+        judge = EditJudge(stream.spec, environment, lambda: runtime.session)
+        followed.begin(self._document, judge.judge)
+        sampler = Sampler(runtime, self._jvm, stream.spec, environment.secrets, self._metrics)
+        policy = RestartPolicy.from_spec(stream.spec).with_restart(followed.live.restart)
+        return Loop(
+            runtime,
+            self._jvm,
+            policy,
+            self._document.spec_hash,
+            self._health,
+            self._metrics,
+            self._report,
+            HistoryFile(environment.checkpoint, _query_hash(stream)),
+            before_stop=sampler.stop,
+            unread=lambda: sampler.unread,
+            restart=lambda: followed.live.restart,
+            is_replaced=lambda: followed.next_document is not None,
+        )
+
+
+def _query_hash(stream: ContinuousStream) -> str:
+    """Tells one query from another: after a restart that a person asked for the same one runs, and
+    so it does with other live fields.
+    """
+    spec = stream.spec.model_dump(mode="json", by_alias=True, exclude={"restarted_at"})
+    return hashlib.sha256(json.dumps(without_live(spec)).encode()).hexdigest()

@@ -327,14 +327,15 @@ def _client(name: str, options: argparse.Namespace) -> int:
 def _validate(options: argparse.Namespace) -> int:
     from penstock.local.errors import CommandError
     from penstock.validation import findings
-    from penstock.validation.file_check import check_paths
+    from penstock.validation.file_check import check, check_paths
 
     try:
         if options.spark:
             from penstock.local.spark_analyzer import spark_analyzer  # imports pyspark
         with spark_analyzer() if options.spark else nullcontext() as analyzer:
+            allowed = PodSecurity(options.pod_security)
             report, all_read = check_paths(
-                options.paths, analyzer, PodSecurity(options.pod_security)
+                options.paths, partial(check, analyzer=analyzer, allowed=allowed)
             )
     except ImportError as error:
         print(
@@ -348,15 +349,7 @@ def _validate(options: argparse.Namespace) -> int:
         return error.code
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a path need not be Unicode
-    if options.format == "json":
-        print(findings.as_json(report))
-    elif options.format == "sarif":
-        print(findings.as_sarif(report))
-    else:
-        as_line = findings.as_github if options.format == "github" else findings.as_text
-        for each in report.findings:
-            print(as_line(each))
-        print(findings.summary(report))
+    print(findings.rendered(report, options.format))
     if not all_read:
         return 2
     return 0 if report.passed else 1

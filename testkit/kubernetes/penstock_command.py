@@ -1,4 +1,4 @@
-"""`penstock status`, `logs`, `doctor` and `top`, as a person on call runs them."""
+"""The commands of `penstock` that read a cluster, as a person on call runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of `penstock status`, `logs`, `doctor` and `top`, and their help."""
+"""The options of `penstock status`, `logs`, `doctor`, `top` and `plan`, and their help."""
 
 from __future__ import annotations
 
@@ -103,11 +103,44 @@ examples:
   penstock top -A --interval 5
 {_CODES_OF_A_VIEW}""",
 )
-COMMANDS = (STATUS, LOGS, DOCTOR, TOP)
+PLAN = Help(
+    "plan",
+    "say what an apply of manifests would restart",
+    """
+Compare the ContinuousStreams in manifests with those in the cluster, and say of each what an apply
+would do: nothing, another query in the pods that run, another driver's pod. Then each edited field,
+with what a change of it does. The operator decides by the same rules. Nothing is changed.
+
+PATH is a file, a folder (all *.yaml, *.yml and *.json below it), a pattern in quotes, or - for the
+standard input.
+""",
+    """
+examples:
+  # What would this apply restart?
+  penstock plan stream.yaml -n payments
+
+  # As annotations of a GitHub workflow
+  helm template charts/streams | penstock plan --format github -
+
+exit codes:
+  0  nothing restarts
+  1  an edit is refused, there is no stream, or files or cluster cannot be read
+  2  wrong usage, or a query or a driver restarts or stops
+""",
+)
+COMMANDS = (STATUS, LOGS, DOCTOR, TOP, PLAN)
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: Help) -> None:
-    if command is LOGS:
+    if command is PLAN:
+        parser.add_argument(
+            "paths", nargs="+", metavar="PATH", help="a file, a folder, a pattern, or - for stdin"
+        )
+        parser.add_argument(
+            "--format", choices=("text", "json", "sarif", "github"), default="text",
+            help="output format (default: text)",
+        )  # fmt: skip
+    elif command is LOGS:
         parser.add_argument("name", metavar="NAME", help="the stream")
     elif command is not TOP:
         parser.add_argument("name", nargs="?", metavar="NAME", help="one stream (default: all)")
@@ -124,12 +157,13 @@ def add_arguments(parser: argparse.ArgumentParser, command: Help) -> None:
         parser.add_argument(
             "--iterations", type=_count, metavar="N", help="end after N refreshes (default: never)"
         )
-    else:
+    elif command is not PLAN:
         parser.add_argument(
             "-o", "--output", choices=("text", "json"), default="text",
             help="output format (default: text)",
         )  # fmt: skip
-    _add_cluster(parser.add_argument_group("cluster options"), all_namespaces=command is not LOGS)
+    everywhere = command not in (LOGS, PLAN)
+    _add_cluster(parser.add_argument_group("cluster options"), all_namespaces=everywhere)
 
 
 def _add_logs(parser: argparse.ArgumentParser) -> None:

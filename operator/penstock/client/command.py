@@ -1,4 +1,4 @@
-"""Runs `penstock status`, `logs`, `doctor` and `top`."""
+"""Runs `penstock status`, `logs`, `doctor`, `top` and `plan`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 
+from penstock.client import plan
 from penstock.client.cluster_facts import ClusterFacts
 from penstock.client.doctor.diagnosis import diagnose
 from penstock.client.formatting import printable
@@ -13,26 +14,34 @@ from penstock.client.reading.api_client import KubeApi, NoConfiguration
 from penstock.client.reading.gather import Gatherer, NoStream, Scope, gather
 from penstock.client.reading.logs import Followed, Line, LogOptions, for_people, pods_of, read_logs
 from penstock.client.view import findings, status
+from penstock.cluster import kinds
 from penstock.cluster.kinds import Key
 from penstock.cluster.rest import ApiError
+from penstock.cluster.stream import Stream
+from penstock.validation.file_check import check_paths
+from penstock.validation.findings import rendered
 
 CANNOT_LOOK = findings.CANNOT_LOOK
 
 
 def run(name: str, options: argparse.Namespace) -> int:
-    commands = {"status": _status, "logs": _logs, "doctor": _doctor, "top": _top}
+    commands = {
+        "status": _status, "logs": _logs, "doctor": _doctor, "top": _top, "plan": _plan
+    }  # fmt: skip
     try:
         api = KubeApi(options.kubeconfig, options.context)
         return commands[name](api, options)
     except NoConfiguration as error:
-        return _cannot_look(str(error))
+        why = str(error)
     except NoStream as error:
-        return _cannot_look(f"{error}: penstock status -A lists all streams")
+        why = f"{error}: penstock status -A lists all streams"
     except ApiError as error:
-        return _cannot_look(_why(api.server, error))
+        why = _why(api.server, error)
     except BrokenPipeError:  # of `penstock logs | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    _cannot_look(why)
+    return 1 if name == "plan" else CANNOT_LOOK  # where 2 means that something restarts
 
 
 def _status(api: KubeApi, options: argparse.Namespace) -> int:
@@ -96,6 +105,20 @@ def _top(api: KubeApi, options: argparse.Namespace) -> int:
 
     top.show(lambda: gather(api, read), options.interval, options.iterations)
     return 0
+
+
+def _plan(api: KubeApi, options: argparse.Namespace) -> int:
+    namespace = options.namespace or api.namespace
+
+    def live(key: Key) -> Stream | None:
+        found = api.get(kinds.STREAM, key.namespace, key.name)
+        return None if found is None else Stream(found)
+
+    report, all_read = check_paths(options.paths, lambda it: plan.plan(it, namespace, live))
+    _print(rendered(report, options.format))
+    if not all_read or not report.passed:
+        return 1
+    return 2 if any(each.reason in plan.RESTARTS for each in report.findings) else 0
 
 
 def _scope(api: KubeApi, options: argparse.Namespace) -> Scope:

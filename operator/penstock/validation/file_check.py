@@ -32,11 +32,7 @@ _ANY_KAFKA = {"kafka": {"bootstrapServers": "k:9092", "topics": ["t"], "includeH
 _ANY_SINK: dict[str, Any] = {"console": {}}
 
 
-def check_paths(
-    arguments: Iterable[str],
-    analyzer: Analyzer | None = None,
-    allowed: PodSecurity = PodSecurity.RESTRICTED,
-) -> tuple[Report, bool]:
+def check_paths(arguments: Iterable[str], check: Callable[[Loaded], Report]) -> tuple[Report, bool]:
     """What was found in all files that the arguments stand for, and whether all could be read."""
     report, all_read = Report(), True
     for argument, path in expand(arguments):
@@ -49,7 +45,7 @@ def check_paths(
             report, all_read = report + Report((finding,), unread=1), False
         else:
             file = "<stdin>" if argument == STDIN else str(path)
-            report += check(load(data, file), analyzer, allowed)
+            report += check(load(data, file))
     return report, all_read
 
 

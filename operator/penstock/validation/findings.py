@@ -57,6 +57,16 @@ class Report:
         )
 
 
+def rendered(report: Report, output: str) -> str:
+    """The report as text, json, sarif or github."""
+    if output == "json":
+        return as_json(report)
+    if output == "sarif":
+        return as_sarif(report)
+    as_line = as_github if output == "github" else as_text
+    return "\n".join([*map(as_line, report.findings), summary(report)])
+
+
 def as_text(finding: Finding) -> str:
     """One line for people; editors recognise the place at its start."""
     place = f"{finding.file}:{finding.line}:{finding.column}"

@@ -1,4 +1,4 @@
-"""`penstock status`, `logs`, `doctor` and `top` as processes, against a real API server.
+"""`penstock status`, `logs`, `doctor`, `top` and `plan` as processes, against a real API server.
 
 The operator runs in the test, and writes the status. The test plays kubelet and driver: logs and
 exec take their real way through the API server to a kubelet that serves nothing else.
@@ -13,12 +13,14 @@ import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.client.reading import rights
+from penstock.cluster import kinds
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.contract.pod_check import MODULE
@@ -277,3 +279,32 @@ async def test_what_cannot_be_looked_at_is_exit_code_2(
         "cannot look: the API server https://127.0.0.1:1 cannot be reached: "
     )
     assert "refused" in nobody.stderr
+
+
+async def test_a_plan_says_what_the_apply_would_do(
+    space: Namespace, penstock: Commands, tmp_path: Path
+) -> None:
+    """And changes nothing."""
+    file = tmp_path / "stream.yaml"
+
+    async def planned(*words: str, **spec: Any) -> Ran:
+        stream = samples.stream(**spec)
+        del stream["metadata"]["namespace"]
+        file.write_text(yaml.safe_dump(stream))
+        return await penstock.ask("plan", str(file), *words)
+
+    created = await planned()
+    assert (created.code, "it is created" in created.stdout) == (0, True)
+    await space.apply()
+    before = await space.get(kinds.STREAM, samples.NAME)
+    nothing = await planned(restart={"maxAttempts": 3})
+    assert (nothing.code, "nothing restarts" in nothing.stdout) == (0, True)
+    query = await planned("--format", "json", queryName="edited")
+    assert query.code == 2
+    reasons = [each["reason"] for each in json.loads(query.stdout)["findings"]]
+    assert reasons == ["QueryRestarts", "FieldEdited"]
+    refused = await planned(className="blue")
+    assert (refused.code, "spec.className: added (refused)" in refused.stdout) == (1, True)
+    assert await space.get(kinds.STREAM, samples.NAME) == before
+    file.unlink()
+    assert (await penstock.ask("plan", str(file))).code == 1

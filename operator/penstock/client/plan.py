@@ -1,0 +1,115 @@
+"""What an apply of a manifest would do to the stream in the cluster: `penstock plan`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from penstock.api.problem import FieldPath, Problem, Severity, dotted
+from penstock.api.v1alpha1.changes import Change, change_of
+from penstock.cluster.kinds import Key
+from penstock.cluster.lenient_fields import mapping, text
+from penstock.cluster.stream import Stream
+from penstock.contract.edits import change_of_edit, edited_fields
+from penstock.validation.file_check import check_document
+from penstock.validation.findings import Finding, Report
+from penstock.validation.reading.documents import Document, Loaded
+
+RESTARTS = frozenset({"QueryRestarts", "PodRestarts", "DriverStops"})
+"""The reasons of findings that mean: no record is read for a while."""
+
+_START_FIELDS = ("startingOffsets", "startingOffsetsByPartition")
+
+
+def plan(loaded: Loaded, namespace: str, live: Callable[[Key], Stream | None]) -> Report:
+    """What becomes of each stream of a file; `live` is asked for the one in the cluster."""
+    findings, invalid = [*loaded.findings], 0
+    for document in loaded.streams:
+        errors = [it for it in check_document(document) if it.severity == "error"]
+        invalid += bool(errors)
+        findings += errors or _plan_document(document, namespace, live)
+    valid, unread = len(loaded.streams) - invalid, len(loaded.findings)
+    return Report(tuple(findings), valid, invalid, loaded.skipped, unread)
+
+
+def _plan_document(
+    document: Document, namespace: str, live: Callable[[Key], Stream | None]
+) -> Iterable[Finding]:
+    metadata = mapping(document.content.get("metadata"))
+    stream = live(Key(text(metadata.get("namespace")) or namespace, document.name))
+    edited = mapping(document.content.get("spec"))
+    return map(document.finding, plan_edit(stream, edited))
+
+
+def plan_edit(stream: Stream | None, edited: Mapping[str, Any]) -> Iterator[Problem]:
+    """What an apply of this spec, which is valid, would do."""
+    if stream is None:
+        yield _outcome("Created", "there is no such stream: it is created")
+        return
+    current = mapping(stream.manifest.get("spec"))
+    try:
+        change = change_of_edit(current, edited)
+    except ValidationError:
+        change = None if current == edited else Change.POD  # nothing of an invalid spec is taken
+    yield _of_stream(stream, edited, change)
+    for path in edited_fields(current, edited):
+        yield _of_field(path, current, edited, stream)
+
+
+def _of_stream(stream: Stream, edited: Mapping[str, Any], change: Change | None) -> Problem:
+    if change is Change.REFUSED:
+        return _outcome("Refused", "the API server refuses the edit", "error")
+    if change is Change.STOP and edited.get("suspend"):
+        return _outcome("DriverStops", "the query commits, and the driver stops", "warning")
+    if change is Change.STOP:
+        return _outcome("DriverStarts", f"the driver starts{_from(stream)}")
+    if stream.suspended and change is not None:
+        return _outcome("Suspended", "nothing runs: the edit counts when the stream is resumed")
+    match change:
+        case None:
+            return _outcome("Unchanged", "nothing changes")
+        case Change.LIVE:
+            return _outcome("NothingRestarts", "nothing restarts")
+        case Change.QUERY:
+            said = "in the pods that run, another query takes the place of the one that runs"
+            return _outcome("QueryRestarts", f"{said}{_from(stream)}", "warning")
+        case _:
+            said = "the driver's pod and its executors are replaced, and the query starts"
+            return _outcome("PodRestarts", f"{said}{_from(stream)}", "warning")
+
+
+def _outcome(reason: str, message: str, severity: Severity = "notice") -> Problem:
+    return _found(reason, message, severity, ("metadata", "name"))
+
+
+def _found(reason: str, message: str, severity: Severity, path: FieldPath) -> Problem:
+    return Problem(reason, message, severity, path)
+
+
+def _from(stream: Stream) -> str:
+    epoch = stream.status.epoch
+    return "" if epoch is None else f", after the last commit (now epoch {epoch})"
+
+
+def _of_field(
+    path: tuple[str, ...], current: Mapping[str, Any], edited: Mapping[str, Any], stream: Stream
+) -> Problem:
+    """Without values: a manifest may hold what not everybody may see."""
+    change, where = change_of(".".join(path)), ("spec", *path)
+    was, will_be = (_has(spec, path) for spec in (current, edited))
+    how = "changed" if was and will_be else "added" if will_be else "removed"
+    more = ""
+    if path[-1] in _START_FIELDS and stream.status.epoch is not None:
+        more = "; it counts only without a commit, and there is one"
+    severity: Severity = "error" if change is Change.REFUSED else "notice"
+    return _found("FieldEdited", f"{dotted(where)}: {how} ({change}){more}", severity, where)
+
+
+def _has(spec: object, path: tuple[str, ...]) -> bool:
+    for name in path:
+        if not isinstance(spec, Mapping) or name not in spec:
+            return False
+        spec = spec[name]
+    return True

@@ -1,0 +1,107 @@
+"""What `penstock plan` says of an edit: what the operator would do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from penstock.api.v1alpha1.changes import Change
+from penstock.client.plan import RESTARTS, plan, plan_edit
+from penstock.cluster.stream import Stream
+from penstock.contract.edits import change_of_edit
+from penstock.validation.reading.documents import load
+from testkit.controller import samples
+
+SPEC = samples.stream()["spec"]
+SQL = {"transform": {"sql": "SELECT key, value FROM source"}}
+PYTHON = {"transform": {"python": {"function": "a:b", "inline": "def b(source): return source"}}}
+
+
+def stream(status: dict[str, Any] | None = None, **spec: Any) -> Stream:
+    return Stream({**samples.stored(**spec), "status": status or {}})
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        ({}, "Unchanged"),
+        ({"restart": {"maxAttempts": 3}}, "NothingRestarts"),
+        (SQL, "QueryRestarts"),
+        ({**SQL, "restart": {"maxAttempts": 3}}, "QueryRestarts"),
+        ({**SQL, "executor": {"cores": 2}}, "PodRestarts"),
+        (PYTHON, "PodRestarts"),
+        ({"trigger": {"microBatch": {}}}, "PodRestarts"),
+        ({"suspend": True}, "DriverStops"),
+        ({"className": "blue"}, "Refused"),
+    ],
+)
+def test_each_edit_has_an_outcome(edit: dict[str, Any], reason: str) -> None:
+    outcome, *fields = plan_edit(stream(), samples.stream(**edit)["spec"])
+    assert outcome.reason == reason
+    assert len(fields) >= len(edit)
+    assert (outcome.severity == "warning") is (reason in RESTARTS)
+
+
+def test_the_outcome_is_what_the_operator_does() -> None:
+    """It compares hashes."""
+    before = samples.desired()
+    for edit in ({}, SQL, PYTHON, {"executor": {"cores": 2}}, {"restart": {"maxAttempts": 3}}):
+        after = samples.desired(**edit)
+        change = change_of_edit(SPEC, samples.stream(**edit)["spec"])
+        assert (before.pod_hash != after.pod_hash) is (change is Change.POD)
+        is_another = before.spec_hash != after.spec_hash
+        assert is_another is (change in (Change.POD, Change.QUERY))
+
+
+def test_each_edited_field_is_named_without_its_value() -> None:
+    edited = {**SPEC, "queryName": "a", "restart": {"maxAttempts": 3}}
+    del edited["transform"]
+    assert [it.message for it in plan_edit(stream(), edited)][1:] == [
+        "spec.queryName: added (query)",
+        "spec.restart.maxAttempts: added (live)",
+        "spec.transform.functions: removed (query)",
+        "spec.transform.sql: removed (query)",
+    ]
+
+
+def test_an_edit_of_a_stream_that_is_stopped_restarts_nothing() -> None:
+    """Until it is resumed."""
+    edited = samples.stream(suspend=True, executor={"cores": 2})["spec"]
+    outcome, *_ = plan_edit(stream(suspend=True), edited)
+    assert (outcome.reason, outcome.severity) == ("Suspended", "notice")
+    outcome, *_ = plan_edit(stream(suspend=True), SPEC)
+    assert outcome.reason == "DriverStarts"
+
+
+def test_a_start_that_counts_no_more_is_said() -> None:
+    source = {"kafka": {**SPEC["source"]["kafka"], "startingOffsets": "earliest"}}
+    edited = samples.stream(source=source)["spec"]
+    outcome, field = plan_edit(stream({"epoch": 7}), edited)
+    assert outcome.message.endswith("(now epoch 7)")
+    assert "; it counts only without a commit" in field.message
+    _, field = plan_edit(stream(), edited)
+    assert "; it counts only" not in field.message
+
+
+def test_a_file_is_planned_by_its_streams() -> None:
+    """An invalid one is refused, with what `penstock validate` says."""
+    there, new, wrong = samples.stream(**SQL), samples.stream(), samples.stream(trigger={})
+    new["metadata"]["name"], wrong["metadata"]["name"] = "new", "wrong"
+    text = yaml.safe_dump_all([there, new, wrong])
+    asked = []
+
+    def live(key: Any) -> Stream | None:
+        asked.append(str(key))
+        return stream() if key.name == samples.NAME else None
+
+    report = plan(load(text.encode(), "streams.yaml"), "payments", live)
+    found = {(it.stream, it.reason) for it in report.findings if it.reason != "FieldEdited"}
+    assert found >= {(samples.NAME, "QueryRestarts"), ("new", "Created")}
+    assert {it.stream for it in report.findings if it.severity == "error"} == {"wrong"}
+    assert asked == [f"default/{samples.NAME}", "default/new"]
+    edits = [it for it in report.findings if it.reason == "FieldEdited"]
+    lines = [text.splitlines()[it.line - 1].strip() for it in edits]
+    assert any(line.startswith("sql:") for line in lines)
+    assert not report.passed

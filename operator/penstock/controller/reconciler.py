@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from weakref import WeakValueDictionary
 
@@ -54,6 +55,22 @@ class _Written:
     contest: Contest
 
 
+@dataclass
+class _Known:
+    """What this process remembers about one stream."""
+
+    unsent_events: list[Manifest] = field(default_factory=list)
+    written: _Written | None = None
+    failing_since: datetime | None = None
+    parsed: tuple[str, ObservedStream] | None = None
+    """As it was parsed last, by a hash of what it was parsed from."""
+    steady: tuple[str, datetime] | None = None
+    """A hash of what was observed when all objects were as they should be, and until when it stands
+    for that."""
+    exists_until: datetime | None = None
+    """Until when the stream that the cache shows is taken to exist."""
+
+
 class StreamChanged(Exception):
     """The stream was changed or deleted while it was reconciled, so its status was not written."""
 
@@ -82,16 +99,7 @@ class Reconciler:
         self._settings = settings
         self._now = now
         self._applier = Applier(api, now)
-        self._unsent_events: dict[Key, list[Manifest]] = {}
-        self._statuses: dict[Key, _Written] = {}
-        self._failing_since: dict[Key, datetime] = {}
-        self._parsed: dict[Key, tuple[str, ObservedStream]] = {}
-        """The stream parsed last, by a hash of what it was parsed from."""
-        self._steady: dict[Key, tuple[str, datetime]] = {}
-        """A hash of what was observed when all objects were as they should be, and until when it
-        stands for that."""
-        self._known_until: dict[Key, datetime] = {}
-        """Until when a stream that the cache shows is taken to exist."""
+        self._known: defaultdict[Key, _Known] = defaultdict(_Known)
         self._parsing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By namespace; each as long as somebody waits for it or holds it."""
         self._threads = ThreadPoolExecutor(_THREADS, "parse")
@@ -122,7 +130,7 @@ class Reconciler:
             except Exception as error:
                 await self._report(key, raw, error)
                 raise
-            self._failing_since.pop(key, None)
+            self._known[key].failing_since = None
             return await self._publish(key, raw, decision)
 
     async def _find(self, key: Key) -> Manifest | None:
@@ -131,16 +139,18 @@ class Reconciler:
         kopf does not say what a list no longer has.
         """
         raw, now = await self._read(key, self._cache), self._now()
-        if raw is None or now < self._known_until.setdefault(key, now + _STEADY):
-            return raw
-        return await self._read_anew(key, raw)
+        if raw is None:
+            return None
+        known = self._known[key]
+        known.exists_until = known.exists_until or now + _STEADY
+        return raw if now < known.exists_until else await self._read_anew(key, raw)
 
     async def _read_anew(self, key: Key, seen: Manifest) -> Manifest | None:
         """The stream as it is now. If it is gone, so is what the cache has shown."""
         fresh = await self._read(key, self._api)
         if fresh is None:
             self._cache.forget_stream(seen)
-        self._known_until[key] = self._now() + _STEADY
+        self._known[key].exists_until = self._now() + _STEADY
         return fresh
 
     async def _read(self, key: Key, api: KubernetesReads) -> Manifest | None:
@@ -153,25 +163,18 @@ class Reconciler:
     def _forget(self, key: Key) -> None:
         self._metrics.forget(key)
         self._applier.forget(key)
-        self._unsent_events.pop(key, None)
-        self._statuses.pop(key, None)
-        self._failing_since.pop(key, None)
-        self._parsed.pop(key, None)
-        self._steady.pop(key, None)
-        self._known_until.pop(key, None)
+        self._known.pop(key, None)
 
     async def _decide(self, key: Key, raw: Manifest) -> Decision:
         """Decides by the cache. A report of the driver alone costs no look at all the objects."""
         stream, observed = await self._observe(key, raw, self._cache)
         now = self._now()
         seen = content_hash([stream.without_status, observed.without_report])
-        known, until = self._steady.get(key, ("", now))
-        if known == seen and now < until:
+        known = self._known[key]
+        if known.steady is not None and known.steady[0] == seen and now < known.steady[1]:
             return reported(stream, observed, now)
-        self._steady.pop(key, None)
         decision = reconcile(stream, self._applier.with_memory(key, observed), now)
-        if decision.steady:
-            self._steady[key] = (seen, now + _STEADY)
+        known.steady = (seen, now + _STEADY) if decision.steady else None
         return decision
 
     async def _observe(
@@ -198,12 +201,12 @@ class Reconciler:
         One at a time for a namespace, so that a tenant with many slow texts delays no other.
         """
         source = content_hash(ObservedStream(raw).without_status)
-        known = self._parsed.get(key)
-        if known is not None and known[0] == source:
-            return replace(known[1], manifest=raw)
+        before = self._known[key].parsed
+        if before is not None and before[0] == source:
+            return replace(before[1], manifest=raw)
         parsed = await self._parse_anew(key, raw)
         if parsed.desired is not None and parsed.judged:
-            self._parsed[key] = (source, replace(parsed, manifest={}))
+            self._known[key].parsed = (source, replace(parsed, manifest={}))
         return parsed
 
     async def _parse_anew(self, key: Key, raw: Manifest) -> ObservedStream:
@@ -220,7 +223,7 @@ class Reconciler:
         because the operator died before it wrote the status, is the same event.
         """
         stream = ObservedStream(raw)
-        written = self._statuses.get(key)
+        written = self._known[key].written
         if written is not None and written.uid != stream.uid:
             written = None
         wait = written.contest.wait if written is not None else None
@@ -239,7 +242,8 @@ class Reconciler:
                 written = _Written(stream.uid, "", Contest(self._now))
             elif written.content != content_hash(raw.get("status")):
                 written.contest.undone()
-            self._statuses[key] = replace(written, content=content_hash(left.get("status")))
+            content = content_hash(left.get("status"))
+            self._known[key].written = replace(written, content=content)
         if decision.status is not None:
             self._metrics.show(key, decision.status, stream.commit_interval)
         return decision.requeue_after
@@ -249,7 +253,8 @@ class Reconciler:
         for event in decision.events:
             log.info("%s: %s: %s", key, event.reason, event.note)
         new = [event_manifest(event, stream, self._now()) for event in decision.events]
-        unsent = [*self._unsent_events.pop(key, []), *new]
+        known = self._known[key]
+        unsent, known.unsent_events = [*known.unsent_events, *new], []
         for number, manifest in enumerate(unsent):
             try:
                 await self._api.create_event(manifest)
@@ -257,7 +262,7 @@ class Reconciler:
                 log.warning("%s: no event was created: %s", key, error)
                 if error.code in _NEVER_TAKEN:
                     continue
-                self._unsent_events[key] = unsent[number:][-_MAX_UNSENT_EVENTS:]
+                known.unsent_events = unsent[number:][-_MAX_UNSENT_EVENTS:]
                 return
 
     async def _write_status(self, key: Key, stream: ObservedStream, decision: Decision) -> Manifest:
@@ -280,7 +285,8 @@ class Reconciler:
         """Writes into the status that the stream could not be reconciled."""
         try:
             now = self._now()
-            since = self._failing_since.setdefault(key, now)
+            since = self._known[key].failing_since or now
+            self._known[key].failing_since = since
             await self._publish(key, raw, failed(ObservedStream(raw), error, now, since))
         except Exception as second:
             log.warning("%s: the status could not be written: %s", key, second)

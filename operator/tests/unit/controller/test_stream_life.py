@@ -448,7 +448,7 @@ def test_a_report_becomes_status_without_a_read(cluster: FakeCluster, state: Que
         each.clock.advance(60)
         each.api.reads.clear()
         each.report(state=state, epoch=7, message="so")
-    another.reconciler._steady.clear()
+    another.reconciler._known.clear()
     assert "status" in cluster.reconcile()
     assert cluster.api.reads == []
     another.reconcile()

@@ -130,15 +130,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         _VALIDATE_DESCRIPTION,
         _VALIDATE_EPILOG,
     )
-    validate.add_argument(
-        "paths", nargs="+", metavar="PATH", help="a file, a folder, a pattern, or - for stdin"
-    )
-    validate.add_argument(
-        "--format",
-        choices=("text", "json", "sarif", "github"),
-        default="text",
-        help="output format (default: text)",
-    )
+    client_arguments.add_manifests(validate)
     validate.add_argument(
         "--spark",
         action="store_true",

@@ -133,13 +133,7 @@ COMMANDS = (STATUS, LOGS, DOCTOR, TOP, PLAN)
 
 def add_arguments(parser: argparse.ArgumentParser, command: Help) -> None:
     if command is PLAN:
-        parser.add_argument(
-            "paths", nargs="+", metavar="PATH", help="a file, a folder, a pattern, or - for stdin"
-        )
-        parser.add_argument(
-            "--format", choices=("text", "json", "sarif", "github"), default="text",
-            help="output format (default: text)",
-        )  # fmt: skip
+        add_manifests(parser)
     elif command is LOGS:
         parser.add_argument("name", metavar="NAME", help="the stream")
     elif command is not TOP:
@@ -164,6 +158,19 @@ def add_arguments(parser: argparse.ArgumentParser, command: Help) -> None:
         )  # fmt: skip
     everywhere = command not in (LOGS, PLAN)
     _add_cluster(parser.add_argument_group("cluster options"), all_namespaces=everywhere)
+
+
+def add_manifests(parser: argparse.ArgumentParser) -> None:
+    """Files with streams, and how what is found in them is printed; also of `validate`."""
+    parser.add_argument(
+        "paths", nargs="+", metavar="PATH", help="a file, a folder, a pattern, or - for stdin"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "sarif", "github"),
+        default="text",
+        help="output format (default: text)",
+    )
 
 
 def _add_logs(parser: argparse.ArgumentParser) -> None:

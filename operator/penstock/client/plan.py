@@ -80,11 +80,13 @@ def _of_stream(stream: Stream, edited: Mapping[str, Any], change: Change | None)
             return _outcome("PodRestarts", f"{said}{_from(stream)}", "warning")
 
 
-def _outcome(reason: str, message: str, severity: Severity = "notice") -> Problem:
-    return _found(reason, message, severity, ("metadata", "name"))
-
-
-def _found(reason: str, message: str, severity: Severity, path: FieldPath) -> Problem:
+def _outcome(
+    reason: str,
+    message: str,
+    severity: Severity = "notice",
+    path: FieldPath = ("metadata", "name"),
+) -> Problem:
+    """Something to know, and nothing to mend: its reason has no remedy."""
     return Problem(reason, message, severity, path)
 
 
@@ -104,7 +106,7 @@ def _of_field(
     if path[-1] in _START_FIELDS and stream.status.epoch is not None:
         more = "; it counts only without a commit, and there is one"
     severity: Severity = "error" if change is Change.REFUSED else "notice"
-    return _found("FieldEdited", f"{dotted(where)}: {how} ({change}){more}", severity, where)
+    return _outcome("FieldEdited", f"{dotted(where)}: {how} ({change}){more}", severity, where)
 
 
 def _has(spec: object, path: tuple[str, ...]) -> bool:

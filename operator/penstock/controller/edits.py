@@ -52,10 +52,11 @@ def needs_another_pod(desired: Revision, children: ObservedChildren, now: dateti
     A pod that is younger than the revision is never replaced for it. It stays so while the pod
     ends.
     """
-    pod, applied_at = children.driver_pod, _applied_at(desired, children)
-    if pod is None or applied_at is None or pod.created >= applied_at:
+    pod = children.driver_pod
+    if pod is None or pod.pod_hash != desired.pod_hash or pod.spec_hash == desired.spec_hash:
         return False
-    if pod.pod_hash != desired.pod_hash or pod.spec_hash == desired.spec_hash:
+    applied_at = _applied_at(desired, children)
+    if applied_at is None or pod.created >= applied_at:
         return False
     if not pod.started and not pod.terminating:
         return pod.container_restarts > 0  # else it has read no revision yet

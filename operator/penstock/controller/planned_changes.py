@@ -18,13 +18,13 @@ from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import not_ready_since
 from penstock.contract import naming
 from penstock.controller.children import checkpoint_claim, rbac_and_network
-from penstock.controller.children.by_hand import labels_of_pod
 from penstock.controller.children.deletions import to_delete, void_pod
 from penstock.controller.children.diff import up_to_date, with_applied_hash
 from penstock.controller.children.revision import Revision, config_map
 from penstock.controller.children.stateful_set import (
     driver_stateful_set,
     is_of_another_operator,
+    labels_of_pod,
     scaled_to_zero,
     with_template_of,
 )

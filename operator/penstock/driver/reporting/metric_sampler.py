@@ -235,6 +235,8 @@ class _Reader:
             try:
                 reader.close()
             except Exception as error:
+                if self._jvm.is_gone_after(error):  # which closed it
+                    return
                 cause = classify_exception(error).message
                 log_event("the reader of timestamps did not close", logging.WARNING, cause=cause)
 

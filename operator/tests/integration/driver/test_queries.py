@@ -199,7 +199,7 @@ def test_a_query_that_reads_fewer_partitions_gives_its_cores_back(
 
 
 def test_an_edit_that_is_taken_back_leaves_the_query_that_runs(
-    jvm: Jvm, topics: Topics, tmp_path: Path
+    jvm: Jvm, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if it is taken back while the query already stops: then that one starts again."""
     source, sink = topics.make(1), topics.make(1)
@@ -207,10 +207,18 @@ def test_an_edit_that_is_taken_back_leaves_the_query_that_runs(
     with running(stream, jvm, tmp_path) as driver:
         topics.send(source, range(10))
         topics.wait_received(sink, range(10))
+        loop, taken_back = driver.queries._loop, threading.Event()
+        before_stop = loop._before_stop
+
+        def take_back() -> None:
+            driver.edit(stream)
+            taken_back.set()
+            before_stop()
+
+        monkeypatch.setattr(loop, "_before_stop", take_back)
         driver.edit(flow(topics, source, sink, MICRO_BATCH, transform=plus(1_000_000)))
-        wait_for("the stop", lambda: driver.queries._loop.stopping)
-        before = driver.edit(stream)
-        driver.wait_ready(before)
+        wait_for("the stop", taken_back.is_set)
+        driver.wait_ready(_document(stream).spec_hash)
         topics.send(source, range(10, 20))
         assert topics.wait_received(sink, range(20)) == Counter(range(20))
 
@@ -242,11 +250,15 @@ def test_edits_leave_nothing_behind(
         )
         return Counter({**Counter(threads), "sessions": int(sessions)})
 
+    before = Counter[str]()
+
+    def grown() -> dict[str, int]:
+        """Without what comes and goes: a thread while it asks, a session until it is collected."""
+        return {name: count for name, count in (left() - before).items() if count > 2}
+
     with running(edited(0), jvm, tmp_path) as driver:
-        found = []
         for number in range(1, 13):
             driver.wait_ready(driver.edit(edited(number)))
-            if number in (2, 12):
-                time.sleep(4)  # for what the last query has left to end
-                found.append(left())
-    assert found[1] - found[0] == Counter()
+            if number == 2:
+                before = left()
+        wait_for("what ten edits left to end", lambda: not grown(), 60, lambda: repr(grown()))

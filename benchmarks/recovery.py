@@ -208,9 +208,9 @@ class Traffic:
         self.out.wait_for_all(range(sent, sent + PER_SECOND), TIMEOUT_SECONDS)
 
     def fail_query(self) -> None:
-        """Sends a record over which the query fails for a second."""
+        """Sends a record over which the query fails once."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 3})
-        until = int((time.time() + 1.0) * 1000)
+        until = int((time.time() + 0.3) * 1000)  # sooner than the query runs again
         value = json.dumps({"n": FAULT_NUMBER, "ms": 0})
         producer.produce(self.source, key=str(until), value=value)
         producer.flush(30)

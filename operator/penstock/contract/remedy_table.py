@@ -222,7 +222,7 @@ ROWS: tuple[Remedy, ...] = (
         "TooManyDeadLetters",
         "More records fail within a minute, or one right after the other, than "
         "deadLetters.maxPerMinute: no more become dead letters. "
-        "The stream stops, or is tried again every five minutes if it has ever committed.",
+        "The stream stops, or is tried again at most five minutes later if it has ever committed.",
         "Correct the transform, or raise spec.source.kafka.deadLetters.maxPerMinute if so many "
         "records are really bad: both go on with dead letters.",
         EDIT,

@@ -240,7 +240,7 @@ def _on_failure(
     elif failure.permanent or poisoned:
         history = replace(history, rechecks=history.rechecks + int(had_executors))
         rechecks = history.rechecks if had_executors else 0
-        retry_at = now + max(pause, policy.recheck_delay(rechecks, poisoned=poisoned))
+        retry_at = now + max(pause, policy.recheck_delay(rechecks))
         ends = failure.asked_for or not history.proved
         failure, action = replace(failure, permanent=ends), Action.STOP_SESSION
         phase = (

@@ -198,11 +198,7 @@ class RestartPolicy:
         cap = min(self.backoff_cap, self.waiting_cap) if waiting else self.backoff_cap
         return jitter * min(cap, self.backoff_base * 2.0 ** min(max(attempts - 1, 0), 30))
 
-    def recheck_delay(self, rechecks: int, *, poisoned: bool = False) -> float:
-        """The time until the next whole attempt after `rechecks` of them in a row.
-
-        `poisoned`: over a record, so each attempt writes the records before it again.
-        """
+    def recheck_delay(self, rechecks: int) -> float:
+        """The time until the next whole attempt after `rechecks` of them in a row."""
         grown = self.recheck_interval * 2.0 ** min(max(rechecks - 1, 0), 30)
-        longest = max(self.recheck_cap, self.recheck_interval)
-        return longest if poisoned else min(grown, longest)
+        return min(grown, max(self.recheck_cap, self.recheck_interval))

@@ -462,7 +462,9 @@ def test_a_poison_record_slows_down_a_proved_spec() -> None:
     state, observation = committing(3)
     last = remembering(state, poison_failures=POLICY.max_poison_failures - 1)
     assert failed_again(state, MAYBE_POISON)[1] is Action.STOP_QUERY
-    assert failed_again(last, MAYBE_POISON) == (POLICY.recheck_cap, Action.STOP_SESSION)
+    assert failed_again(last, MAYBE_POISON) == (POLICY.recheck_interval, Action.STOP_SESSION)
+    worst = replace(last, history=replace(last.history, rechecks=9))
+    assert failed_again(worst, MAYBE_POISON) == (POLICY.recheck_cap, Action.STOP_SESSION)
     assert after(last, replace(observation, epoch=4)).history.poison_failures == 0
 
 
@@ -477,7 +479,7 @@ def test_two_failures_over_one_record_are_enough() -> None:
     state, taken = actions(state, [replace(observation, failure=over_other)])
     assert taken == [Action.STOP_QUERY]
     assert state.history.suspects == {first, other}
-    assert failed_again(state, over_first) == (POLICY.recheck_cap, Action.STOP_SESSION)
+    assert failed_again(state, over_first) == (POLICY.recheck_interval, Action.STOP_SESSION)
     # A later record of the partition is another one; what is committed is none.
     later = replace(MAYBE_POISON, record=Position("in", 2, 8))
     assert failed_again(state, later)[1] is Action.STOP_QUERY

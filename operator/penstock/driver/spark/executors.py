@@ -12,6 +12,7 @@ from penstock.driver.failures import StreamWarning
 from penstock.driver.jvm import EXIT_OUT_OF_MEMORY
 
 # These loggers warn about the end of tasks whose query is stopped on purpose.
+_EMPTY_LOOKS = 5
 _LOGGERS_OF_ENDING_TASKS = (
     "org.apache.spark.scheduler.TaskSetManager",
     # Continuous: a task reports its offsets to a coordinator that has just ended.
@@ -113,8 +114,11 @@ def wait_until_idle(spark_context: Any, timeout: float = 8.0) -> None:
     Spark cancels them without waiting, and a session that stops before they end logs errors about
     results that nobody takes.
     """
-    # A stage leaves the pool when the end of its last task has been handled, and logged.
+    # A stage leaves the pool when the end of its last task has been handled, and logged. A job that
+    # was submitted just before the stop comes into the pool after it (MicroBatchExecution.stop
+    # cancels it, too), so one look at an empty pool is not enough.
     pool = spark_context._jsc.sc().taskScheduler().rootPool()
-    deadline = time.monotonic() + timeout
-    while not pool.schedulableQueue().isEmpty() and time.monotonic() < deadline:
+    deadline, empty = time.monotonic() + timeout, 0
+    while empty < _EMPTY_LOOKS and time.monotonic() < deadline:
+        empty = empty + 1 if pool.schedulableQueue().isEmpty() else 0
         time.sleep(0.02)

@@ -161,6 +161,15 @@ class Namespace:
         )  # fmt: skip
         return pod
 
+    async def take_edit(self) -> None:
+        """Plays a driver that takes an edit of its query, when it is there."""
+
+        async def is_there() -> bool:
+            return (await self.condition("Reconciling")).get("reason") == "ApplyingEdit"
+
+        await wait_for_async("an edit to take", is_there)
+        await self.run_driver()
+
     async def ready(self) -> bool:
         """As `kubectl wait` sees it: by its newest spec, and not while an edit is applied."""
         stream = await self.get(kinds.STREAM, samples.NAME)

@@ -6,17 +6,18 @@ import asyncio
 import copy
 import hashlib
 import json
+from datetime import timedelta
 from typing import Any
 
 from penstock.api import group_version
-from penstock.api.v1alpha1.status import Condition, StreamStatus
+from penstock.api.v1alpha1.status import Condition, EditVerdict, StreamStatus
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Manifest
 from penstock.cluster.objects import Object
 from penstock.cluster.pods import DriverPod
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
-from penstock.contract.driver_report import DriverReport
+from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.controller.kubernetes.object_cache import WATCHED_LABELS, ObjectCache
 from penstock.controller.metrics import Metrics
 from penstock.controller.reconciler import Reconciler, StreamChanged
@@ -41,6 +42,10 @@ class FakeCluster:
         self.keeps_unready_pods = False
         # Whether a driver takes the edits that are applied.
         self.takes_edits = True
+        # What a driver says instead of that it runs, by the hash of its spec.
+        self.fails_with: dict[str, dict[str, Any]] = {}
+        # Images that cannot be pulled.
+        self.missing_images: set[str] = set()
         self.failure: Exception | None = None
         # What the watches have yet to show, while they are behind, and what was there before.
         self.behind: list[tuple[str, Manifest]] | None = None
@@ -150,9 +155,9 @@ class FakeCluster:
             self.failure = error
         return self.api.writes[before:]
 
-    def reconcile_once(self) -> None:
-        """Reconciles the stream once, and raises what fails."""
-        asyncio.run(self.reconciler.reconcile(KEY))
+    def reconcile_once(self) -> timedelta | None:
+        """Reconciles the stream once, and raises what fails. Returns when to do it again."""
+        return asyncio.run(self.reconciler.reconcile(KEY))
 
     def settle(self) -> None:
         """Runs operator and cluster in turn until neither changes anything."""
@@ -224,10 +229,22 @@ class FakeCluster:
         report = DriverPod(pod).report
         if not self._mounts_exist(pod):
             return
-        if "status" not in pod:
-            self.put_pod(samples.report(self.applied_hash))
+        if pod["spec"]["containers"][0]["image"] in self.missing_images:
+            waiting = {"waiting": {"reason": "ImagePullBackOff"}}
+            self.put_pod(
+                None, phase="Pending", containerStatuses=[samples.container(state=waiting)]
+            )
+        elif "status" not in pod:
+            self._driver_says(None)
         elif report and self.takes_edits and report.spec_hash != self.applied_hash:
-            self.put_pod(samples.report(self.applied_hash, edit=report.edit))
+            self._driver_says(report.edit)
+
+    def _driver_says(self, edit: EditVerdict | None) -> None:
+        """That it runs what is applied, or what a test makes of that."""
+        fails = self.fails_with.get(self.applied_hash, {})
+        report = samples.report(**{"spec_hash": self.applied_hash, "edit": edit, **fails})
+        works = report.state in (QueryState.RUNNING, QueryState.COMPLETED)
+        self.put_pod(report, conditions=[{"type": "Ready", "status": str(works)}])
 
     def _mounts_exist(self, pod: Manifest) -> bool:
         for volume in pod["spec"]["volumes"]:
@@ -294,11 +311,12 @@ class FakeCluster:
         return naming.spec_hash(document)
 
     def children(self) -> set[str]:
-        """All objects except the stream."""
+        """All objects except the stream, and except the records of what was Ready."""
+        others = (group_version.KIND, kinds.CONTROLLER_REVISION.kind)
         return {
             f"{each['kind']} {each['metadata']['name']}"
             for each in self.api.objects.values()
-            if each["kind"] != group_version.KIND
+            if each["kind"] not in others
         }
 
 

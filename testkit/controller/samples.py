@@ -65,6 +65,7 @@ def report(spec_hash: str, **fields: Any) -> DriverReport:
             "registered_cores": 4,
             "epoch": 1,
             "committed": True,
+            "proved": True,
             "lag": 0,
             "follows": True,
             **fields,

@@ -87,6 +87,7 @@ WIDE: tuple[dict[str, Any], ...] = (
         "driver": POD,
         "executor": {**POD, "cores": 2, "minInstances": 1, "maxInstances": 8},
         "restart": {"maxAttempts": 5, "stableAfter": "1 minute 30 seconds"},
+        "rollout": {"deadline": "3m", "rollback": "Auto"},
         "dependencies": {
             "jars": ["local:///opt/jars/netcat.jar"],
             "packages": ["org.apache.spark:spark-avro_2.13:4.2.0"],

@@ -106,6 +106,7 @@ ACCEPTED: list[Row] = [
     *_rows("spec.checkpoint.volume", {"storageClassName": ""}, {"storageClassName": "a-1.b"}),
     *_rows("spec.checkpoint.volume", {"size": "1Mi"}, {"size": 10737418240}),
     *_rows("spec.restart", {"maxAttempts": 1}, {"stableAfter": "1h"}),
+    *_rows("spec.rollout", {"deadline": "1m30s"}, {"rollback": "Never"}),
     *_rows("spec.sparkConf", {"spark.sql.shuffle.partitions": "5"}),
     *_rows(_POD, {}, {"spec": _ENV}, {"spec": {"nodeSelector": {"disk": "ssd"}}}),
     *_rows(_POD, {"metadata": {"annotations": {"a": "b"}}}),
@@ -226,6 +227,7 @@ REFUSED: list[Row] = [
     *_rows("spec.observability", {"ui": "yes"}, {"eventLog": "/logs"}, {"eventLog": "s3a://"}),
     *_rows("spec.sparkConf", {"spark.eventLog.enabled": "true"}, {"spark.ui.enabled": "true"}),
     *_rows("spec.restart", {"maxAttempts": 0}, {"maxAttempts": "5"}, {"maxRetries": 5}),
+    *_rows("spec.rollout", {"deadline": "soon"}, {"rollback": "Always"}, {"deadline": 60}),
     *_rows("spec.transform.functions", [_FUNCTION, _FUNCTION]),
     *_rows("spec.transform.python", {"function": "m"}, {"function": "m:f:g"}, {}),
 ]  # fmt: skip

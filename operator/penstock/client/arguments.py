@@ -1,4 +1,4 @@
-"""The options of `penstock status`, `logs`, `doctor`, `top` and `plan`, and their help."""
+"""The options of the commands that ask a cluster, and their help."""
 
 from __future__ import annotations
 
@@ -128,13 +128,52 @@ exit codes:
   2  wrong usage, or a query or a driver restarts or stops
 """,
 )
-COMMANDS = (STATUS, LOGS, DOCTOR, TOP, PLAN)
+HISTORY = Help(
+    "history",
+    "show the specs with which a stream was Ready",
+    """
+Show the last ten specs with which a stream was Ready, the latest first, and the newest one: since
+when, with which image, and which fields were not as in the one before. A spec that did not become
+Ready is GivenUp, if the stream runs an earlier one again.
+""",
+    f"""
+examples:
+  # What ran before?
+  penstock history fraud-flags -n payments
+{_CODES_OF_A_VIEW}""",
+)
+ROLLBACK = Help(
+    "rollback",
+    "write an earlier spec of a stream into the cluster",
+    """
+Write a spec with which the stream was Ready, by default the last one that is not the newest, and
+say what that restarts. Live fields, such as the log level, stay as they are. The stream continues
+from its checkpoint.
+
+A tool that applies the stream from a Git repository undoes it, until the repository has it too.
+""",
+    """
+examples:
+  # What would it restart?
+  penstock rollback fraud-flags -n payments --dry-run
+
+  # Back to a certain one of penstock history
+  penstock rollback fraud-flags -n payments --to 3f9a1c07d2
+
+exit codes:
+  0  written, or nothing to write
+  1  no such spec, or the API server refuses it
+  2  wrong usage, no such stream, or the cluster cannot be read
+""",
+)
+COMMANDS = (STATUS, LOGS, DOCTOR, TOP, PLAN, HISTORY, ROLLBACK)
+_OF_ONE_STREAM = (LOGS, HISTORY, ROLLBACK)
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: Help) -> None:
     if command is PLAN:
         add_manifests(parser)
-    elif command is LOGS:
+    elif command in _OF_ONE_STREAM:
         parser.add_argument("name", metavar="NAME", help="the stream")
     elif command is not TOP:
         parser.add_argument("name", nargs="?", metavar="NAME", help="one stream (default: all)")
@@ -151,12 +190,17 @@ def add_arguments(parser: argparse.ArgumentParser, command: Help) -> None:
         parser.add_argument(
             "--iterations", type=_count, metavar="N", help="end after N refreshes (default: never)"
         )
+    elif command is ROLLBACK:
+        parser.add_argument(
+            "--to", metavar="REVISION", help="of `penstock history` (default: the last one)"
+        )
+        parser.add_argument("--dry-run", action="store_true", help="write nothing")
     elif command is not PLAN:
         parser.add_argument(
             "-o", "--output", choices=("text", "json"), default="text",
             help="output format (default: text)",
         )  # fmt: skip
-    everywhere = command not in (LOGS, PLAN)
+    everywhere = command not in (PLAN, *_OF_ONE_STREAM)
     _add_cluster(parser.add_argument_group("cluster options"), all_namespaces=everywhere)
 
 

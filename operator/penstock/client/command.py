@@ -1,12 +1,14 @@
-"""Runs `penstock status`, `logs`, `doctor`, `top` and `plan`."""
+"""Runs the commands that ask a cluster."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
+from datetime import UTC, datetime
 
-from penstock.client import plan
+from penstock.client import history, plan
 from penstock.client.cluster_facts import ClusterFacts
 from penstock.client.doctor.diagnosis import diagnose
 from penstock.client.formatting import printable
@@ -16,8 +18,10 @@ from penstock.client.reading.logs import Followed, Line, LogOptions, for_people,
 from penstock.client.view import findings, status
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key
+from penstock.cluster.objects import ControllerRevision
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import Stream
+from penstock.contract import naming
 from penstock.validation.file_check import check_paths
 from penstock.validation.findings import rendered
 
@@ -26,13 +30,22 @@ CANNOT_LOOK = findings.CANNOT_LOOK
 
 def run(name: str, options: argparse.Namespace) -> int:
     commands = {
-        "status": _status, "logs": _logs, "doctor": _doctor, "top": _top, "plan": _plan
-    }  # fmt: skip
+        "status": _status,
+        "logs": _logs,
+        "doctor": _doctor,
+        "top": _top,
+        "plan": _plan,
+        "history": _history,
+        "rollback": _rollback,
+    }
     try:
         api = KubeApi(options.kubeconfig, options.context)
         return commands[name](api, options)
     except NoConfiguration as error:
         why = str(error)
+    except history.NoRevision as error:
+        _note(str(error))
+        return 1
     except NoStream as error:
         why = f"{error}: penstock status -A lists all streams"
     except ApiError as error:
@@ -119,6 +132,50 @@ def _plan(api: KubeApi, options: argparse.Namespace) -> int:
     if not all_read or not report.passed:
         return 1
     return 2 if any(each.reason in plan.RESTARTS for each in report.findings) else 0
+
+
+def _history(api: KubeApi, options: argparse.Namespace) -> int:
+    stream, recorded = _stream(api, options)
+    entries = history.history(stream, recorded)
+    if options.output == "json":
+        _print(json.dumps(history.as_json(entries), indent=2))
+    elif entries:
+        _print(printable(history.as_table(entries, datetime.now(UTC))))
+    else:
+        _note(f"{stream.key} was never Ready")
+    return 0
+
+
+def _rollback(api: KubeApi, options: argparse.Namespace) -> int:
+    stream, recorded = _stream(api, options)
+    revision, manifest = history.rolled_back(stream, recorded, options.to)
+    for problem in plan.plan_edit(stream, manifest["spec"]):
+        _print(printable(f"{stream.key}: {problem.message}"))
+    if manifest["spec"] == stream.manifest.get("spec"):
+        return 0
+    try:
+        api.replace(kinds.STREAM, manifest, dry_run=options.dry_run)
+    except ApiError as error:
+        if not error.refused and error.code != 409:
+            raise
+        _note(f"not written: {printable(error.message)}")
+        return 1
+    would = " would be" if options.dry_run else ""
+    _print(f"{stream.key}:{would} written: the spec of revision {revision}")
+    return 0
+
+
+def _stream(
+    api: KubeApi, options: argparse.Namespace
+) -> tuple[Stream, tuple[ControllerRevision, ...]]:
+    """A stream, and what is recorded of its specs."""
+    key = Key(options.namespace or api.namespace, options.name)
+    found = api.get(kinds.STREAM, key.namespace, key.name)
+    if found is None:
+        raise NoStream(f"there is no stream {key}")
+    labels = {naming.LABEL_STREAM: key.name, naming.LABEL_COMPONENT: naming.COMPONENT_REVISION}
+    recorded = api.list(kinds.CONTROLLER_REVISION, key.namespace, labels)
+    return Stream(found), tuple(map(ControllerRevision, recorded))
 
 
 def _scope(api: KubeApi, options: argparse.Namespace) -> Scope:

@@ -50,6 +50,7 @@ CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
 STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
+CONTROLLER_REVISION = Kind("apps/v1", "ControllerRevision", "controllerrevisions")
 ROLE = Kind("rbac.authorization.k8s.io/v1", "Role", "roles")
 ROLE_BINDING = Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
 NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
@@ -74,7 +75,17 @@ CHILDREN = (
     POD,
 )
 
-_OTHERS = (EVENT, SECRET, DEPLOYMENT, LEASE, NODE, RESOURCE_QUOTA, ENDPOINT_SLICE, CRD)
+_OTHERS = (
+    CONTROLLER_REVISION,
+    EVENT,
+    SECRET,
+    DEPLOYMENT,
+    LEASE,
+    NODE,
+    RESOURCE_QUOTA,
+    ENDPOINT_SLICE,
+    CRD,
+)
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in (STREAM, *CHILDREN, *_OTHERS)}
 
 

@@ -156,6 +156,21 @@ class Claim(Object):
 
 
 @dataclass(frozen=True)
+class ControllerRevision(Object):
+    """A spec of the past."""
+
+    @property
+    def revision(self) -> int:
+        """Its number: the higher, the later."""
+        return count(self.manifest.get("revision"))
+
+    @property
+    def names_image(self) -> bool:
+        """Whether the spec itself named the image that is in the record."""
+        return self.annotations.get(naming.ANNOTATION_NAMES_IMAGE) == "true"
+
+
+@dataclass(frozen=True)
 class StatefulSet(Object):
     @property
     def scaled_to_zero(self) -> bool:

@@ -47,6 +47,11 @@ class Stream(Object):
         return text(at(self.manifest, "spec", "className"))
 
     @property
+    def image(self) -> str:
+        """The image that its spec names; empty if it names none."""
+        return text(at(self.manifest, "spec", "image"))
+
+    @property
     def suspended(self) -> bool:
         """Whether a person wants no driver."""
         return at(self.manifest, "spec", "suspend") is True

@@ -56,6 +56,10 @@ class DriverReport(Report):
     committed: bool = Field(
         False, description="Whether the query has committed an epoch since its last start."
     )
+    proved: bool = Field(
+        False,
+        description="Whether the spec has committed records, or epochs for restart.stableAfter.",
+    )
     query_runs: bool = Field(
         False,
         description="Whether a query runs: while Starting, one that has not shown yet that it "

@@ -16,11 +16,16 @@ OWN_LABELS = (LABEL_STREAM, LABEL_CLASS, LABEL_COMPONENT, LABEL_MANAGED_BY)
 MANAGED_BY = "penstock"
 COMPONENT_DRIVER = "driver"
 COMPONENT_EXECUTOR = "executor"
+# Not that of the driver, by whose labels the StatefulSet would adopt a record without an owner.
+COMPONENT_REVISION = "revision"
 
 # On the driver's pod: its report about the query, a driver_report.DriverReport as JSON.
 ANNOTATION_REPORT = f"{GROUP}/report"
 # On the pod template: the hash of what the pod depends on. A new hash makes a new driver pod.
 ANNOTATION_POD_HASH = f"{GROUP}/pod-hash"
+
+# On a ControllerRevision: "true" if the spec named the image, which the record has in any case.
+ANNOTATION_NAMES_IMAGE = f"{GROUP}/names-image"
 
 # On a stream: "true" if the operator must not change the stream's objects.
 ANNOTATION_PAUSE = f"{GROUP}/pause-reconciliation"
@@ -76,6 +81,11 @@ def config_name(stream: str, pod_hash: str) -> str:
 def spec_hash(document: str) -> str:
     """The hash that names the spec in a driver's document: the revision in a status."""
     return hashlib.sha256(document.encode()).hexdigest()[:10]
+
+
+def revision_name(stream: str, spec_hash: str) -> str:
+    """The name of the ControllerRevision with a spec of this hash."""
+    return f"{stream}-{spec_hash}"
 
 
 def rpc_secret_name(stream: str, content_hash: str) -> str:

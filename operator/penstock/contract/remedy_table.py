@@ -76,6 +76,13 @@ ROWS: tuple[Remedy, ...] = (
         "kubectl describe cstream {name} -n {namespace}",
     ),
     Remedy(
+        "RolledBack",
+        "Stalled: the newest spec failed for good, or was not Ready within rollout.deadline. The "
+        "last one that was Ready runs again, on the same checkpoint. The message says what failed.",
+        "Correct the spec. To try it again as it is, set spec.restartedAt.",
+        "penstock history {name} -n {namespace}",
+    ),
+    Remedy(
         "DriverStarting DriverStopping RollingOut QueryStarting QueryRestarting "
         "WaitingForFirstEpoch WaitingForDeletion NoDriverPod",
         "On the way to Running: QueryStarting, WaitingForCores, QueryStarting again once the cores "

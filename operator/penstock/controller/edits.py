@@ -32,6 +32,8 @@ def held_back(
     owner, pod = children.stateful_set, children.driver_pod
     if owner is None or owner.scaled_to_zero or desired.stream.spec.suspend:
         return None
+    if stream.given_up is not None:
+        return None  # what the driver says is about that one
     if owner.pod_hash == desired.pod_hash and _applied_at(desired, children) is not None:
         return None
     report = _report(desired, owner, pod)

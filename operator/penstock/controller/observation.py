@@ -38,7 +38,7 @@ class ObservedStream(Stream):
     """A stream, and its spec or what is wrong with it."""
 
     desired: Revision | None = None
-    """None if the spec is invalid, or was not judged; `problems` then says why."""
+    """What is to run; None if the spec is invalid, or was not judged: see `problems`."""
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] | None = None
     """None if the spec cannot be read."""
@@ -46,6 +46,8 @@ class ObservedStream(Stream):
     """How often the status gets new numbers."""
     judged: bool = True
     """False if a text was not judged this time, and may be the next."""
+    given_up: Revision | None = None
+    """What the spec says, if that was given up, and `desired` is the last that was Ready."""
 
     @property
     def retains_checkpoint(self) -> bool:
@@ -118,6 +120,8 @@ class ObservedChildren(RunningParts):
     role_binding: Object | None = None
     network_policy: Object | None = None
     config_maps: tuple[Object, ...] = ()
+    recorded: bool = True
+    """Whether a revision that is newly Ready could be recorded."""
     settled: Mapping[str, str] = field(default_factory=dict)
     """By UID: the hash of the applied manifest, for objects that are as the server left them."""
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from penstock.api import group_version
 from penstock.api.problem import Problem
-from penstock.api.v1alpha1.status import StreamState, StreamStatus
+from penstock.api.v1alpha1.status import Rollout, StreamState, StreamStatus
 from penstock.cluster import kinds
 from penstock.cluster.assessment import Assessment, assess_driver, assess_suspended
 from penstock.cluster.kinds import Manifest, Ref
@@ -30,6 +30,12 @@ from penstock.controller.children.stateful_set import (
 )
 from penstock.controller.edits import held_back, needs_another_pod, not_taken
 from penstock.controller.observation import ObservedChildren, ObservedStream
+from penstock.controller.rollout import (
+    is_settled,
+    next_look,
+    next_rollout,
+    not_tried,
+)
 from penstock.controller.status.outcome import (
     NotApplied,
     Outcome,
@@ -38,6 +44,7 @@ from penstock.controller.status.outcome import (
     missing_checkpoint,
     paused,
     previous_objects,
+    rolled_back,
 )
 from penstock.controller.status.planned_status import failed_status, plan_status, status_manifest
 from penstock.controller.status.restart_history import WantedDriver
@@ -73,7 +80,8 @@ class Decision:
     steady: bool = False
     """Whether all objects are as they should be, so that a report of the driver changes none."""
     counts: bool = False
-    """Whether the status counts a restart or another driver, which an older look counts again."""
+    """Whether the status counts a restart or another driver, which an older look counts again, or
+    says what becomes of a revision."""
 
     @property
     def needs_fresh_reads(self) -> bool:
@@ -129,8 +137,15 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     another_pod = applied and needs_another_pod(desired, children, now)
     obsolete = to_delete(desired, children, another_pod=another_pod) if applied else ()
     outcome = _running(stream, desired, children, now)
-    decision = _decide(stream, children, outcome, now, to_apply, obsolete, another_pod=another_pod)
-    decision = replace(decision, steady=not (to_apply or obsolete or outcome.not_applied))
+    rollout = next_rollout(stream, outcome, children, now)
+    decision = _decide(
+        stream, children, outcome, now, to_apply, obsolete, rollout, another_pod=another_pod
+    )
+    look = next_look(stream, rollout, children, now)
+    if look is not None:
+        decision = replace(decision, requeue_after=min(look, decision.requeue_after or look))
+    is_done = is_settled(rollout) and outcome.not_applied is None
+    decision = replace(decision, steady=is_done and not (to_apply or obsolete))
     if children.claim is not None and not stream.has_status:
         found = checkpoint_found(children.claim.name)
         return replace(decision, events=(found, *decision.events))
@@ -142,7 +157,8 @@ def reported(stream: ObservedStream, children: ObservedChildren, now: datetime) 
     desired = stream.desired
     assert desired is not None
     outcome = _running(stream, desired, children, now)
-    return replace(_decide(stream, children, outcome, now), steady=True)
+    rollout = next_rollout(stream, outcome, children, now)
+    return replace(_decide(stream, children, outcome, now, rollout=rollout), steady=True)
 
 
 def _running(
@@ -152,6 +168,9 @@ def _running(
     if desired.stream.spec.suspend:
         return Outcome.of(assess_suspended(children.driver_pod, now))
     driver = assess_driver(stream.name, desired.pod_hash, children, stream.status, now)
+    rollout = stream.status.rollout
+    if stream.given_up is not None and rollout is not None and rollout.failure is not None:
+        return Outcome.of(driver, rolled_back(rollout.failure, desired.spec_hash))
     untaken = not_taken(desired, children, now)
     if untaken is not None and not driver.ready:  # what ails the query before is no news
         driver = Assessment(StreamState.STARTING, untaken.reason, untaken.message)
@@ -176,7 +195,9 @@ def unapplied(
             driver = assess_driver(stream.name, owner.pod_hash, children, stream.status, now)
         if children.claim is None and not driver.ready:
             driver = None  # it cannot start without the claim, which the cause is about
-    return _decide(stream, children, Outcome.of(driver, cause), now, apply, delete)
+    before = stream.status.rollout
+    rollout = not_tried(before) if cause.deliberate else before
+    return _decide(stream, children, Outcome.of(driver, cause), now, apply, delete, rollout)
 
 
 def failed(stream: ObservedStream, error: Exception, now: datetime, since: datetime) -> Decision:
@@ -201,13 +222,14 @@ def _decide(
     now: datetime,
     apply: tuple[Manifest, ...] = (),
     delete: tuple[Ref, ...] = (),
+    rollout: Rollout | None = None,
     *,
     another_pod: bool = False,
 ) -> Decision:
     pod, owner = children.driver_pod, children.stateful_set
     warnings = _warnings(stream, children)
     wanted = replace(_wanted_driver(owner, apply), another_pod=another_pod)
-    update = plan_status(stream, outcome, pod, now, warnings, wanted)
+    update = plan_status(stream, outcome, pod, now, warnings, wanted, rollout)
     changed = update.status != stream.status
     requeue = _REQUEUE_SETTLED if outcome.settled or outcome.stalled else _REQUEUE_CHANGING
     waits_for_pod = owner is not None and pod is None and not outcome.settled
@@ -228,7 +250,12 @@ def _decide(
 
 
 def _counted(status: StreamStatus) -> object:
-    return status.restarts, status.internal
+    rollout = status.rollout
+    return (
+        status.restarts,
+        status.internal,
+        rollout and (rollout.failure, rollout.last_ready_revision),
+    )
 
 
 def _wanted_driver(owner: StatefulSet | None, apply: Iterable[Manifest]) -> WantedDriver:

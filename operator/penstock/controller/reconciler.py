@@ -13,11 +13,18 @@ from weakref import WeakValueDictionary
 
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Manifest
+from penstock.cluster.objects import ControllerRevision, Object
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import Stream
 from penstock.contract import naming
+from penstock.controller import rollout
 from penstock.controller.applier import Applier, Contest
 from penstock.controller.children.diff import content_hash
+from penstock.controller.children.revision import (
+    Revision,
+    controller_revision_name,
+    with_earlier_spec,
+)
 from penstock.controller.kubernetes.api_client import KubernetesApi, KubernetesReads
 from penstock.controller.kubernetes.object_cache import ObjectCache
 from penstock.controller.metrics import Metrics
@@ -67,6 +74,8 @@ class _Known:
     steady: tuple[str, datetime] | None = None
     """A hash of what was observed when all objects were as they should be, and until when it stands
     for that."""
+    earlier: tuple[str, Revision] | None = None
+    """What runs in place of a revision that was given up, by a hash of what it was made from."""
     exists_until: datetime | None = None
     """Until when the stream that the cache shows is taken to exist."""
 
@@ -181,19 +190,60 @@ class Reconciler:
         self, key: Key, raw: Manifest, api: KubernetesReads
     ) -> tuple[ObservedStream, ObservedChildren]:
         stream = await self._parse(key, raw)
+        if rollout.is_given_up(stream):
+            stream = await self._going_back(key, stream)
         desired = stream.desired
         config = naming.config_name(desired.name, desired.pod_hash) if desired else None
         return stream, await observe_children(api, key, config)
 
+    async def _going_back(self, key: Key, stream: ObservedStream) -> ObservedStream:
+        """The stream with the last revision that was Ready as the desired one.
+
+        Without a record of it, or if this operator would not run it, the newest one stays.
+        """
+        name = rollout.record_to_go_back_to(stream)
+        source, known = content_hash([name, stream.manifest["spec"]]), self._known[key]
+        if known.earlier is None or known.earlier[0] != source:
+            found = await self._api.get(kinds.CONTROLLER_REVISION, key.namespace, name)
+            if found is None or not Object(found).is_owned_by(stream.uid):
+                return stream
+            parsed = await self._parse_anew(key, with_earlier_spec(stream.manifest, found))
+            if parsed.desired is None or controller_revision_name(parsed.desired) != name:
+                return stream
+            known.earlier = source, parsed.desired
+        return replace(stream, desired=known.earlier[1], given_up=stream.desired)
+
     async def _decide_and_apply(self, key: Key, raw: Manifest) -> Decision:
         """Writes the children. What the API server refuses is part of the decision."""
         stream, observed = await self._observe(key, raw, self._api)
+        if rollout.is_newly_ready(stream, observed.driver_pod, self._now()):
+            observed = replace(observed, recorded=await self._record(key, stream))
         children = self._applier.with_memory(key, observed)
         decision = reconcile(stream, children, self._now())
         cause = await self._applier.carry_out(key, children, decision.apply, decision.delete)
         if cause is None or stream.terminating:
             return decision
         return unapplied(stream, children, cause, self._now())
+
+    async def _record(self, key: Key, stream: ObservedStream) -> bool:
+        """Records the desired revision, and deletes the oldest record that is one too many.
+
+        What the API server refuses, such as by a quota, is logged and tried again: the stream runs.
+        """
+        assert stream.desired is not None
+        labels = {naming.LABEL_STREAM: key.name, naming.LABEL_COMPONENT: naming.COMPONENT_REVISION}
+        try:
+            found = await self._api.list(kinds.CONTROLLER_REVISION, key.namespace, labels)
+            records = rollout.own_records(stream, map(ControllerRevision, found))
+            record = rollout.record(stream.desired, records, named=bool(stream.image))
+            if record is not None:
+                await self._api.apply(record, force=True)
+                for ref in rollout.forgotten(records, Object(record).name):
+                    await self._api.delete(ref)
+        except ApiError as error:
+            log.warning("%s: the spec that is Ready was not recorded: %s", key, error)
+            return False
+        return True
 
     async def _parse(self, key: Key, raw: Manifest) -> ObservedStream:
         """Parses a stream in a thread, which waits for the process that judges the stream's texts.
@@ -274,7 +324,8 @@ class Reconciler:
             if error.code in (404, 409):
                 self._cache.forget_stream(stream.manifest)
                 raise StreamChanged("the stream has changed since it was read") from error
-            if not error.refused or decision.status is None:
+            # A field that an older CRD does not have is an internal error of the API server.
+            if not (error.refused or error.code == 500) or decision.status is None:
                 raise
             log.error("%s: the API server refused the status: %s", key, error)
             return await self._api.apply_status(

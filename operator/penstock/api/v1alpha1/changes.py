@@ -35,6 +35,7 @@ _CHANGES: dict[str, Change] = {
     "checkpoint.volume.storageClassName": Change.REFUSED,
     "restart.maxAttempts": Change.LIVE,
     "restart.stableAfter": Change.LIVE,
+    "rollout": Change.LIVE,
     "observability.logLevel": Change.LIVE,
     **dict.fromkeys(
         (
@@ -104,6 +105,35 @@ def without_query(spec: Mapping[str, Any]) -> dict[str, Any]:
     {'image': 'a'}
     """
     return _without_all(spec, Change.LIVE, Change.STOP, Change.QUERY)
+
+
+def with_live_of(spec: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec with another one's fields whose change leaves the query as it is.
+
+    >>> with_live_of({"image": "a", "restart": {"maxAttempts": 5}}, {"image": "b", "suspend": True})
+    {'image': 'a', 'suspend': True}
+    """
+    merged = without_live(spec)
+    for path, change in _CHANGES.items():
+        if change in (Change.LIVE, Change.STOP):
+            merged = _with_field_of(merged, other, *path.split("."))
+    return merged
+
+
+def _with_field_of(
+    value: Mapping[str, Any], other: Mapping[str, Any], field: str, *below: str
+) -> dict[str, Any]:
+    """The object with this field of the other one, if it has it."""
+    if field not in other:
+        return dict(value)
+    inner = other[field]
+    if below and isinstance(inner, Mapping):
+        inner = _with_field_of(value.get(field) or {}, inner, *below)
+        if not inner:
+            return dict(value)
+    elif below:
+        return dict(value)
+    return {**value, field: inner}
 
 
 def _without_all(spec: Mapping[str, Any], *changes: Change) -> dict[str, Any]:

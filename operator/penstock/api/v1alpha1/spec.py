@@ -23,6 +23,7 @@ from penstock.api.v1alpha1.kafka_connection import (
 )
 from penstock.api.v1alpha1.pods import Driver, Executor
 from penstock.api.v1alpha1.restart import Restart
+from penstock.api.v1alpha1.rollout import RolloutPolicy
 from penstock.api.v1alpha1.sinks import Sink
 from penstock.api.v1alpha1.sources import DEAD_LETTER_RULES, Source
 from penstock.api.v1alpha1.transforms import Transform
@@ -211,6 +212,9 @@ class StreamSpec(SpecObject):
     )
     checkpoint: Checkpoint = Field(Checkpoint(), description="Where progress is stored.")
     restart: Restart = Field(Restart(), description="How the stream restarts after failures.")
+    rollout: RolloutPolicy = Field(
+        RolloutPolicy(), description="What becomes of an edit that does not run."
+    )
     driver: Driver = Field(Driver(), description="The driver's pod.")
     executor: Executor = Field(Executor(), description="The executors' pods.")
     observability: Observability = Field(

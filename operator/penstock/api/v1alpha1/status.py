@@ -159,6 +159,27 @@ class Effective(Report):
     executor: EffectiveExecutor | None = Field(None, description="The resources of one executor.")
 
 
+class Rollout(Report):
+    """How far an edit is: `effective.revision` is what runs."""
+
+    revision: str = Field(description="The hash of the newest valid spec, without its live fields.")
+    was_ready: bool = Field(
+        False, description="Whether the stream was Ready when the revision became the newest."
+    )
+    start_time: AwareDatetime | None = Field(
+        None,
+        description="Since when it is tried: the spec's `rollout.deadline` counts from there. "
+        "Absent after it was Ready, and while the stream is suspended or the spec not applied.",
+    )
+    last_ready_revision: str | None = Field(
+        None, description="The last revision with which the stream was Ready."
+    )
+    failure: LastFailure | None = Field(
+        None,
+        description="Why the revision was given up. Absent while it is tried, or runs.",
+    )
+
+
 class EditVerdict(Report):
     """What a running driver's Spark says about an edit of its stream."""
 
@@ -247,6 +268,7 @@ class StreamStatus(Report):
     )
     restarts: Restarts | None = Field(None, description="Restarts so far, by level.")
     last_failure: LastFailure | None = Field(None, description="The last failure and its cause.")
+    rollout: Rollout | None = Field(None, description="How far the newest edit is.")
     next_retry_time: AwareDatetime | None = Field(
         None, description="When the driver retries the failed query, if it waits for that."
     )

@@ -82,6 +82,13 @@ class KubeApi:
                 return found
             query["continue"] = more
 
+    def replace(self, kind: Kind, manifest: Manifest, *, dry_run: bool) -> None:
+        """Writes an object that has not changed since it was read."""
+        meta = mapping(manifest.get("metadata"))
+        query = {"fieldManager": "penstock-rollback", "dryRun": "All" if dry_run else ""}
+        path = kind.path(text(meta.get("namespace")), text(meta.get("name")))
+        self._json("PUT", path, query, manifest)
+
     def page(self, path: str, seconds: float) -> str:
         return self._read(self._open("GET", path, seconds=seconds)).decode(errors="replace")
 

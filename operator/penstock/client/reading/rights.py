@@ -24,6 +24,7 @@ OF_OPERATOR: tuple[Right, ...] = (
     *_rights(("get", "list", "watch"), group_version.PLURAL, group_version.GROUP),
     *_rights(("patch",), group_version.PLURAL, group_version.GROUP, "status"),
     *_rights(_APPLY, "statefulsets", "apps"),
+    *_rights(("get", "list", "create", "patch", "delete"), "controllerrevisions", "apps"),
     *_rights(_APPLY, "serviceaccounts"),
     *_rights(_APPLY, "persistentvolumeclaims"),
     *_rights((*_APPLY, "delete"), "configmaps"),
@@ -44,6 +45,7 @@ OF_PEOPLE: tuple[Right, ...] = (
     # A WebSocket begins with a GET; newer releases ask for create as well.
     *_rights(("get", "create"), "pods", subresource="exec"),
     *_rights(("list",), "statefulsets", "apps"),
+    *_rights(("list",), "controllerrevisions", "apps"),
     *_rights(("list",), "persistentvolumeclaims"),
     *_rights(("list",), "events", "events.k8s.io"),
     *_rights(("list",), "resourcequotas"),

@@ -9,10 +9,11 @@ from typing import Any
 import yaml
 
 from penstock.api import group_version
-from penstock.api.v1alpha1.changes import without_live
+from penstock.api.v1alpha1.changes import with_live_of, without_live
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
+from penstock.cluster.lenient_fields import at, mapping
 from penstock.cluster.objects import Object
 from penstock.contract import naming
 from penstock.contract.edits import parts_of_pod
@@ -59,7 +60,7 @@ def resolve(stream: ContinuousStream, raw: Manifest, settings: Settings) -> Revi
     """The document for a stream's driver, with its hashes; `raw` is the stream as it was read."""
     image = stream.spec.image or settings.default_image
     text = document(stream.metadata.name, stream.metadata.namespace, raw["spec"], image)
-    pod_hash = content_hash([image, *parts_of_pod(raw["spec"], stream.spec)])[:10]
+    pod_hash = content_hash(parts_of_pod({**raw["spec"], "image": image}, stream.spec))[:10]
     return Revision(stream, Object(raw).uid, text, naming.spec_hash(text), pod_hash, settings)
 
 
@@ -80,6 +81,12 @@ def document(name: str, namespace: str, spec: Manifest, image: str) -> str:
     }
     # Through JSON, because YAML would write a value that occurs twice as a reference.
     return yaml.safe_dump(json.loads(json.dumps(content)), sort_keys=True)
+
+
+def with_earlier_spec(raw: Manifest, record: Manifest) -> Manifest:
+    """The stream with the spec of a ControllerRevision, and with its own live fields."""
+    spec = with_live_of(mapping(at(record, "data", "spec")), raw["spec"])
+    return {**raw, "spec": spec}
 
 
 def owner_reference(desired: Revision) -> dict[str, Any]:
@@ -130,4 +137,27 @@ def config_map(desired: Revision) -> Manifest:
     return {
         **build_object(kinds.CONFIG_MAP, desired, name),
         "data": {naming.SPEC_FILE: desired.document},
+    }
+
+
+def controller_revision_name(desired: Revision) -> str:
+    """The name of the record of a revision."""
+    return naming.revision_name(desired.name, desired.spec_hash)
+
+
+def controller_revision(desired: Revision, number: int, *, named: bool) -> Manifest:
+    """A record of the document, to go back to. The kind is Kubernetes' own for such records.
+
+    Its data cannot be changed, so it holds no live fields. `named`: whether the spec itself names
+    the image.
+    """
+    made = build_object(kinds.CONTROLLER_REVISION, desired, controller_revision_name(desired))
+    own = {naming.LABEL_COMPONENT: naming.COMPONENT_REVISION}
+    annotations = {naming.ANNOTATION_NAMES_IMAGE: str(named).lower()}
+    labels = {**made["metadata"]["labels"], **own}
+    return {
+        **made,
+        "metadata": {**made["metadata"], "labels": labels, "annotations": annotations},
+        "revision": number,
+        "data": {"spec": yaml.safe_load(desired.document)["spec"]},
     }

@@ -162,12 +162,15 @@ def _condition(
 ) -> Condition:
     last = find_condition(stream.status, kind)
     changed = last is None or last.status != status
-    # While another spec is refused Ready is about the earlier one: `kubectl wait` then waits.
-    still = kind == "Ready" and of_earlier_spec
+    # While another spec is refused Ready is about the earlier one: `kubectl wait` then waits. While
+    # that other one was tried, it was about it.
+    observed = stream.generation
+    if kind == "Ready" and of_earlier_spec and last is not None:
+        observed = min(last.observed_generation, observed - (stream.given_up is not None))
     return Condition(
         type=kind,
         status=status,
-        observed_generation=last.observed_generation if last and still else stream.generation,
+        observed_generation=observed,
         last_transition_time=now if last is None or changed else last.last_transition_time,
         reason=reason,
         message=message[:MAX_MESSAGE_CHARACTERS],

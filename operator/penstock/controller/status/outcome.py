@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from penstock.api.problem import Problem
-from penstock.api.v1alpha1.status import EditVerdict, StreamState
+from penstock.api.v1alpha1.status import EditVerdict, LastFailure, StreamState
 from penstock.cluster.assessment import Assessment
 from penstock.contract import naming
 
@@ -110,6 +110,19 @@ def refused_edit(edit: EditVerdict) -> NotApplied:
     assert edit.refusal is not None
     problem = Problem(edit.refusal.reason, edit.refusal.message.rstrip("."))
     return replace(invalid_spec([problem], runs=True), edit=edit)
+
+
+def rolled_back(failure: LastFailure, revision: str) -> NotApplied:
+    """The newest spec was given up, and an earlier one runs."""
+    message = failure.message.rstrip(".")
+    return NotApplied(
+        "RolledBack",
+        f"The newest spec did not become Ready, and the last one that was (revision {revision}) "
+        f"runs again: {failure.reason}: {message}. Correct the spec; to try it once more as it is, "
+        f"set spec.restartedAt",
+        retried=False,
+        since=failure.time,
+    )
 
 
 def missing_checkpoint(name: str) -> NotApplied:

@@ -15,6 +15,7 @@ from penstock.api.v1alpha1.status import (
     EffectiveDriver,
     EffectiveExecutor,
     Internal,
+    Rollout,
     StreamState,
     StreamStatus,
 )
@@ -52,10 +53,12 @@ def plan_status(
     now: datetime,
     warnings: tuple[Problem, ...] = (),
     wanted: WantedDriver = ANY_DRIVER,
+    rollout: Rollout | None = None,
 ) -> StatusUpdate:
     """The status that follows from an outcome; unchanged where only numbers moved just now."""
     before = stream.status
     status = _status(stream, outcome, pod, now, warnings, wanted)
+    status = status.model_copy(update={"rollout": rollout})
     same_numbers = status.model_copy(update={name: getattr(before, name) for name in NUMBERS})
     wait = _until_numbers(stream, now)
     if same_numbers == before and status != before and wait > timedelta(0):

@@ -68,8 +68,14 @@ class Document:
     def spec_hash(self) -> str:
         return naming.spec_hash(self.text)
 
-    def is_of(self, stream: Stream) -> bool:
-        """Whether it is what the operator makes of the stream as it is."""
+    def is_wanted(self, stream: Stream) -> bool:
+        """Whether it is what the operator makes of the stream as it is.
+
+        Of a spec that it has given up, it makes the last one with which the stream was Ready.
+        """
+        rollout = stream.status.rollout
+        if rollout is not None and rollout.failure is not None:
+            return self.spec_hash == rollout.last_ready_revision
         return {
             "image": self._spec.get("image"),
             **without_live(_spec(stream.manifest)),
@@ -148,7 +154,7 @@ class FollowedStream:
         The judge raises where it cannot tell, and is asked again.
         """
         self._take_live(stream)
-        self._is_behind = self._newest is not None and not self._newest.is_of(stream)
+        self._is_behind = self._newest is not None and not self._newest.is_wanted(stream)
         if self._is_behind:
             self._fetch(own)
         if not self._is_judged(stream):

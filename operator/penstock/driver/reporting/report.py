@@ -146,6 +146,7 @@ class ReportBuilder:
             epoch=observation.epoch,
             last_commit_time=None if committed_at is None else _whole_seconds(committed_at),
             committed=state.committed and query_state is not QueryState.STOPPING,
+            proved=state.history.proved,
             query_runs=state.query_runs and query_state is not QueryState.STOPPING,
             lag=lag(*offsets) if offsets and observation.has_query else None,
             committed_offsets=committed,

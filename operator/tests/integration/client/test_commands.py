@@ -1,4 +1,4 @@
-"""`penstock status`, `logs`, `doctor`, `top` and `plan` as processes, against a real API server.
+"""The commands that ask a cluster, as processes, against a real API server.
 
 The operator runs in the test, and writes the status. The test plays kubelet and driver: logs and
 exec take their real way through the API server to a kubelet that serves nothing else.
@@ -308,3 +308,32 @@ async def test_a_plan_says_what_the_apply_would_do(
     assert await space.get(kinds.STREAM, samples.NAME) == before
     file.unlink()
     assert (await penstock.ask("plan", str(file))).code == 1
+
+
+async def test_an_earlier_spec_can_be_written_again(space: Namespace, penstock: Commands) -> None:
+    name = samples.NAME
+    assert (await penstock.ask("history", name)).code == 2
+    async with deployed(space):
+        await space.apply(image="one:image")
+        assert (await penstock.ask("rollback", name)).code == 1
+        await space.run_driver()
+        await space.wait_ready()
+        before = (await space.status())["effective"]["revision"]
+        await space.apply(image="one:image", queryName="edited")
+        await space.take_edit()
+        await space.wait_ready()
+        shown = await penstock.ask("history", name, "-o", "json")
+        newest, oldest = json.loads(shown.stdout)
+        assert (newest["state"], newest["changed"]) == ("Running", ["queryName"])
+        assert (oldest["revision"], oldest["image"]) == (before, "one:image")
+        dry = await penstock.ask("rollback", name, "--dry-run")
+        assert (dry.code, "would be written: the spec of" in dry.stdout) == (0, True)
+        assert "in the pods that run, another query" in dry.stdout
+        wrote = await penstock.ask("rollback", name)
+        assert (wrote.code, f"written: the spec of revision {before}" in wrote.stdout) == (0, True)
+        await space.take_edit()
+        await space.wait_ready()
+        assert (await space.status())["effective"]["revision"] == before
+        stream = await space.get(kinds.STREAM, name)
+        assert stream is not None
+        assert (await penstock.ask("rollback", name, "--to", "none")).code == 1

@@ -9,9 +9,12 @@ from functools import partial
 import pytest
 
 from penstock.api.v1alpha1.status import EditVerdict, LastFailure
+from penstock.cluster import kinds
+from penstock.cluster.kinds import Manifest
 from penstock.cluster.pods import DriverPod
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
+from penstock.contract.driver_report import QueryState
 from penstock.driver.kubernetes.api import Api, OwnStream
 from penstock.driver.kubernetes.followed_stream import Document, FollowedStream
 from testkit.controller import samples
@@ -136,3 +139,59 @@ async def test_an_edit_of_a_live_field_changes_no_object(space: Namespace) -> No
         assert status["effective"]["revision"] == hash_before
         assert status["observedGeneration"] == 4
         assert status["restarts"]["total"] == 0
+
+
+async def test_an_edit_that_does_not_become_ready_is_taken_back(space: Namespace) -> None:
+    """By what the operator has recorded; the API server lets nobody change a record's data."""
+    broken = LastFailure(reason="Boom", message="it broke", permanent=True, time=samples.T0)
+
+    async def is_rolled_back() -> bool:
+        return bool((await space.condition("Stalled")).get("reason") == "RolledBack")
+
+    async def records() -> list[Manifest]:
+        labels = {
+            naming.LABEL_STREAM: samples.NAME,
+            naming.LABEL_COMPONENT: naming.COMPONENT_REVISION,
+        }
+        return await space.api.list(kinds.CONTROLLER_REVISION, space.name, labels)
+
+    async with space.operator():
+        await space.apply()
+        await space.run_driver()
+        await space.wait_ready()
+        before, old = (await space.status())["effective"]["revision"], await space.pod()
+        assert old is not None
+        await space.apply(executor={"cores": 2})
+        bad = await space.replaced(old)
+        await space.run_driver(state=QueryState.FAILED, last_failure=broken)
+        await wait_for_async("given up", is_rolled_back)
+        again = await space.replaced(bad)
+        assert DriverPod(again).pod_hash == DriverPod(old).pod_hash
+        await space.run_driver()
+        await wait_for_async("the earlier spec", partial(_runs, space, before))
+        assert not await space.ready()  # as `kubectl wait` sees it
+        assert await is_rolled_back()
+    async with space.operator() as metrics:  # a new one takes nothing up
+        await no_reconcile_for_a_second(metrics)
+        assert await is_rolled_back()
+        same = await space.pod()
+        assert same is not None
+        assert same["metadata"]["uid"] == again["metadata"]["uid"]
+        await space.apply()
+        await space.wait_ready()
+        assert (await space.condition("Stalled"))["status"] == "False"
+        status = await space.status()
+        assert status["restarts"]["total"] == 0
+        rollout = status["rollout"]
+        assert rollout["revision"] == rollout["lastReadyRevision"] == before
+        assert rollout.keys().isdisjoint({"failure", "startTime"})
+        await space.apply(queryName="edited")
+        await space.take_edit()
+        await space.wait_ready()
+        assert len(await records()) == 2
+
+
+async def _runs(space: Namespace, revision: str) -> bool:
+    status = await space.status()
+    is_ready = (await space.condition("Ready")).get("status") == "True"
+    return is_ready and bool(status["effective"]["revision"] == revision)

@@ -18,7 +18,7 @@ import pytest
 
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.stream import Stream
-from penstock.contract.driver_report import DriverReport
+from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.controller.children import revision
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
@@ -28,7 +28,7 @@ from penstock.driver.kubernetes.followed_stream import Document, FollowedStream
 from penstock.driver.queries import Queries
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metrics import Metrics
-from testkit.driver.driver_process import is_warning
+from testkit.driver.driver_process import is_warning, traffic
 from testkit.kafka.topics import Topics
 from testkit.streams.streams import BOTH_ENGINES, EACH_MODE, MICRO_BATCH, kafka_to_kafka, manifest
 from testkit.wait import wait_for
@@ -182,6 +182,22 @@ def test_an_edit_mends_a_query_that_fails(
         report = driver.wait_ready(edited)
         assert report.last_failure is None
         assert report.query_restarts == 0
+
+
+@pytest.mark.parametrize("trigger", BOTH_ENGINES)
+def test_an_edit_that_fails_over_each_record_has_proved_nothing(
+    trigger: dict[str, Any], jvm: Jvm, topics: Topics, tmp_path: Path
+) -> None:
+    """So its failure is permanent, and the operator takes it back, while records come in."""
+    source, sink = topics.make(2), topics.make(1)
+    fails = {"sql": "SELECT key, raise_error('no') AS value FROM source"}
+    with running(flow(topics, source, sink, trigger, transform=plus(0)), jvm, tmp_path) as driver:
+        with traffic(topics, source) as sent:
+            wait_for("ready", lambda: driver.health.ready and sent[0] > 200)
+            driver.edit(flow(topics, source, sink, trigger, transform=fails))
+            failed = QueryState.FAILED
+            wait_for("its end", lambda: driver.reports[-1].state is failed, 60, driver.last)
+        assert not any(report.proved for report in driver.reports if report.last_failure)
 
 
 def test_a_query_that_reads_fewer_partitions_gives_its_cores_back(

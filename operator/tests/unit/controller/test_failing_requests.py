@@ -177,12 +177,17 @@ def test_a_reconcile_that_fails_says_so_and_keeps_what_is_known(
     assert cluster.condition("Reconciling").reason == "UpToDate"
 
 
-def test_a_refused_status_is_reduced_to_its_conditions(cluster: FakeCluster) -> None:
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [(422, "status.lag: Invalid value"), (500, ".status.lag: field not declared in schema")],
+    ids=["a value", "a field that an older CRD does not have"],
+)
+def test_a_refused_status_is_reduced_to_its_conditions(
+    cluster: FakeCluster, code: int, message: str
+) -> None:
     """For example a number that the schema does not take."""
     cluster.api.refuse = lambda each: (
-        ApiError(422, "Invalid", "status.lag: Invalid value")
-        if each.get("status", {}).get("lag") == 10**30
-        else None
+        ApiError(code, "Invalid", message) if each.get("status", {}).get("lag") == 10**30 else None
     )
     cluster.clock.advance(60)
     cluster.report(lag=10**30, state="Restarting")

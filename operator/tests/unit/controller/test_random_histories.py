@@ -36,7 +36,7 @@ BAD = st.sampled_from(
 )
 KINDS = [
     "ServiceAccount", "RoleBinding", "ConfigMap", "PersistentVolumeClaim", "StatefulSet", "Event",
-    "ContinuousStream",
+    "ContinuousStream", "ControllerRevision",
 ]  # fmt: skip
 STATES = st.sampled_from(list(QueryState))
 
@@ -64,6 +64,21 @@ class Histories(RuleBasedStateMachine):
     def edit(self, spec: dict[str, Any]) -> None:
         self.cluster.apply(**spec)
         self.good = True
+
+    @rule(spec=GOOD, state=st.sampled_from([QueryState.FAILED, QueryState.STARTING]))
+    def edit_with_what_does_not_run(self, spec: dict[str, Any], state: QueryState) -> None:
+        """A driver of this spec fails at its start, for good or again and again."""
+        failure = LastFailure(
+            reason="Boom", message="boom", permanent=True, time=self.cluster.clock.time
+        )
+        fails = {"state": state, "last_failure": failure}
+        self.cluster.fails_with[samples.desired(**spec).spec_hash] = fails
+        self.cluster.apply(**spec)
+        self.good = True
+
+    @rule()
+    def everything_runs_again(self) -> None:
+        self.cluster.fails_with.clear()
 
     @rule()
     def suspend_or_resume(self) -> None:
@@ -218,8 +233,11 @@ class Histories(RuleBasedStateMachine):
         self.cluster.clock.advance(600)
         self.cluster.settle()
         assert self.cluster.reconcile() == []
-        assert (self.cluster.condition("Stalled").status == "True") == (
-            (not self.good and not self.paused) or self.cluster.state == StreamState.STALLED
+        stalled = self.cluster.condition("Stalled")
+        assert (stalled.status == "True") == (
+            (not self.good and not self.paused)
+            or self.cluster.state == StreamState.STALLED
+            or stalled.reason == "RolledBack"
         )
         assert (self.cluster.condition("Ready").status == "True") == (
             self.cluster.state in (StreamState.RUNNING, StreamState.COMPLETED)
@@ -229,6 +247,7 @@ class Histories(RuleBasedStateMachine):
         """After any history, a valid spec with a working driver becomes Ready."""
         self.cluster.lose_events()
         self.cluster.api.refuse = lambda _: None
+        self.cluster.fails_with.clear()
         self.cluster.clock.advance(600)
         self.cluster.annotate(naming.ANNOTATION_PAUSE, "false")
         self.cluster.apply()
@@ -244,6 +263,15 @@ class Histories(RuleBasedStateMachine):
         sets = self.cluster.api.of_kind(kinds.STATEFUL_SET)
         assert len(sets) <= 1
         assert all(each["spec"]["replicas"] in (0, 1) for each in sets)
+
+    @invariant()
+    def what_was_ready_is_recorded_and_never_given_up(self) -> None:
+        raw = self.cluster.stream.get("status", {}).get("rollout", {})
+        last = raw.get("lastReadyRevision")
+        if last is not None:
+            name = naming.revision_name(samples.NAME, last)
+            assert self.cluster.api.has(kinds.CONTROLLER_REVISION, name)
+            assert "failure" not in raw or raw["revision"] != last
 
     @invariant()
     def restarts_never_decrease(self) -> None:

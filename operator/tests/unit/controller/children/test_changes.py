@@ -28,6 +28,8 @@ EDITS: dict[str, Any] = {
     "checkpoint.volume.adopt": False,
     "restart.maxAttempts": 9,
     "restart.stableAfter": "9m",
+    "rollout.deadline": "9m",
+    "rollout.rollback": "Never",
     "observability.logLevel": "DEBUG",
 }
 GONE = object()
@@ -157,6 +159,16 @@ def test_the_fields_of_the_class_refused_are_those_that_a_rule_refuses_to_change
 def test_each_class_is_of_a_field_that_exists() -> None:
     """A misspelt one would be no class at all."""
     assert set(changes._CHANGES) <= {path.removeprefix(".") for path, _ in nodes(SPEC)}
+
+
+def test_an_earlier_spec_takes_the_live_fields_of_the_newest() -> None:
+    """And nothing else: what runs is the earlier one."""
+    for before in WIDE:
+        for path, edited in edits(before, SPEC):
+            merged = changes.with_live_of(before, edited)
+            assert changes.without_live(merged) == changes.without_live(before), path
+            if path in EDITS:
+                assert merged == changes.with_live_of(edited, edited), path
 
 
 def test_a_new_field_replaces_the_pod() -> None:

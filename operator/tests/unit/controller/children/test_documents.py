@@ -70,7 +70,7 @@ def test_the_revision_of_a_stream_is_the_same_in_each_version(
     stream = ContinuousStream.model_validate(raw)
     monkeypatch.setattr(group_version, "API_VERSION", "penstock.dev/v1beta1")
     desired = resolve(stream, raw, samples.SETTINGS)
-    assert (desired.spec_hash, desired.pod_hash) == ("e9c271ecbe", "7bfeb5a404")
+    assert (desired.spec_hash, desired.pod_hash) == ("e9c271ecbe", "2078c91775")
 
 
 def objects_of(value: Any) -> Iterator[dict[str, Any]]:

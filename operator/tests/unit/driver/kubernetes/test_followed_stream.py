@@ -31,7 +31,7 @@ FOLLOWED = [
     for path, node in nodes(schema()["properties"]["spec"], "spec")
     if "properties" not in node
     and change_of(path.removeprefix("spec.")) is Change.LIVE
-    and not path.startswith("spec.checkpoint.volume")
+    and not path.startswith(("spec.checkpoint.volume", "spec.rollout"))
 ]
 
 
@@ -109,7 +109,7 @@ def test_a_field_of_a_newer_version_hides_no_other() -> None:
 
 @pytest.mark.parametrize("path", FOLLOWED)
 def test_a_driver_follows_each_live_field(path: str) -> None:
-    """Except those of the volume, which only the operator uses."""
+    """Except those of the volume and the rollout, which only the operator uses."""
     *parents, field = path.split(".")
     spec: dict[str, Any] = {parents[0]: {field: EDITED[parents[0]][field]}}
     followed = FollowedStream()
@@ -169,6 +169,29 @@ def test_an_edit_that_the_operator_has_applied_is_the_next_document() -> None:
     assert followed.next_document == edited
     followed.refresh(stream(2, queryName="edited"), UNASKED)
     followed.begin(edited, answers())
+    assert followed.next_document is None
+
+
+def test_an_earlier_spec_that_is_to_run_again_is_the_next_document() -> None:
+    """The stream still has the edit, and the status says that it is given up."""
+    before, edited = document(), document(queryName="edited")
+    followed = FollowedStream()
+    followed.begin(edited, lambda _: None)
+    failed = stream(2, queryName="edited")
+    failure = {"reason": "Boom", "message": "", "permanent": True, "time": "2026-11-21T00:00:00Z"}
+    failed.manifest["status"] = {
+        "rollout": {
+            "revision": edited.spec_hash,
+            "lastReadyRevision": before.spec_hash,
+            "failure": failure,
+        }
+    }
+    followed.refresh(failed, own(edited.text))
+    assert followed.next_document is None  # not applied yet
+    followed.refresh(failed, own(before.text))
+    assert followed.next_document == before
+    followed.begin(before, answers())
+    followed.refresh(failed, UNASKED)  # there is nothing to wait for
     assert followed.next_document is None
 
 

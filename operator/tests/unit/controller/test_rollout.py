@@ -1,0 +1,361 @@
+"""An edit that does not become Ready is given up for the last spec that was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from penstock.api.v1alpha1.status import EditVerdict, LastFailure
+from penstock.cluster import kinds
+from penstock.cluster.rest import ApiError
+from penstock.contract.driver_report import QueryState
+from penstock.controller.rollout import _KEPT
+from testkit.controller import samples
+from testkit.controller.fake_cluster import FakeCluster
+from testkit.controller.fake_kubernetes_api import Killed
+
+QUERY: dict[str, Any] = {"transform": {"sql": "SELECT key, value FROM source"}}
+POD: dict[str, Any] = {"executor": {"cores": 2}}
+EDITS = pytest.mark.parametrize("edit", [QUERY, POD], ids=["query", "pod"])
+BROKEN = LastFailure(reason="Boom", message="it broke.", permanent=True, time=samples.T0)
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    """A stream that is Ready."""
+    cluster = FakeCluster()
+    cluster.apply()
+    cluster.settle()
+    return cluster
+
+
+def steps(cluster: FakeCluster, count: int = 6) -> None:
+    """What happens within a second or two."""
+    for _ in range(count):
+        cluster.reconcile()
+        cluster.step()
+
+
+def fails(cluster: FakeCluster, edit: dict[str, Any], state: QueryState, **report: Any) -> None:
+    """The driver starts with the edit, and says that of it."""
+    cluster.fails_with[edited_hash(cluster, edit)] = {"state": state, **report}
+    cluster.apply(**edit)
+    steps(cluster)
+
+
+def edited_hash(cluster: FakeCluster, edit: dict[str, Any]) -> str:
+    return samples.desired(**edit).spec_hash
+
+
+def spec_hash(cluster: FakeCluster) -> str | None:
+    effective = cluster.status.effective
+    return effective.revision if effective else None
+
+
+def records(cluster: FakeCluster) -> set[str]:
+    found = cluster.api.of_kind(kinds.CONTROLLER_REVISION)
+    return {each["metadata"]["name"] for each in found}
+
+
+def conditions(cluster: FakeCluster) -> dict[str, tuple[str, str]]:
+    return {each.type: (each.status, each.reason) for each in cluster.status.conditions}
+
+
+def last_ready(cluster: FakeCluster) -> str | None:
+    rollout = cluster.status.rollout
+    return rollout.last_ready_revision if rollout else None
+
+
+def test_a_spec_that_is_ready_is_recorded_once(cluster: FakeCluster) -> None:
+    first = spec_hash(cluster)
+    assert records(cluster) == {f"{samples.NAME}-{first}"}
+    assert cluster.status.rollout is not None
+    assert cluster.status.rollout.start_time is None
+    cluster.apply(**QUERY)
+    cluster.settle()
+    assert last_ready(cluster) == spec_hash(cluster) != first
+    assert len(records(cluster)) == 2
+    cluster.apply()
+    cluster.settle()
+    numbers = {
+        each["metadata"]["name"]: each["revision"]
+        for each in cluster.api.of_kind(kinds.CONTROLLER_REVISION)
+    }
+    assert max(numbers, key=lambda name: numbers[name]) == f"{samples.NAME}-{first}", "again"
+    assert len(records(cluster)) == 2
+
+
+def test_only_the_newest_records_are_kept(cluster: FakeCluster) -> None:
+    for number in range(_KEPT + 3):
+        cluster.apply(queryName=f"query-{number}")
+        cluster.settle()
+    assert len(records(cluster)) == _KEPT
+    assert f"{samples.NAME}-{spec_hash(cluster)}" in records(cluster)
+
+
+@EDITS
+def test_an_edit_that_fails_for_good_is_taken_back_at_once(
+    cluster: FakeCluster, edit: dict[str, Any]
+) -> None:
+    before = spec_hash(cluster)
+    fails(cluster, edit, QueryState.FAILED, last_failure=BROKEN)
+    steps(cluster)
+    assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
+    assert conditions(cluster)["Ready"] == ("True", "SpecNotApplied")
+    assert cluster.condition("Ready").observed_generation == 1
+    assert "Boom: it broke. Correct the spec" in cluster.condition("Stalled").message
+    assert spec_hash(cluster) == before
+    assert "RolledBack" in [each["reason"] for each in cluster.api.events]
+    cluster.settle()
+    assert cluster.reconcile() == []
+    assert cluster.status.restarts is not None
+    assert cluster.status.restarts.total == 0
+
+
+@EDITS
+def test_an_edit_that_is_not_ready_at_its_deadline_is_taken_back(
+    cluster: FakeCluster, edit: dict[str, Any]
+) -> None:
+    before = spec_hash(cluster)
+    fails(cluster, {**edit, "rollout": {"deadline": "2m"}}, QueryState.WAITING_FOR_CORES)
+    cluster.clock.advance(119)
+    steps(cluster)
+    assert conditions(cluster)["Ready"][0] == "False"
+    assert spec_hash(cluster) != before
+    cluster.clock.advance(1)
+    steps(cluster)
+    assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
+    assert spec_hash(cluster) == before
+
+
+def test_it_is_looked_at_by_its_deadline(cluster: FakeCluster) -> None:
+    """However quiet all is until then."""
+    fails(cluster, {**POD, "rollout": {"deadline": "7s"}}, QueryState.STARTING)
+    again = cluster.reconcile_once()
+    assert again is not None
+    assert again <= timedelta(seconds=7)
+
+
+def test_a_first_batch_may_take_as_long_as_it_takes(cluster: FakeCluster) -> None:
+    fails(cluster, POD, QueryState.STARTING, query_runs=True)
+    cluster.clock.advance(3600)
+    steps(cluster)
+    assert conditions(cluster)["Reconciling"] == ("True", "WaitingForFirstEpoch")
+
+
+def test_a_given_up_edit_is_not_tried_again_before_another_one(cluster: FakeCluster) -> None:
+    """Neither after a restart of the operator, nor by an edit of a live field."""
+    fails(cluster, POD, QueryState.FAILED, last_failure=BROKEN)
+    cluster.settle()
+    started = len(cluster.drivers_started)
+    cluster.restart_operator()
+    cluster.apply(**POD, restart={"maxAttempts": 3})
+    cluster.settle()
+    assert len(cluster.drivers_started) == started
+    assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
+    cluster.fails_with.clear()
+    cluster.apply(**POD, restartedAt="now")
+    cluster.settle()
+    assert conditions(cluster)["Stalled"] == ("False", "NotStalled")
+    assert last_ready(cluster) == spec_hash(cluster)
+
+
+def test_an_edit_back_to_what_runs_changes_no_object(cluster: FakeCluster) -> None:
+    fails(cluster, POD, QueryState.FAILED, last_failure=BROKEN)
+    cluster.settle()
+    started = len(cluster.drivers_started)
+    cluster.apply()
+    cluster.settle()
+    assert conditions(cluster)["Stalled"] == ("False", "NotStalled")
+    assert len(cluster.drivers_started) == started
+
+
+def test_never_means_never(cluster: FakeCluster) -> None:
+    edit = {**POD, "rollout": {"rollback": "Never", "deadline": "1s"}}
+    fails(cluster, edit, QueryState.FAILED, last_failure=BROKEN)
+    cluster.settle()
+    assert conditions(cluster)["Stalled"] == ("True", "Boom")
+    assert cluster.status.rollout is not None
+    assert cluster.status.rollout.failure is None
+
+
+def test_never_ends_a_rollback(cluster: FakeCluster) -> None:
+    """Who wants to look at what fails says so, and it is tried again."""
+    fails(cluster, POD, QueryState.FAILED, last_failure=BROKEN)
+    cluster.settle()
+    cluster.apply(**POD, rollout={"rollback": "Never"})
+    cluster.settle()
+    assert conditions(cluster)["Stalled"] == ("True", "Boom")
+
+
+def test_the_first_spec_has_nothing_to_go_back_to() -> None:
+    cluster = FakeCluster()
+    fails(cluster, POD, QueryState.FAILED, last_failure=BROKEN)
+    cluster.settle()
+    assert conditions(cluster)["Stalled"] == ("True", "Boom")
+
+
+def test_what_was_ready_is_never_given_up(cluster: FakeCluster) -> None:
+    cluster.apply(**POD)
+    cluster.settle()
+    cluster.report(state=QueryState.FAILED, last_failure=BROKEN)
+    cluster.clock.advance(3600)
+    cluster.settle()
+    assert conditions(cluster)["Stalled"] == ("True", "Boom")
+
+
+def test_without_a_record_the_edit_stays(cluster: FakeCluster) -> None:
+    """Somebody has deleted it. Nothing is said that is not so."""
+    (record,) = cluster.api.of_kind(kinds.CONTROLLER_REVISION)
+    cluster.api.remove(record)
+    fails(cluster, POD, QueryState.FAILED, last_failure=BROKEN)
+    cluster.settle()
+    assert conditions(cluster)["Stalled"] == ("True", "Boom")
+
+
+def test_a_suspended_stream_has_all_the_time(cluster: FakeCluster) -> None:
+    edit = {**POD, "rollout": {"deadline": "1m"}}
+    fails(cluster, edit, QueryState.WAITING_FOR_CORES)
+    cluster.apply(**edit, suspend=True)
+    cluster.settle()
+    cluster.clock.advance(3600)
+    cluster.apply(**edit)
+    steps(cluster)
+    assert conditions(cluster)["Stalled"] == ("False", "NotStalled")
+    assert cluster.status.rollout is not None
+    assert cluster.status.rollout.failure is None
+
+
+def test_an_earlier_spec_that_runs_again_can_be_suspended(cluster: FakeCluster) -> None:
+    fails(cluster, POD, QueryState.FAILED, last_failure=BROKEN)
+    cluster.settle()
+    cluster.apply(**POD, suspend=True)
+    cluster.settle()
+    assert cluster.pod is None
+    assert cluster.state == "Suspended"
+
+
+def test_a_new_default_image_that_does_not_run_is_taken_back(cluster: FakeCluster) -> None:
+    """The stream has not been edited, and is of two images."""
+    stays = spec_hash(cluster)
+    cluster.settings = replace(samples.SETTINGS, default_image="bad:image")
+    cluster.missing_images.add("bad:image")
+    cluster.restart_operator()
+    steps(cluster)
+    cluster.clock.advance(601)
+    steps(cluster)
+    assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
+    assert spec_hash(cluster) == stays
+
+
+def test_a_query_that_is_ready_for_a_moment_has_proved_nothing(cluster: FakeCluster) -> None:
+    """The first epoch of continuous mode holds no records."""
+    before, fails_ = spec_hash(cluster), cluster.fails_with
+    fails(cluster, QUERY, QueryState.RUNNING, proved=False)
+    cluster.clock.advance(30)
+    steps(cluster)
+    assert conditions(cluster)["Ready"] == ("True", "Running")
+    assert last_ready(cluster) == before
+    fails_[edited_hash(cluster, QUERY)] = {"state": QueryState.FAILED, "last_failure": BROKEN}
+    cluster.report(state=QueryState.FAILED, last_failure=BROKEN)
+    steps(cluster)
+    assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
+    assert spec_hash(cluster) == before
+
+
+def test_a_query_without_records_counts_after_a_minute(cluster: FakeCluster) -> None:
+    fails(cluster, QUERY, QueryState.RUNNING, proved=False)
+    again = cluster.reconcile_once()
+    assert again is not None
+    assert again <= timedelta(minutes=1)
+    cluster.clock.advance(60)
+    steps(cluster)
+    assert last_ready(cluster) == spec_hash(cluster)
+    assert f"{samples.NAME}-{spec_hash(cluster)}" in records(cluster)
+
+
+def test_an_edit_is_not_given_up_by_what_the_watches_have_yet_to_show(cluster: FakeCluster) -> None:
+    """The pod is Ready, and the deadline passes while the cache has an older one."""
+    edit = {**POD, "rollout": {"deadline": "1m"}}
+    fails(cluster, edit, QueryState.STARTING)
+    cluster.fall_behind()
+    cluster.report(state=QueryState.RUNNING)
+    cluster.put_pod(conditions=[{"type": "Ready", "status": "True"}])
+    cluster.clock.advance(120)
+    steps(cluster)
+    assert cluster.status.rollout is not None
+    assert cluster.status.rollout.failure is None
+    assert last_ready(cluster) == edited_hash(cluster, edit)
+
+
+def test_an_edit_of_a_stream_that_was_not_ready_is_not_undone_by_its_deadline(
+    cluster: FakeCluster,
+) -> None:
+    """Whatever keeps both from running, what there was is no better."""
+    cluster.report(state=QueryState.RESTARTING, last_failure=samples.FAILURE)
+    cluster.settle()
+    fails(cluster, POD, QueryState.RESTARTING, last_failure=samples.FAILURE)
+    cluster.apply(executor={"cores": 3})  # another try
+    cluster.fails_with[edited_hash(cluster, {"executor": {"cores": 3}})] = {
+        "state": QueryState.RESTARTING
+    }
+    steps(cluster)
+    cluster.clock.advance(3600)
+    steps(cluster)
+    assert cluster.status.rollout is not None
+    assert cluster.status.rollout.failure is None
+
+
+def test_a_record_that_is_refused_stops_nothing_and_is_written_later(cluster: FakeCluster) -> None:
+    """By a quota, for example."""
+    refused = ApiError(403, "Forbidden", "exceeded quota")
+    cluster.api.refuse = lambda it: refused if it["kind"] == "ControllerRevision" else None
+    cluster.apply(**POD)
+    cluster.settle()
+    assert conditions(cluster)["Ready"] == ("True", "Running")
+    assert conditions(cluster)["Stalled"] == ("False", "NotStalled")
+    assert last_ready(cluster) != spec_hash(cluster)
+    assert len(cluster.api.of_kind(kinds.CONFIG_MAP)) == 1
+    cluster.api.refuse = lambda _: None
+    cluster.settle()
+    assert last_ready(cluster) == spec_hash(cluster)
+
+
+def test_what_the_driver_says_of_the_given_up_edit_keeps_nothing_from_running(
+    cluster: FakeCluster,
+) -> None:
+    fails(cluster, QUERY, QueryState.FAILED, last_failure=BROKEN)
+    cluster.settle()
+    cluster.report(edit=EditVerdict(generation=2, refusal=BROKEN))
+    (config,) = cluster.api.of_kind(kinds.CONFIG_MAP)
+    cluster.api.remove(config)
+    cluster.settle()
+    assert len(cluster.api.of_kind(kinds.CONFIG_MAP)) == 1
+    assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
+
+
+@EDITS
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_an_operator_that_dies_at_any_write_of_a_rollback(
+    cluster: FakeCluster, edit: dict[str, Any], side: str
+) -> None:
+    """There is never a driver of the edit again, nor two of one."""
+    fails(cluster, edit, QueryState.FAILED, last_failure=BROKEN)
+    before = samples.desired().spec_hash
+    for number in range(1, 30):
+        writes = len(cluster.api.writes)
+        cluster.api.kill_at = (writes + 1, side)
+        try:
+            cluster.reconcile()
+        except Killed:
+            cluster.restart_operator()
+        cluster.api.kill_at = None
+        if number % 2:
+            cluster.step()
+    cluster.settle()
+    assert spec_hash(cluster) == before
+    assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
+    assert cluster.drivers_started.count(samples.desired(**edit).pod_hash) <= 1 + (edit is QUERY)

@@ -216,6 +216,27 @@ def test_without_a_record_the_edit_stays(cluster: FakeCluster) -> None:
     assert conditions(cluster)["Stalled"] == ("True", "Boom")
 
 
+def test_a_record_that_somebody_has_made_anew_is_not_run(cluster: FakeCluster) -> None:
+    """It is not what its name says."""
+    (record,) = cluster.api.of_kind(kinds.CONTROLLER_REVISION)
+    cluster.api.put({**record, "data": {"spec": {**record["data"]["spec"], "queryName": "evil"}}})
+    fails(cluster, POD, QueryState.FAILED, last_failure=BROKEN)
+    cluster.settle()
+    assert conditions(cluster)["Stalled"] == ("True", "Boom")
+
+
+def test_an_edit_of_an_edit_that_does_not_run_goes_back_as_well(cluster: FakeCluster) -> None:
+    """To what ran before both."""
+    before = spec_hash(cluster)
+    for cores in (2, 3):
+        edit = {"executor": {"cores": cores}, "rollout": {"deadline": "2m"}}
+        fails(cluster, edit, QueryState.RESTARTING, last_failure=samples.FAILURE)
+    cluster.clock.advance(120)
+    steps(cluster)
+    assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
+    assert spec_hash(cluster) == before
+
+
 def test_a_suspended_stream_has_all_the_time(cluster: FakeCluster) -> None:
     edit = {**POD, "rollout": {"deadline": "1m"}}
     fails(cluster, edit, QueryState.WAITING_FOR_CORES)

@@ -111,7 +111,9 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     retained = () if previous else _retained_claim(stream, children)
     desired = stream.desired
     if desired is None:
-        cause = invalid_spec(stream.problems, runs=children.stateful_set is not None)
+        pod, owner = children.driver_pod, children.stateful_set
+        runs = pod is not None and pod.ready
+        cause = invalid_spec(stream.problems, is_applied=owner is not None, runs=runs)
         stopped = () if previous else _stopped_driver(stream, children)
         kept = (*retained, *stopped, *labels_of_pod(children))
         return unapplied(stream, children, cause, now, kept, void_pod(children))

@@ -75,11 +75,14 @@ def paused() -> NotApplied:
     )
 
 
-def invalid_spec(problems: Sequence[Problem], *, runs: bool) -> NotApplied:
-    """The spec cannot run. A stream that ran before keeps running: an edit must not stop it."""
+def invalid_spec(problems: Sequence[Problem], *, is_applied: bool, runs: bool) -> NotApplied:
+    """The spec cannot run. A stream that ran before keeps running: an edit must not stop it.
+
+    `is_applied`: whether an earlier spec is, and `runs`, whether it also runs.
+    """
     message = "; ".join(each.message for each in problems)
-    if runs:
-        message += ". The last valid spec keeps running"
+    if is_applied:
+        message += f". The last valid spec {'keeps running' if runs else 'stays applied'}"
     return NotApplied(problems[0].reason, message, retried=False)
 
 
@@ -109,7 +112,7 @@ def refused_edit(edit: EditVerdict) -> NotApplied:
     """The driver that runs has planned the edited query, and Spark refuses it."""
     assert edit.refusal is not None
     problem = Problem(edit.refusal.reason, edit.refusal.message.rstrip("."))
-    return replace(invalid_spec([problem], runs=True), edit=edit)
+    return replace(invalid_spec([problem], is_applied=True, runs=True), edit=edit)
 
 
 def rolled_back(failure: LastFailure, revision: str) -> NotApplied:

@@ -173,6 +173,14 @@ def test_an_edit_back_to_what_runs_changes_no_object(cluster: FakeCluster) -> No
     assert len(cluster.drivers_started) == started
 
 
+def test_an_invalid_spec_on_top_says_nothing_of_what_runs(cluster: FakeCluster) -> None:
+    """What is applied does not."""
+    fails(cluster, {**POD, "rollout": {"rollback": "Never"}}, QueryState.RESTARTING)
+    cluster.apply(**samples.AGGREGATE)
+    cluster.settle()
+    assert "The last valid spec stays applied" in cluster.condition("Stalled").message
+
+
 def test_never_means_never(cluster: FakeCluster) -> None:
     edit = {**POD, "rollout": {"rollback": "Never", "deadline": "1s"}}
     fails(cluster, edit, QueryState.FAILED, last_failure=BROKEN)

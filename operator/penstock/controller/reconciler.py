@@ -208,6 +208,8 @@ class Reconciler:
             if found is None or not Object(found).is_owned_by(stream.uid):
                 return stream
             parsed = await self._parse_anew(key, with_earlier_spec(stream.manifest, found))
+            if not parsed.judged:
+                return replace(stream, desired=None, problems=parsed.problems, judged=False)
             if parsed.desired is None or controller_revision_name(parsed.desired) != name:
                 return stream
             known.earlier = source, parsed.desired

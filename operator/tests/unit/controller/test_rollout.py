@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from penstock.api.problem import NOT_JUDGED, Problem
+from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.status import EditVerdict, LastFailure
 from penstock.cluster import kinds
 from penstock.cluster.rest import ApiError
 from penstock.contract.driver_report import QueryState
 from penstock.controller.rollout import _KEPT
+from penstock.validation import spec_check
 from testkit.controller import samples
 from testkit.controller.fake_cluster import FakeCluster
 from testkit.controller.fake_kubernetes_api import Killed
@@ -231,6 +234,29 @@ def test_a_record_that_somebody_has_made_anew_is_not_run(cluster: FakeCluster) -
     fails(cluster, POD, QueryState.FAILED, last_failure=BROKEN)
     cluster.settle()
     assert conditions(cluster)["Stalled"] == ("True", "Boom")
+
+
+def test_an_earlier_spec_that_cannot_be_judged_now_brings_no_edit_back(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that judges texts may be busy. What runs stays."""
+    fails(cluster, POD, QueryState.FAILED, last_failure=BROKEN)
+    cluster.settle()
+    started, cores = len(cluster.drivers_started), []
+
+    def judge(spec: StreamSpec) -> tuple[Problem, ...]:
+        cores.append(spec.executor.cores)
+        return (Problem(NOT_JUDGED, "busy"),) if spec.executor.cores == 1 else ()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(spec_check, "judge_texts", judge)
+        cluster.restart_operator()
+        steps(cluster)
+        assert set(cores) == {1, 2}
+        assert conditions(cluster)["Ready"][0] == "True"
+    cluster.settle()
+    assert len(cluster.drivers_started) == started
+    assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
 
 
 def test_an_edit_of_an_edit_that_does_not_run_goes_back_as_well(cluster: FakeCluster) -> None:

@@ -60,6 +60,8 @@ def test_the_spec_before_runs_again(
     ):
         target = Target(installation, stream, spec, source, out)
         target.wait_until_flows(numbers, "the start")
+        # A spec counts once it has committed records.
+        stream.wait_for("the record", lambda: _last_ready(stream) == before, 60)
         for what, edit in EDITS.items():
             known = len(out.arrivals.latencies_ms)
             stream.edit(**edit)
@@ -87,3 +89,8 @@ def test_the_spec_before_runs_again(
     record_figure("copies", out.arrivals.duplicates)
     assert lost == []
     assert stream.restarts("pod") == 0
+
+
+def _last_ready(stream: Stream) -> str | None:
+    last: str | None = stream.status().get("rollout", {}).get("lastReadyRevision")
+    return last

@@ -114,7 +114,7 @@ def _begun(stream: ObservedStream, newest: Revision, before: Rollout | None) -> 
     what ran before both.
     """
     was_tried = before is not None and before.start_time is not None
-    was_ready = before.was_ready if before and was_tried else holds(stream.status, "Ready")
+    was_ready = holds(stream.status, "Ready") or bool(before and was_tried and before.was_ready)
     return Rollout(
         revision=newest.spec_hash,
         was_ready=was_ready,

@@ -271,6 +271,18 @@ def test_an_edit_of_an_edit_that_does_not_run_goes_back_as_well(cluster: FakeClu
     assert spec_hash(cluster) == before
 
 
+def test_an_edit_soon_after_a_start_is_of_a_stream_that_was_ready(cluster: FakeCluster) -> None:
+    """Although what it was Ready with has proved nothing yet, and mended what did not run."""
+    cluster.report(state=QueryState.RESTARTING, last_failure=samples.FAILURE)
+    cluster.put_pod(conditions=[{"type": "Ready", "status": "False"}])
+    cluster.settle()
+    fails(cluster, QUERY, QueryState.RUNNING, proved=False)
+    fails(cluster, {**POD, "rollout": {"deadline": "2m"}}, QueryState.STARTING)
+    cluster.clock.advance(120)
+    steps(cluster)
+    assert conditions(cluster)["Stalled"] == ("True", "RolledBack")
+
+
 def test_a_suspended_stream_has_all_the_time(cluster: FakeCluster) -> None:
     edit = {**POD, "rollout": {"deadline": "1m"}}
     fails(cluster, edit, QueryState.WAITING_FOR_CORES)

@@ -14,7 +14,7 @@ from penstock.api.v1alpha1.changes import with_live_of, without_live
 from penstock.client.formatting import NONE, age, table
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.lenient_fields import at, mapping, text
-from penstock.cluster.objects import ControllerRevision
+from penstock.cluster.objects import ControllerRevision, owned_by
 from penstock.cluster.stream import Stream
 from penstock.contract import naming
 from penstock.contract.edits import edited_fields
@@ -41,7 +41,7 @@ class Entry:
 
 def history(stream: Stream, recorded: Iterable[ControllerRevision]) -> list[Entry]:
     """The recorded specs and the newest one, the latest first."""
-    found = _by_age(stream, recorded)
+    found = owned_by(stream.uid, recorded)
     specs: list[tuple[str, datetime | None, Mapping[str, Any]]]
     specs = [(_revision(stream, each), each.created, _spec(each)) for each in found]
     rollout = stream.status.rollout
@@ -89,7 +89,7 @@ def rolled_back(
     Live fields stay as they are. An image is written where the spec names one, or where the one
     that the operator was installed with is all that differs. Raises NoRevision.
     """
-    found = {_revision(stream, each): each for each in _by_age(stream, recorded)}
+    found = {_revision(stream, each): each for each in owned_by(stream.uid, recorded)}
     revision = wanted or _last_ready(stream, found)
     if revision not in found:
         known = ", ".join(found) or "none"
@@ -122,12 +122,6 @@ def _as_written(record: ControllerRevision) -> Mapping[str, Any]:
     if record.names_image:
         return spec
     return {name: value for name, value in spec.items() if name != "image"}
-
-
-def _by_age(stream: Stream, recorded: Iterable[ControllerRevision]) -> list[ControllerRevision]:
-    """Those of the stream itself, the latest first."""
-    own = (each for each in recorded if each.is_owned_by(stream.uid))
-    return sorted(own, key=lambda each: (each.revision, each.created), reverse=True)
 
 
 def _revision(stream: Stream, record: ControllerRevision) -> str:

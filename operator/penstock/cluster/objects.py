@@ -170,6 +170,12 @@ class ControllerRevision(Object):
         return self.annotations.get(naming.ANNOTATION_NAMES_IMAGE) == "true"
 
 
+def owned_by(uid: str, records: Iterable[ControllerRevision]) -> list[ControllerRevision]:
+    """The records of this very stream, the latest first."""
+    own = (each for each in records if each.is_owned_by(uid))
+    return sorted(own, key=lambda each: (each.revision, each.created), reverse=True)
+
+
 @dataclass(frozen=True)
 class StatefulSet(Object):
     @property

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Manifest
-from penstock.cluster.objects import ControllerRevision, Object
+from penstock.cluster.objects import ControllerRevision, Object, owned_by
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import Stream
 from penstock.contract import naming
@@ -236,7 +236,7 @@ class Reconciler:
         labels = {naming.LABEL_STREAM: key.name, naming.LABEL_COMPONENT: naming.COMPONENT_REVISION}
         try:
             found = await self._api.list(kinds.CONTROLLER_REVISION, key.namespace, labels)
-            records = rollout.own_records(stream, map(ControllerRevision, found))
+            records = owned_by(stream.uid, map(ControllerRevision, found))
             record = rollout.record(stream.desired, records, named=bool(stream.image))
             if record is not None:
                 await self._api.apply(record, force=True)

@@ -7,7 +7,7 @@ the rest later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from penstock.api.quantities import milliseconds
@@ -113,11 +113,10 @@ def _begun(stream: ObservedStream, newest: Revision, before: Rollout | None) -> 
     """The rollout of a revision that was not known. One that ends another that was tried is about
     what ran before both.
     """
-    was_tried = before is not None and before.start_time is not None
-    was_ready = holds(stream.status, "Ready") or bool(before and was_tried and before.was_ready)
+    ends_one = before is not None and before.start_time is not None and before.was_ready
     return Rollout(
         revision=newest.spec_hash,
-        was_ready=was_ready,
+        was_ready=ends_one or holds(stream.status, "Ready"),
         last_ready_revision=before and before.last_ready_revision,
     )
 
@@ -186,14 +185,6 @@ def _time_left(rollout: Rollout, newest: Revision, now: datetime) -> timedelta:
     """Until the deadline of a revision that is tried; negative after it."""
     deadline = timedelta(milliseconds=milliseconds(newest.stream.spec.rollout.deadline))
     return (rollout.start_time or now) + deadline - now
-
-
-def own_records(
-    stream: ObservedStream, found: Iterable[ControllerRevision]
-) -> Sequence[ControllerRevision]:
-    """The records of this very stream, the latest first."""
-    own = (each for each in found if each.is_owned_by(stream.uid))
-    return sorted(own, key=lambda each: each.revision, reverse=True)
 
 
 def record(

@@ -57,8 +57,7 @@ def plan_status(
 ) -> StatusUpdate:
     """The status that follows from an outcome; unchanged where only numbers moved just now."""
     before = stream.status
-    status = _status(stream, outcome, pod, now, warnings, wanted)
-    status = status.model_copy(update={"rollout": rollout})
+    status = _status(stream, outcome, pod, now, warnings, wanted, rollout)
     same_numbers = status.model_copy(update={name: getattr(before, name) for name in NUMBERS})
     wait = _until_numbers(stream, now)
     if same_numbers == before and status != before and wait > timedelta(0):
@@ -115,6 +114,7 @@ def _status(
     now: datetime,
     warnings: tuple[Problem, ...],
     wanted: WantedDriver,
+    rollout: Rollout | None,
 ) -> StreamStatus:
     before = stream.status
     history = update_history(before, pod, wanted)
@@ -139,6 +139,7 @@ def _status(
         committed_offsets_omitted=omitted,
         restarts=history.restarts,
         last_failure=history.last_failure,
+        rollout=rollout,
         last_repair=(report.last_repair if report else None) or before.last_repair,
         next_retry_time=report.next_retry_time if report and restarting else None,
         effective=_effective(before, stream.desired, pod),

@@ -11,8 +11,9 @@ from typing import Any
 from penstock.driver.failures import StreamWarning
 from penstock.driver.jvm import EXIT_OUT_OF_MEMORY
 
-# These loggers warn about the end of tasks whose query is stopped on purpose.
+# So many looks in a row, 20 ms apart, must find no task.
 _EMPTY_LOOKS = 5
+# These loggers warn about the end of tasks whose query is stopped on purpose.
 _LOGGERS_OF_ENDING_TASKS = (
     "org.apache.spark.scheduler.TaskSetManager",
     # Continuous: a task reports its offsets to a coordinator that has just ended.

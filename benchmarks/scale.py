@@ -15,7 +15,6 @@ import json
 import random
 import re
 import signal
-import ssl
 import statistics
 import tempfile
 import time
@@ -25,22 +24,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import psutil
 
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Manifest
 from penstock.cluster.lenient_fields import at
-from penstock.cluster.pods import DriverPod
 from penstock.contract import naming
 from penstock.contract.driver_report import NUMBERS_INTERVAL_SECONDS
 from testkit.controller import samples
 from testkit.controller.control_plane import control_plane
+from testkit.controller.fleet import Fleet, client, in_turn
 from testkit.controller.operator_process import OperatorProcess
 from testkit.kubernetes.api_server import ApiServer
 
-_STREAMS_IN_A_NAMESPACE = 10
-_AT_ONCE = 32
 _SETTLE_SECONDS = 20.0
 _MEBIBYTE = 2**20
 _NOISE_HERTZ = 60
@@ -62,41 +58,8 @@ class Shown(Figures):
             self[name] = value
 
 
-class Cluster:
-    """The streams, and who plays their kubelets and drivers."""
-
-    def __init__(self, server: ApiServer, session: aiohttp.ClientSession, size: int) -> None:
-        self._url = server.url
-        self._session = session
-        self.keys = [
-            Key(f"team-{number // _STREAMS_IN_A_NAMESPACE}", f"stream-{number}")
-            for number in range(size)
-        ]
-        self.hashes: dict[Key, str] = {}
-
-    async def request(
-        self, method: str, path: str, body: Manifest | None = None, kind: str = "json"
-    ) -> Any:
-        headers = {"Content-Type": f"application/{kind}"}
-        data = None if body is None else json.dumps(body)
-        async with self._session.request(
-            method, self._url + path, data=data, headers=headers
-        ) as answer:
-            text = await answer.text()
-            if answer.status >= 400 and answer.status != 409:
-                raise RuntimeError(f"{method} {path}: {answer.status} {text}")
-            return json.loads(text)
-
-    async def create_streams(self) -> None:
-        for name in sorted({key.namespace for key in self.keys}):
-            await self.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-
-        async def create(key: Key) -> None:
-            stream = samples.stream()
-            stream["metadata"] = {"name": key.name, "namespace": key.namespace}
-            await self.request("POST", kinds.STREAM.path(key.namespace), stream)
-
-        await _all(create(key) for key in self.keys)
+class ReportingFleet(Fleet):
+    """A fleet whose drivers report as real ones do."""
 
     async def play_kubelets(self, executors: int) -> None:
         """Waits for each driver's pod, makes it ready, and creates its executors."""
@@ -108,33 +71,12 @@ class Cluster:
                     pod = await self.request("GET", path)
                     break
                 await asyncio.sleep(2)
-            name = naming.config_name(key.name, DriverPod(pod).pod_hash)
-            config = await self.request("GET", kinds.CONFIG_MAP.path(key.namespace, name))
-            self.hashes[key] = naming.spec_hash(config["data"][naming.SPEC_FILE])
-            status = samples.driver_pod("")["status"]
-            for container in status["containerStatuses"]:
-                container |= {"image": "", "imageID": "", "ready": True}
-            await self.request("PATCH", f"{path}/status", {"status": status}, "merge-patch+json")
             for number in range(executors):
-                await self.request(
-                    "POST", kinds.POD.path(key.namespace), _executor(key, pod, number)
-                )
-            await self.report(key, 1)
+                executor = _executor(key, pod, number)
+                await self.request("POST", kinds.POD.path(key.namespace), executor)
+            await self.start(key, pod)
 
-        await _all(start(key) for key in self.keys)
-
-    async def report(self, key: Key, epoch: int) -> None:
-        """Writes the report as a driver does, with new numbers."""
-        report = samples.report(
-            self.hashes[key], epoch=epoch, last_commit_time=datetime.now(UTC), lag=epoch % 7
-        )
-        name = naming.driver_pod_name(key.name)
-        body = {"metadata": {"annotations": {naming.ANNOTATION_REPORT: report.model_dump_json(
-            by_alias=True, exclude_none=True
-        )}}}  # fmt: skip
-        manager = f"fieldManager={naming.DRIVER_FIELD_MANAGER}"
-        path = f"{kinds.POD.path(key.namespace, name)}?{manager}"
-        await self.request("PATCH", path, body, "merge-patch+json")
+        await in_turn(start(key) for key in self.keys)
 
     @contextlib.asynccontextmanager
     async def drivers(self, every: float) -> AsyncIterator[None]:
@@ -185,13 +127,13 @@ class Cluster:
 
     async def edit_all(self) -> float:
         begun = time.monotonic()
-        await _all(map(self.edit, self.keys))
+        await in_turn(map(self.edit, self.keys))
         return time.monotonic() - begun
 
     async def wait_ready(self) -> None:
         """Returns when every stream is Running."""
         while True:
-            running = [each for each in await self._streams() if _state(each) == "Running"]
+            running = [each for each in await self.streams() if _state(each) == "Running"]
             if len(running) == len(self.keys):
                 return
             await asyncio.sleep(2)
@@ -199,11 +141,8 @@ class Cluster:
     async def number_ages(self) -> list[float]:
         """For how many seconds each status has had its last commit time."""
         now = datetime.now(UTC)
-        times = [at(each, "status", "lastCommitTime") for each in await self._streams()]
+        times = [at(each, "status", "lastCommitTime") for each in await self.streams()]
         return [(now - datetime.fromisoformat(each)).total_seconds() for each in times if each]
-
-    async def _streams(self) -> list[Manifest]:
-        return list((await self.request("GET", kinds.STREAM.path()))["items"])
 
 
 class Operator:
@@ -246,7 +185,7 @@ class Operator:
 
 
 async def window(
-    cluster: Cluster,
+    fleet: ReportingFleet,
     operator: Operator,
     seconds: float,
     meanwhile: Callable[[], Awaitable[Figures]],
@@ -257,9 +196,9 @@ async def window(
     await asyncio.sleep(max(0.0, begun + seconds - time.monotonic()))
     lasted = time.monotonic() - begun
     done = operator.counters() - before
-    size, minutes = len(cluster.keys), lasted / 60
+    size, minutes = len(fleet.keys), lasted / 60
     reads = sum(done[each] for each in done if each.split()[0] in ("get", "list"))
-    ages = await cluster.number_ages()
+    ages = await fleet.number_ages()
     return {
         "cores of the operator": (operator.cpu() - cpu) / lasted,
         "MiB resident": operator.psutil.memory_info().rss / _MEBIBYTE,
@@ -273,39 +212,35 @@ async def window(
 
 
 async def measure(server: ApiServer, given: argparse.Namespace, folder: Path) -> Figures:
-    trust = ssl.create_default_context(cafile=str(server.ca))
-    connections = aiohttp.TCPConnector(ssl=trust, limit=2 * _AT_ONCE)
-    headers = {"Authorization": f"Bearer {server.token}"}
-    async with aiohttp.ClientSession(connector=connections, headers=headers) as session:
-        cluster = Cluster(server, session, given.streams)
+    async with client(server) as session:
         operator = Operator(server, folder / "operator.log")
         try:
-            return await _phases(cluster, operator, given)
+            return await _phases(ReportingFleet(server, session, given.streams), operator, given)
         finally:
             operator.end(signal.SIGKILL)
 
 
-async def _phases(cluster: Cluster, operator: Operator, given: argparse.Namespace) -> Figures:
+async def _phases(fleet: ReportingFleet, operator: Operator, given: argparse.Namespace) -> Figures:
     random.seed(1)
     begun = time.monotonic()
     found = Shown({"streams": given.streams, "pods": given.streams * (1 + given.executors)})
-    await cluster.create_streams()
-    await cluster.play_kubelets(given.executors)
-    await cluster.wait_ready()
+    await fleet.create_streams()
+    await fleet.play_kubelets(given.executors)
+    await fleet.wait_ready()
     found["s until all run"] = time.monotonic() - begun
-    async with cluster.drivers(given.every):
+    async with fleet.drivers(given.every):
         await asyncio.sleep(_SETTLE_SECONDS)
 
         async def edits() -> Figures:
-            seconds = [await cluster.edit(random.choice(cluster.keys)) for _ in range(5)]
+            seconds = [await fleet.edit(random.choice(fleet.keys)) for _ in range(5)]
             return {"edit of one, most s": max(seconds)}
 
-        found.update(await window(cluster, operator, given.seconds, edits))
-        async with cluster.noise() as count:
-            noisy = await window(cluster, operator, given.seconds / 2, edits)
+        found.update(await window(fleet, operator, given.seconds, edits))
+        async with fleet.noise() as count:
+            noisy = await window(fleet, operator, given.seconds / 2, edits)
             noisy["writes of the tenant a second"] = count["writes"] / (given.seconds / 2)
         found.update({f"with a noisy tenant: {name}": value for name, value in noisy.items()})
-        found["edit of all, s until the last"] = await cluster.edit_all()
+        found["edit of all, s until the last"] = await fleet.edit_all()
         found["KiB of /metrics"] = len(operator.page()) / 1024
         await asyncio.sleep(_SETTLE_SECONDS)
         found["MiB at most"] = operator.peak()
@@ -348,19 +283,6 @@ def _executor(key: Key, driver: Manifest, number: int) -> Manifest:
 
 def _state(stream: Manifest) -> Any:
     return at(stream, "status", "state")
-
-
-async def _all(tasks: Iterable[Awaitable[Any]]) -> None:
-    """Awaits all, some at a time."""
-    slots = asyncio.Semaphore(_AT_ONCE)
-
-    async def one(task: Awaitable[Any]) -> None:
-        async with slots:
-            await task
-
-    async with asyncio.TaskGroup() as group:
-        for task in tasks:
-            group.create_task(one(task))
 
 
 @contextlib.asynccontextmanager

@@ -217,6 +217,14 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="how often a status gets new numbers, if nothing else changes (default: 30, as often "
         "as drivers report)",
     )
+    operator.add_argument(
+        "--spark-image-max-unavailable",
+        type=int,
+        default=3,
+        metavar="N",
+        help="how many of the streams that name no image get another default image at the same "
+        "time (default: 3)",
+    )
     operator.set_defaults(command=_operator)
     return parser
 
@@ -270,6 +278,7 @@ def _operator(options: argparse.Namespace) -> int:
             network_policies=options.network_policies,
             metrics_from=tuple(options.metrics_from),
             numbers_interval=options.numbers_interval,
+            image_max_unavailable=options.spark_image_max_unavailable,
             namespace=options.own_namespace,
         ),
         namespaces=options.namespace,

@@ -30,11 +30,16 @@ _MAX_STEPS = 30
 
 
 class FakeCluster:
-    """A cluster with one stream. The operator can be restarted, or away, at any time."""
+    """A cluster with one stream. The operator can be restarted, or away, at any time.
 
-    def __init__(self) -> None:
-        self.clock = Clock()
-        self.api = FakeKubernetesApi(self.clock)
+    One `beside` another has the same clock, API server and operator.
+    """
+
+    def __init__(self, name: str = samples.NAME, beside: FakeCluster | None = None) -> None:
+        self.key = Key("default", name)
+        self._first = beside or self
+        self.clock: Clock = beside.clock if beside else Clock()
+        self.api: FakeKubernetesApi = beside.api if beside else FakeKubernetesApi(self.clock)
         self.metrics = Metrics()
         self.settings = samples.SETTINGS
         self.drivers_started: list[str] = []
@@ -44,21 +49,25 @@ class FakeCluster:
         self.takes_edits = True
         # What a driver says instead of that it runs, by the hash of its spec.
         self.fails_with: dict[str, dict[str, Any]] = {}
+        # A driver whose executors have so many cores fails for good.
+        self.breaks_with_cores = 0
         # Images that cannot be pulled.
         self.missing_images: set[str] = set()
         self.failure: Exception | None = None
         # What the watches have yet to show, while they are behind, and what was there before.
         self.behind: list[tuple[str, Manifest]] | None = None
         self._shown_until: list[Manifest] = []
-        self.api.listeners.append(self._shown)
-        self.restart_operator()
+        if beside is None:
+            self.api.listeners.append(self._shown)
+            self.restart_operator()
 
     # What people do.
 
     def apply(self, **spec: Any) -> None:
         """kubectl apply."""
         desired = samples.stream(**spec)
-        there = self.api.objects.get((group_version.KIND, KEY.namespace, KEY.name))
+        desired["metadata"]["name"] = self.key.name
+        there = self.api.objects.get((group_version.KIND, self.key.namespace, self.key.name))
         edit = {"manager": "kubectl", "time": self.clock.text()}
         if there is not None:
             spec, desired = desired["spec"], copy.deepcopy(there)
@@ -96,7 +105,10 @@ class FakeCluster:
     def _new_operator(self, listed: list[Manifest]) -> None:
         self.cache = ObjectCache(self.api, lambda: self.clock.time.timestamp())
         self._list(listed)
-        self.reconciler = Reconciler(self.api, self.cache, self.metrics, self.settings, self.clock)
+        self.woken: list[Key] = []
+        self.reconciler = Reconciler(
+            self.api, self.cache, self.metrics, self.settings, self.clock, self.woken.append
+        )
 
     def _list(self, objects: list[Manifest]) -> None:
         watched = list(filter(_is_watched, objects))
@@ -157,7 +169,7 @@ class FakeCluster:
 
     def reconcile_once(self) -> timedelta | None:
         """Reconciles the stream once, and raises what fails. Returns when to do it again."""
-        return asyncio.run(self.reconciler.reconcile(KEY))
+        return asyncio.run(self._first.reconciler.reconcile(self.key))
 
     def settle(self) -> None:
         """Runs operator and cluster in turn until neither changes anything."""
@@ -172,14 +184,26 @@ class FakeCluster:
 
     def step(self) -> bool:
         """Runs all controllers and the kubelet once. Returns whether anything changed."""
-        before = copy.deepcopy(self.api.objects)
+        before = self._own_objects()
         self.collect_garbage()
-        for each in self.api.of_kind(kinds.STATEFUL_SET):
-            if "template" in each["spec"]:
-                self._stateful_set(each)
-        for pod in self.api.of_kind(kinds.POD):
-            self._kubelet_and_driver(pod)
-        return self.api.objects != before
+        if self.api.has(kinds.STATEFUL_SET, self._driver):
+            owner = self.api.one(kinds.STATEFUL_SET, self._driver)
+            if "template" in owner["spec"]:
+                self._stateful_set(owner)
+        if self.pod is not None:
+            self._kubelet_and_driver(self.pod)
+        return self._own_objects() != before
+
+    def _own_objects(self) -> str:
+        """The stream and its objects."""
+        name = self.key.name
+        return json.dumps(
+            [
+                found
+                for (_, _, of), found in self.api.objects.items()
+                if of == name or of.startswith(f"{name}-")
+            ]
+        )
 
     def collect_garbage(self) -> None:
         uids = {each["metadata"]["uid"] for each in self.api.objects.values()}
@@ -234,7 +258,7 @@ class FakeCluster:
             self.put_pod(
                 None, phase="Pending", containerStatuses=[samples.container(state=waiting)]
             )
-        elif "status" not in pod:
+        elif pod.get("status", {}).get("phase", "Pending") == "Pending":
             self._driver_says(None)
         elif report and self.takes_edits and report.spec_hash != self.applied_hash:
             self._driver_says(report.edit)
@@ -242,6 +266,9 @@ class FakeCluster:
     def _driver_says(self, edit: EditVerdict | None) -> None:
         """That it runs what is applied, or what a test makes of that."""
         fails = self.fails_with.get(self.applied_hash, {})
+        if self.breaks_with_cores and f"cores: {self.breaks_with_cores}\n" in self._document:
+            broken = samples.FAILURE.model_copy(update={"permanent": True})
+            fails = {"state": QueryState.FAILED, "last_failure": broken}
         report = samples.report(**{"spec_hash": self.applied_hash, "edit": edit, **fails})
         works = report.state in (QueryState.RUNNING, QueryState.COMPLETED)
         self.put_pod(report, conditions=[{"type": "Ready", "status": str(works)}])
@@ -278,7 +305,11 @@ class FakeCluster:
 
     @property
     def stream(self) -> Manifest:
-        return self.api.one(kinds.STREAM, KEY.name)
+        return self.api.one(kinds.STREAM, self.key.name)
+
+    @property
+    def _driver(self) -> str:
+        return naming.driver_name(self.key.name)
 
     @property
     def status(self) -> StreamStatus:
@@ -293,7 +324,7 @@ class FakeCluster:
 
     @property
     def pod(self) -> Manifest | None:
-        name = naming.driver_pod_name(KEY.name)
+        name = naming.driver_pod_name(self.key.name)
         return self.api.one(kinds.POD, name) if self.api.has(kinds.POD, name) else None
 
     @property
@@ -304,11 +335,15 @@ class FakeCluster:
     @property
     def applied_hash(self) -> str:
         """Of the document that the driver's pod mounts; of what it has read, if that is gone."""
-        name = naming.config_name(KEY.name, self.pod_hash)
+        document = self._document
+        return naming.spec_hash(document) if document else DriverPod(self.pod or {}).spec_hash or ""
+
+    @property
+    def _document(self) -> str:
+        name = naming.config_name(self.key.name, self.pod_hash)
         if not self.api.has(kinds.CONFIG_MAP, name):
-            return DriverPod(self.pod or {}).spec_hash or ""
-        document = self.api.one(kinds.CONFIG_MAP, name)["data"][naming.SPEC_FILE]
-        return naming.spec_hash(document)
+            return ""
+        return str(self.api.one(kinds.CONFIG_MAP, name)["data"][naming.SPEC_FILE])
 
     def children(self) -> set[str]:
         """All objects except the stream, and except the records of what was Ready."""

@@ -77,9 +77,11 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "RolledBack",
-        "Stalled: the newest spec failed for good, or was not Ready within rollout.deadline. The "
-        "last one that was Ready runs again, on the same checkpoint. The message says what failed.",
-        "Correct the spec. To try it again as it is, set spec.restartedAt.",
+        "Stalled: the newest spec, or a new default image, failed for good, or was not Ready "
+        "within rollout.deadline. The last one that was Ready runs again, on the same checkpoint. "
+        "The message says what failed.",
+        "Correct the spec. To try it again as it is, set spec.restartedAt. A default image that "
+        "does not run is the matter of who installed the operator; spec.image names another one.",
         "penstock history {name} -n {namespace}",
     ),
     Remedy(

@@ -120,7 +120,11 @@ async def operate(
         if stop.is_set():
             return
         cache = ObjectCache(api)
-        standby = Standby(lambda: Reconciler(api, cache, metrics, settings), cache, queue, leads)
+
+        def make_reconciler() -> Reconciler:
+            return Reconciler(api, cache, metrics, settings, wake=queue.add)
+
+        standby = Standby(make_reconciler, cache, queue, leads)
         watches += _watches(api, cache, standby, settings.class_name, namespaces)
         metrics.show_watches(watch_ages)
 

@@ -27,5 +27,7 @@ class Settings:
     """The NetworkPolicyPeers that may read the metrics of drivers; empty: everyone."""
     numbers_interval: timedelta = timedelta(seconds=NUMBERS_INTERVAL_SECONDS)
     """How often a status gets new numbers, if nothing else changes. Drivers report as often."""
+    image_max_unavailable: int = 3
+    """How many of the streams that name no image get another default image at the same time."""
     namespace: str = ""
     """The operator's own namespace; empty outside a cluster."""

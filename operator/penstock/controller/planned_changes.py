@@ -172,7 +172,7 @@ def _running(
     driver = assess_driver(stream.name, desired.pod_hash, children, stream.status, now)
     rollout = stream.status.rollout
     if stream.given_up is not None and rollout is not None and rollout.failure is not None:
-        return Outcome.of(driver, rolled_back(rollout.failure, desired.spec_hash))
+        return Outcome.of(driver, rolled_back(rollout, desired.spec_hash))
     untaken = not_taken(desired, children, now)
     if untaken is not None and not driver.ready:  # what ails the query before is no news
         driver = Assessment(StreamState.STARTING, untaken.reason, untaken.message)

@@ -25,6 +25,7 @@ from penstock.controller.children.revision import (
     controller_revision_name,
     with_earlier_spec,
 )
+from penstock.controller.image_rollout import ImageRollout
 from penstock.controller.kubernetes.api_client import KubernetesApi, KubernetesReads
 from penstock.controller.kubernetes.object_cache import ObjectCache
 from penstock.controller.metrics import Metrics
@@ -101,12 +102,18 @@ class Reconciler:
         metrics: Metrics,
         settings: Settings,
         now: Callable[[], datetime] = utc_now,
+        wake: Callable[[Key], None] = lambda key: None,
     ) -> None:
+        """`wake` has another stream reconciled soon."""
         self._api = api
         self._cache = cache
         self._metrics = metrics
         self._settings = settings
         self._now = now
+        self._images = ImageRollout(
+            settings.default_image, settings.image_max_unavailable, cache.images, now, wake
+        )
+        metrics.show_image_waiting(self._images.count_waiting)
         self._applier = Applier(api, now)
         self._known: defaultdict[Key, _Known] = defaultdict(_Known)
         self._parsing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -171,6 +178,7 @@ class Reconciler:
 
     def _forget(self, key: Key) -> None:
         self._metrics.forget(key)
+        self._images.forget(key)
         self._applier.forget(key)
         self._known.pop(key, None)
 
@@ -178,7 +186,8 @@ class Reconciler:
         """Decides by the cache. A report of the driver alone costs no look at all the objects."""
         stream, observed = await self._observe(key, raw, self._cache)
         now = self._now()
-        seen = content_hash([stream.without_status, observed.without_report])
+        image = stream.desired.image if stream.desired is not None else None
+        seen = content_hash([stream.without_status, image, observed.without_report])
         known = self._known[key]
         if known.steady is not None and known.steady[0] == seen and now < known.steady[1]:
             return reported(stream, observed, now)
@@ -207,7 +216,8 @@ class Reconciler:
             found = await self._api.get(kinds.CONTROLLER_REVISION, key.namespace, name)
             if found is None or not Object(found).is_owned_by(stream.uid):
                 return stream
-            parsed = await self._parse_anew(key, with_earlier_spec(stream.manifest, found))
+            earlier = with_earlier_spec(stream.manifest, found)  # which has an image
+            parsed = await self._parse_anew(key, earlier, self._settings)
             if not parsed.judged:
                 return replace(stream, desired=None, problems=parsed.problems, judged=False)
             if parsed.desired is None or controller_revision_name(parsed.desired) != name:
@@ -252,20 +262,22 @@ class Reconciler:
 
         One at a time for a namespace, so that a tenant with many slow texts delays no other.
         """
-        source = content_hash(ObservedStream(raw).without_status)
+        default_image = self._images.image_for(key, Stream(raw))
+        settings = replace(self._settings, default_image=default_image)
+        source = content_hash([ObservedStream(raw).without_status, default_image])
         before = self._known[key].parsed
         if before is not None and before[0] == source:
             return replace(before[1], manifest=raw)
-        parsed = await self._parse_anew(key, raw)
+        parsed = await self._parse_anew(key, raw, settings)
         if parsed.desired is not None and parsed.judged:
             self._known[key].parsed = (source, replace(parsed, manifest={}))
         return parsed
 
-    async def _parse_anew(self, key: Key, raw: Manifest) -> ObservedStream:
+    async def _parse_anew(self, key: Key, raw: Manifest, settings: Settings) -> ObservedStream:
         lock = self._parsing.setdefault(key.namespace, asyncio.Lock())
         async with lock:
             return await asyncio.get_running_loop().run_in_executor(
-                self._threads, parse_stream, raw, self._settings
+                self._threads, parse_stream, raw, settings
             )
 
     async def _publish(self, key: Key, raw: Manifest, decision: Decision) -> timedelta | None:
@@ -290,6 +302,8 @@ class Reconciler:
         if decision.status_manifest is not None:
             left = await self._write_status(key, stream, decision)
             self._cache.wrote(left)
+            if decision.status is not None and decision.status.rollout != stream.status.rollout:
+                self._images.count()
             if written is None:
                 written = _Written(stream.uid, "", Contest(self._now))
             elif written.content != content_hash(raw.get("status")):

@@ -15,7 +15,7 @@ from penstock.api.v1alpha1.status import LastFailure, Rollout, StreamState
 from penstock.cluster.kinds import Manifest, Ref
 from penstock.cluster.objects import ControllerRevision
 from penstock.cluster.pods import DriverPod
-from penstock.cluster.stream import find_condition, holds
+from penstock.cluster.stream import find_condition
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.children.diff import up_to_date, with_applied_hash
@@ -85,6 +85,10 @@ def next_rollout(
         return before
     if before is None or before.revision != newest.spec_hash:
         before = _begun(stream, newest, before)
+    image = "" if newest.stream.spec.image else newest.image
+    before = before.model_copy(update={"default_image": image})
+    if before.last_ready_revision == newest.spec_hash:
+        before = before.model_copy(update={"last_ready_image": newest.image})
     if newest.stream.spec.rollout.rollback == "Never":
         before = before.model_copy(update={"failure": None})
     if stream.given_up is not None or before.last_ready_revision == newest.spec_hash:
@@ -93,7 +97,12 @@ def next_rollout(
         return not_tried(before)
     pod = children.driver_pod
     if outcome.ready and children.recorded and is_newly_ready(stream, pod, now):
-        ready = {"start_time": None, "last_ready_revision": newest.spec_hash, "failure": None}
+        ready = {
+            "start_time": None,
+            "last_ready_revision": newest.spec_hash,
+            "last_ready_image": newest.image,
+            "failure": None,
+        }
         return before.model_copy(update=ready)
     if before.start_time is None:
         before = before.model_copy(update={"start_time": now})
@@ -114,9 +123,12 @@ def _begun(stream: ObservedStream, newest: Revision, before: Rollout | None) -> 
     what ran before both.
     """
     ends_one = before is not None and before.start_time is not None and before.was_ready
+    ready = find_condition(stream.status, "Ready")
+    was_ready = ready is not None and ready.status != "False"  # as far as is known
     return Rollout(
         revision=newest.spec_hash,
-        was_ready=ends_one or holds(stream.status, "Ready"),
+        last_ready_image=before and before.last_ready_image,
+        was_ready=ends_one or was_ready,
         last_ready_revision=before and before.last_ready_revision,
     )
 

@@ -163,6 +163,12 @@ class Rollout(Report):
     """How far an edit is: `effective.revision` is what runs."""
 
     revision: str = Field(description="The hash of the newest valid spec, without its live fields.")
+    default_image: str | None = Field(
+        None, description="The operator's image, with which it runs; empty if the spec names one."
+    )
+    last_ready_image: str | None = Field(
+        None, description="The image of the last revision with which the stream was Ready."
+    )
     was_ready: bool = Field(
         False, description="Whether the stream was Ready when the revision became the newest."
     )

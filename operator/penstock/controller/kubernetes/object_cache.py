@@ -16,6 +16,7 @@ from penstock.cluster import kinds
 from penstock.cluster.kinds import Key, Kind, Manifest, kind_of
 from penstock.cluster.lenient_fields import at
 from penstock.cluster.objects import Object
+from penstock.cluster.stream_image import StreamImage
 from penstock.contract import naming
 from penstock.controller.kubernetes.api_client import KubernetesReads
 
@@ -40,6 +41,8 @@ class _Held:
     stream: Key | None
     edited: bool
     """Whether it is a stream whose status does not know its newest spec."""
+    image: StreamImage | None = None
+    """Of a stream."""
 
 
 class ObjectCache:
@@ -103,6 +106,11 @@ class ObjectCache:
         held = self._held[kinds.STREAM].get(key)
         return held is not None and held.edited
 
+    def images(self) -> Sequence[tuple[Key, StreamImage]]:
+        """How far all streams are with the operator's image. From any thread."""
+        streams = list(self._held[kinds.STREAM].items())
+        return [(key, held.image) for key, held in streams if held.image is not None]
+
     @property
     def unshown(self) -> float:
         """For how many seconds a write to a stream was not shown, or 0. From any thread."""
@@ -154,8 +162,11 @@ class ObjectCache:
         stream = _stream_of(found)
         observed = at(manifest, "status", "observedGeneration")
         edited = kind is kinds.STREAM and found.generation != observed
-        text = json.dumps(_slim(manifest), separators=(",", ":")).encode()
-        self._held[kind][found.key] = _Held(found.uid, found.version, text, stream, edited)
+        image = StreamImage.of(found) if kind is kinds.STREAM else None
+        as_json = json.dumps(_slim(manifest), separators=(",", ":")).encode()
+        self._held[kind][found.key] = _Held(
+            found.uid, found.version, as_json, stream, edited, image
+        )
         if stream is not None:
             self._of_stream[kind, stream].add(found.key)
         return stream

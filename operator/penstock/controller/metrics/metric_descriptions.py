@@ -96,6 +96,11 @@ QUEUE_AGE = OPERATOR.gauge(
     "how long the first of them has been due; 0 if there is none",
     unit="seconds",
 )
+IMAGE_WAITING = OPERATOR.gauge(
+    "image_waiting_streams",
+    "streams that wait until it is their turn to get the operator's default image",
+    unit="streams",
+)
 WATCH_AGE = OPERATOR.gauge(
     "watch_age_seconds",
     "how long the API server has shown nothing of a kind, not even the bookmark that it sends each "

@@ -54,6 +54,7 @@ class Metrics:
         self._seconds = described.RECONCILE_DURATION.histogram(self.registry)
         self._depth = described.QUEUE_DEPTH.gauge(self.registry)
         self._age = described.QUEUE_AGE.gauge(self.registry)
+        self._image_waiting = described.IMAGE_WAITING.gauge(self.registry)
         self._watch_age = described.WATCH_AGE.gauge(self.registry)
         self._requests = described.API_REQUESTS.counter(self.registry)
         self._request_seconds = described.API_DURATION.histogram(self.registry)
@@ -66,6 +67,10 @@ class Metrics:
 
         for resource in ages():
             self._watch_age.labels(resource).set_function(partial(age_of, resource))
+
+    def show_image_waiting(self, count: Callable[[], int]) -> None:
+        """Shows how many streams wait for the default image of this process, while it leads."""
+        self._image_waiting.set_function(lambda: 0 if self._waits else count())
 
     def take_over(self, queue: MeasuredQueue) -> None:
         """Shows this process as the one that reconciles, and its work queue."""

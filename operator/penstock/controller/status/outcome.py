@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from penstock.api.problem import Problem
-from penstock.api.v1alpha1.status import EditVerdict, LastFailure, StreamState
+from penstock.api.v1alpha1.status import EditVerdict, Rollout, StreamState
 from penstock.cluster.assessment import Assessment
 from penstock.contract import naming
 
@@ -115,17 +115,24 @@ def refused_edit(edit: EditVerdict) -> NotApplied:
     return replace(invalid_spec([problem], is_applied=True, runs=True), edit=edit)
 
 
-def rolled_back(failure: LastFailure, revision: str) -> NotApplied:
-    """The newest spec was given up, and an earlier one runs."""
-    message = failure.message.rstrip(".")
-    return NotApplied(
-        "RolledBack",
-        f"The newest spec did not become Ready, and the last one that was (revision {revision}) "
-        f"runs again: {failure.reason}: {message}. Correct the spec; to try it once more as it is, "
-        f"set spec.restartedAt",
-        retried=False,
-        since=failure.time,
-    )
+def rolled_back(rollout: Rollout, revision: str) -> NotApplied:
+    """The newest spec was given up, or the operator's image, and an earlier one runs."""
+    failure = rollout.failure
+    assert failure is not None
+    why = f"{failure.reason}: {failure.message.rstrip('.')}"
+    if rollout.default_image and rollout.last_ready_image not in (None, rollout.default_image):
+        said = (
+            f"The stream did not become Ready with {rollout.default_image}, the operator's image, "
+            f"and runs with {rollout.last_ready_image} again: {why}. Install the operator with an "
+            "image that runs, or name one in spec.image"
+        )
+    else:
+        said = (
+            f"The newest spec did not become Ready, and the last one that was (revision "
+            f"{revision}) runs again: {why}. Correct the spec; to try it once more as it is, set "
+            "spec.restartedAt"
+        )
+    return NotApplied("RolledBack", said, retried=False, since=failure.time)
 
 
 def missing_checkpoint(name: str) -> NotApplied:

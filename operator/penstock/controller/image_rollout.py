@@ -1,0 +1,129 @@
+"""A new default image, for a few streams at a time, and for no more while it does not run.
+
+What is where stands in the statuses, so another operator goes on from there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from heapq import nsmallest
+
+from penstock.cluster.kinds import Key
+from penstock.cluster.stream import Stream
+from penstock.cluster.stream_image import StreamImage
+
+log = logging.getLogger(__name__)
+
+# Three thousand streams are not counted at each look at one of them.
+_COUNTED_FOR = timedelta(seconds=1)
+
+
+class ImageRollout:
+    """Says which streams that name no image get the operator's default image now."""
+
+    def __init__(
+        self,
+        image: str,
+        max_unavailable: int,
+        streams: Callable[[], Iterable[tuple[Key, StreamImage]]],
+        now: Callable[[], datetime],
+        wake: Callable[[Key], None],
+    ) -> None:
+        """`wake` has a stream reconciled soon."""
+        self._image = image
+        self._max_unavailable = max_unavailable
+        self._streams = streams
+        self._now = now
+        self._wake = wake
+        self._let_through = dict[Key, bool]()
+        """Those that were not Ready with it yet, and whether they were Ready before."""
+        self._turns: Sequence[Key] = ()
+        self._count_at = now()
+        self._culprit: Key | None = None
+
+    def image_for(self, key: Key, stream: Stream) -> str:
+        """The default image for a stream: the one that it has, until it is its turn."""
+        found = StreamImage.of(stream)
+        if found.named or found.default in ("", self._image):
+            return self._image
+        if key not in self._let_through:
+            if self._now() >= self._count_at:
+                self.count()
+            if key not in self._turns:
+                return found.default
+            self._let_through[key] = found.ready
+        return self._image
+
+    def forget(self, key: Key) -> None:
+        self._let_through.pop(key, None)
+
+    def count_waiting(self) -> int:
+        """How many streams have another default image yet. From any thread."""
+        return sum(
+            not (stream.named or stream.stopped or stream.default in ("", self._image))
+            for _, stream in self._streams()
+        )
+
+    def count(self) -> None:
+        """Finds the streams whose turn it is, and wakes them; none while one does not run because
+        of this image.
+
+        Streams that were Ready and those that were not have places of their own: nobody can tell
+        whether the image is why one of the latter does not run. So it keeps its place until its
+        deadline, and longer while nobody has been Ready with the image.
+        """
+        now = self._now()
+        self._count_at = now + _COUNTED_FOR
+        streams = dict(self._streams())
+        busy, overdue, runs = self._let_through_at_work(streams), 0, False
+        waiting: dict[bool, list[Key]] = {True: [], False: []}
+        self._turns = ()
+        for key, stream in streams.items():
+            if stream.named or stream.stopped:
+                continue
+            if stream.default != self._image:
+                if key not in self._let_through and stream.may_change(now):
+                    waiting[stream.ready].append(key)
+            elif stream.last_ready == self._image:
+                runs = True
+            elif stream.has_failed(now):
+                self._stop_at(key)
+                return
+            elif stream.is_tried(now):
+                busy[stream.was_ready] += 1
+            elif stream.until is not None:
+                overdue += not stream.was_ready
+        self._culprit = None
+        busy[False] += 0 if runs else overdue
+        self._turns = [
+            key
+            for ready, keys in waiting.items()
+            for key in nsmallest(max(0, self._max_unavailable - busy[ready]), keys)
+        ]
+        for key in self._turns:
+            self._wake(key)
+
+    def _let_through_at_work(self, streams: Mapping[Key, StreamImage]) -> Counter[bool]:
+        """How many of them hold a place that no status shows, by whether they were Ready. One to
+        which the image cannot be applied does not.
+        """
+        busy = Counter[bool]()
+        for key, was_ready in tuple(self._let_through.items()):
+            stream = streams.get(key)
+            if stream is None:
+                busy[was_ready] += 1
+            elif stream.named or stream.stopped or stream.last_ready == self._image:
+                self.forget(key)
+            elif stream.default != self._image:
+                busy[was_ready] += not stream.is_not_applied
+        return busy
+
+    def _stop_at(self, key: Key) -> None:
+        if key != self._culprit:
+            log.warning(
+                "no other stream gets the image %s: %s did not run with it", self._image, key
+            )
+        self._culprit = key

@@ -1,0 +1,542 @@
+"""A new default image rolls over a fleet, a few streams at a time, and stops if it does not run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.api.v1alpha1.status import LastFailure
+from penstock.cluster import kinds
+from penstock.cluster.rest import ApiError
+from penstock.contract import naming
+from penstock.contract.driver_report import QueryState
+from penstock.controller.work_queue import WorkQueue
+from testkit.controller import samples
+from testkit.controller.fake_cluster import FakeCluster
+
+SIZE, AT_ONCE = 7, samples.SETTINGS.image_max_unavailable
+NEW = "new:image"
+BROKEN = LastFailure(reason="Boom", message="it broke", permanent=True, time=samples.T0)
+
+
+def fleet(size: int = SIZE, **spec: Any) -> list[FakeCluster]:
+    """Streams of one operator, all of them Ready."""
+    first = FakeCluster("flags-00")
+    streams = [first, *(FakeCluster(f"flags-{n:02}", beside=first) for n in range(1, size))]
+    for stream in streams:
+        stream.apply(**spec)
+    pass_time(streams, rounds=4)
+    assert all(stream.state == "Running" for stream in streams)
+    return streams
+
+
+def upgrade(streams: Sequence[FakeCluster], image: str = NEW) -> None:
+    """The operator is installed with another default image."""
+    streams[0].settings = replace(samples.SETTINGS, default_image=image)
+    streams[0].restart_operator()
+
+
+def pass_time(streams: Sequence[FakeCluster], rounds: int, seconds: float = 5) -> int:
+    """Returns the most that were not Ready at a time."""
+    most = 0
+    for _ in range(rounds):
+        streams[0].clock.advance(seconds)
+        for stream in streams:
+            stream.reconcile()
+            stream.step()
+        most = max(most, sum(not is_ready(stream) for stream in streams))
+    return most
+
+
+def is_ready(stream: FakeCluster) -> bool:
+    return any(it.type == "Ready" and it.status == "True" for it in stream.status.conditions)
+
+
+def image(stream: FakeCluster) -> str | None:
+    effective = stream.status.effective
+    return effective.image if effective is not None else None
+
+
+def touched(streams: Sequence[FakeCluster]) -> list[str]:
+    """The streams that ever had a pod of the new image."""
+    return [stream.key.name for stream in streams if len(set(stream.drivers_started)) > 1]
+
+
+def test_a_new_image_reaches_all_streams_a_few_at_a_time() -> None:
+    streams = fleet(12)
+    upgrade(streams)
+    assert pass_time(streams, rounds=7) <= AT_ONCE
+    assert len(touched(streams)) < 10
+    assert pass_time(streams, rounds=16) <= AT_ONCE
+    assert {image(stream) for stream in streams} == {NEW}
+    assert all(stream.status.restarts and not stream.status.restarts.total for stream in streams)
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["one operator", "others take over"])
+def test_an_image_that_does_not_run_touches_no_more_than_a_few(restarts: bool) -> None:
+    """Neither before its deadline, nor after it."""
+    streams = fleet()
+    upgrade(streams)
+    for stream in streams:
+        stream.missing_images.add(NEW)
+    for _ in range(12):
+        pass_time(streams, rounds=2, seconds=30)
+        if restarts:
+            streams[0].restart_operator()
+    assert len(touched(streams)) == AT_ONCE
+    assert {image(stream) for stream in streams} == {samples.IMAGE}
+    assert all(map(is_ready, streams))
+    stalled = [stream for stream in streams if stream.condition("Stalled").status == "True"]
+    assert [stream.key.name for stream in stalled] == touched(streams)
+    assert {stream.condition("Stalled").reason for stream in stalled} == {"RolledBack"}
+    assert f"did not become Ready with {NEW}" in (stalled[0].condition("Stalled").message or "")
+    # The others do what their spec says.
+    assert streams[-1].condition("Reconciling").status == "False"
+
+
+def test_a_mended_image_reaches_all() -> None:
+    streams = fleet()
+    upgrade(streams)
+    for stream in streams:
+        stream.missing_images.add(NEW)
+    pass_time(streams, rounds=25, seconds=30)
+    upgrade(streams, "newer:image")
+    pass_time(streams, rounds=25)
+    assert {image(stream) for stream in streams} == {"newer:image"}
+    assert all(stream.condition("Stalled").status == "False" for stream in streams)
+
+
+def test_a_stream_that_fails_for_a_reason_of_its_own_can_be_taken_out_of_the_way() -> None:
+    streams = fleet()
+    upgrade(streams)
+    streams[0].missing_images.add(NEW)
+    pass_time(streams, rounds=25, seconds=30)
+    assert len({image(stream) for stream in streams}) == 2
+    streams[0].apply(image=samples.IMAGE)
+    pass_time(streams, rounds=25)
+    assert [image(stream) for stream in streams] == [samples.IMAGE, *[NEW] * (SIZE - 1)]
+
+
+def test_streams_that_do_not_run_wait_for_nobody_and_stop_nobody() -> None:
+    """Such as one that somebody has stopped, and one that has failed for good."""
+    streams = fleet()
+    for stream in streams[5:]:
+        stream.report(state=QueryState.FAILED, last_failure=BROKEN)
+    streams[4].apply(suspend=True)
+    pass_time(streams, rounds=4)
+    for stream in streams[5:]:
+        stream.missing_images.add(NEW)
+    upgrade(streams)
+    pass_time(streams, rounds=25, seconds=30)
+    assert [image(stream) for stream in streams[:4]] == [NEW] * 4
+
+
+def test_streams_that_name_an_image_keep_it() -> None:
+    streams = fleet(5, image="own:image")
+    upgrade(streams)
+    pass_time(streams, rounds=10)
+    assert {image(stream) for stream in streams} == {"own:image"}
+
+
+def test_an_edit_of_a_stream_that_waits_is_applied_with_the_image_that_it_has() -> None:
+    streams = fleet()
+    upgrade(streams)
+    for stream in streams:
+        stream.missing_images.add(NEW)
+    pass_time(streams, rounds=3)
+    streams[-1].apply(executor={"cores": 2})
+    pass_time(streams, rounds=5)
+    assert streams[-1].condition("Ready").status == "True"
+    assert streams[-1].condition("Ready").observed_generation == 2
+    assert image(streams[-1]) == samples.IMAGE
+
+
+def test_a_new_stream_begins_with_the_new_image() -> None:
+    streams = fleet(5)
+    upgrade(streams)
+    streams.append(FakeCluster("newest", beside=streams[0]))
+    streams[-1].apply()
+    pass_time(streams, rounds=3)
+    assert image(streams[-1]) == NEW
+
+
+def test_streams_that_nothing_is_applied_to_keep_no_place() -> None:
+    """Paused, invalid, and refused by the API server: three of each kind, before all others."""
+    streams = fleet(12)
+    for stream in streams[:3]:
+        stream.annotate(naming.ANNOTATION_PAUSE, "true")
+    for stream in streams[3:6]:
+        stream.apply(**samples.AGGREGATE)
+    refused = ApiError(422, "Invalid", "no")
+    bad = [f"{stream.key.name}-driver" for stream in streams[6:9]]
+    streams[0].api.refuse = lambda it: (
+        refused if it["kind"] == "StatefulSet" and it["metadata"]["name"] in bad else None
+    )
+    pass_time(streams, rounds=2)
+    upgrade(streams)
+    pass_time(streams, rounds=20)
+    assert [image(stream) for stream in streams] == [samples.IMAGE] * 9 + [NEW] * 3
+
+
+@pytest.mark.parametrize("rollback", ["Auto", "Never"])
+def test_an_edit_that_does_not_run_stops_no_image(rollback: str) -> None:
+    """One tenant's edit, of a stream that has the new image, must not stop all others."""
+    streams = fleet()
+    upgrade(streams)
+    pass_time(streams, rounds=6)
+    assert image(streams[0]) == NEW
+    edit = {"executor": {"cores": 2}, "rollout": {"rollback": rollback}}
+    streams[0].breaks_with_cores = 2
+    streams[0].apply(**edit)
+    pass_time(streams, rounds=20)
+    assert streams[0].condition("Stalled").status == "True"
+    assert {image(stream) for stream in streams[1:]} == {NEW}
+
+
+def test_given_up_edits_are_not_tried_with_each_new_image() -> None:
+    streams = fleet(6)
+    for stream in streams[:4]:
+        stream.breaks_with_cores = 2
+        stream.apply(executor={"cores": 2})
+    pass_time(streams, rounds=6)
+    assert all(map(is_ready, streams))
+    started = [len(stream.drivers_started) for stream in streams[:4]]
+    upgrade(streams)
+    pass_time(streams, rounds=10)
+    assert [len(stream.drivers_started) for stream in streams[:4]] == started
+    assert {image(stream) for stream in streams[4:]} == {NEW}
+
+
+def test_an_image_of_its_own_that_is_removed_gives_way_at_once() -> None:
+    """Also while the new image reaches no other stream."""
+    streams = fleet(6)
+    streams[5].apply(image="own:image")
+    pass_time(streams, rounds=4)
+    upgrade(streams)
+    for stream in streams[:5]:
+        stream.missing_images.add(NEW)
+    pass_time(streams, rounds=25, seconds=30)
+    streams[5].apply()
+    pass_time(streams, rounds=4)
+    assert image(streams[5]) == NEW
+    assert is_ready(streams[5])
+
+
+def test_an_edit_of_a_stream_that_tries_the_image_frees_no_place() -> None:
+    streams = fleet()
+    upgrade(streams)
+    for stream in streams:
+        stream.missing_images.add(NEW)
+    for number in range(6):
+        pass_time(streams, rounds=3)
+        for stream in streams[:AT_ONCE]:
+            stream.apply(queryName=f"try-{number}")
+    pass_time(streams, rounds=10)
+    assert len(touched(streams)) == AT_ONCE
+
+
+def test_a_culprit_that_is_suspended_stops_nobody() -> None:
+    streams = fleet(10, rollout={"deadline": "30s"})
+    upgrade(streams)
+    streams[0].missing_images.add(NEW)
+    pass_time(streams, rounds=9)
+    assert samples.IMAGE in {image(stream) for stream in streams[1:]}
+    streams[0].apply(suspend=True, rollout={"deadline": "30s"})
+    pass_time(streams, rounds=20)
+    assert {image(stream) for stream in streams[1:]} == {NEW}
+
+
+def test_an_operator_that_knew_no_rollouts_is_replaced_with_a_new_image() -> None:
+    """Nothing is recorded yet: first there must be something to go back to."""
+    streams = fleet(8)
+    for record in streams[0].api.of_kind(kinds.CONTROLLER_REVISION):
+        streams[0].api.remove(record)
+    for stream in streams:
+        raw = stream.stream
+        del raw["status"]["rollout"]
+        stream.api.put(raw)
+        stream.missing_images.add(NEW)
+    upgrade(streams)
+    pass_time(streams, rounds=25, seconds=30)
+    assert len(touched(streams)) == AT_ONCE
+    assert all(map(is_ready, streams))
+    assert {image(stream) for stream in streams} == {samples.IMAGE}
+
+
+def test_streams_that_are_not_ready_for_a_moment_wait_as_well() -> None:
+    """Such as in an outage of Kafka: a bad image must not reach all of them."""
+    streams = fleet()
+    for stream in streams:
+        stream.report(state=QueryState.RESTARTING, last_failure=samples.FAILURE)
+        stream.missing_images.add(NEW)
+    pass_time(streams, rounds=1)
+    upgrade(streams)
+    pass_time(streams, rounds=25, seconds=30)
+    assert len(touched(streams)) == AT_ONCE
+
+
+def test_the_next_streams_are_woken_when_one_is_done() -> None:
+    """Otherwise each would wait for a look that comes every few minutes."""
+    streams = fleet(6)
+    upgrade(streams)
+    woken = streams[0].woken
+    pass_time(streams[:3], rounds=6)
+    assert {key.name for key in woken} >= {"flags-03", "flags-04", "flags-05"}
+
+
+def cannot_pull(streams: Sequence[FakeCluster], *images: str) -> None:
+    for stream in streams:
+        stream.missing_images |= set(images)
+
+
+def have_or_get(streams: Sequence[FakeCluster], name: str) -> list[str]:
+    """The streams whose newest revision is of this image, also if it is given up."""
+    return [
+        stream.key.name
+        for stream in streams
+        if stream.status.rollout is not None and stream.status.rollout.default_image == name
+    ]
+
+
+def test_an_outage_in_which_all_streams_are_stalled_lets_few_through() -> None:
+    """Such as nodes that are away for longer than a stream may wait. Streams that are not Ready
+    have places of their own, so as many again get it when they are.
+    """
+    streams = fleet(9)
+    for stream in streams:
+        cannot_pull([stream], samples.IMAGE)
+        stream.api.remove(stream.pod or {})
+    pass_time(streams, rounds=25, seconds=30)
+    assert streams[-1].condition("Stalled").status == "True"
+    cannot_pull(streams, NEW)
+    upgrade(streams)
+    pass_time(streams, rounds=3)
+    for stream in streams:
+        stream.missing_images.remove(samples.IMAGE)
+    pass_time(streams, rounds=45, seconds=30)
+    assert len(have_or_get(streams, NEW)) <= 2 * AT_ONCE
+    assert sum(map(is_ready, streams)) >= 9 - AT_ONCE
+
+
+def test_given_up_edits_wait_in_an_outage_as_well() -> None:
+    streams = fleet()
+    for stream in streams:
+        stream.breaks_with_cores = 2
+        stream.apply(executor={"cores": 2})
+    pass_time(streams, rounds=8)
+    for stream in streams:
+        stream.report(state=QueryState.RESTARTING, last_failure=samples.FAILURE)
+    pass_time(streams, rounds=1)
+    upgrade(streams)
+    pass_time(streams, rounds=10, seconds=30)
+    assert have_or_get(streams, NEW) == []
+
+
+def test_a_stream_that_was_never_ready_gets_the_image_that_may_be_the_cure() -> None:
+    streams = fleet(2)
+    streams.append(FakeCluster("newest", beside=streams[0]))
+    cannot_pull(streams[2:], samples.IMAGE)
+    streams[2].apply()
+    pass_time(streams, rounds=3)
+    upgrade(streams)
+    pass_time(streams, rounds=20, seconds=60)
+    assert is_ready(streams[2])
+    assert image(streams[2]) == NEW
+
+
+@pytest.mark.parametrize("since", ["ever", "upgrade"])
+def test_records_that_a_quota_refuses_hold_nothing_up_for_long(since: str) -> None:
+    refused = ApiError(403, "Forbidden", "exceeded quota")
+    streams = fleet(5)
+
+    def refuse(it: dict[str, Any]) -> ApiError | None:
+        return refused if it["kind"] == kinds.CONTROLLER_REVISION.kind else None
+
+    if since == "ever":
+        for record in streams[0].api.of_kind(kinds.CONTROLLER_REVISION):
+            streams[0].api.remove(record)
+        for stream in streams:
+            raw = stream.stream
+            raw["status"]["rollout"] = {"revision": "none", "startTime": streams[0].clock.text()}
+            stream.api.put(raw)
+    streams[0].api.refuse = refuse
+    upgrade(streams)
+    pass_time(streams, rounds=50, seconds=60)
+    assert {image(stream) for stream in streams} == {NEW}
+
+
+def test_streams_that_crash_for_their_own_reasons_come_last() -> None:
+    streams = fleet()
+    crashing = streams[:AT_ONCE]
+
+    def crash() -> None:
+        for stream in crashing:
+            if stream.pod is not None and "status" in stream.pod:
+                stream.report(state=QueryState.RESTARTING, last_failure=samples.FAILURE)
+
+    crash()
+    pass_time(streams, rounds=2)
+    upgrade(streams)
+    for _ in range(20):
+        crash()
+        pass_time(streams, rounds=1, seconds=60)
+    assert {image(stream) for stream in streams} == {NEW}
+
+
+@pytest.mark.parametrize("edit", [{"executor": {"cores": 2}}, {"rollout": {"deadline": "5m"}}])
+def test_edits_at_the_same_time_hide_no_bad_image(edit: dict[str, Any]) -> None:
+    """One commit often has the new release and all streams."""
+    streams = fleet()
+    cannot_pull(streams, NEW)
+    for stream in streams:
+        stream.apply(**edit)
+    upgrade(streams)
+    for number in range(5):
+        for stream in streams:
+            stream.apply(**edit, queryName=f"again-{number}")
+        pass_time(streams, rounds=2, seconds=30)
+    pass_time(streams, rounds=20, seconds=30)
+    assert len(have_or_get(streams, NEW)) == AT_ONCE
+
+
+def test_invalid_edits_of_those_that_try_it_hold_it_up_until_their_deadline() -> None:
+    streams = fleet()
+    upgrade(streams)
+    pass_time(streams, rounds=2)
+    assert len(have_or_get(streams, NEW)) == AT_ONCE
+    for stream in streams[:AT_ONCE]:
+        stream.apply(**samples.AGGREGATE)
+    pass_time(streams, rounds=20, seconds=60)
+    assert len(have_or_get(streams, NEW)) == SIZE
+
+
+def test_an_edit_in_trial_is_not_blamed_on_the_image() -> None:
+    streams = fleet()
+    slow = streams[0]
+    slow.apply(executor={"cores": 2}, rollout={"deadline": "1m"})
+    upgrade(streams)
+    for _ in range(40):
+        if slow.pod is not None and "status" in slow.pod and slow.applied_hash != slow.pod_hash:
+            slow.breaks_with_cores = 2
+        pass_time(streams, rounds=1)
+    assert slow.condition("Stalled").reason == "RolledBack"
+    assert {image(stream) for stream in streams[1:]} == {NEW}
+
+
+def test_an_image_that_a_policy_refuses_is_said_once() -> None:
+    streams = fleet(4)
+    refused = ApiError(403, "Forbidden", "policy")
+
+    def refuse(it: dict[str, Any]) -> ApiError | None:
+        return refused if it["kind"] == "StatefulSet" and NEW in str(it["spec"]) else None
+
+    streams[0].api.refuse = refuse
+    upgrade(streams)
+    seen = []
+    for _ in range(20):
+        pass_time(streams, rounds=1, seconds=30)
+        seen.append(streams[0].condition("Stalled").status)
+    assert seen == sorted(seen)
+    assert seen[-1] == "True"
+    assert all(map(is_ready, streams))
+
+
+def test_statuses_of_an_operator_that_knew_no_images() -> None:
+    streams = fleet()
+    for stream in streams:
+        raw = stream.stream
+        del raw["status"]["rollout"]["defaultImage"], raw["status"]["rollout"]["lastReadyImage"]
+        stream.api.put(raw)
+    cannot_pull(streams, NEW)
+    upgrade(streams)
+    pass_time(streams, rounds=25, seconds=30)
+    assert len(touched(streams)) == AT_ONCE
+
+
+@pytest.mark.parametrize("rollback", ["Auto", "Never"])
+def test_edits_of_what_does_not_run_free_no_place(rollback: str) -> None:
+    """Neither while it goes back, nor of one that does not."""
+    policy: Any = {"rollout": {"rollback": rollback}}
+    streams = fleet(**policy)
+    cannot_pull(streams, NEW)
+    upgrade(streams)
+    for number in range(50):
+        pass_time(streams, rounds=1, seconds=25)
+        for stream in streams:
+            rollout = stream.status.rollout
+            given_up = rollout is not None and rollout.failure is not None
+            if not is_ready(stream) and (given_up or number == 30):
+                stream.apply(queryName=f"try-{number}", **policy)
+    assert len(have_or_get(streams, NEW)) == AT_ONCE
+
+
+def test_statuses_that_cannot_be_written_let_no_more_through() -> None:
+    streams = fleet()
+    cannot_pull(streams, NEW)
+    upgrade(streams)
+
+    async def conflict(manifest: Any) -> Any:
+        raise ApiError(409, "Conflict", "no")
+
+    streams[0].api.apply_status = conflict  # type: ignore[method-assign]
+    streams[0].fall_behind()
+    pass_time(streams, rounds=15, seconds=10)
+    assert len(touched(streams)) == AT_ONCE
+
+
+def test_another_image_takes_the_place_of_one_that_is_tried() -> None:
+    """Also the one before both."""
+    streams = fleet()
+    cannot_pull(streams, "broken:image")
+    upgrade(streams, "broken:image")
+    pass_time(streams, rounds=4)
+    for name in (NEW, samples.IMAGE):
+        upgrade(streams, name)
+        pass_time(streams, rounds=20)
+        assert {image(stream) for stream in streams} == {name}
+    assert all(map(is_ready, streams))
+
+
+def test_an_own_image_that_is_the_default_one_counts_as_an_own() -> None:
+    streams = fleet(3)
+    streams[2].apply(image=samples.IMAGE)
+    pass_time(streams, rounds=3)
+    cannot_pull(streams[:2], NEW)
+    upgrade(streams)
+    pass_time(streams, rounds=25, seconds=30)
+    streams[2].apply()
+    pass_time(streams, rounds=4)
+    assert image(streams[2]) == NEW
+
+
+def test_suspended_streams_wait_for_their_turn_when_they_are_resumed() -> None:
+    streams = fleet(9)
+    for stream in streams:
+        stream.apply(suspend=True)
+    pass_time(streams, rounds=4)
+    cannot_pull(streams, NEW)
+    upgrade(streams)
+    pass_time(streams, rounds=3)
+    for stream in streams:
+        stream.apply()
+    pass_time(streams, rounds=30, seconds=30)
+    assert len(have_or_get(streams, NEW)) <= 2 * AT_ONCE
+    assert sum(map(is_ready, streams)) >= 9 - AT_ONCE
+
+
+def test_who_waits_is_counted() -> None:
+    streams = fleet()
+    streams[0].apply(suspend=True)
+    streams[1].apply(image="own:image")
+    pass_time(streams, rounds=3)
+    metric = "penstock_operator_image_waiting_streams"
+    registry = streams[0].metrics.registry
+    streams[0].metrics.take_over(WorkQueue())
+    assert registry.get_sample_value(metric) == 0
+    upgrade(streams)
+    assert registry.get_sample_value(metric) == SIZE - 2
+    pass_time(streams, rounds=20)
+    assert registry.get_sample_value(metric) == 0

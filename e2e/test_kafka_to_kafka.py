@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from testkit.cluster.install import Installation
+from testkit.cluster.install import DEFAULT_ANNOTATION, Installation
 from testkit.cluster.stream import KIND, Stream, small_stream
 from testkit.kafka.topic_admin import create_topics
 from testkit.kafka.traffic import Receiver, Sender
@@ -121,6 +121,14 @@ def test_a_secret_reaches_the_pods_and_nothing_else(kube: Kube, started: Started
     assert started.secret not in json.dumps(outputs)
     for pod in pods:
         assert kube.run("exec", pod, "--", "ls", "/mounted") == ""
+
+
+def test_the_pods_have_the_defaults_of_the_platform(kube: Kube, started: Started) -> None:
+    """Beside what the stream's own templates say."""
+    driver = kube.get("pod", started.stream.driver_pod)
+    assert driver is not None
+    for pod in (driver, *started.stream.executors()):
+        assert pod["metadata"]["annotations"].items() >= DEFAULT_ANNOTATION.items()
 
 
 def test_a_running_stream_follows_its_log_level(kube: Kube, started: Started) -> None:

@@ -16,6 +16,7 @@ from io import TextIOWrapper
 
 from penstock import __version__
 from penstock.client import arguments as client_arguments
+from penstock.contract.stream_defaults import NO_DEFAULTS, StreamDefaults
 from penstock.local import options as run_options
 from penstock.local import replay_options
 from penstock.validation.rules.pod_security import PodSecurity
@@ -157,6 +158,12 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="image of streams without spec.image",
     )
     operator.add_argument(
+        "--log-level",
+        choices=["DEBUG", "INFO", "WARNING", "ERROR"],
+        default="INFO",
+        help="of the log (default: INFO)",
+    )
+    operator.add_argument(
         "--health-port",
         type=int,
         default=8080,
@@ -225,6 +232,13 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="how many of the streams that name no image get another default image at the same "
         "time (default: 3)",
     )
+    operator.add_argument(
+        "--stream-defaults",
+        type=StreamDefaults.from_json,
+        default=NO_DEFAULTS,
+        metavar="JSON",
+        help="fields of the spec for the streams that do not set them",
+    )
     operator.set_defaults(command=_operator)
     return parser
 
@@ -269,11 +283,16 @@ def _operator(options: argparse.Namespace) -> int:
     from penstock.controller.kubernetes.leader_election import LeaseName
     from penstock.controller.main import run  # imports kopf
     from penstock.controller.operator_settings import Settings
+    from penstock.validation.spec_check import judge_defaults
 
+    for problem in judge_defaults(options.stream_defaults, PodSecurity(options.pod_security)):
+        print(f"--stream-defaults: {problem}", file=sys.stderr)
+        return 2
     run(
         Settings(
             default_image=options.default_image,
             class_name=options.class_name,
+            stream_defaults=options.stream_defaults,
             pod_security=PodSecurity(options.pod_security),
             network_policies=options.network_policies,
             metrics_from=tuple(options.metrics_from),
@@ -285,6 +304,7 @@ def _operator(options: argparse.Namespace) -> int:
         health_port=options.health_port,
         metrics_port=options.metrics_port,
         lease=LeaseName(options.own_namespace, options.lease) if options.lease else None,
+        log_level=options.log_level,
     )
     return 0
 

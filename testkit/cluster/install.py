@@ -17,6 +17,9 @@ RELEASE = "penstock"
 OPERATOR = "penstock-operator"
 CLUSTER_ROLE = f"{OPERATOR}.{NAMESPACE}"
 
+# What each pod of a stream gets by the chart's streamDefaults.
+DEFAULT_ANNOTATION = {"example.com/owner": "platform"}
+
 
 @dataclass(frozen=True)
 class Installation:
@@ -45,6 +48,10 @@ def upgrade(cluster: Cluster, operator: str, spark: str) -> None:
     values = {
         "image": {"repository": repository, "tag": tag, "pullPolicy": "Never"},
         "sparkImage": spark,
+        "streamDefaults": {
+            pod: {"podTemplate": {"metadata": {"annotations": DEFAULT_ANNOTATION}}}
+            for pod in ("driver", "executor")
+        },
     }
     words = ["upgrade", "--install", RELEASE, str(CHART), "--create-namespace"]
     cluster.run_helm(

@@ -1,5 +1,9 @@
 {{- define "penstock.name" -}}
-{{- printf "%s-operator" .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | default (printf "%s-operator" .Release.Name) | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "penstock.serviceAccount" -}}
+{{- .Values.serviceAccount.name | default (include "penstock.name" .) -}}
 {{- end -}}
 
 {{- /* Of what is not in the release's namespace: another release may have its name elsewhere. */}}
@@ -28,6 +32,7 @@ app.kubernetes.io/component: operator
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- with .Values.commonLabels }}{{ toYaml . | nindent 0 }}{{ end }}
 {{- end -}}
 
 {{- define "penstock.testHook" -}}

@@ -34,6 +34,8 @@ ANNOTATION_PAUSE = f"{GROUP}/pause-reconciliation"
 ENV_POD_NAME = "PENSTOCK_POD_NAME"
 ENV_POD_IP = "PENSTOCK_POD_IP"
 ENV_POD_HASH = "PENSTOCK_POD_HASH"
+# Set if the operator has any, as JSON.
+ENV_STREAM_DEFAULTS = "PENSTOCK_STREAM_DEFAULTS"
 # Set if several nodes can mount the checkpoint's volume at once.
 ENV_SHARED_CHECKPOINT = "PENSTOCK_SHARED_CHECKPOINT"
 

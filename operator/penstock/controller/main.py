@@ -48,6 +48,7 @@ def run(
     health_port: int | None = 8080,
     metrics_port: int | None = 9090,
     lease: LeaseName | None = None,
+    log_level: str = "INFO",
 ) -> None:
     """Runs until SIGTERM or SIGINT.
 
@@ -55,10 +56,11 @@ def run(
     """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter())
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
-    # Kopf logs every event that it receives. The reconciler logs what changes.
-    logging.getLogger("kopf").setLevel(logging.WARNING)
-    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)  # the kubelet's probes
+    logging.basicConfig(level=log_level, handlers=[handler])
+    # Kopf logs every event that it receives, and aiohttp the kubelet's probes. The reconciler logs
+    # what changes.
+    for noisy in ("kopf", "aiohttp.access"):
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLogger().level))
     metrics = Metrics()
     if metrics_port is not None:
         start_http_server(metrics_port, any_address(), registry=metrics.registry)

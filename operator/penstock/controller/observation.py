@@ -80,7 +80,7 @@ class ObservedStream(Stream):
 def parse_stream(raw: Manifest, settings: Settings) -> ObservedStream:
     """A stream with its spec judged, which may wait for the process that judges texts."""
     try:
-        stream = ContinuousStream.model_validate(raw)
+        stream = ContinuousStream.model_validate(settings.stream_defaults.under(raw))
     except ValidationError as error:
         return ObservedStream(
             raw,

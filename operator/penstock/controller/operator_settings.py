@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from penstock.contract.driver_report import NUMBERS_INTERVAL_SECONDS
+from penstock.contract.stream_defaults import NO_DEFAULTS, StreamDefaults
 from penstock.validation.rules.pod_security import PodSecurity
 
 
@@ -19,6 +20,8 @@ class Settings:
     """The image of streams that name none."""
     class_name: str = ""
     """The class of the streams that this operator acts on; empty: those without a class."""
+    stream_defaults: StreamDefaults = NO_DEFAULTS
+    """Fields of the spec of the streams that do not set them."""
     pod_security: PodSecurity = PodSecurity.RESTRICTED
     """What pod templates may ask for."""
     network_policies: bool = True

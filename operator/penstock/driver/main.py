@@ -20,6 +20,7 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
 from penstock.contract.driver_report import DriverReport
 from penstock.contract.sizing import driver_cpu, driver_memory
+from penstock.contract.stream_defaults import StreamDefaults
 from penstock.driver import logs
 from penstock.driver.checkpoint import lock
 from penstock.driver.environment import (
@@ -76,7 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     given = parser.parse_args(arguments)
     logs.set_up()
-    document = Document(Path(given.file).read_text())
+    defaults = StreamDefaults.from_json(os.environ.get(naming.ENV_STREAM_DEFAULTS, ""))
+    document = Document(Path(given.file).read_text(), defaults)
     in_pod = naming.ENV_POD_NAME in os.environ
     stream = document.stream if in_pod else ContinuousStream.from_yaml(document.text)
     environment: Environment | None = pod_environment(os.environ, stream)
@@ -134,13 +136,14 @@ def run(
             if isinstance(environment, PodEnvironment)
             else None
         )
-        followed = FollowedStream(Live.of(stream.spec))
+        begun = document or Document("")
+        followed = FollowedStream(Live.of(stream.spec), begun.defaults)
         if api is not None and isinstance(environment, PodEnvironment):
             followed.follow(OwnStream(api, stream.metadata.name, environment.pod_hash))
             # The kubelet may have mounted an earlier one, before a process that has ended.
-            document = followed.next_document or document
-            stream = document.stream if document else stream
-        begun = document or Document("")
+            if followed.next_document is not None:
+                begun = followed.next_document
+                stream = begun.stream
         queries = Queries(begun, stream, environment, jvm, api, followed, health, metrics, publish)
         guard = HangGuard().watch(
             health,

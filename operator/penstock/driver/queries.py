@@ -83,7 +83,7 @@ class Queries:
 
     def _begin(self, stream: ContinuousStream) -> Loop:
         runtime, followed, environment = self._runtime, self._followed, self._environment
-        judge = EditJudge(stream.spec, environment, lambda: runtime.session)
+        judge = EditJudge(stream.spec, environment, lambda: runtime.session, followed.defaults)
         followed.begin(self._document, judge.judge)
         sampler = Sampler(runtime, self._jvm, stream.spec, environment.secrets, self._metrics)
         policy = RestartPolicy.from_spec(stream.spec).with_restart(followed.live.restart)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pydantic import ValidationError
+
 from penstock.api.problem import Problem
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.sizing import Size, size, stated_partitions
+from penstock.contract.stream_defaults import ALLOWED, StreamDefaults
 from penstock.validation.rules import kafka, plain_credentials, pod_security, pod_templates
 from penstock.validation.rules.pod_security import PodSecurity
+from penstock.validation.schema_errors import describe_error
 from penstock.validation.text_sandbox import judge_texts
 
 
@@ -30,6 +34,24 @@ def judge(
 def find_problems(spec: StreamSpec, *, local: bool = False) -> list[Problem]:
     """Why a valid spec cannot run, in a cluster or, with `local`, on one machine."""
     return [each for each in judge(spec, local=local) if each.severity == "error"]
+
+
+def judge_defaults(defaults: StreamDefaults, allowed: PodSecurity) -> list[str]:
+    """Why an operator cannot have these defaults for streams: no stream could run."""
+    unknown = sorted(defaults.spec.keys() - set(ALLOWED))
+    if unknown:
+        return [f"{', '.join(unknown)}: there are defaults for {', '.join(ALLOWED)} only"]
+    least: dict[str, object] = {
+        "source": {"rate": {}},
+        "sink": {"console": {}},
+        "trigger": {"microBatch": {}},
+    }
+    try:
+        spec = StreamSpec.model_validate(defaults.under({"spec": least})["spec"])
+    except ValidationError as error:
+        return [each.message for each in describe_error(error)]
+    problems = judge(spec, allowed=allowed)
+    return [each.message for each in problems if each.severity == "error"]
 
 
 def _check_memory_sink(spec: StreamSpec) -> list[Problem]:

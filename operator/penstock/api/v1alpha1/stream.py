@@ -42,11 +42,3 @@ class ContinuousStream(SpecObject):
     def from_yaml(cls, text: str) -> "ContinuousStream":
         """Parses one document. Raises pydantic's ValidationError, which names the wrong field."""
         return cls.model_validate(yaml.safe_load(text))
-
-    @classmethod
-    def from_document(cls, text: str) -> "ContinuousStream":
-        """Parses what an operator has written for a driver, without the fields that are unknown.
-
-        A newer operator may know more of them than the driver of an older image.
-        """
-        return cls.model_validate(yaml.safe_load(text), extra="ignore")

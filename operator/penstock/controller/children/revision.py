@@ -57,7 +57,10 @@ class Revision:
 
 
 def resolve(stream: ContinuousStream, raw: Manifest, settings: Settings) -> Revision:
-    """The document for a stream's driver, with its hashes; `raw` is the stream as it was read."""
+    """The document for a stream's driver, with its hashes.
+
+    `raw` is the stream as it was read, without the operator's defaults.
+    """
     image = stream.spec.image or settings.default_image
     text = document(stream.metadata.name, stream.metadata.namespace, raw["spec"], image)
     pod_hash = content_hash(parts_of_pod({**raw["spec"], "image": image}, stream.spec))[:10]

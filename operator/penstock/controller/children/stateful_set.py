@@ -176,6 +176,7 @@ def _container(desired: Revision, found: Claim | None) -> Manifest:
             _from_field(naming.ENV_POD_IP, "status.podIP"),
             {"name": naming.ENV_POD_HASH, "value": desired.pod_hash},
             *_shared_checkpoint(found),
+            *_stream_defaults(desired),
         ],
         "ports": [
             _port("probes", naming.PROBES_PORT),
@@ -209,6 +210,13 @@ def _shared_checkpoint(found: Claim | None) -> list[dict[str, Any]]:
     """Nothing for a claim of Penstock's own, which is ReadWriteOnce."""
     is_shared = found is not None and found.shared
     return [{"name": naming.ENV_SHARED_CHECKPOINT, "value": "true"}] if is_shared else []
+
+
+def _stream_defaults(desired: Revision) -> list[dict[str, Any]]:
+    defaults = desired.settings.stream_defaults
+    if not defaults.spec:
+        return []
+    return [{"name": naming.ENV_STREAM_DEFAULTS, "value": defaults.as_json()}]
 
 
 def _resources(desired: Revision) -> Manifest:

@@ -23,6 +23,7 @@ from penstock.cluster.lenient_fields import mapping
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import Stream
 from penstock.contract import naming
+from penstock.contract.stream_defaults import NO_DEFAULTS, StreamDefaults
 from penstock.driver.failures import Failure
 from penstock.driver.kubernetes.api import OwnStream
 from penstock.driver.logs import log_event
@@ -58,11 +59,18 @@ class Document:
     """What a driver reads: a stream whose spec the operator has applied."""
 
     text: str
+    defaults: StreamDefaults = NO_DEFAULTS
+    """The operator's, which are not in it."""
 
     @cached_property
     def stream(self) -> ContinuousStream:
-        """Raises ValueError or YAMLError if it cannot be read."""
-        return ContinuousStream.from_document(self.text)
+        """Raises ValueError or YAMLError if it cannot be read.
+
+        Without the fields that are unknown: a newer operator may know more of them than the driver
+        of an older image.
+        """
+        content = self.defaults.under(mapping(yaml.safe_load(self.text)))
+        return ContinuousStream.model_validate(content, extra="ignore")
 
     @property
     def spec_hash(self) -> str:
@@ -98,7 +106,8 @@ class FollowedStream:
     another document, and the driver starts that query in the session that it has.
     """
 
-    def __init__(self, live: Live = Live()) -> None:
+    def __init__(self, live: Live = Live(), defaults: StreamDefaults = NO_DEFAULTS) -> None:
+        self.defaults = defaults
         self.live = live
         """As the newest valid spec has them. In a pod the defaults until the first answer, which
         an unreachable API server delays: then there are no executors either."""
@@ -175,7 +184,7 @@ class FollowedStream:
     def _fetch(self, own: OwnStream) -> None:
         """Takes a document that can be read. Without one, the operator replaces the pod in time."""
         try:
-            newest = Document(own.document() or "")
+            newest = Document(own.document() or "", self.defaults)
             if newest not in (self._document, self._newest):
                 assert newest.stream
         except ApiError:

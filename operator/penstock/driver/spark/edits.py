@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.stream import Stream
+from penstock.contract.stream_defaults import NO_DEFAULTS, StreamDefaults
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.environment import Environment
 from penstock.driver.exceptions.classify import classify_exception
@@ -45,10 +46,13 @@ class EditJudge:
         running: StreamSpec,
         environment: Environment,
         session: Callable[[], SparkSession | None],
+        defaults: StreamDefaults = NO_DEFAULTS,
     ) -> None:
+        """`defaults` are what `running` has where its manifest sets nothing."""
         self._running = running
         self._environment = environment
         self._session = session
+        self._defaults = defaults
         self._checkpoint = CheckpointFolder(environment.checkpoint)
 
     def judge(self, stream: Stream) -> Failure | None:
@@ -56,7 +60,8 @@ class EditJudge:
 
         Raises an exception where that cannot be told now.
         """
-        edited = ContinuousStream.model_validate(stream.manifest, extra="ignore").spec
+        manifest = self._defaults.under(stream.manifest)
+        edited = ContinuousStream.model_validate(manifest, extra="ignore").spec
         if not asks_spark(self._running, edited):
             return None
         try:

@@ -125,6 +125,9 @@ def test_the_documented_policy_allows_images_of_one_registry_only(
             kube.run(*run, "elsewhere.example.com/pod:1")
         kube.run("create", "serviceaccount", "default")
         kube.run(*run, "registry.example.com/pod:1")
+        high = '--overrides={"spec": {"priorityClassName": "system-cluster-critical"}}'
+        with pytest.raises(KubectlError, match="priorityClassName must be streams, or absent"):
+            kube.run(*run, "registry.example.com/pod:1", high)
     finally:
         for name in ("stream-images", "pod-images"):
             kube.run("delete", "validatingadmissionpolicybinding", name)

@@ -52,6 +52,10 @@ def test_the_chart_passes_lint() -> None:
         "prometheusRule.enabled=maybe",
         "prometheusRule.runbookUrl=here",
         "dashboards.labels=grafana",
+        "streamDefaults.image=other",
+        "extraArgs={verbose}",
+        "logLevel=loud",
+        "serviceAccount.name=No Name",
     ],
 )
 def test_a_wrong_value_is_refused(wrong: str) -> None:
@@ -162,6 +166,65 @@ def test_a_release_scrapes_the_drivers_of_its_class_only(class_name: str) -> Non
     assert ("matchExpressions" in drivers["spec"]["selector"]) is not bool(class_name)
 
 
+DEFAULTS = {
+    "imagePullSecrets": [{"name": "registry"}],
+    "checkpoint": {"volume": {"storageClassName": "fast"}},
+    "driver": {"podTemplate": {"spec": {"nodeSelector": {"pool": "streams"}}}},
+    "executor": {"resources": {"requests": {"memory": "3Gi"}}},
+    "sparkConf": {"spark.sql.session.timeZone": "UTC"},
+}
+PLATFORM = {
+    "fullnameOverride": "streams",
+    "serviceAccount": {"name": "robot", "annotations": {"example.com/role": "streams"}},
+    "commonLabels": {"cost-center": "7"},
+    "logLevel": "WARNING",
+    "extraArgs": ["--numbers-interval=60"],
+    "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"}],
+    "securityContext": {"readOnlyRootFilesystem": False},
+    "topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable":
+         "DoNotSchedule", "labelSelector": {}}
+    ],
+    "streamDefaults": DEFAULTS,
+}  # fmt: skip
+
+
+def test_what_a_platform_team_sets_reaches_the_operator() -> None:
+    values = [f"--set-json={name}={json.dumps(value)}" for name, value in PLATFORM.items()]
+    rendered = _rendered("penstock", "default", *EVERYTHING, "--skip-tests", *values)
+    (deployment,) = [it for it in rendered if it["kind"] == "Deployment"]
+    (account,) = [it for it in rendered if it["kind"] == "ServiceAccount"]
+    assert deployment["metadata"]["name"] == "streams"
+    assert account["metadata"]["name"] == "robot"
+    assert account["metadata"]["annotations"] == {"example.com/role": "streams"}
+    subjects = [subject["name"] for it in rendered for subject in it.get("subjects", [])]
+    assert subjects
+    assert set(subjects) == {"robot"}
+    of_release = [it for it in rendered if it["kind"] != "CustomResourceDefinition"]
+    assert {it["metadata"]["labels"]["cost-center"] for it in of_release} == {"7"}
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["serviceAccountName"] == "robot"
+    assert pod["topologySpreadConstraints"] == PLATFORM["topologySpreadConstraints"]
+    assert container["env"] == PLATFORM["extraEnv"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["args"][-1] == "--numbers-interval=60"
+    options = dict(it.removeprefix("--").split("=", 1) for it in container["args"][1:])
+    assert options["log-level"] == "WARNING"
+    assert options["lease"] == "streams"
+    assert json.loads(options["stream-defaults"]) == DEFAULTS
+
+
+def test_rights_and_account_may_be_somebody_elses() -> None:
+    theirs = ("--set=rbac.create=false,serviceAccount.create=false", "--skip-tests")
+    kinds = {it["kind"] for it in _rendered("penstock", "default", *theirs)}
+    assert kinds.isdisjoint({"ServiceAccount", "Role", "RoleBinding", "ClusterRoleBinding"})
+
+
 OPERATOR = "system:serviceaccount:default:penstock-operator"
 
 
@@ -170,6 +233,14 @@ OPERATOR = "system:serviceaccount:default:penstock-operator"
     [
         ((), True),
         (("--set", "watchNamespaces={one,two},className=blue,driverPolicy.enabled=true"), False),
+        (
+            tuple(
+                f"--set-json={name}={json.dumps(value)}"
+                for name, value in PLATFORM.items()
+                if name not in ("fullnameOverride", "serviceAccount")
+            ),
+            True,
+        ),
     ],
 )
 def test_what_it_renders_is_accepted_by_a_real_api_server(

@@ -12,6 +12,9 @@ import yaml
 
 from penstock.api.group_version import KIND
 from penstock.api.v1alpha1.stream import ContinuousStream
+from penstock.contract.stream_defaults import StreamDefaults
+from penstock.validation.rules.pod_security import PodSecurity
+from penstock.validation.spec_check import judge_defaults
 from testkit.paths import CHECKOUT
 
 # In a list it is indented.
@@ -53,5 +56,8 @@ def test_every_piece_of_yaml_fits_into_a_stream(text: str) -> None:
     Objects of other kinds are only parsed.
     """
     piece = yaml.safe_load(text)
-    if piece.get("kind", KIND) == KIND:
+    if "streamDefaults" in piece:  # a value of the chart
+        defaults = StreamDefaults(piece["streamDefaults"])
+        assert judge_defaults(defaults, PodSecurity.RESTRICTED) == []
+    elif piece.get("kind", KIND) == KIND:
         ContinuousStream.model_validate(_whole(piece))

@@ -11,7 +11,7 @@ from penstock.api.problem import FieldPath, Problem, Severity, dotted
 from penstock.api.v1alpha1.changes import Change, change_of
 from penstock.cluster.kinds import Key
 from penstock.cluster.lenient_fields import mapping, text
-from penstock.cluster.stream import Stream
+from penstock.cluster.stream import Stream, holds
 from penstock.contract.edits import change_of_edit, edited_fields
 from penstock.validation.file_check import check_document
 from penstock.validation.findings import Finding, Report
@@ -20,6 +20,8 @@ from penstock.validation.reading.documents import Document, Loaded
 RESTARTS = frozenset({"QueryRestarts", "PodRestarts", "DriverStops"})
 """The reasons of findings that mean: no record is read for a while."""
 
+# Other modes write between two commits.
+_STOPS_AFTER_A_COMMIT = ("MicroBatch", "AvailableNow")
 _START_FIELDS = ("startingOffsets", "startingOffsetsByPartition")
 
 
@@ -74,10 +76,10 @@ def _of_stream(stream: Stream, edited: Mapping[str, Any], change: Change | None)
             return _outcome("NothingRestarts", "nothing restarts")
         case Change.QUERY:
             said = "in the pods that run, another query takes the place of the one that runs"
-            return _outcome("QueryRestarts", f"{said}{_from(stream)}", "warning")
+            return _outcome("QueryRestarts", f"{said}{_from(stream)}; it takes seconds", "warning")
         case _:
             said = "the driver's pod and its executors are replaced, and the query starts"
-            return _outcome("PodRestarts", f"{said}{_from(stream)}", "warning")
+            return _outcome("PodRestarts", f"{said}{_from(stream)}{_lasts(stream)}", "warning")
 
 
 def _outcome(
@@ -92,7 +94,18 @@ def _outcome(
 
 def _from(stream: Stream) -> str:
     epoch = stream.status.epoch
-    return "" if epoch is None else f", after the last commit (now epoch {epoch})"
+    if epoch is None:
+        return ""
+    if holds(stream.status, "Ready") and stream.status.mode in _STOPS_AFTER_A_COMMIT:
+        return f", after a commit (now epoch {epoch}), so nothing is written again"
+    return f", from its last commit (now epoch {epoch}); what it wrote since then is written again"
+
+
+def _lasts(stream: Stream) -> str:
+    rollout = stream.status.rollout
+    if rollout is None or rollout.pod_seconds is None:
+        return ""
+    return f"; the last time that took {rollout.pod_seconds} s"
 
 
 def _of_field(

@@ -101,6 +101,7 @@ def next_rollout(
             "start_time": None,
             "last_ready_revision": newest.spec_hash,
             "last_ready_image": newest.image,
+            "pod_seconds": _pod_seconds(stream, before, pod, now),
             "failure": None,
         }
         return before.model_copy(update=ready)
@@ -118,6 +119,18 @@ def next_rollout(
     return before
 
 
+def _pod_seconds(
+    stream: ObservedStream, rollout: Rollout, pod: DriverPod | None, now: datetime
+) -> int | None:
+    """How long this revision took to be Ready, or the last one that needed another pod."""
+    start, ready = rollout.start_time, find_condition(stream.status, "Ready")
+    # A pod's time of creation is in whole seconds.
+    if start is None or pod is None or pod.created < start - _SOON:
+        return rollout.pod_seconds
+    since = ready.last_transition_time if ready is not None and ready.status == "True" else now
+    return max(0, round((since - start).total_seconds()))
+
+
 def _begun(stream: ObservedStream, newest: Revision, before: Rollout | None) -> Rollout:
     """The rollout of a revision that was not known. One that ends another that was tried is about
     what ran before both.
@@ -128,6 +141,7 @@ def _begun(stream: ObservedStream, newest: Revision, before: Rollout | None) -> 
     return Rollout(
         revision=newest.spec_hash,
         last_ready_image=before and before.last_ready_image,
+        pod_seconds=before and before.pod_seconds,
         was_ready=ends_one or was_ready,
         last_ready_revision=before and before.last_ready_revision,
     )

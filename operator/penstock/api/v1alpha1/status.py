@@ -180,6 +180,11 @@ class Rollout(Report):
     last_ready_revision: str | None = Field(
         None, description="The last revision with which the stream was Ready."
     )
+    pod_seconds: int | None = Field(
+        None,
+        description="How long it took the last time until the stream was Ready in another driver's "
+        "pod.",
+    )
     failure: LastFailure | None = Field(
         None,
         description="Why the revision was given up. Absent while it is tried, or runs.",

@@ -44,6 +44,15 @@ def test_each_edit_has_an_outcome(edit: dict[str, Any], reason: str) -> None:
     assert (outcome.severity == "warning") is (reason in RESTARTS)
 
 
+def test_a_new_pod_takes_about_as_long_as_the_last_one() -> None:
+    edited = samples.stream(executor={"cores": 2})["spec"]
+    status = {"epoch": 7, "rollout": {"revision": "a", "podSeconds": 41}}
+    outcome, *_ = plan_edit(stream(status), edited)
+    assert outcome.message.endswith("; the last time that took 41 s")
+    outcome, *_ = plan_edit(stream({"rollout": {"revision": "a"}}), edited)
+    assert "took" not in outcome.message
+
+
 def test_the_outcome_is_what_the_operator_does() -> None:
     """It compares hashes."""
     before = samples.desired()
@@ -75,11 +84,36 @@ def test_an_edit_of_a_stream_that_is_stopped_restarts_nothing() -> None:
     assert outcome.reason == "DriverStarts"
 
 
+@pytest.mark.parametrize(
+    ("mode", "ready", "again"),
+    [
+        ("MicroBatch", "True", False),
+        ("MicroBatch", "False", True),
+        ("AsyncMicroBatch", "True", True),
+        ("Continuous", "True", True),
+        ("RealTime", "True", True),
+    ],
+)
+def test_what_is_written_again_is_said(mode: str, ready: str, again: bool) -> None:
+    condition = {
+        "type": "Ready",
+        "status": ready,
+        "reason": "Running",
+        "message": "",
+        "observedGeneration": 1,
+        "lastTransitionTime": "2026-11-21T00:00:00Z",
+    }
+    status = {"epoch": 7, "mode": mode, "conditions": [condition]}
+    outcome, *_ = plan_edit(stream(status), samples.stream(**SQL)["spec"])
+    assert ("since then is written again" in outcome.message) is again
+    assert ("nothing is written again" in outcome.message) is not again
+
+
 def test_a_start_that_counts_no_more_is_said() -> None:
     source = {"kafka": {**SPEC["source"]["kafka"], "startingOffsets": "earliest"}}
     edited = samples.stream(source=source)["spec"]
     outcome, field = plan_edit(stream({"epoch": 7}), edited)
-    assert outcome.message.endswith("(now epoch 7)")
+    assert "from its last commit (now epoch 7); what it wrote since then" in outcome.message
     assert "; it counts only without a commit" in field.message
     _, field = plan_edit(stream(), edited)
     assert "; it counts only" not in field.message

@@ -99,6 +99,26 @@ def test_only_the_newest_records_are_kept(cluster: FakeCluster) -> None:
     assert f"{samples.NAME}-{spec_hash(cluster)}" in records(cluster)
 
 
+def test_how_long_another_pod_took_is_kept_by_edits_that_need_none(cluster: FakeCluster) -> None:
+    def took() -> int | None:
+        rollout = cluster.status.rollout
+        return rollout.pod_seconds if rollout is not None else None
+
+    cluster.missing_images.add("slow:image")
+    cluster.apply(image="slow:image")
+    steps(cluster)
+    cluster.clock.advance(40)
+    cluster.missing_images.clear()
+    steps(cluster)
+    cluster.settle()
+    assert took() in range(40, 45)
+    cluster.clock.advance(60)
+    cluster.apply(image="slow:image", **QUERY)
+    cluster.settle()
+    assert last_ready(cluster) == spec_hash(cluster)
+    assert took() in range(40, 45)
+
+
 @EDITS
 def test_an_edit_that_fails_for_good_is_taken_back_at_once(
     cluster: FakeCluster, edit: dict[str, Any]

@@ -368,7 +368,7 @@ def test_records_that_a_quota_refuses_hold_nothing_up_for_long(since: str) -> No
     assert {image(stream) for stream in streams} == {NEW}
 
 
-def test_streams_that_crash_for_their_own_reasons_come_last() -> None:
+def test_streams_that_crash_for_their_own_reasons_hold_nobody_up() -> None:
     streams = fleet()
     crashing = streams[:AT_ONCE]
 

@@ -128,7 +128,7 @@ def _pod_seconds(
     if start is None or pod is None or pod.created < start - _SOON:
         return rollout.pod_seconds
     since = ready.last_transition_time if ready is not None and ready.status == "True" else now
-    return max(0, round((since - start).total_seconds()))
+    return round(((since if since > start else now) - start).total_seconds())
 
 
 def _begun(stream: ObservedStream, newest: Revision, before: Rollout | None) -> Rollout:

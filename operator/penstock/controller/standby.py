@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from penstock.cluster.kinds import Key, Manifest
+from penstock.cluster.objects import Object
 from penstock.controller.kubernetes.object_cache import ObjectCache
 from penstock.controller.reconciler import Reconciler
 from penstock.controller.work_queue import WorkQueue
@@ -34,15 +35,18 @@ class Standby:
         """Queues a stream, except for what this operator has just written: the cache has that.
 
         What is left is an edit by somebody, or is found in a list, perhaps with an edit that no
-        operator has seen.
+        operator has seen. Or the watch was faster than the answer to the operator's own write,
+        which is no edit: under load many are, and would fill the lane of the edits.
         """
+        before = self._cache.intent(Object(stream).key)
         key = self._cache.put(stream, listed=listed)
         if key is None or not self._leads():
             return
-        if listed and not self._cache.is_edited(key):
+        edit = self._cache.is_edited(key) or (not listed and self._cache.intent(key) != before)
+        if listed and not edit:
             self._queue.spread([key])
         else:
-            self._queue.add(key, edit=True)
+            self._queue.add(key, edit=edit)
 
     def stream_deleted(self, stream: Manifest) -> None:
         key = self._cache.remove(stream)

@@ -43,6 +43,8 @@ class _Held:
     """Whether it is a stream whose status does not know its newest spec."""
     image: StreamImage | None = None
     """Of a stream."""
+    intent: object = None
+    """Of a stream: all but its status, which only the operator writes."""
 
 
 class ObjectCache:
@@ -106,6 +108,11 @@ class ObjectCache:
         held = self._held[kinds.STREAM].get(key)
         return held is not None and held.edited
 
+    def intent(self, key: Key) -> object:
+        """What people may change of a stream: another value after each edit of theirs."""
+        held = self._held[kinds.STREAM].get(key)
+        return None if held is None else held.intent
+
     def images(self) -> Sequence[tuple[Key, StreamImage]]:
         """How far all streams are with the operator's image. From any thread."""
         streams = list(self._held[kinds.STREAM].items())
@@ -163,9 +170,12 @@ class ObjectCache:
         observed = at(manifest, "status", "observedGeneration")
         edited = kind is kinds.STREAM and found.generation != observed
         image = StreamImage.of(found) if kind is kinds.STREAM else None
+        intent = None
+        if kind is kinds.STREAM:  # the generation stands for the spec
+            intent = hash((found.generation, str(found.labels), str(found.annotations)))
         as_json = json.dumps(_slim(manifest), separators=(",", ":")).encode()
         self._held[kind][found.key] = _Held(
-            found.uid, found.version, as_json, stream, edited, image
+            found.uid, found.version, as_json, stream, edited, image, intent
         )
         if stream is not None:
             self._of_stream[kind, stream].add(found.key)

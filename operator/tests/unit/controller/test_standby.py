@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.cluster.kinds import Key, Manifest
+from penstock.contract import naming
 from penstock.controller.reconciler import Reconciler, StreamChanged
 from penstock.controller.standby import Standby
 from penstock.controller.work_queue import WorkQueue
@@ -102,6 +103,27 @@ async def test_the_operators_own_write_of_a_status_causes_no_reconcile() -> None
     cluster.apply(executor={"cores": 2})
     turns.standby.stream_changed(cluster.stream, listed=False)
     assert (turns.queued, turns.edits) == ([], [KEY])
+
+
+async def test_a_status_that_the_watch_shows_before_the_answer_is_no_edit() -> None:
+    """Under load many are. Edits go first, and would wait behind them."""
+    cluster = FakeCluster()
+    turns = Turns(cluster)
+    turns.leads = True
+    cluster.behind = []
+    turns.standby.stream_changed(cluster.api.put(samples.stored()), listed=False)
+    assert turns.edits == [KEY]
+    raw = cluster.stream
+    raw["status"] = {"observedGeneration": raw["metadata"]["generation"], "state": "Running"}
+    turns.standby.stream_changed(cluster.api.put(raw), listed=False)
+    raw = cluster.stream
+    raw["status"]["epoch"] = 7
+    turns.standby.stream_changed(cluster.api.put(raw), listed=False)
+    assert (turns.queued, turns.edits) == ([KEY, KEY], [KEY])
+    raw = cluster.stream
+    raw["metadata"]["annotations"] = {naming.ANNOTATION_PAUSE: "true"}
+    turns.standby.stream_changed(cluster.api.put(raw), listed=False)
+    assert turns.edits == [KEY, KEY]
 
 
 async def test_an_edit_while_the_status_is_written_stays_known() -> None:

@@ -152,12 +152,9 @@ class Namespace:
         await self.kubectl(
             "annotate", "--overwrite", "pod", name, f"{naming.ANNOTATION_REPORT}={text}"
         )
-        status = samples.driver_pod(pod_hash)["status"]
-        for container in status["containerStatuses"]:
-            container |= {"image": "", "imageID": "", "ready": True}
         await self.kubectl(
             "patch", "pod", name, "--subresource=status", "--type=merge",
-            "-p", json.dumps({"status": status}),
+            "-p", json.dumps(samples.running_status()),
         )  # fmt: skip
         return pod
 

@@ -65,10 +65,8 @@ class Fleet:
         name = naming.config_name(key.name, DriverPod(pod).pod_hash)
         config = await self.request("GET", kinds.CONFIG_MAP.path(key.namespace, name))
         self.hashes[key] = naming.spec_hash(config["data"][naming.SPEC_FILE])
-        status = samples.driver_pod("")["status"]
-        for container in status["containerStatuses"]:
-            container |= {"image": "", "imageID": "", "ready": True}
-        await self.request("PATCH", f"{path}/status", {"status": status}, "merge-patch+json")
+        running = samples.running_status()
+        await self.request("PATCH", f"{path}/status", running, "merge-patch+json")
         await self.report(key, 1)
 
     async def report(self, key: Key, epoch: int) -> None:

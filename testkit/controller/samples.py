@@ -107,6 +107,14 @@ def driver_pod(pod_hash: str, report: DriverReport | None = None, **status: Any)
     }
 
 
+def running_status() -> Manifest:
+    """The status of a driver's pod that runs, with all that a real API server asks for."""
+    status: Manifest = driver_pod("")["status"]
+    for each in status["containerStatuses"]:
+        each |= {"image": "", "imageID": "", "ready": True}
+    return {"status": status}
+
+
 def container(**fields: Any) -> Manifest:
     """The status of the driver's container."""
     return {"name": naming.DRIVER_CONTAINER, "restartCount": 0, **fields}

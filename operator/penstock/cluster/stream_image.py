@@ -42,6 +42,11 @@ class StreamImage:
     until: datetime | None
     """The deadline of a revision that is tried."""
 
+    def is_behind(self, image: str) -> bool:
+        """Whether it takes the operator's image, and has yet to get this one."""
+        is_other = self.default not in ("", image)
+        return is_other and not (self.named or self.stopped)
+
     @property
     def is_not_applied(self) -> bool:
         """Whether it runs, but not its newest spec."""
@@ -51,12 +56,12 @@ class StreamImage:
         return self.until is not None and now < self.until
 
     def may_change(self, now: datetime) -> bool:
-        """Whether another image is the next thing for it.
+        """Whether another image is the next thing for one that is behind.
 
         First it must have something to go back to, or have had its time to get it. An edit that was
         given up is not tried again because of an image.
         """
-        if self.named or self.stopped or not self.known:
+        if not self.known:
             return False
         tries_image = self.last_ready not in ("", self.default)
         if self.failed:

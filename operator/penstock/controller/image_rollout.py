@@ -62,10 +62,7 @@ class ImageRollout:
 
     def count_waiting(self) -> int:
         """How many streams have another default image yet. From any thread."""
-        return sum(
-            not (stream.named or stream.stopped or stream.default in ("", self._image))
-            for _, stream in self._streams()
-        )
+        return sum(stream.is_behind(self._image) for _, stream in self._streams())
 
     def count(self) -> None:
         """Finds the streams whose turn it is, and wakes them; none while one does not run because
@@ -82,11 +79,11 @@ class ImageRollout:
         waiting: dict[bool, list[Key]] = {True: [], False: []}
         self._turns = ()
         for key, stream in streams.items():
-            if stream.named or stream.stopped:
-                continue
-            if stream.default != self._image:
+            if stream.is_behind(self._image):
                 if key not in self._let_through and stream.may_change(now):
                     waiting[stream.ready].append(key)
+            elif stream.named or stream.stopped or stream.default != self._image:
+                continue
             elif stream.last_ready == self._image:
                 runs = True
             elif stream.has_failed(now):

@@ -138,13 +138,13 @@ def _begun(stream: ObservedStream, newest: Revision, before: Rollout | None) -> 
     ends_one = before is not None and before.start_time is not None and before.was_ready
     ready = find_condition(stream.status, "Ready")
     was_ready = ready is not None and ready.status != "False"  # as far as is known
-    return Rollout(
-        revision=newest.spec_hash,
-        last_ready_image=before and before.last_ready_image,
-        pod_seconds=before and before.pod_seconds,
-        was_ready=ends_one or was_ready,
-        last_ready_revision=before and before.last_ready_revision,
-    )
+    begun = {
+        "revision": newest.spec_hash,
+        "was_ready": ends_one or was_ready,
+        "start_time": None,
+        "failure": None,
+    }
+    return (before or Rollout(revision="")).model_copy(update=begun)
 
 
 def not_tried(rollout: Rollout | None) -> Rollout | None:

@@ -39,8 +39,6 @@ class _Held:
     text: bytes
     """As JSON: parsed, it would need five times the memory."""
     stream: Key | None
-    edited: bool
-    """Whether it is a stream whose status does not know its newest spec."""
     image: StreamImage | None = None
     """Of a stream."""
     intent: object = None
@@ -106,7 +104,7 @@ class ObjectCache:
     def is_edited(self, key: Key) -> bool:
         """Whether the status of a stream does not know its newest spec."""
         held = self._held[kinds.STREAM].get(key)
-        return held is not None and held.edited
+        return held is not None and held.image is not None and held.image.edited
 
     def intent(self, key: Key) -> object:
         """What people may change of a stream: another value after each edit of theirs."""
@@ -167,15 +165,13 @@ class ObjectCache:
                 return None
         self._drop(kind, found.key)
         stream = _stream_of(found)
-        observed = at(manifest, "status", "observedGeneration")
-        edited = kind is kinds.STREAM and found.generation != observed
         image = StreamImage.of(found) if kind is kinds.STREAM else None
         intent = None
         if kind is kinds.STREAM:  # the generation stands for the spec
             intent = hash((found.generation, str(found.labels), str(found.annotations)))
         as_json = json.dumps(_slim(manifest), separators=(",", ":")).encode()
         self._held[kind][found.key] = _Held(
-            found.uid, found.version, as_json, stream, edited, image, intent
+            found.uid, found.version, as_json, stream, image, intent
         )
         if stream is not None:
             self._of_stream[kind, stream].add(found.key)

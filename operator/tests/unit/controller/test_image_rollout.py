@@ -11,6 +11,7 @@ import pytest
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.cluster import kinds
 from penstock.cluster.rest import ApiError
+from penstock.cluster.stream import holds
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
 from penstock.controller.work_queue import WorkQueue
@@ -52,7 +53,7 @@ def pass_time(streams: Sequence[FakeCluster], rounds: int, seconds: float = 5) -
 
 
 def is_ready(stream: FakeCluster) -> bool:
-    return any(it.type == "Ready" and it.status == "True" for it in stream.status.conditions)
+    return holds(stream.status, "Ready")
 
 
 def image(stream: FakeCluster) -> str | None:
@@ -63,6 +64,20 @@ def image(stream: FakeCluster) -> str | None:
 def touched(streams: Sequence[FakeCluster]) -> list[str]:
     """The streams that ever had a pod of the new image."""
     return [stream.key.name for stream in streams if len(set(stream.drivers_started)) > 1]
+
+
+def cannot_pull(streams: Sequence[FakeCluster], *images: str) -> None:
+    for stream in streams:
+        stream.missing_images |= set(images)
+
+
+def have_or_get(streams: Sequence[FakeCluster], name: str) -> list[str]:
+    """The streams whose newest revision is of this image, also if it is given up."""
+    return [
+        stream.key.name
+        for stream in streams
+        if stream.status.rollout is not None and stream.status.rollout.default_image == name
+    ]
 
 
 def test_a_new_image_reaches_all_streams_a_few_at_a_time() -> None:
@@ -80,8 +95,7 @@ def test_an_image_that_does_not_run_touches_no_more_than_a_few(restarts: bool) -
     """Neither before its deadline, nor after it."""
     streams = fleet()
     upgrade(streams)
-    for stream in streams:
-        stream.missing_images.add(NEW)
+    cannot_pull(streams, NEW)
     for _ in range(12):
         pass_time(streams, rounds=2, seconds=30)
         if restarts:
@@ -100,8 +114,7 @@ def test_an_image_that_does_not_run_touches_no_more_than_a_few(restarts: bool) -
 def test_a_mended_image_reaches_all() -> None:
     streams = fleet()
     upgrade(streams)
-    for stream in streams:
-        stream.missing_images.add(NEW)
+    cannot_pull(streams, NEW)
     pass_time(streams, rounds=25, seconds=30)
     upgrade(streams, "newer:image")
     pass_time(streams, rounds=25)
@@ -112,7 +125,7 @@ def test_a_mended_image_reaches_all() -> None:
 def test_a_stream_that_fails_for_a_reason_of_its_own_can_be_taken_out_of_the_way() -> None:
     streams = fleet()
     upgrade(streams)
-    streams[0].missing_images.add(NEW)
+    cannot_pull(streams[:1], NEW)
     pass_time(streams, rounds=25, seconds=30)
     assert len({image(stream) for stream in streams}) == 2
     streams[0].apply(image=samples.IMAGE)
@@ -127,8 +140,7 @@ def test_streams_that_do_not_run_wait_for_nobody_and_stop_nobody() -> None:
         stream.report(state=QueryState.FAILED, last_failure=BROKEN)
     streams[4].apply(suspend=True)
     pass_time(streams, rounds=4)
-    for stream in streams[5:]:
-        stream.missing_images.add(NEW)
+    cannot_pull(streams[5:], NEW)
     upgrade(streams)
     pass_time(streams, rounds=25, seconds=30)
     assert [image(stream) for stream in streams[:4]] == [NEW] * 4
@@ -144,8 +156,7 @@ def test_streams_that_name_an_image_keep_it() -> None:
 def test_an_edit_of_a_stream_that_waits_is_applied_with_the_image_that_it_has() -> None:
     streams = fleet()
     upgrade(streams)
-    for stream in streams:
-        stream.missing_images.add(NEW)
+    cannot_pull(streams, NEW)
     pass_time(streams, rounds=3)
     streams[-1].apply(executor={"cores": 2})
     pass_time(streams, rounds=5)
@@ -216,8 +227,7 @@ def test_an_image_of_its_own_that_is_removed_gives_way_at_once() -> None:
     streams[5].apply(image="own:image")
     pass_time(streams, rounds=4)
     upgrade(streams)
-    for stream in streams[:5]:
-        stream.missing_images.add(NEW)
+    cannot_pull(streams[:5], NEW)
     pass_time(streams, rounds=25, seconds=30)
     streams[5].apply()
     pass_time(streams, rounds=4)
@@ -228,8 +238,7 @@ def test_an_image_of_its_own_that_is_removed_gives_way_at_once() -> None:
 def test_an_edit_of_a_stream_that_tries_the_image_frees_no_place() -> None:
     streams = fleet()
     upgrade(streams)
-    for stream in streams:
-        stream.missing_images.add(NEW)
+    cannot_pull(streams, NEW)
     for number in range(6):
         pass_time(streams, rounds=3)
         for stream in streams[:AT_ONCE]:
@@ -241,7 +250,7 @@ def test_an_edit_of_a_stream_that_tries_the_image_frees_no_place() -> None:
 def test_a_culprit_that_is_suspended_stops_nobody() -> None:
     streams = fleet(10, rollout={"deadline": "30s"})
     upgrade(streams)
-    streams[0].missing_images.add(NEW)
+    cannot_pull(streams[:1], NEW)
     pass_time(streams, rounds=9)
     assert samples.IMAGE in {image(stream) for stream in streams[1:]}
     streams[0].apply(suspend=True, rollout={"deadline": "30s"})
@@ -285,20 +294,6 @@ def test_the_next_streams_are_woken_when_one_is_done() -> None:
     woken = streams[0].woken
     pass_time(streams[:3], rounds=6)
     assert {key.name for key in woken} >= {"flags-03", "flags-04", "flags-05"}
-
-
-def cannot_pull(streams: Sequence[FakeCluster], *images: str) -> None:
-    for stream in streams:
-        stream.missing_images |= set(images)
-
-
-def have_or_get(streams: Sequence[FakeCluster], name: str) -> list[str]:
-    """The streams whose newest revision is of this image, also if it is given up."""
-    return [
-        stream.key.name
-        for stream in streams
-        if stream.status.rollout is not None and stream.status.rollout.default_image == name
-    ]
 
 
 def test_an_outage_in_which_all_streams_are_stalled_lets_few_through() -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from penstock.cluster import kinds
 from penstock.contract import naming
-from penstock.driver.environment import FIRST_GENERATION
+from penstock.driver.environment import generation_folder
 from testkit.errors import KubectlError
 from testkit.kubernetes.kubectl import Kube, Object
 from testkit.kubernetes.looks import look_at, look_for
@@ -54,6 +54,10 @@ class Stream:
 
     def resource(self) -> Object:
         return look_at(self.kube, kinds.STREAM, self.name) or {}
+
+    def generation(self) -> int:
+        """The generation of the checkpoint that runs."""
+        return int(self.status()["effective"]["checkpointGeneration"])
 
     def edit(self, **fields: Any) -> None:
         patch = json.dumps({"spec": fields})
@@ -125,7 +129,7 @@ class Stream:
         volume = self.kube.get("pv", claim["spec"]["volumeName"])
         assert volume is not None
         path = (volume["spec"].get("hostPath") or volume["spec"]["local"])["path"]
-        return f"{path}/{FIRST_GENERATION}"
+        return f"{path}/{generation_folder(0)}"
 
     def describe(self) -> str:
         parts: list[Any] = [json.dumps(self.status(), indent=1)]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
@@ -47,7 +47,8 @@ class InProcessDriver:
         self.reports: list[DriverReport] = []
         self.health, self.metrics = Health(), Metrics()
         self.runtime = QueryRuntime(stream, environment, jvm, api, followed)
-        self._progress = CheckpointFolder(environment.checkpoint).progress
+        checkpoint = environment.generation(stream.spec.checkpoint.generation)
+        self._progress = ProgressReader(checkpoint)
         self.stop = threading.Event()
         self.error: BaseException | None = None
         sampler = None

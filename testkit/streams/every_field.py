@@ -82,7 +82,9 @@ WIDE: tuple[dict[str, Any], ...] = (
                 "storageClassName": "fast",
                 "reclaimPolicy": "Delete",
                 "adopt": True,
-            }
+            },
+            "generation": 1,
+            "startFrom": {"generation": 0},
         },
         "driver": POD,
         "executor": {**POD, "cores": 2, "minInstances": 1, "maxInstances": 8},
@@ -102,6 +104,7 @@ WIDE: tuple[dict[str, Any], ...] = (
         },
         "sink": CONSOLE,
         "trigger": {"microBatch": {"interval": "0 seconds"}},
+        "checkpoint": {"startFrom": {"offsets": "earliest"}},
     },
     {
         "kafka": {**CONNECTION, **OPTIONS},
@@ -109,6 +112,7 @@ WIDE: tuple[dict[str, Any], ...] = (
         "transform": {"python": {"function": "m:f", "configMap": REF}},
         "sink": {"kafka": {"topic": "out"}},
         "trigger": {"microBatch": {"asyncProgress": {"checkpointInterval": "2s"}}},
+        "checkpoint": {"startFrom": {"offsetsByPartition": {"a": {"0": 1, "1": -1}}}},
     },
     {
         "kafka": {**CONNECTION, **BY_SECRET},
@@ -123,12 +127,14 @@ WIDE: tuple[dict[str, Any], ...] = (
             }
         },
         "trigger": {"continuous": {"checkpointInterval": "1s"}},
+        "checkpoint": {"startFrom": {"consumerGroup": "before"}},
     },
     {
         "kafka": {**CONNECTION, **BY_TEXT},
         "source": {"kafka": {**SOURCE, **BY_TEXT, "topics": ["a"]}},
         "sink": {"kafka": {**CONNECTION, **BY_TEXT}},
         "trigger": {"microBatch": {}},
+        "checkpoint": {"startFrom": {"timestamp": "2026-11-26T08:00:00.5+01:00"}},
     },
     {
         "source": {"kafka": {"bootstrapServers": "k:9092", "topics": ["a"]}},

@@ -55,18 +55,20 @@ def plan_edit(stream: Stream | None, edited: Mapping[str, Any]) -> Iterator[Prob
         change = change_of_edit(current, edited)
     except ValidationError:
         change = None if current == edited else Change.POD  # nothing of an invalid spec is taken
-    yield _of_stream(stream, edited, change)
+    yield _of_stream(stream, edited, change, _from(stream, current, edited))
     for path in edited_fields(current, edited):
         yield _of_field(path, current, edited, stream)
 
 
-def _of_stream(stream: Stream, edited: Mapping[str, Any], change: Change | None) -> Problem:
+def _of_stream(
+    stream: Stream, edited: Mapping[str, Any], change: Change | None, start: str
+) -> Problem:
     if change is Change.REFUSED:
         return _outcome("Refused", "the API server refuses the edit", "error")
     if change is Change.STOP and edited.get("suspend"):
         return _outcome("DriverStops", "the query commits, and the driver stops", "warning")
     if change is Change.STOP:
-        return _outcome("DriverStarts", f"the driver starts{_from(stream)}")
+        return _outcome("DriverStarts", f"the driver starts{start}")
     if stream.suspended and change is not None:
         return _outcome("Suspended", "nothing runs: the edit counts when the stream is resumed")
     match change:
@@ -76,10 +78,10 @@ def _of_stream(stream: Stream, edited: Mapping[str, Any], change: Change | None)
             return _outcome("NothingRestarts", "nothing restarts")
         case Change.QUERY:
             said = "in the pods that run, another query takes the place of the one that runs"
-            return _outcome("QueryRestarts", f"{said}{_from(stream)}; it takes seconds", "warning")
+            return _outcome("QueryRestarts", f"{said}{start}; it takes seconds", "warning")
         case _:
             said = "the driver's pod and its executors are replaced, and the query starts"
-            return _outcome("PodRestarts", f"{said}{_from(stream)}{_lasts(stream)}", "warning")
+            return _outcome("PodRestarts", f"{said}{start}{_lasts(stream)}", "warning")
 
 
 def _outcome(
@@ -92,7 +94,16 @@ def _outcome(
     return Problem(reason, message, severity, path)
 
 
-def _from(stream: Stream) -> str:
+def _from(stream: Stream, current: Mapping[str, Any], edited: Mapping[str, Any]) -> str:
+    was, will_be = (mapping(spec.get("checkpoint")) for spec in (current, edited))
+    number = will_be.get("generation", 0)
+    if number != was.get("generation", 0):
+        return (
+            f", with generation {number} of the checkpoint: without state from "
+            f"checkpoint.startFrom ({', '.join(mapping(will_be.get('startFrom')))}), or, if the "
+            "volume has this generation, from its last commit; what the sink has from there on is "
+            "written again"
+        )
     epoch = stream.status.epoch
     if epoch is None:
         return ""

@@ -110,7 +110,7 @@ ROWS: tuple[Remedy, ...] = (
         "FewStatePartitions",
         "The query's state has fewer partitions than the stream has cores: its checkpoint keeps "
         "the number that it began with.",
-        f"{NOTHING}, unless batches take too long: then apply the stream under another name, with "
+        f"{NOTHING}, unless batches take too long: then begin another checkpoint.generation, with "
         "more `spark.sql.shuffle.partitions` in sparkConf.",
     ),
     Remedy(
@@ -281,7 +281,22 @@ ROWS: tuple[Remedy, ...] = (
         "CheckpointOfOtherReads",
         "Stalled: the checkpoint is of a query or trigger that this one cannot continue "
         "(checkpoints.md).",
-        "Go back to the previous query and trigger, or apply this one under another name.",
+        "Go back to the previous query and trigger, or begin a new checkpoint where this one is, "
+        "without its state: another checkpoint.generation, with startFrom.generation.",
+        EDIT,
+    ),
+    Remedy(
+        "StartPositionUnknown",
+        "Stalled: what checkpoint.startFrom names is not there.",
+        "Correct checkpoint.startFrom, or say where to begin as offsets or a timestamp.",
+        EDIT,
+    ),
+    Remedy(
+        "GenerationExists",
+        "The generation of the checkpoint began elsewhere than checkpoint.startFrom says, and is "
+        "continued.",
+        "To begin anew, choose a checkpoint.generation that was never used; to continue, leave it "
+        "as it is, or restore the earlier startFrom.",
         EDIT,
     ),
     Remedy(
@@ -293,8 +308,9 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "StateOfAnotherQuery",
         "Stalled: Spark refuses the state in the checkpoint.",
-        "The checkpoint contains the state of another query. Restore the previous query, or "
-        "apply this one under another name, where it starts at its startingOffsets.",
+        "The checkpoint contains the state of another query. Restore the previous query, or begin "
+        "a new checkpoint where this one is, without its state: another checkpoint.generation, "
+        "with startFrom.generation.",
         EDIT,
     ),
     Remedy(
@@ -579,7 +595,7 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "StartingOffsetsIgnored",
         "Warning: where a stream starts was edited, and it has commits: it continues from those.",
-        "To read from elsewhere, give the stream a new checkpoint (docs/how-to/start-over.md). "
+        "To read from elsewhere, begin another checkpoint.generation (docs/how-to/rewind.md). "
         "Otherwise undo the edit.",
         EDIT,
     ),

@@ -54,7 +54,7 @@ _START_IGNORED = Problem(
     "StartingOffsetsIgnored",
     "spec.source.kafka: the edit of startingOffsets, or of another option for the start, changes "
     "nothing: it applies only to a checkpoint without commits, and this stream continues from its "
-    "last commit. docs/how-to/start-over.md says how to read from elsewhere",
+    "last commit. docs/how-to/rewind.md says how to read from elsewhere",
 )
 
 # Watches report every change. These requeues only guard against a missed one.

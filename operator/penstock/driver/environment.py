@@ -10,10 +10,13 @@ from penstock.api.v1alpha1.spec import Observability
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
 
-# The folder of the first generation. A reset of the stream will start the next one and keep this.
-FIRST_GENERATION = "generation-0"
 _LOOPBACK = "127.0.0.1"
 _API_SERVER = "https://kubernetes.default.svc"
+
+
+def generation_folder(number: object) -> str:
+    """The name of the folder with a generation of the checkpoint."""
+    return f"generation-{number}"
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,8 @@ class PodEnvironment:
     pod_ip: str
     namespace: str
     pod_hash: str
-    checkpoint: Path = Path(naming.CHECKPOINT_DIR) / FIRST_GENERATION
+    checkpoint: Path = Path(naming.CHECKPOINT_DIR) / generation_folder(0)
+    """That of the first generation, with the lock of all."""
     class_path: str = ""
     termination_log: Path | None = Path("/dev/termination-log")
     api_server: str = _API_SERVER
@@ -37,6 +41,14 @@ class PodEnvironment:
     def address(self) -> str:
         """The address that Spark listens on and that executors connect to."""
         return self.pod_ip
+
+    def generation(self, number: int) -> Path:
+        """The checkpoint of a generation."""
+        return self.checkpoint.with_name(generation_folder(number))
+
+    def generations(self) -> list[Path]:
+        """The checkpoints that are there."""
+        return list(self.checkpoint.parent.glob(generation_folder("*")))
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,17 @@ class LocalEnvironment:
     """The same for ConfigMaps."""
     java_options: tuple[str, ...] = ()
     """Options of this machine for the JVM."""
+
+    def generation(self, number: int) -> Path:
+        """The checkpoint of a generation: the first is the folder itself, the others beside it."""
+        if number == 0:
+            return self.checkpoint
+        return self.checkpoint.with_name(f"{self.checkpoint.name}.{generation_folder(number)}")
+
+    def generations(self) -> list[Path]:
+        """The checkpoints that are there."""
+        others = self.checkpoint.parent.glob(f"{self.checkpoint.name}.{generation_folder('*')}")
+        return [*others, *([self.checkpoint] if self.checkpoint.is_dir() else ())]
 
 
 Environment = PodEnvironment | LocalEnvironment

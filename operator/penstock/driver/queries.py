@@ -95,7 +95,9 @@ class Queries:
             self._health,
             self._metrics,
             self._report,
-            HistoryFile(environment.checkpoint, _query_hash(stream)),
+            HistoryFile(
+                environment.generation(stream.spec.checkpoint.generation), _query_hash(stream)
+            ),
             before_stop=sampler.stop,
             unread=lambda: sampler.unread,
             restart=lambda: followed.live.restart,

@@ -10,12 +10,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver import main
-from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.reporting.metrics import PREFIX, Metrics
 from penstock.local.errors import print_message, refusing
@@ -47,7 +48,8 @@ def run_driver(
     BrokerError if the broker has not started.
     """
     view = _choose_view(stream, workspace, kafka, plain)
-    watcher = _ReportWatcher(stream, workspace, view, kafka, on_loaded)
+    checkpoint = environment.generation(stream.spec.checkpoint.generation)
+    watcher = _ReportWatcher(stream, checkpoint, view, kafka, on_loaded)
     with contextlib.ExitStack() as undo:
         with refusing(workspace.log, CHOOSE_FOLDER):
             undo.enter_context(view.open())
@@ -65,13 +67,13 @@ class _ReportWatcher:
     def __init__(
         self,
         stream: ContinuousStream,
-        workspace: Workspace,
+        checkpoint: Path,
         view: PlainView | LiveView,
         kafka: LocalKafka | None,
         on_loaded: Callable[[], None],
     ) -> None:
         self._counts_records = stream.spec.source.kafka is not None
-        self._checkpoint = CheckpointFolder(workspace.checkpoint)
+        self._committed_epoch = ProgressReader(checkpoint).committed_epoch
         self._view = view
         self._kafka = kafka
         self._on_loaded = on_loaded
@@ -110,7 +112,7 @@ class _ReportWatcher:
         if report is not None:
             report = report.model_copy(
                 update={
-                    "epoch": self._checkpoint.progress.committed_epoch(),
+                    "epoch": self._committed_epoch(),
                     "committed": False,
                     "lag": None,
                 }

@@ -47,7 +47,7 @@ def main() -> None:
     for line in sys.stdin.buffer:
         try:
             answer = _answer(line)
-        except MemoryError:
+        except (MemoryError, SystemError):  # the second from C code that has no memory left
             os._exit(OUT_OF_MEMORY)
         sys.stdout.write(f"{answer}\n")
         sys.stdout.flush()
@@ -58,7 +58,7 @@ def _answer(line: bytes) -> str:
     signal.setitimer(signal.ITIMER_PROF, MAX_CPU_SECONDS)
     try:
         problems = problems_of_texts(spec)
-    except MemoryError:
+    except (MemoryError, SystemError):
         raise
     except Exception as error:  # a bug of ours must not end as one more bomb
         traceback.print_exc()

@@ -66,6 +66,8 @@ _CHANGES: dict[str, Change] = {
             "sink.kafka.transactionInterval",
             "sink.console",
             "sink.custom.options",
+            "checkpoint.generation",
+            "checkpoint.startFrom",
             "trigger.continuous.checkpointInterval",
             "trigger.microBatch.interval",
             "trigger.microBatch.asyncProgress.checkpointInterval",

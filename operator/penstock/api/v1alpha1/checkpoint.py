@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from penstock.api.conditions import ValidationRule, cel_string, cel_text, cel_unchanged, in_cel_only
-from penstock.api.v1alpha1.base import ByteQuantity, SpecObject, text_like
+from penstock.api.conditions import (
+    Condition,
+    ValidationRule,
+    cel_string,
+    cel_text,
+    cel_unchanged,
+    in_cel_only,
+    is_set,
+    takes_exactly_one,
+)
+from penstock.api.v1alpha1.base import ByteQuantity, SpecObject, checked_by, text_like
+from penstock.api.v1alpha1.sources import ConsumerGroupName, OffsetsByPartition
 
 VOLUME_SIZE = "1Gi"
 
@@ -17,6 +29,29 @@ _REMEDY = "delete the stream and its PersistentVolumeClaim, and apply the stream
 _NEW_SIZE, _OLD_SIZE = (
     cel_text(f"{each}.checkpoint.volume.size", cel_string(VOLUME_SIZE))
     for each in ("self", "oldSelf")
+)
+
+_IS_FIRST_GENERATION = Condition(
+    "!has(self.checkpoint.generation) || self.checkpoint.generation == 0",
+    lambda spec: spec.checkpoint.generation == 0,
+)
+# Rules of the whole spec.
+GENERATION_RULES: tuple[ValidationRule, ...] = (
+    ValidationRule(
+        ~is_set("checkpoint.startFrom") | is_set("source.kafka"),
+        "checkpoint.startFrom needs source.kafka: remove it, since the generation of another "
+        "source begins where the source does",
+    ),
+    # Without it, a new generation would begin at startingOffsets, which skips records, or reads
+    # all of them again.
+    ValidationRule(
+        ~is_set("checkpoint")
+        | ~is_set("source.kafka")
+        | _IS_FIRST_GENERATION
+        | is_set("checkpoint.startFrom"),
+        "checkpoint.generation needs checkpoint.startFrom: say where it begins, for example "
+        "startFrom.generation, the generation before",
+    ),
 )
 
 # Rules of the whole spec: a rule of the volume could be evaded by removing `checkpoint` in one
@@ -36,6 +71,19 @@ UPDATE_RULES: tuple[ValidationRule, ...] = (
         f"or more, or {_REMEDY}",
     ),
 )
+
+
+def in_milliseconds(timestamp: str) -> int:
+    """A time of RFC 3339 in milliseconds since 1970; raises ValueError if there is no such time.
+
+    >>> in_milliseconds("2026-11-26T08:00:00.5Z")
+    1795680000500
+    """
+    text = re.sub(r"\.([0-9]+)", lambda fraction: f".{fraction[1]:0<6.6}", timestamp.upper())
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError as error:
+        raise ValueError(f"{timestamp} is no time: {error}") from error
 
 
 class CheckpointVolume(SpecObject):
@@ -77,10 +125,95 @@ class CheckpointVolume(SpecObject):
     )
 
 
+Generation = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+
+class StartFrom(SpecObject):
+    """Where a generation of the checkpoint begins to read, at its first start."""
+
+    rules = (
+        takes_exactly_one(
+            "spec.checkpoint.startFrom",
+            "generation",
+            "offsets",
+            "offsetsByPartition",
+            "timestamp",
+            "consumerGroup",
+        ),
+    )
+
+    generation: Generation | None = Field(
+        None,
+        description="Where this generation of the stream has committed: nothing is skipped, and "
+        "read again is only what it has not committed.",
+        examples=[0],
+    )
+    offsets: Literal["earliest", "latest"] | None = Field(
+        None, description="The first records that Kafka still has, or its newest offsets."
+    )
+    offsets_by_partition: OffsetsByPartition = Field(
+        {},
+        description="By topic and partition: an offset, -2 for the earliest or -1 for the latest. "
+        "Every partition must be named.",
+        examples=[{"payments": {"0": 23, "1": -2}}],
+    )
+    timestamp: (
+        Annotated[
+            str,
+            text_like(
+                r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?"
+                r"([Zz]|[+-][0-9]{2}:[0-9]{2})$",
+                "takes a time with its zone: write for example 2026-11-26T08:00:00Z",
+                max_length=64,
+            ),
+            checked_by(in_milliseconds),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="The first record of each partition with this Kafka timestamp or a later one; "
+        "the end of a partition that has none.",
+        examples=["2026-11-26T08:00:00Z"],
+    )
+    consumer_group: ConsumerGroupName | None = Field(
+        None,
+        description="Where this consumer group has committed: that of another application, or of "
+        "another stream (source.kafka.consumerGroup). It is read once. A partition without an "
+        "offset is read from its earliest record. Needs Describe on the group.",
+        examples=["fraud-flags-by-flink"],
+    )
+
+    @property
+    def timestamp_ms(self) -> int | None:
+        """The timestamp in milliseconds since 1970."""
+        return None if self.timestamp is None else in_milliseconds(self.timestamp)
+
+
 class Checkpoint(SpecObject):
     """Where the stream's progress is stored."""
 
+    rules = (
+        ValidationRule(
+            ~is_set("startFrom.generation")
+            | Condition(
+                "self.startFrom.generation != (has(self.generation) ? self.generation : 0)",
+                lambda checkpoint: checkpoint.start_from.generation != checkpoint.generation,
+            ),
+            "startFrom.generation is the generation itself: name the one to go on from",
+        ),
+    )
     volume: CheckpointVolume = Field(
         CheckpointVolume(),
         description=f"A volume for this stream alone. Default: {VOLUME_SIZE}, retained.",
+    )
+    generation: Generation = Field(
+        0,
+        description="Which checkpoint of the volume the stream has. Another number begins a new "
+        "one, at `startFrom`, beside those that are there; one that is there is continued. So it "
+        "goes back to an earlier one as it goes on to a new one. Default: 0.",
+    )
+    start_from: StartFrom | None = Field(
+        None,
+        description="Where a generation begins, instead of the source's startingOffsets; it counts "
+        "for the first start of the generation only. Default: startingOffsets, for generation 0.",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, field_validator, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
 from penstock.api.conditions import (
     Condition,
@@ -43,6 +43,32 @@ def _check_offset(offset: int) -> None:
 # Its bound is not in the schema: the API server compares with a float, which 2^63 - 1 is not.
 Offset = Annotated[int, Field(ge=-2), checked_by(_check_offset)]
 _TOPIC: TypeAdapter[str] = TypeAdapter(Topic)
+
+
+def _check_topics(topics: dict[str, Any]) -> None:
+    """Not in the schema, which has no pattern for keys."""
+    for topic in topics:
+        _TOPIC.validate_python(topic)
+
+
+def _check_partitions(offsets: dict[str, dict[str, int]]) -> None:
+    """Not in CEL: a map of maps exceeds the API server's cost budget."""
+    _check_topics(offsets)
+    for topic, partitions in offsets.items():
+        for partition in partitions:
+            if not re.fullmatch("[0-9]{1,9}", partition):
+                raise ValueError(f"{topic}: {partition!r} is not a partition's number")
+
+
+OffsetsByPartition = Annotated[
+    dict[str, Annotated[dict[str, Offset], WITHOUT_NULLS]],
+    Field(max_length=256),
+    checked_by(_check_partitions),
+    WITHOUT_NULLS,
+]
+ConsumerGroupName = Annotated[
+    str, text_like(r"^[!-~]{1,255}$", "takes at most 255 characters of ASCII, without spaces")
+]
 
 
 class DeadLetters(SpecObject):
@@ -95,24 +121,6 @@ class KafkaSource(KafkaClient):
         *client_rules(SOURCE_OPTIONS),
     )
 
-    @field_validator("starting_offsets_by_partition", "assign")
-    @classmethod
-    def _by_topic(cls, topics: dict[str, Any] | None) -> dict[str, Any] | None:
-        # Not in the schema, which has no pattern for keys.
-        for topic in topics or ():
-            _TOPIC.validate_python(topic)
-        return topics
-
-    @field_validator("starting_offsets_by_partition")
-    @classmethod
-    def _numbered(cls, offsets: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-        # Not in CEL: a map of maps exceeds the API server's cost budget.
-        for topic, partitions in offsets.items():
-            for partition in partitions:
-                if not re.fullmatch("[0-9]{1,9}", partition):
-                    raise ValueError(f"{topic}: {partition!r} is not a partition's number")
-        return offsets
-
     @model_validator(mode="after")
     def _starts_at_what_it_reads(self) -> KafkaSource:
         """Spark refuses to start unless the offsets name exactly the partitions that it reads."""
@@ -158,6 +166,7 @@ class KafkaSource(KafkaClient):
                 ],
             ],
             Field(min_length=1, max_length=256),
+            checked_by(_check_topics),
             WITHOUT_NULLS,
         ]
         | None
@@ -174,11 +183,7 @@ class KafkaSource(KafkaClient):
             "record. Default: latest."
         ),
     )
-    starting_offsets_by_partition: Annotated[
-        dict[str, Annotated[dict[str, Offset], WITHOUT_NULLS]],
-        Field(max_length=256),
-        WITHOUT_NULLS,
-    ] = Field(
+    starting_offsets_by_partition: OffsetsByPartition = Field(
         {},
         description=(
             "Where the first start begins to read, by topic and partition: an offset, -2 for "
@@ -193,13 +198,7 @@ class KafkaSource(KafkaClient):
             "stream has not read. Default: true."
         ),
     )
-    consumer_group: (
-        Annotated[
-            str,
-            text_like(r"^[!-~]{1,255}$", "takes at most 255 characters of ASCII, without spaces"),
-        ]
-        | None
-    ) = Field(
+    consumer_group: ConsumerGroupName | None = Field(
         None,
         description=(
             "A consumer group in which Kafka's own tools see the stream's lag: its committed "

@@ -15,7 +15,7 @@ from penstock.api.conditions import (
 )
 from penstock.api.reserved_spark_conf import NO_RESERVED_CONF
 from penstock.api.v1alpha1.base import ObjectName, Options, SpecObject, text_like
-from penstock.api.v1alpha1.checkpoint import UPDATE_RULES, Checkpoint
+from penstock.api.v1alpha1.checkpoint import GENERATION_RULES, UPDATE_RULES, Checkpoint
 from penstock.api.v1alpha1.kafka_connection import (
     CONNECTION_RULES,
     KafkaConnection,
@@ -138,7 +138,14 @@ class Observability(SpecObject):
 class StreamSpec(SpecObject):
     """A Spark streaming query. A change replaces the driver, unless the field says otherwise."""
 
-    rules = (*MODE_RULES, *CONNECTION_RULES, *UPDATE_RULES, *DEAD_LETTER_RULES, _SAME_CLASS)
+    rules = (
+        *MODE_RULES,
+        *CONNECTION_RULES,
+        *UPDATE_RULES,
+        *GENERATION_RULES,
+        *DEAD_LETTER_RULES,
+        _SAME_CLASS,
+    )
     class_name: (
         Annotated[
             str,

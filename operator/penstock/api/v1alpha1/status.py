@@ -155,6 +155,7 @@ class Effective(Report):
         None, description="The hash of the spec that runs, without its live fields."
     )
     output_mode: str | None = Field(None, description="Which rows are written.")
+    checkpoint_generation: int | None = Field(None, description="The generation of the checkpoint.")
     driver: EffectiveDriver | None = Field(None, description="The driver's resources.")
     executor: EffectiveExecutor | None = Field(None, description="The resources of one executor.")
 

@@ -109,6 +109,8 @@ def _rows(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Row]:
     if effective is not None:
         yield "image", effective.image or ""
         yield "revision", f"{effective.revision or NONE}, {_generation(stream)}"
+        number_of = effective.checkpoint_generation
+        yield "checkpoint", f"generation {number_of}" if number_of else ""
     if ready is not None:
         is_ready = "Ready" if ready.status == "True" else "not Ready"
         since = ready.last_transition_time

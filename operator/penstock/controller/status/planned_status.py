@@ -232,6 +232,7 @@ def _effective(
         image=desired.image,
         revision=desired.spec_hash,
         output_mode=execution_of(spec).output_mode,
+        checkpoint_generation=spec.checkpoint.generation,
         driver=EffectiveDriver(
             cpu=sizing.driver_cpu(spec).request,
             memory=f"{driver.limit}Mi",

@@ -29,7 +29,7 @@ from penstock.driver.kafka.offsets import Offsets
 _CHECKSUM = re.compile(r"(?:offsets|commits)/\.([0-9]+)\.crc")
 _SOURCE = re.compile(r"sources/([0-9]+)/")
 # Of a source that a batch does not read; the next one reads it from its beginning.
-_NO_OFFSETS = "-"
+NO_OFFSETS = "-"
 
 
 def may_recognise_batches(sink: Sink) -> bool:
@@ -45,7 +45,7 @@ def keep_ids(
     `first` are the offsets of the stream's first start, if they are known; `state`: the checkpoint
     contains state. Raises CheckpointDamaged if the id cannot be kept.
     """
-    last, used = max(wanted.offsets, default=None), _newest_used_id(files)
+    last, used = max(wanted.offsets, default=None), newest_used_id(files)
     if used is None or (last is not None and used <= last):
         return wanted
     reached = _first_entry(files, wanted, spec, first) if last is None else wanted.offsets[last]
@@ -86,7 +86,7 @@ def refuse_other_records(found: Logs) -> None:
     )
 
 
-def _newest_used_id(files: Files) -> int | None:
+def newest_used_id(files: Files) -> int | None:
     """The newest id of which there is a trace.
 
     A file can be lost and leave its checksum. A checksum with a number further ahead is not
@@ -115,7 +115,7 @@ def _first_entry(
             return None
         known[missing[0]] = first
     found = [known.get(n) for n in sources]
-    return Entry(tuple(_NO_OFFSETS if offsets is None else line_of(offsets) for offsets in found))
+    return Entry(tuple(NO_OFFSETS if offsets is None else line_of(offsets) for offsets in found))
 
 
 def _refused(number: int, why: str) -> DriverError:

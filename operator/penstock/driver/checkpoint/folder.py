@@ -9,12 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.checkpoint import durable_files, penstock_files, repair
-from penstock.driver.checkpoint.batch_ids import may_recognise_batches, refuse_other_records
+from penstock.driver.checkpoint.batch_ids import (
+    may_recognise_batches,
+    newest_used_id,
+    refuse_other_records,
+)
 from penstock.driver.checkpoint.file_formats import Entry
-from penstock.driver.checkpoint.logs import Logs, Step, diff, together
+from penstock.driver.checkpoint.logs import Logs, Step, diff, numbers, together
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.write_probe import LOGS, WriteProbe
@@ -25,10 +30,13 @@ from penstock.driver.kafka.transactions import TransactionNames
 # Penstock's file: the offsets of the stream's first start. Spark's continuous engine resolves
 # "latest" again at each start until there is a commit, and would skip the records in between.
 _FIRST_OFFSETS = Path("penstock") / "first-offsets.json"
+# Penstock's file: what the spec said about that when the generation began (generations.py).
+_START_FROM = Path("penstock") / "start-from.json"
 # Penstock's file: the ids of the topics that the offsets belong to (data_loss.py).
 _TOPIC_IDS = Path("penstock") / "topics.json"
 # Penstock's file: a sink of this stream may recognise batches by their ids (batch_ids.py).
 _KEEP_IDS = Path("penstock") / "keep-ids.json"
+_BEGINS_AFTER = "beginsAfter"
 # Penstock's file: the names of the stream's transactions (driver/kafka/transactions.py).
 _TRANSACTIONS = Path("penstock") / "transactions.json"
 # The first file of a source's log, its checksum, and their temporary files.
@@ -69,6 +77,7 @@ class CheckpointFolder:
         keep_ids = self._must_keep_ids(spec)
         with durable_files.volume_errors(self.path):
             durable_files.check_writable(self.path / _WRITE_TEST)
+            self._undo_half_a_beginning()
             plan = self._plan(spec, keep_ids=keep_ids)
             self._execute(plan.steps)
         return plan
@@ -86,6 +95,22 @@ class CheckpointFolder:
             first=self._readable_first_offsets(),
             keep_ids=keep_ids,
         )
+
+    def _undo_half_a_beginning(self) -> None:
+        """Removes what `begin_after` has written, if a crash came before its commit."""
+        if self._kept_ids().get(_BEGINS_AFTER) is not None:
+            files = self._read()
+            if not numbers(files, "commits"):
+                self._execute(tuple((path, None) for path in files if path.startswith("offsets/")))
+
+    def _kept_ids(self) -> dict[str, int]:
+        document: dict[str, int] | None = penstock_files.load(
+            self.path,
+            _KEEP_IDS,
+            "It says that a sink of this stream may know its batches by their numbers. Restore the "
+            "file, or write {} into a new one with Penstock's checksum.",
+        )
+        return document or {}
 
     def _must_keep_ids(self, spec: StreamSpec) -> bool:
         """Whether this stream's sink may recognise batches by their ids, now or before an edit."""
@@ -159,6 +184,55 @@ class CheckpointFolder:
         """Stores the offsets of the first start, before it happens."""
         penstock_files.save(self.path, _FIRST_OFFSETS, offsets)
 
+    def start_from(self) -> dict[str, Any] | None:
+        """The stored spec.checkpoint.startFrom; None if the generation began without one."""
+        document: dict[str, Any] | None = penstock_files.load(
+            self.path,
+            _START_FROM,
+            "It tells where this generation of the checkpoint began. Restore the file, or delete "
+            "it if the generation has committed.",
+        )
+        return document
+
+    def save_start_from(self, start: Mapping[str, Any]) -> None:
+        """Stores it, after the first offsets that it stands for."""
+        penstock_files.save(self.path, _START_FROM, dict(start))
+
+    def is_new(self) -> bool:
+        """Whether nothing was ever planned or committed here."""
+        with durable_files.volume_errors(self.path):
+            return repair.is_new(self._read())
+
+    def reached(self) -> Offsets | None:
+        """What a query with a Kafka source has committed; where it began, if that is nothing.
+
+        None if there is neither. Raises CheckpointDamaged if the logs do not show it.
+        """
+        with durable_files.volume_errors(self.path):
+            files = self._read()
+        found = Logs.read(files)
+        if found.epoch is not None:
+            return found.offsets[found.epoch].offsets
+        repair.refuse_to_start_over(files)
+        return self.first_offsets()
+
+    def used_batch_id(self) -> int | None:
+        """The newest id that a sink which recognises batches may know from here."""
+        if not (self.path / _KEEP_IDS).exists():
+            return None
+        with durable_files.volume_errors(self.path):
+            return newest_used_id(self._read())
+
+    def begin_after(self, used: int, reads: int) -> None:
+        """Makes the first batch of a new checkpoint the one after `used`, from the first offsets.
+
+        `reads`: how often the query reads its source. Only while no query runs.
+        """
+        penstock_files.save(self.path, _KEEP_IDS, {_BEGINS_AFTER: used})
+        wanted = repair.beginning_after(used, reads, self.first_offsets())
+        with durable_files.volume_errors(self.path):
+            self._execute(diff({}, Logs(), wanted))
+
     def topic_ids(self) -> dict[str, str]:
         """The stored ids of the topics that the offsets belong to; raises CheckpointDamaged."""
         document = penstock_files.load(
@@ -179,10 +253,18 @@ class CheckpointFolder:
 
         The first question makes them.
         """
-        document = self._transactions()
-        if document is None:
+        if self._transactions() is None:
             document = {"checkpoint": uuid.uuid4().hex[:12], "offsets": 1}
             penstock_files.save(self.path, _TRANSACTIONS, document)
+        names = self.known_transaction_names(namespace, name)
+        assert names is not None
+        return names
+
+    def known_transaction_names(self, namespace: str, name: str) -> TransactionNames | None:
+        """Those that the stream has used with this checkpoint; raises CheckpointDamaged."""
+        document = self._transactions()
+        if document is None:
+            return None
         return TransactionNames.of(
             namespace, name, str(document["checkpoint"]), int(document["offsets"])
         )

@@ -40,7 +40,13 @@ from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
 from penstock.driver.checkpoint import batch_ids
-from penstock.driver.checkpoint.file_formats import EMPTY_METADATA_LINE, Entry, Files, checked_file
+from penstock.driver.checkpoint.file_formats import (
+    EMPTY_METADATA_LINE,
+    Entry,
+    Files,
+    checked_file,
+    line_of,
+)
 from penstock.driver.checkpoint.logs import COMMIT, METADATA, Logs, Step, diff, numbers
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import Offsets
@@ -112,15 +118,30 @@ def plan(
         wanted.epoch,
         (*_removals(files, found, wanted, steps), *wanted.added),
         wanted.after,
-        first_start=not numbers(files, "commits") and not numbers(files, "offsets"),
+        first_start=is_new(files),
     )
+
+
+def is_new(files: Files) -> bool:
+    """Whether neither offsets nor a commit was ever written."""
+    return not numbers(files, "commits") and not numbers(files, "offsets")
+
+
+def beginning_after(used: int, reads: int, first: Offsets | None) -> Logs:
+    """The logs of a query that has done a batch `used` without records, and reads on from `first`.
+
+    Without first offsets the source begins where it does. Spark wants the offsets before, too.
+    """
+    entry = Entry((batch_ids.NO_OFFSETS if first is None else line_of(first),) * reads)
+    offsets = dict.fromkeys(range(max(used - 1, 0), used + 1), entry)
+    return _with_metadata({}, Logs(offsets, {used: COMMIT}))
 
 
 def _continue(files: Files, found: Logs, *, keeps_plans: bool, may_start_over: bool) -> Logs:
     """Without what a start could not continue from, or would skip records with."""
     epoch, planned = found.epoch, _planned_batches(files, found)
     if epoch is None and not planned and not (may_start_over and 0 in numbers(files, "offsets")):
-        _refuse_to_start_over(files)
+        refuse_to_start_over(files)
     lost_commits = epoch is None and max(planned, default=0) > 0
     done: dict[int, bytes] = {}
     if not keeps_plans:
@@ -160,7 +181,7 @@ def _planned_batches(files: Files, found: Logs) -> set[int]:
     return set() if epoch is None and len(kept) == 1 and 0 not in kept else kept
 
 
-def _refuse_to_start_over(files: Files) -> None:
+def refuse_to_start_over(files: Files) -> None:
     """Raises if there was progress that cannot be read any more.
 
     The batch engines write offsets/N after batch N - 1, and the continuous engine is normally one
@@ -177,8 +198,8 @@ def _refuse_to_start_over(files: Files) -> None:
         f"The checkpoint has reached epoch {newest}, but has no readable commit to continue "
         "from. A start would read everything again from the first offsets. Restore the "
         "checkpoint's volume from a snapshot, or restore the offsets by hand "
-        "(docs/checkpoints.md, 'By hand'). To read everything again on purpose, apply the "
-        "stream under another name with startingOffsets: earliest.",
+        "(docs/checkpoints.md, 'By hand'). To read everything again on purpose, begin "
+        "another checkpoint.generation with startFrom.offsets: earliest.",
     )
 
 
@@ -187,8 +208,8 @@ def _refuse_to_drop_state() -> None:
         "CheckpointHoldsState",
         "The previous query kept state in this checkpoint, and this query keeps none. Results "
         "that the previous query has not written yet would be lost. Restore the previous query "
-        "and trigger; or apply this query under another name, where it starts at its own "
-        "startingOffsets.",
+        "and trigger; or begin a new checkpoint where this one is: another "
+        "checkpoint.generation, with startFrom.generation.",
     )
 
 
@@ -202,8 +223,8 @@ def _refuse_other_format(newest: Entry, spec: StreamSpec) -> None:
         "CheckpointOfAnotherMode",
         f"{mode} cannot continue from this checkpoint: the offsets of this source were "
         f"written by {written_by}, in another format (only Kafka has the same format in every "
-        "mode). Restore that trigger, or apply the stream under another name, where it starts "
-        "at its startingOffsets.",
+        "mode). Restore that trigger, or begin another checkpoint.generation, where the source "
+        "starts anew.",
     )
 
 

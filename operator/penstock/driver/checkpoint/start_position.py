@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.api.v1alpha1 import KafkaSource, Source, StreamSpec
+from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.driver.checkpoint.file_formats import earliest
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
@@ -36,7 +36,7 @@ def check_for_data_loss(
     reads = _of_source(folder.reads(), source, known_ids)
     reached = earliest(reads.values())
     if repair.after is None:
-        reached = _first(spec.source, folder, repair) or {}
+        reached = _first(spec, folder, repair) or {}
     now = _to_be_read(spec, snapshot, latest(reached, written or {}))
 
     def read_on(offsets: Offsets) -> tuple[list[Loss], Offsets]:
@@ -106,9 +106,10 @@ def _still_named(offsets: Offsets, kafka: KafkaSource, source: SourceMonitor) ->
     }
 
 
-def _first(source: Source, folder: CheckpointFolder, repair: RepairPlan) -> Offsets | None:
+def _first(spec: StreamSpec, folder: CheckpointFolder, repair: RepairPlan) -> Offsets | None:
     """The first offsets of a query without a commit; None if it has planned nothing yet."""
-    if repair.first_start and not depends_on_start_time(source):
+    is_stored = spec.checkpoint.start_from is not None or depends_on_start_time(spec)
+    if repair.first_start and not is_stored:
         return None
     return folder.first_offsets()
 
@@ -122,10 +123,14 @@ def first_starting_offsets(
     without readable offsets a repair has to know from where everything can be read again.
     """
     kafka = spec.source.kafka
-    if repair.epoch is not None or kafka is None or _starts_by_time(kafka):
+    if repair.epoch is not None or kafka is None:
         return None
     first = folder.first_offsets()
-    if depends_on_start_time(spec.source):
+    if spec.checkpoint.start_from is not None and first is not None:
+        return starting_offsets(first, source.fetch_newest_offsets())
+    if _starts_by_time(kafka):
+        return None
+    if depends_on_start_time(spec):
         newest = source.fetch_newest_offsets()
         if first is None:
             first = first_offsets(kafka.starting_offsets_by_partition, newest)
@@ -140,20 +145,22 @@ def first_starting_offsets(
 
 
 # Spark's options that replace startingOffsets, in any case.
-_OTHER_START_OPTIONS = frozenset({"startingtimestamp", "startingoffsetsbytimestamp"})
+OTHER_START_OPTIONS = frozenset({"startingtimestamp", "startingoffsetsbytimestamp"})
 
 
-def depends_on_start_time(source: Source) -> bool:
+def depends_on_start_time(spec: StreamSpec) -> bool:
     """Whether the start position depends on the time of the first start, as `latest` does.
 
     Then it must be stored: Spark's continuous engine resolves it again at each start until there
     is a commit, and would skip the records in between.
     """
-    kafka = source.kafka
+    kafka, start = spec.source.kafka, spec.checkpoint.start_from
+    if start is not None:
+        return start.offsets == "latest"
     if kafka is None or _starts_by_time(kafka):
         return False
     return bool(kafka.starting_offsets_by_partition) or kafka.starting_offsets != "earliest"
 
 
 def _starts_by_time(kafka: KafkaSource) -> bool:
-    return not _OTHER_START_OPTIONS.isdisjoint(name.casefold() for name in kafka.options)
+    return not OTHER_START_OPTIONS.isdisjoint(name.casefold() for name in kafka.options)

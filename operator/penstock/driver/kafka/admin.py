@@ -17,7 +17,7 @@ from penstock.api.v1alpha1.kafka_connection import KafkaClient
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import KAFKA_AUTHORIZATION, TOPIC_MISSING, DriverError, Failure
 from penstock.driver.jvm import java_class
-from penstock.driver.kafka.offsets import EARLIEST, LATEST, Offsets, Partitions, selected_partitions
+from penstock.driver.kafka.offsets import Offsets, Partitions, selected_partitions
 from penstock.driver.kafka.security import security_options
 
 REQUEST_TIMEOUT_MS = 5_000
@@ -67,6 +67,8 @@ class TransactionLog:
 
 
 _TRANSACTION_LOG = "__transaction_state"
+# ListOffsetsResponse.UNKNOWN_OFFSET
+_NO_RECORD = -1
 
 
 class Admin:
@@ -131,11 +133,25 @@ class Admin:
 
     def newest(self, partitions: Partitions) -> Offsets:
         """Where each partition ends for a reader with the source's isolation level."""
-        return self._offsets(partitions, LATEST)
+        return self._offsets(partitions, self._spec.latest())
 
     def earliest(self, partitions: Partitions) -> Offsets:
         """The offset of the first record that each partition still has, or of its next one."""
-        return self._offsets(partitions, EARLIEST)
+        return self._offsets(partitions, self._spec.earliest())
+
+    def at_time(self, partitions: Partitions, timestamp_ms: int) -> Offsets:
+        """The offset of each partition's first record with this timestamp or a later one.
+
+        Where there is none: its end.
+        """
+        found = self._offsets(partitions, self._spec.forTimestamp(timestamp_ms))
+        return {
+            topic: {
+                n: end if found[topic][n] == _NO_RECORD else found[topic][n]
+                for n, end in ends.items()
+            }
+            for topic, ends in self.newest(partitions).items()
+        }
 
     def creates_topics(self) -> bool:
         """Whether the brokers create a missing topic when a producer writes to it."""
@@ -229,9 +245,11 @@ class Admin:
     def close(self) -> None:
         self._client.close(self._class("java.time.Duration").ofMillis(0))
 
-    def _offsets(self, partitions: Partitions, which: int) -> Offsets:
-        specs = self._class("org.apache.kafka.clients.admin.OffsetSpec")
-        spec = specs.latest() if which == LATEST else specs.earliest()
+    @property
+    def _spec(self) -> Any:
+        return self._class("org.apache.kafka.clients.admin.OffsetSpec")
+
+    def _offsets(self, partitions: Partitions, spec: Any) -> Offsets:
         places = [(topic, n) for topic, of in sorted(partitions.numbers.items()) for n in of]
         wanted = self._class("java.util.HashMap")()
         for topic, number in places:

@@ -69,7 +69,11 @@ def starting_offsets(first: Offsets, newest: Offsets) -> str:
     )
 
 
-def first_offsets(asked: Mapping[str, Mapping[str, int]], newest: Offsets) -> Offsets:
+def first_offsets(
+    asked: Mapping[str, Mapping[str, int]],
+    newest: Offsets,
+    field: str = "startingOffsetsByPartition",
+) -> Offsets:
     """The offsets of a first start now: `asked` by partition, or else the newest.
 
     Raises StartingOffsetsIncomplete unless `asked` names exactly the existing partitions: Spark
@@ -88,7 +92,7 @@ def first_offsets(asked: Mapping[str, Mapping[str, int]], newest: Offsets) -> Of
         raise DriverError(
             Failure(
                 "StartingOffsetsIncomplete",
-                f"startingOffsetsByPartition {' and '.join(wrong)}. It must name every partition "
+                f"{field} {' and '.join(wrong)}. It must name every partition "
                 "that the stream reads, and no others.",
                 permanent=True,
                 recoverable=True,

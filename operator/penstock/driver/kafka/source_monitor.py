@@ -78,6 +78,14 @@ class SourceMonitor:
         """Asks for the end of each partition now."""
         return {}
 
+    def fetch_offsets_at(self, timestamp_ms: int) -> Offsets:
+        """Asks for each partition's first record of this time or later; else its end."""
+        return {}
+
+    def fetch_group_offsets(self, group: str) -> Offsets:
+        """Asks for what a consumer group has committed."""
+        return {}
+
     def named(self, topics: Iterable[str]) -> list[str]:
         """Those of these topics that the spec names, whether they exist or not."""
         return []
@@ -138,6 +146,16 @@ class KafkaSourceMonitor(SourceMonitor):
         numbers = self.view.partitions_by_topic
         assert numbers is not None
         return self._call(lambda admin: admin.newest(Partitions(numbers)))
+
+    def fetch_offsets_at(self, timestamp_ms: int) -> Offsets:
+        """Asks for each partition's first record of this time or later; else its end."""
+        numbers = self.view.partitions_by_topic
+        assert numbers is not None
+        return self._call(lambda admin: admin.at_time(Partitions(numbers), timestamp_ms))
+
+    def fetch_group_offsets(self, group: str) -> Offsets:
+        """Asks for what a consumer group has committed."""
+        return self._call(lambda admin: admin.committed(group))
 
     def named(self, topics: Iterable[str]) -> list[str]:
         """Those of these topics that the spec names; its pattern is matched by Java."""

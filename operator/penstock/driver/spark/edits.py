@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.stream import Stream
 from penstock.contract.stream_defaults import NO_DEFAULTS, StreamDefaults
-from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.generations import Generations
 from penstock.driver.environment import Environment
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import DriverError, Failure
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # What Spark plans a query from.
-_QUERY = ("source", "transform", "sink", "trigger", "output_mode")
+_QUERY = (
+    "source", "transform", "sink", "trigger", "output_mode", "checkpoint.generation",
+    "checkpoint.start_from",
+)  # fmt: skip
 # What only the next process has. (The operator compares the images: a spec may name none.)
 _PROCESS = ("dependencies", "driver", "spark_conf")
 
@@ -35,7 +39,7 @@ def asks_spark(running: StreamSpec, edited: StreamSpec) -> bool:
 
 
 def _same(running: StreamSpec, edited: StreamSpec, fields: tuple[str, ...]) -> bool:
-    return all(getattr(running, name) == getattr(edited, name) for name in fields)
+    return bool(attrgetter(*fields)(running) == attrgetter(*fields)(edited))
 
 
 class EditJudge:
@@ -53,7 +57,6 @@ class EditJudge:
         self._environment = environment
         self._session = session
         self._defaults = defaults
-        self._checkpoint = CheckpointFolder(environment.checkpoint)
 
     def judge(self, stream: Stream) -> Failure | None:
         """Why the stream's spec could never run; None if nothing is known against it.
@@ -83,10 +86,12 @@ class EditJudge:
 
     def _plan(self, spark: SparkSession, edited: StreamSpec) -> None:
         """As QueryRuntime.check_query does, but with views and functions of its own."""
+        generations = Generations(edited, self._environment)
+        generations.check_begins()
         if edited.trigger.mode is not self._running.trigger.mode:
-            self._checkpoint.check_continues(edited)
+            generations.current.check_continues(edited)
         query.lacks_penstock_kafka(spark, edited)
         frame = query.plan(spark.newSession(), edited, self._environment)
         query.check(frame, edited)
         # The repair that a switch of the mode needs changes none of it.
-        query.check_continues(frame, self._checkpoint.contents())
+        query.check_continues(frame, generations.current.contents(), generations.used_batch_id())

@@ -185,7 +185,7 @@ def _check_transactions(frame: DataFrame, spec: StreamSpec) -> None:
     A join with a table may be such a query or not, by Spark's choice: then the task refuses it.
     """
     shuffling = sorted(set(map(_name, _operators(frame))) & _SHUFFLING)
-    reads = len(_reads(frame))
+    reads = number_of_reads(frame)
     too_long = transactions.epoch_problem(spec)
     if too_long is not None and reads_ahead(frame, spec.sink):
         raise _no_transactions(too_long)
@@ -245,15 +245,23 @@ _STATEFUL = frozenset(
 )
 
 
-def check_continues(frame: DataFrame, contents: Contents | None) -> None:
+def check_continues(frame: DataFrame, contents: Contents | None, used: int | None = None) -> None:
     """Raises DriverError if Spark could not continue this query from the checkpoint.
 
     Spark finds out once the query runs: about sources with an AssertionError, about state with the
-    first batch (STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY, 4.2).
+    first batch (STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY, 4.2). `used`: the sink may
+    know the batches up to this one from another generation.
     """
+    if used is not None and keeps_state(frame):
+        raise DriverError.permanent(
+            "UnsupportedOperation",
+            f"The sink may know the batches 0 to {used} from another generation of the checkpoint, "
+            "and would skip others with these numbers, which a query with state must have. Go back "
+            "to that generation, or apply the stream under another name, with another output.",
+        )
     if contents is None:
         return
-    reads = len(_reads(frame))
+    reads = number_of_reads(frame)
     if reads != contents.sources:
         raise _not_continued(
             "CheckpointOfOtherReads",
@@ -274,6 +282,11 @@ def check_continues(frame: DataFrame, contents: Contents | None) -> None:
             "The previous query kept state in this checkpoint, and this query keeps none. Results "
             "that the previous query has not written yet would be lost.",
         )
+
+
+def number_of_reads(frame: DataFrame) -> int:
+    """How often the query reads its source: each `source` in a union or a join is one read."""
+    return len(_reads(frame))
 
 
 def keeps_state(frame: DataFrame) -> bool:

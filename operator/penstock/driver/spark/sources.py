@@ -10,6 +10,7 @@ from penstock.api.kafka_options import PENSTOCK_KAFKA_ENABLED
 from penstock.api.modes import Mode
 from penstock.api.quantities import milliseconds
 from penstock.api.v1alpha1 import KafkaSource, Source, StreamSpec
+from penstock.driver.checkpoint.start_position import OTHER_START_OPTIONS
 from penstock.driver.kafka.security import security_options
 from penstock.driver.position import Position
 
@@ -77,8 +78,10 @@ def source_options(
 
 
 def _kafka(kafka: KafkaSource, secrets: Path, starting: str | None) -> dict[str, str]:
+    # Spark prefers a start by time, if there is one.
+    by_time = OTHER_START_OPTIONS if starting is not None else frozenset[str]()
     return {
-        **kafka.options,
+        **{name: text for name, text in kafka.options.items() if name.lower() not in by_time},
         **security_options(kafka, secrets),
         "startingOffsets": starting or _starting_offsets(kafka),
         "failOnDataLoss": _boolean(kafka.fail_on_data_loss),

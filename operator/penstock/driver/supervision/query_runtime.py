@@ -11,7 +11,7 @@ from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import Size
 from penstock.driver.checkpoint import left_out, start_position
-from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.generations import Generations
 from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
@@ -71,7 +71,8 @@ class QueryRuntime:
         self._environment = environment
         self._jvm = jvm
         self._api = api
-        self._checkpoint = CheckpointFolder(environment.checkpoint)
+        self._generations = Generations(stream.spec, environment)
+        self._checkpoint = self._generations.current
         self._executors = session_executors or SessionExecutors(stream, environment, api)
         self._followed = followed or FollowedStream()
         self._log_level = LogLevel(stream.spec.spark_conf.get("spark.log.level", LOG_LEVEL))
@@ -310,7 +311,6 @@ class QueryRuntime:
         """
         assert self._query is None
         spec, folder, source = self._stream.spec, self._checkpoint, self._source
-        self._left_out = left_out.load(folder.path)
         self._sink.check_before_start()
         repair = folder.repair(spec)
         if repair.repairs:
@@ -322,8 +322,14 @@ class QueryRuntime:
                 written=list(repair.write),
                 epoch=repair.epoch,
             )
+        metadata = self._stream.metadata
+        began = self._generations.begin(
+            source, repair, metadata.namespace, metadata.name, self._written_by
+        )
+        self._left_out = left_out.load(folder.path)
         written = self._take_over()
-        self._warning = start_position.check_for_data_loss(spec, folder, source, repair, written)
+        lost = start_position.check_for_data_loss(spec, folder, source, repair, written)
+        self._warning = lost or began
         self._names = self._transaction_names()  # others after a loss
         self._changes.begin(source.view)
         self._starting = start_position.first_starting_offsets(spec, folder, source, repair)
@@ -333,6 +339,14 @@ class QueryRuntime:
         if not self._stream.spec.sink.exactly_once:
             return None
         return self._checkpoint.transaction_names(stream.namespace, stream.name)
+
+    def _written_by(self, names: TransactionNames) -> Offsets:
+        """The offsets that the transactions of another generation have reached."""
+        if self._stream.spec.sink.exactly_once:  # so none of it can follow
+            wanted = self._partitions(self._source.view)
+            assert wanted is not None
+            return self._transactions.take_over(names, wanted.by_topic or {})
+        return self._source.fetch_group_offsets(names.group)
 
     def _take_over(self) -> Offsets | None:
         """The offsets that transactions have reached, all of which are over now."""
@@ -364,8 +378,11 @@ class QueryRuntime:
         )
         self._planned, self._planned_count = wanted.by_topic, wanted.size.partitions
         query.check(frame, spec)
+        used = self._generations.used_batch_id()
+        query.check_continues(frame, self._checkpoint.contents(), used)
+        if used is not None:
+            self._checkpoint.begin_after(used, query.number_of_reads(frame))
         keeps_state, contents = query.keeps_state(frame), self._checkpoint.contents()
-        query.check_continues(frame, contents)
         self._warning = self._warning or query.routing_warning(frame, spec)
         if keeps_state and session.ADAPTIVE not in spec.spark_conf:
             self.session.conf.set(session.ADAPTIVE, "false")

@@ -76,7 +76,7 @@ def _feed(options: LocalKafkaOptions, spec: StreamSpec) -> Feed | None:
     if not lines:
         raise CommandError(f"--feed {options.feed}: the file has no lines", code=2)
     start = threading.Event()
-    if not depends_on_start_time(spec.source):
+    if not depends_on_start_time(spec):
         start.set()
     return Feed(
         topic,

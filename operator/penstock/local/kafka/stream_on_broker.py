@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.api.modes import Mode
-from penstock.api.v1alpha1 import KafkaSource, Source, StreamSpec
+from penstock.api.v1alpha1 import KafkaSource, StreamSpec
 from penstock.api.v1alpha1.kafka_connection import KafkaClient, KafkaConnection
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.start_position import depends_on_start_time
@@ -168,7 +168,7 @@ def check_feed(spec: StreamSpec, once: bool) -> None:
             "again and again: add --once, which sends all of them before the stream starts",
             code=2,
         )
-    if _starts_after_the_feed(spec.source):
+    if _starts_after_the_feed(spec):
         raise CommandError(
             "an availableNow stream that starts at the latest offsets does not read the lines of "
             "--feed, which are sent before it starts: set startingOffsets: earliest in "
@@ -177,10 +177,10 @@ def check_feed(spec: StreamSpec, once: bool) -> None:
         )
 
 
-def _starts_after_the_feed(source: Source) -> bool:
-    kafka = source.kafka
+def _starts_after_the_feed(spec: StreamSpec) -> bool:
+    kafka, start = spec.source.kafka, spec.checkpoint.start_from
     assert kafka is not None
-    offsets = kafka.starting_offsets_by_partition.values()
-    if offsets:
-        return any(_LATEST in of_topic.values() for of_topic in offsets)
-    return depends_on_start_time(source)
+    named = kafka.starting_offsets_by_partition if start is None else start.offsets_by_partition
+    if named:
+        return any(_LATEST in of_topic.values() for of_topic in named.values())
+    return depends_on_start_time(spec)

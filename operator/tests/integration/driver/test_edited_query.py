@@ -84,7 +84,7 @@ def test_what_a_checkpoint_can_continue(
             query.check_continues(frame, contents)
         assert raised.value.failure.reason == reason
         assert raised.value.failure.permanent
-        assert "under another name" in raised.value.failure.message
+        assert "startFrom.generation" in raised.value.failure.message
     running = query.start(frame, edited.spec, environment, "numbers", folder.location)
     epoch = folder.progress.committed_epoch() or 0
     wait_for(

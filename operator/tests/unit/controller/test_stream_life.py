@@ -413,7 +413,7 @@ def test_an_edit_of_where_a_stream_starts_is_warned_of_once_it_has_commits(
         warning = cluster.condition("Warning")
         assert (warning.status, warning.reason) == ("True", "StartingOffsetsIgnored")
         assert "a checkpoint without commits" in warning.message
-        assert "docs/how-to/start-over.md" in warning.message
+        assert "docs/how-to/rewind.md" in warning.message
         assert cluster.state == StreamState.RUNNING
     events = [each["reason"] for each in cluster.api.events]
     assert events.count("StartingOffsetsIgnored") == 1

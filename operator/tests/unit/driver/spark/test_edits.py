@@ -26,6 +26,7 @@ PYTHON = {"function": "flows:flow"}
         ({"restartedAt": "now"}, False),
         ({"executor": {"cores": 2}}, False),
         ({"checkpoint": {"volume": {"size": "2Gi"}}}, False),
+        ({"checkpoint": {"generation": 1}}, True),
         ({**SQL, "sparkConf": {"spark.sql.ansi.enabled": "false"}}, False),
         ({**SQL, "driver": {"javaOptions": ["-Da=b"]}}, False),
         ({**SQL, "dependencies": {"jars": ["local:///a.jar"]}}, False),

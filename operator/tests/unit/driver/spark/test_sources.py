@@ -151,8 +151,17 @@ def test_partitions_of_a_source_that_states_them(
     ],
 )
 def test_a_start_that_depends_on_the_time_is_known(more: dict[str, Any], depends: bool) -> None:
-    assert depends_on_start_time(stream(kafka_source(**more)).spec.source) is depends
-    assert not depends_on_start_time(stream(RATE).spec.source)
+    assert depends_on_start_time(stream(kafka_source(**more)).spec) is depends
+    assert not depends_on_start_time(stream(RATE).spec)
+
+
+@pytest.mark.parametrize(
+    ("start", "depends"), [({"offsets": "latest"}, True), ({"offsets": "earliest"}, False)]
+)
+def test_a_generation_starts_where_it_says(start: dict[str, str], depends: bool) -> None:
+    begun: dict[str, Any] = {"checkpoint": {"startFrom": start}}
+    for more in ({}, {"startingOffsets": "earliest"}):
+        assert depends_on_start_time(stream(kafka_source(**more), **begun).spec) is depends
 
 
 def test_first_offsets() -> None:

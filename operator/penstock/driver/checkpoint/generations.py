@@ -1,0 +1,145 @@
+"""Where a generation of a stream's checkpoint begins.
+
+Each generation is a checkpoint of its own on the same volume. Its first offsets are stored before
+its first start, which reads them as those of any first start (start_position.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.api.v1alpha1 import StreamSpec
+from penstock.api.v1alpha1.checkpoint import StartFrom
+from penstock.contract.reasons import REMEDIES
+from penstock.driver.checkpoint import left_out
+from penstock.driver.checkpoint.batch_ids import may_recognise_batches
+from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.repair import RepairPlan
+from penstock.driver.environment import Environment
+from penstock.driver.failures import GENERATION_EXISTS, DriverError, Failure, StreamWarning
+from penstock.driver.kafka.offsets import Offsets, first_offsets, latest
+from penstock.driver.kafka.source_monitor import SourceMonitor
+from penstock.driver.kafka.transactions import TransactionNames
+
+Written = Callable[[TransactionNames], Offsets]
+"""The offsets that transactions of an earlier generation have reached, all of which are over."""
+
+
+class Generations:
+    """The checkpoints of one stream, one of which its spec names."""
+
+    def __init__(self, spec: StreamSpec, environment: Environment) -> None:
+        self._spec = spec
+        self._environment = environment
+        self.current = self._folder(spec.checkpoint.generation)
+
+    def begin(
+        self, source: SourceMonitor, repair: RepairPlan, namespace: str, name: str, written: Written
+    ) -> StreamWarning | None:
+        """Stores where the generation begins, if this is its first start.
+
+        `repair` is that of this start. A warning if it has begun elsewhere than the spec says, and
+        continues. Raises StartPositionUnknown if what the spec names is not there.
+        """
+        start, folder = self._spec.checkpoint.start_from, self.current
+        if start is None:
+            return None
+        asked = start.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        known = folder.start_from()
+        if not repair.first_start:
+            return None if asked == known else self._exists()
+        if asked == known and start.offsets != "earliest":  # which moves until it is read
+            return None
+        earlier = None if start.generation is None else self._folder(start.generation)
+        if earlier is None:
+            offsets = _offsets(start, source)
+        else:
+            offsets = self.reached(earlier)
+            names = earlier.known_transaction_names(namespace, name)
+            offsets = offsets if names is None else latest(offsets, written(names))
+            folder.save_topic_ids(earlier.topic_ids())
+            left_out.save(folder.path, left_out.load(earlier.path))
+        folder.save_first_offsets(offsets)
+        folder.save_start_from(asked)
+        return None
+
+    def check_begins(self) -> None:
+        """Raises StartPositionUnknown if the generation to go on from does not show where it is."""
+        start = self._spec.checkpoint.start_from
+        if start is not None and start.generation is not None and self.current.is_new():
+            self.reached(self._folder(start.generation))
+
+    def reached(self, earlier: CheckpointFolder) -> Offsets:
+        """What a generation has committed; where it began, if that is nothing."""
+        offsets = earlier.reached()
+        if offsets is None:
+            start = self._spec.checkpoint.start_from
+            assert start is not None
+            raise _unknown(
+                f"startFrom.generation is {start.generation}, and the volume has no checkpoint of "
+                "this generation that a query with a Kafka source has used."
+            )
+        return offsets
+
+    def used_batch_id(self) -> int | None:
+        """The newest id of a batch that the sink may know from another generation.
+
+        None unless the sink may recognise batches, and this generation has planned none.
+        """
+        folder = self.current
+        if not may_recognise_batches(self._spec.sink) or not folder.is_new():
+            return None
+        others = (CheckpointFolder(path) for path in self._environment.generations())
+        return max(
+            (
+                used
+                for other in others
+                if other.path != folder.path and (used := other.used_batch_id()) is not None
+            ),
+            default=None,
+        )
+
+    def _folder(self, number: int) -> CheckpointFolder:
+        return CheckpointFolder(self._environment.generation(number))
+
+    def _exists(self) -> StreamWarning:
+        number = self._spec.checkpoint.generation
+        return StreamWarning(
+            GENERATION_EXISTS,
+            f"Generation {number} of the checkpoint exists, and began elsewhere than "
+            "checkpoint.startFrom says: it is continued, and startFrom does not count. "
+            f"{REMEDIES[GENERATION_EXISTS].action}",
+        )
+
+
+def _offsets(start: StartFrom, source: SourceMonitor) -> Offsets:
+    """What a start names in Kafka."""
+    if start.timestamp_ms is not None:
+        return source.fetch_offsets_at(start.timestamp_ms)
+    if start.consumer_group is not None:
+        offsets = source.fetch_group_offsets(start.consumer_group)
+        if not any(topic in offsets for topic in source.view.partitions_by_topic or ()):
+            raise _unknown(
+                f"The consumer group {start.consumer_group} has committed no offset of a topic "
+                "that the stream reads, or Kafka has forgotten it (offsets.retention.minutes)."
+            )
+        return offsets
+    snapshot = source.snapshot()
+    assert snapshot is not None
+    if start.offsets == "earliest":
+        return snapshot.earliest
+    return first_offsets(
+        start.offsets_by_partition, snapshot.newest, "checkpoint.startFrom.offsetsByPartition"
+    )
+
+
+def _unknown(message: str) -> DriverError:
+    reason = "StartPositionUnknown"
+    return DriverError(
+        Failure(
+            reason,
+            f"{message} {REMEDIES[reason].action}",
+            permanent=True,
+            recoverable=True,
+        )
+    )

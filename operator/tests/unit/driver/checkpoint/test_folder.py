@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.driver.checkpoint import durable_files
 from penstock.driver.checkpoint.file_formats import Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
@@ -26,6 +27,7 @@ from testkit.driver.checkpoints import (  # fmt: skip
 )
 from testkit.streams.streams import (
     ASYNC,
+    BOTH_ENGINES,
     CONTINUOUS,
     MICRO_BATCH,
     REAL_TIME,
@@ -117,6 +119,65 @@ def test_the_next_start_completes_an_interrupted_repair(
             assert step > len(whole.delete) + len(whole.write)
             return
     raise AssertionError("the repair does not end")
+
+
+@pytest.mark.parametrize("torn", [False, True], ids=["between", "within"])
+@pytest.mark.parametrize("trigger", BOTH_ENGINES)
+def test_a_generation_begins_after_the_batches_of_another_wherever_it_crashes(
+    trigger: dict[str, Any], torn: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sink never gets a number twice, and nothing counts as a repair but an unfinished file."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    spec = stream(kafka_source(), {"custom": {"format": "x.Y"}}, trigger=trigger).spec
+
+    def begin(folder: CheckpointFolder) -> None:
+        made = {repair.kind for repair in folder.repair(spec).repairs}
+        assert made <= {RepairKind.LEFTOVER_FILE}
+        if folder.is_new():
+            folder.begin_after(41, reads=2)
+
+    def new(path: Path) -> CheckpointFolder:
+        folder = CheckpointFolder(path)
+        folder.save_first_offsets({"in": {0: 7}})
+        return folder
+
+    begin(new(tmp_path / "whole"))
+    wanted = read(tmp_path / "whole")
+    assert CheckpointFolder(tmp_path / "whole").reads() == {0: {"in": {0: 7}}, 1: {"in": {0: 7}}}
+    for step in range(200):
+        folder = new(tmp_path / str(step))
+        with pytest.MonkeyPatch.context() as crashing:
+            crash_at(step, torn, crashing)
+            try:
+                begin(folder)
+            except Crash:
+                crashed = True
+            else:
+                crashed = False
+        begin(CheckpointFolder(folder.path))
+        assert read(folder.path) == wanted
+        assert CheckpointFolder(folder.path).repair(spec) == RepairPlan((), 41)
+        if not crashed:
+            assert step > 10
+            return
+    raise AssertionError("the beginning does not end")
+
+
+def test_how_far_a_generation_is_is_read_also_from_damaged_logs(tmp_path: Path) -> None:
+    """Never beyond what is committed; refused if that is lost."""
+    folder = CheckpointFolder(tmp_path)
+    assert folder.reached() is None
+    folder.save_first_offsets({"in": {0: 7}})
+    assert folder.reached() == {"in": {0: 7}}
+    write(checkpoint(range(4), range(6)), tmp_path)
+    assert folder.reached() == {"in": {0: 30, 1: 21}}
+    (tmp_path / "commits" / "3").write_bytes(b"")
+    assert folder.reached() == {"in": {0: 20, 1: 14}}
+    for n in range(4):
+        (tmp_path / "commits" / str(n)).write_bytes(b"")
+    with pytest.raises(DriverError) as raised:
+        folder.reached()
+    assert raised.value.failure.reason == "CheckpointDamaged"
 
 
 def test_a_repair_is_executed_as_planned(tmp_path: Path) -> None:

@@ -28,6 +28,11 @@ _LEAVE_OUT = "leaveOut"
 # before it fetches, and never waits.
 _LOW_LATENCY = {"kafka.fetch.max.wait.ms": "2", "kafka.fetch.min.bytes": "1"}
 
+# After each poll Spark's reader of batches asks the broker for the first and the last offset: with
+# Kafka's 500 records a poll it read a backlog at two thirds of the speed (benchmarks/drain.py).
+# What a poll returns has been fetched before, at most max.partition.fetch.bytes of a partition.
+_FEWER_POLLS = {"kafka.max.poll.records": "10000"}
+
 
 def wants_penstock_kafka(spec: StreamSpec) -> bool:
     """Whether the query reads Kafka, or writes it in the mode that the data source is for."""
@@ -53,7 +58,7 @@ def source_options(
     """
     if source.kafka is not None:
         waits = mode is Mode.REAL_TIME or (kafka == KAFKA and mode is Mode.CONTINUOUS)
-        defaults = _LOW_LATENCY if waits else {}
+        defaults = {**_FEWER_POLLS, **(_LOW_LATENCY if waits else {})}
         read = _subscription(source.kafka, partitions)
         left_out = {_LEAVE_OUT: ",".join(map(str, leave_out))} if leave_out else {}
         of_kafka = _kafka(source.kafka, secrets, starting)

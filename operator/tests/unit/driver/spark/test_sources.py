@@ -46,6 +46,13 @@ def test_kafka_is_read_with_low_latency_by_default() -> None:
     assert "kafka.fetch.max.wait.ms" not in options(kafka_source(), Mode.MICRO_BATCH)
 
 
+@pytest.mark.parametrize("mode", Mode)
+def test_a_backlog_is_read_in_large_polls_by_default(mode: Mode) -> None:
+    assert options(kafka_source(), mode)["kafka.max.poll.records"] == "10000"
+    own = kafka_source(options={"kafka.max.poll.records": "50"})
+    assert options(own, mode)["kafka.max.poll.records"] == "50"
+
+
 @pytest.mark.parametrize(
     ("fields", "wanted"),
     [

@@ -33,6 +33,8 @@ FLAGGED_SHARE = 0.8
 POLL_SECONDS = 0.1
 TIMEOUT_SECONDS = 300.0
 SOURCE = "payments"
+# The floor of the latencies reads what comes after its start, with one thread of Python.
+DRAINED = tuple(variant for variant in VARIANTS if variant.name != "librdkafka")
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,11 @@ def main() -> None:
     )
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=2)
-    names = [variant.name for variant in VARIANTS]
+    names = [variant.name for variant in DRAINED]
     parser.add_argument("--variants", nargs="+", default=names, choices=names)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    variants = [variant for variant in VARIANTS if variant.name in options.variants]
+    variants = [variant for variant in DRAINED if variant.name in options.variants]
     with (
         tempfile.TemporaryDirectory(prefix="penstock-drain-") as folder,
         running_broker() as broker,

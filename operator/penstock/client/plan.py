@@ -98,11 +98,11 @@ def _from(stream: Stream, current: Mapping[str, Any], edited: Mapping[str, Any])
     was, will_be = (mapping(spec.get("checkpoint")) for spec in (current, edited))
     number = will_be.get("generation", 0)
     if number != was.get("generation", 0):
+        start = ", ".join(mapping(will_be.get("startFrom")))
+        begins = f"begins without state at startFrom.{start}" if start else "begins anew"
         return (
-            f", with generation {number} of the checkpoint: without state from "
-            f"checkpoint.startFrom ({', '.join(mapping(will_be.get('startFrom')))}), or, if the "
-            "volume has this generation, from its last commit; what the sink has from there on is "
-            "written again"
+            f", with generation {number} of the checkpoint: it {begins}, or is continued if the "
+            "volume has it; what the sink got after that is written again"
         )
     epoch = stream.status.epoch
     if epoch is None:

@@ -53,6 +53,21 @@ def test_a_new_pod_takes_about_as_long_as_the_last_one() -> None:
     assert "took" not in outcome.message
 
 
+def test_another_checkpoint_is_said() -> None:
+    """Not that the query goes on from its last commit."""
+    start = {"checkpoint": {"generation": 3, "startFrom": {"timestamp": "2026-11-26T08:00:00Z"}}}
+    for edit in (start, {**start, "executor": {"cores": 2}}):
+        outcome, *fields = plan_edit(stream({"epoch": 7}), samples.stream(**edit)["spec"])
+        assert outcome.severity == "warning"
+        assert "3 of the checkpoint: it begins without state at startFrom.timestamp, or is" in (
+            outcome.message
+        )
+        assert "epoch 7" not in outcome.message
+        assert "spec.checkpoint.generation: added (query)" in [it.message for it in fields]
+    back, *_ = plan_edit(stream({"epoch": 7}, **start), SPEC)
+    assert "generation 0 of the checkpoint: it begins anew, or is continued" in back.message
+
+
 def test_the_outcome_is_what_the_operator_does() -> None:
     """It compares hashes."""
     before = samples.desired()

@@ -111,6 +111,12 @@ class Stream:
         """The restarts counted so far at one level: query, process or pod."""
         return int(self.status().get("restarts", {}).get(level, 0))
 
+    def container_restarts(self) -> int:
+        """How often the kubelet has restarted the container of the driver's pod."""
+        pod = self.kube.get("pod", self.driver_pod) or {}
+        containers = pod.get("status", {}).get("containerStatuses", [])
+        return sum(container["restartCount"] for container in containers)
+
     def epoch(self) -> int:
         """The last committed epoch in the status; -1 before the first commit."""
         epoch = self.status().get("epoch")

@@ -75,6 +75,9 @@ class DriverReport(Report):
         None, description="How many partitions `committed_offsets` leaves out."
     )
     query_restarts: int = Field(0, description="Restarts of the query in this driver process.")
+    process_restarts: int = Field(
+        0, description="Restarts of the driver's process by itself, in this container."
+    )
     last_failure: LastFailure | None = None
     next_retry_time: AwareDatetime | None = None
     checkpoint_repairs: int = Field(0, description="Checkpoint repairs in this driver process.")

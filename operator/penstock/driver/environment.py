@@ -10,6 +10,8 @@ from penstock.api.v1alpha1.spec import Observability
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
 
+# Where the kubelet reads why a container has ended.
+TERMINATION_LOG = Path("/dev/termination-log")
 _LOOPBACK = "127.0.0.1"
 _API_SERVER = "https://kubernetes.default.svc"
 
@@ -30,7 +32,7 @@ class PodEnvironment:
     checkpoint: Path = Path(naming.CHECKPOINT_DIR) / generation_folder(0)
     """That of the first generation, with the lock of all."""
     class_path: str = ""
-    termination_log: Path | None = Path("/dev/termination-log")
+    termination_log: Path | None = TERMINATION_LOG
     api_server: str = _API_SERVER
     secrets: Path = Path(naming.SECRETS_DIR)
     python: Path = Path(naming.PYTHON_DIR)

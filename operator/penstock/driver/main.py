@@ -1,4 +1,7 @@
-"""Starts the driver. Exit codes: 0 after a clean stop, 1 if the process must be restarted."""
+"""Starts the driver.
+
+Exit codes: 0 after a clean stop, RESTART, and FAILED if the driver was to stop anyway.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,7 @@ from penstock.driver.kubernetes.followed_stream import Document, FollowedStream,
 from penstock.driver.kubernetes.pod_guard import Answer, Look, OwnPod, PodGuard
 from penstock.driver.logs import log_event
 from penstock.driver.loop import DriverMustExit
+from penstock.driver.process_restart import EarlierProcesses
 from penstock.driver.queries import Queries
 from penstock.driver.reporting.http_server import Health, metrics_page, probe_pages, serve
 from penstock.driver.reporting.metrics import Metrics
@@ -47,6 +51,7 @@ from penstock.driver.reporting.report import write_termination_message
 from penstock.driver.shutdown import Shutdown
 from penstock.driver.spark.session import SCRATCH, submit_arguments
 
+RESTART, FAILED = 1, 2
 # For the loop to return after its JVM was killed.
 _EXIT_SECONDS = 10.0
 
@@ -126,7 +131,8 @@ def run(
 
     def end_without_pod(failure: Failure) -> None:
         nonlocal exit_code
-        exit_code = _exit_with(environment, failure)  # it may take too long, and be killed
+        _exit_with(environment, failure)  # it may take too long, and be killed
+        exit_code = FAILED
         shutdown.request()
 
     try:
@@ -144,7 +150,10 @@ def run(
             if followed.next_document is not None:
                 begun = followed.next_document
                 stream = begun.stream
-        queries = Queries(begun, stream, environment, jvm, api, followed, health, metrics, publish)
+        earlier = EarlierProcesses.of(os.environ)
+        queries = Queries(
+            begun, stream, environment, jvm, api, followed, health, metrics, publish, earlier
+        )
         guard = HangGuard().watch(
             health,
             jvm.answers,
@@ -162,12 +171,14 @@ def run(
         jvm.end()
     except DriverMustExit as end:
         if not shutdown.ended_at_once:
-            return _exit_with(environment, end.failure, jvm)
+            _exit_with(environment, end.failure, jvm)
+            return FAILED if stop.is_set() else RESTART
     except Exception as error:
         if not shutdown.ended_at_once:
             # The exception's text may contain a trace of the JVM, and with it a record.
             log_event("the driver failed", level=40, at=traceback.format_tb(error.__traceback__))
-            return _exit_with(environment, classify_exception(error), jvm)
+            _exit_with(environment, classify_exception(error), jvm)
+            return FAILED if stop.is_set() else RESTART
     finally:
         shutdown.close()
         lock.release(lock_descriptor)
@@ -296,4 +307,4 @@ def _exit_with(environment: Environment, failure: Failure, jvm: Jvm | None = Non
     write_termination_message(environment.termination_log, failure.to_status(datetime.now(UTC)))
     if jvm is not None:
         jvm.kill()
-    return 1
+    return RESTART

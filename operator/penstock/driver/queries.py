@@ -19,6 +19,7 @@ from penstock.driver.kubernetes.api import Api
 from penstock.driver.kubernetes.followed_stream import Document, FollowedStream
 from penstock.driver.logs import log_event
 from penstock.driver.loop import Loop
+from penstock.driver.process_restart import NO_EARLIER, EarlierProcesses
 from penstock.driver.reporting.http_server import Health
 from penstock.driver.reporting.metric_sampler import Sampler
 from penstock.driver.reporting.metrics import Metrics
@@ -42,7 +43,9 @@ class Queries:
         health: Health,
         metrics: Metrics,
         publish: Callable[[DriverReport], None],
+        earlier: EarlierProcesses = NO_EARLIER,
     ) -> None:
+        self._earlier = earlier
         self._environment = environment
         self._jvm = jvm
         self._followed = followed
@@ -78,8 +81,13 @@ class Queries:
             self._loop = self._begin(stream)
 
     def _report(self, report: DriverReport) -> None:
-        of_edits = {"follows": self._in_pod, "edit": self._followed.verdict}
-        self._publish(report.model_copy(update=of_edits))
+        of_process = {
+            "follows": self._in_pod,
+            "edit": self._followed.verdict,
+            "process_restarts": self._earlier.restarts,
+            "last_failure": report.last_failure or self._earlier.failure,
+        }
+        self._publish(report.model_copy(update=of_process))
 
     def _begin(self, stream: ContinuousStream) -> Loop:
         runtime, followed, environment = self._runtime, self._followed, self._environment

@@ -124,7 +124,7 @@ class Restarts(Report):
 
     total: int = Field(0, description="Restarts at all levels.")
     query: int = Field(0, description="Restarts of the query inside its Spark session.")
-    process: int = Field(0, description="Restarts of the driver's container.")
+    process: int = Field(0, description="Restarts of the driver's process, or of its container.")
     pod: int = Field(
         0, description="Replacements of the driver's pod, except for a change of the spec."
     )
@@ -207,6 +207,7 @@ class Internal(Report):
     driver_pod_uid: str = Field(description="UID of the driver pod that was last observed.")
     pod_hash: str = Field(description="The hash of what that pod was created from.")
     container_restarts: int = Field(0, description="Its container restarts already counted.")
+    process_restarts: int = Field(0, description="Its restarts of its own process already counted.")
     query_restarts: int = Field(0, description="Its query restarts already counted.")
     replaced_on_purpose: bool = Field(
         False, description="Whether an edit or a suspension ends it, which is no failure."

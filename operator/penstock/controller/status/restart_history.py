@@ -67,16 +67,19 @@ def update_history(
         counted = Internal(driver_pod_uid=pod.uid, pod_hash=pod.pod_hash)
     report = pod.report
     query_restarts = report.query_restarts if report else counted.query_restarts
+    process_restarts = report.process_restarts if report else counted.process_restarts
     return RestartHistory(
         restarts=_add(
             restarts,
             query=_increase(counted.query_restarts, query_restarts),
-            process=max(0, pod.container_restarts - counted.container_restarts),
+            process=max(0, pod.container_restarts - counted.container_restarts)
+            + _increase(counted.process_restarts, process_restarts),
             pod=int(replaced),
         ),
         internal=counted.model_copy(
             update={
                 "container_restarts": max(pod.container_restarts, counted.container_restarts),
+                "process_restarts": process_restarts,
                 "query_restarts": query_restarts,
             }
         ),

@@ -65,6 +65,12 @@ def counts(status: StreamStatus) -> tuple[int, int, int]:
         ([pod(query_restarts=3), pod(restarts=1, query_restarts=1)], (4, 1, 0)),
         # The annotation outlives the container that wrote it.
         ([pod(query_restarts=3), pod(restarts=1, query_restarts=3)], (3, 1, 0)),
+        # A process that starts itself anew in its container, and one that the kubelet starts.
+        ([pod(), pod(process_restarts=1, query_restarts=1), pod(process_restarts=2)], (1, 2, 0)),
+        (
+            [pod(process_restarts=2), pod(restarts=1), pod(restarts=1, process_restarts=1)],
+            (0, 4, 0),
+        ),
         # While the operator was away.
         ([pod(), pod(uid="pod-2", restarts=2, query_restarts=1)], (1, 2, 1)),
     ],

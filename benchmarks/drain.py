@@ -32,7 +32,6 @@ PARTITIONS = 2
 FLAGGED_SHARE = 0.8
 POLL_SECONDS = 0.1
 TIMEOUT_SECONDS = 300.0
-SOURCE = "payments"
 # The floor of the latencies reads what comes after its start, with one thread of Python.
 DRAINED = tuple(variant for variant in VARIANTS if variant.name != "librdkafka")
 
@@ -67,9 +66,10 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="penstock-drain-") as folder,
         running_broker() as broker,
     ):
-        fill(broker.bootstrap, options.records)
         drains = []
         for number in range(1, options.rounds + 1):
+            # A topic for each round: Kafka Streams goes on where it was.
+            fill(broker.bootstrap, f"payments-{number}", options.records)
             for variant in variants if number % 2 else reversed(variants):
                 place = Path(folder) / f"{variant.name}-{number}"
                 place.mkdir()
@@ -80,9 +80,9 @@ def main() -> None:
         options.json.write_text(json.dumps([asdict(each) for each in drains], indent=1) + "\n")
 
 
-def fill(bootstrap: str, records: int) -> None:
+def fill(bootstrap: str, topic: str, records: int) -> None:
     """The payments of load/Load.java, in turn in each partition."""
-    create_topics(bootstrap, {SOURCE: PARTITIONS})
+    create_topics(bootstrap, {topic: PARTITIONS})
     producer = Producer(
         {"bootstrap.servers": bootstrap, "linger.ms": 50, "queue.buffering.max.messages": 10**6}
     )
@@ -91,7 +91,7 @@ def fill(bootstrap: str, records: int) -> None:
         value = f'{{"paymentId": {payment}, "amount": 9.5, "currency": "EUR", "card": "4111"}}'
         while True:
             try:
-                producer.produce(SOURCE, value, str(number), partition=number % PARTITIONS)
+                producer.produce(topic, value, str(number), partition=number % PARTITIONS)
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -102,7 +102,7 @@ def drain(variant: Variant, number: int, bootstrap: str, records: int, folder: P
     """Starts the variant, and waits until it has written all."""
     sink, wanted = f"flags-{variant.name}-{number}", int(records * FLAGGED_SHARE)
     create_topics(bootstrap, {sink: PARTITIONS})
-    place = Place(bootstrap, SOURCE, sink, folder, stream_programs())
+    place = Place(bootstrap, f"payments-{number}", sink, folder, stream_programs())
     command = variant.command(place)
     reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "log_level": 3})
     began, seen = time.monotonic(), list[tuple[float, int]]()

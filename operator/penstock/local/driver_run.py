@@ -157,4 +157,4 @@ def _print_outcome(code: int, progress: Progress, last_warning: str, workspace: 
         print_message(f"{failure.reason}: {failure.message}")
     elif code != 0 and last_warning:
         print_message(f"{last_warning}\nmore in {short_path(workspace.log)}")
-    return 1 if progress.failed else code
+    return int(progress.failed or code != 0)

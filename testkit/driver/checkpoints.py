@@ -5,11 +5,15 @@ from __future__ import annotations
 import random
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from penstock.driver.checkpoint import durable_files
 from penstock.driver.checkpoint.file_formats import Entry, Files, checksum_path
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.logs import Step, together
@@ -116,3 +120,31 @@ def read(folder: Path) -> dict[str, bytes]:
             with suppress(FileNotFoundError):  # renamed or purged in the meantime
                 found[name] = path.read_bytes()
     return found
+
+
+# The operations on the file system.
+STEPS = ("remove", "sync", "write_draft", "put_in_place")
+
+
+class Crash(Exception):
+    """The driver has crashed."""
+
+
+def crash_at(step: int, torn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the operation after `step` operations crash; `torn` leaves half a draft."""
+    done = [0]
+
+    def bounded(name: str, real: Callable[..., None]) -> Callable[..., None]:
+        def act(*arguments: Any) -> None:
+            if done[0] == step:
+                if name == "write_draft" and torn:
+                    path, content = arguments
+                    path.write_bytes(content[: len(content) // 2])
+                raise Crash
+            done[0] += 1
+            real(*arguments)
+
+        return act
+
+    for name in STEPS:
+        monkeypatch.setattr(durable_files, name, bounded(name, getattr(durable_files, name)))

@@ -95,14 +95,18 @@ def _outcome(
 
 
 def _from(stream: Stream, current: Mapping[str, Any], edited: Mapping[str, Any]) -> str:
-    was, will_be = (mapping(spec.get("checkpoint")) for spec in (current, edited))
-    number = will_be.get("generation", 0)
-    if number != was.get("generation", 0):
-        start = ", ".join(mapping(will_be.get("startFrom")))
-        begins = f"begins without state at startFrom.{start}" if start else "begins anew"
+    number, will_be = _number(edited), mapping(edited.get("checkpoint"))
+    if number != _number(current):
+        start = mapping(will_be.get("startFrom"))
+        begins = f"begins without state at startFrom.{', '.join(start)}" if start else "begins anew"
+        after = "what the sink got after that is written again"
+        if start.get("offsets") == "latest":
+            after = "records that were not read by then are skipped"
+        elif "generation" in start:
+            after = "only what that one has not committed is written again"
         return (
-            f", with generation {number} of the checkpoint: it {begins}, or is continued if the "
-            "volume has it; what the sink got after that is written again"
+            f", with generation {number} of the checkpoint: it {begins}, and {after}; or it is "
+            "continued, if the volume has it"
         )
     epoch = stream.status.epoch
     if epoch is None:
@@ -110,6 +114,11 @@ def _from(stream: Stream, current: Mapping[str, Any], edited: Mapping[str, Any])
     if holds(stream.status, "Ready") and stream.status.mode in _STOPS_AFTER_A_COMMIT:
         return f", after a commit (now epoch {epoch}), so nothing is written again"
     return f", from its last commit (now epoch {epoch}); what it wrote since then is written again"
+
+
+def _number(spec: Mapping[str, Any]) -> int:
+    """The generation of the checkpoint."""
+    return int(mapping(spec.get("checkpoint")).get("generation", 0))
 
 
 def _lasts(stream: Stream) -> str:
@@ -127,7 +136,8 @@ def _of_field(
     was, will_be = (_has(spec, path) for spec in (current, edited))
     how = "changed" if was and will_be else "added" if will_be else "removed"
     more = ""
-    if path[-1] in _START_FIELDS and stream.status.epoch is not None:
+    is_start = path[-1] in _START_FIELDS or path[:2] == ("checkpoint", "startFrom")
+    if is_start and _number(current) == _number(edited) and stream.status.epoch is not None:
         more = "; it counts only without a commit, and there is one"
     severity: Severity = "error" if change is Change.REFUSED else "notice"
     return _outcome("FieldEdited", f"{dotted(where)}: {how} ({change}){more}", severity, where)

@@ -49,6 +49,9 @@ class DriverReport(Report):
     cores: int | None = Field(None, description="Cores that the query needs.")
     registered_cores: int | None = None
     state_partitions: int | None = Field(None, description="Partitions of the query's state.")
+    checkpoint_generation: int | None = Field(
+        None, description="The generation of its checkpoint; None from a driver that knows none."
+    )
     epoch: int | None = Field(None, description="The last committed epoch.")
     last_commit_time: AwareDatetime | None = Field(
         None, description="When the last epoch was committed."

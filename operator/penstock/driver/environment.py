@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +78,9 @@ class LocalEnvironment:
 
     def generations(self) -> list[Path]:
         """The checkpoints that are there."""
-        others = self.checkpoint.parent.glob(f"{self.checkpoint.name}.{generation_folder('*')}")
+        others = self.checkpoint.parent.glob(
+            f"{glob.escape(self.checkpoint.name)}.{generation_folder('*')}"
+        )
         return [*others, *([self.checkpoint] if self.checkpoint.is_dir() else ())]
 
 

@@ -81,9 +81,12 @@ def in_milliseconds(timestamp: str) -> int:
     """
     text = re.sub(r"\.([0-9]+)", lambda fraction: f".{fraction[1]:0<6.6}", timestamp.upper())
     try:
-        return round(datetime.fromisoformat(text).timestamp() * 1000)
+        since = round(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError as error:
         raise ValueError(f"{timestamp} is no time: {error}") from error
+    if since < 0:
+        raise ValueError(f"{timestamp} is before 1970")
+    return since
 
 
 class CheckpointVolume(SpecObject):
@@ -151,8 +154,8 @@ class StartFrom(SpecObject):
     offsets: Literal["earliest", "latest"] | None = Field(
         None, description="The first records that Kafka still has, or its newest offsets."
     )
-    offsets_by_partition: OffsetsByPartition = Field(
-        {},
+    offsets_by_partition: Annotated[OffsetsByPartition, Field(min_length=1)] | None = Field(
+        None,
         description="By topic and partition: an offset, -2 for the earliest or -1 for the latest. "
         "Every partition must be named.",
         examples=[{"payments": {"0": 23, "1": -2}}],
@@ -161,7 +164,7 @@ class StartFrom(SpecObject):
         Annotated[
             str,
             text_like(
-                r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?"
+                r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?"
                 r"([Zz]|[+-][0-9]{2}:[0-9]{2})$",
                 "takes a time with its zone: write for example 2026-11-26T08:00:00Z",
                 max_length=64,

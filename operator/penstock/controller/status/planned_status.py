@@ -116,10 +116,11 @@ def _status(
     wanted: WantedDriver,
     rollout: Rollout | None,
 ) -> StreamStatus:
-    before = stream.status
+    effective = _effective(stream.status, stream.desired, pod)
+    before = _of_this_checkpoint(stream.status, effective)
     history = update_history(before, pod, wanted)
     report = pod.report if pod is not None and pod.started else None
-    committed, omitted = _committed_offsets(stream, report)
+    committed, omitted = _committed_offsets(before, stream.desired, report)
     restarting = outcome.state is StreamState.RESTARTING
     blocked_since = _blocked_since(before, outcome, now)
     return StreamStatus(
@@ -142,7 +143,7 @@ def _status(
         rollout=rollout,
         last_repair=(report.last_repair if report else None) or before.last_repair,
         next_retry_time=report.next_retry_time if report and restarting else None,
-        effective=_effective(before, stream.desired, pod),
+        effective=effective,
         internal=_internal(stream, outcome, history),
     )
 
@@ -167,19 +168,28 @@ def _blocked_since(before: StreamStatus, outcome: Outcome, now: datetime) -> dat
     return before.blocked_since if still_waits else None
 
 
+def _of_this_checkpoint(before: StreamStatus, effective: Effective | None) -> StreamStatus:
+    """Without the progress of another generation, once the driver has this one."""
+    was, now = (it and it.checkpoint_generation for it in (before.effective, effective))
+    if was is None or now is None or was == now:
+        return before
+    progress = ("epoch", "last_commit_time", "committed_offsets", "committed_offsets_omitted")
+    return before.model_copy(update=dict.fromkeys(progress))
+
+
 def _latest(reported: int | None, before: int | None) -> int | None:
     return before if reported is None else reported
 
 
 def _committed_offsets(
-    stream: ObservedStream, report: DriverReport | None
+    before: StreamStatus, desired: Revision | None, report: DriverReport | None
 ) -> tuple[list[CommittedOffset] | None, int | None]:
     """The reported offsets; the last ones while the driver of a Kafka source reports none."""
     if report is not None and report.committed_offsets is not None:
         return report.committed_offsets, report.committed_offsets_omitted
-    if stream.desired is not None and stream.desired.stream.spec.source.kafka is None:
+    if desired is not None and desired.stream.spec.source.kafka is None:
         return None, None
-    return stream.status.committed_offsets, stream.status.committed_offsets_omitted
+    return before.committed_offsets, before.committed_offsets_omitted
 
 
 def _cores(report: DriverReport | None) -> Cores | None:
@@ -232,7 +242,7 @@ def _effective(
         image=desired.image,
         revision=desired.spec_hash,
         output_mode=execution_of(spec).output_mode,
-        checkpoint_generation=spec.checkpoint.generation,
+        checkpoint_generation=pod.report.checkpoint_generation if pod.report else None,
         driver=EffectiveDriver(
             cpu=sizing.driver_cpu(spec).request,
             memory=f"{driver.limit}Mi",

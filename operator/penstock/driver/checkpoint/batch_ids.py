@@ -16,7 +16,7 @@ N + 1 would start from the state that N had left, and count its records twice (m
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from penstock.api.v1alpha1 import Sink, StreamSpec
 from penstock.contract.checkpoint_repairs import RepairKind
@@ -29,7 +29,7 @@ from penstock.driver.kafka.offsets import Offsets
 _CHECKSUM = re.compile(r"(?:offsets|commits)/\.([0-9]+)\.crc")
 _SOURCE = re.compile(r"sources/([0-9]+)/")
 # Of a source that a batch does not read; the next one reads it from its beginning.
-NO_OFFSETS = "-"
+_NO_OFFSETS = "-"
 
 
 def may_recognise_batches(sink: Sink) -> bool:
@@ -63,6 +63,49 @@ def keep_ids(
         commits = {**commits, used: done}
     kept = replace(wanted, commits=commits)
     return kept.writing({used: reached}, RepairKind.EMPTY_BATCH)
+
+
+def place_of(sink: Sink) -> str | None:
+    """Where the sink keeps what it knows of batches, as far as that shows; None: it knows nothing.
+
+    Spark's file sink keeps it in its folder, and wants there each batch since the first one; Delta
+    keeps it in its table's. Others are taken for one: what they know must not be used again.
+    """
+    if sink.custom is None:
+        return None
+    options = {name.lower(): value for name, value in sink.custom.options.items()}
+    return options.get("path", "").rstrip("/")
+
+
+@dataclass(frozen=True)
+class PlannedQuery:
+    """What the logs of a query depend on."""
+
+    reads: int
+    """How often it reads its source."""
+    shuffle_partitions: int
+    long_running: bool
+    """Its tasks never end, so it has no planned batches."""
+
+
+def beyond(found: Logs, used: int, query: PlannedQuery, first: Offsets | None) -> Logs:
+    """The logs of a query that goes on after batch `used`, which its sink knows from elsewhere.
+
+    From what is committed, or else from the first offsets. As above, batch `used` is planned
+    without records; Spark wants the offsets before it, too.
+    """
+    if found.epoch is None:
+        entry, done = Entry((line_of(first) if first else _NO_OFFSETS,) * query.reads), COMMIT
+    else:
+        entry, done = found.offsets[found.epoch], found.commits[found.epoch]
+    last = -1 if found.epoch is None else found.epoch
+    offsets = {n: known for n, known in found.offsets.items() if n <= last}
+    commits = {n: known for n, known in found.commits.items() if n <= last}
+    committed = used if query.long_running else used - 1
+    entry = entry.with_shuffle_partitions(query.shuffle_partitions)
+    planned = dict.fromkeys(range(max(committed, 0), used + 1), entry)
+    made = {committed: done} if committed >= 0 else {}
+    return replace(found, offsets={**offsets, **planned}, commits={**commits, **made})
 
 
 def refuse_other_records(found: Logs) -> None:
@@ -115,7 +158,7 @@ def _first_entry(
             return None
         known[missing[0]] = first
     found = [known.get(n) for n in sources]
-    return Entry(tuple(NO_OFFSETS if offsets is None else line_of(offsets) for offsets in found))
+    return Entry(tuple(_NO_OFFSETS if offsets is None else line_of(offsets) for offsets in found))
 
 
 def _refused(number: int, why: str) -> DriverError:

@@ -21,6 +21,7 @@ from penstock.driver.kafka.offsets import Offsets
 Files = Mapping[str, bytes]
 
 EMPTY_METADATA_LINE = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
+_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _CHECKSUM = re.compile(r"\.(?P<of>.+)\.crc")
 _CHECKSUM_MAGIC = b"crc\x00"
 _VERSION = re.compile(r"v[0-9]+")
@@ -82,9 +83,20 @@ class Entry:
         Spark takes them from there at each start, whatever the session says (OffsetSeqMetadata).
         """
         try:
-            return int(json.loads(self.metadata)["conf"]["spark.sql.shuffle.partitions"])
+            return int(json.loads(self.metadata)["conf"][_SHUFFLE_PARTITIONS])
         except (KeyError, TypeError, ValueError):
             return None
+
+    def with_shuffle_partitions(self, number: int) -> Entry:
+        """With a number, if it keeps none: Spark wants one of a batch that it runs as planned
+        (OfflineStateRepartitionUtils.isRepartitionBatch, 4.2).
+        """
+        if self.shuffle_partitions is not None:
+            return self
+        metadata = json.loads(self.metadata or EMPTY_METADATA_LINE)
+        conf = {**metadata.get("conf", {}), _SHUFFLE_PARTITIONS: str(number)}
+        line = json.dumps({**metadata, "conf": conf}, separators=(",", ":"))
+        return replace(self, metadata=line)
 
     def moves_back(self, before: Entry) -> bool:
         """Whether a partition of a Kafka source ends earlier than in `before`."""

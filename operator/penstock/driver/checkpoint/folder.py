@@ -14,8 +14,10 @@ from typing import Any
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.checkpoint import durable_files, penstock_files, repair
 from penstock.driver.checkpoint.batch_ids import (
-    may_recognise_batches,
+    PlannedQuery,
+    beyond,
     newest_used_id,
+    place_of,
     refuse_other_records,
 )
 from penstock.driver.checkpoint.file_formats import Entry
@@ -36,7 +38,7 @@ _START_FROM = Path("penstock") / "start-from.json"
 _TOPIC_IDS = Path("penstock") / "topics.json"
 # Penstock's file: a sink of this stream may recognise batches by their ids (batch_ids.py).
 _KEEP_IDS = Path("penstock") / "keep-ids.json"
-_BEGINS_AFTER = "beginsAfter"
+_PLACES, _BEGINS_AFTER = "places", "beginsAfter"
 # Penstock's file: the names of the stream's transactions (driver/kafka/transactions.py).
 _TRANSACTIONS = Path("penstock") / "transactions.json"
 # The first file of a source's log, its checksum, and their temporary files.
@@ -97,27 +99,31 @@ class CheckpointFolder:
         )
 
     def _undo_half_a_beginning(self) -> None:
-        """Removes what `begin_after` has written, if a crash came before its commit."""
-        if self._kept_ids().get(_BEGINS_AFTER) is not None:
+        """Removes what `continue_after` has written, if a crash came before its commit."""
+        begins_after = (self._kept_ids() or {}).get(_BEGINS_AFTER)
+        if begins_after:
             files = self._read()
-            if not numbers(files, "commits"):
+            is_all = max(numbers(files, "offsets"), default=0) <= begins_after
+            if is_all and not numbers(files, "commits"):
                 self._execute(tuple((path, None) for path in files if path.startswith("offsets/")))
 
-    def _kept_ids(self) -> dict[str, int]:
-        document: dict[str, int] | None = penstock_files.load(
-            self.path,
-            _KEEP_IDS,
-            "It says that a sink of this stream may know its batches by their numbers. Restore the "
-            "file, or write {} into a new one with Penstock's checksum.",
-        )
-        return document or {}
+    def _kept_ids(self) -> dict[str, Any] | None:
+        """What is noted; nothing in particular if the file is damaged: that it exists counts."""
+        try:
+            found: dict[str, Any] | None = penstock_files.load(self.path, _KEEP_IDS, "")
+        except DriverError as error:
+            if error.failure.reason != "CheckpointDamaged":
+                raise
+            return {}
+        return found
 
     def _must_keep_ids(self, spec: StreamSpec) -> bool:
         """Whether this stream's sink may recognise batches by their ids, now or before an edit."""
-        noted = (self.path / _KEEP_IDS).exists()
-        if may_recognise_batches(spec.sink) and not noted:
-            penstock_files.save(self.path, _KEEP_IDS, {})
-        return noted or may_recognise_batches(spec.sink)
+        noted, place = self._kept_ids(), place_of(spec.sink)
+        known = (noted or {}).get(_PLACES, [])
+        if place is not None and place not in known:
+            penstock_files.save(self.path, _KEEP_IDS, {**(noted or {}), _PLACES: [*known, place]})
+        return noted is not None or place is not None
 
     def contents(self) -> Contents | None:
         """What the newest batch or epoch has left; None before the first."""
@@ -216,22 +222,28 @@ class CheckpointFolder:
         repair.refuse_to_start_over(files)
         return self.first_offsets()
 
-    def used_batch_id(self) -> int | None:
-        """The newest id that a sink which recognises batches may know from here."""
-        if not (self.path / _KEEP_IDS).exists():
+    def used_batch_id(self, place: str) -> int | None:
+        """The newest id that a sink at this place may know from here."""
+        noted = self._kept_ids()
+        if noted is None or place not in noted.get(_PLACES, [place]):
             return None
         with durable_files.volume_errors(self.path):
             return newest_used_id(self._read())
 
-    def begin_after(self, used: int, reads: int) -> None:
-        """Makes the first batch of a new checkpoint the one after `used`, from the first offsets.
+    def continue_after(self, used: int, query: PlannedQuery) -> None:
+        """Makes the next batch the one after `used`, which the sink knows from elsewhere.
 
-        `reads`: how often the query reads its source. Only while no query runs.
+        Only while no query runs, once the rest is repaired; see `batch_ids.beyond`.
         """
-        penstock_files.save(self.path, _KEEP_IDS, {_BEGINS_AFTER: used})
-        wanted = repair.beginning_after(used, reads, self.first_offsets())
         with durable_files.volume_errors(self.path):
-            self._execute(diff({}, Logs(), wanted))
+            files = self._read()
+        found = Logs.read(files)
+        if found.epoch is None:
+            kept = {**(self._kept_ids() or {}), _BEGINS_AFTER: used}
+            penstock_files.save(self.path, _KEEP_IDS, kept)
+        wanted = beyond(found, used, query, self.first_offsets())
+        with durable_files.volume_errors(self.path):
+            self._execute(diff(files, found, repair.with_metadata(files, wanted)))
 
     def topic_ids(self) -> dict[str, str]:
         """The stored ids of the topics that the offsets belong to; raises CheckpointDamaged."""

@@ -7,17 +7,19 @@ its first start, which reads them as those of any first start (start_position.py
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.checkpoint import StartFrom
 from penstock.contract.reasons import REMEDIES
 from penstock.driver.checkpoint import left_out
-from penstock.driver.checkpoint.batch_ids import may_recognise_batches
+from penstock.driver.checkpoint.batch_ids import place_of
 from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.left_out import LeftOut
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.environment import Environment
 from penstock.driver.failures import GENERATION_EXISTS, DriverError, Failure, StreamWarning
-from penstock.driver.kafka.offsets import Offsets, first_offsets, latest
+from penstock.driver.kafka.offsets import EARLIEST, Offsets, first_offsets, later_of_both
 from penstock.driver.kafka.source_monitor import SourceMonitor
 from penstock.driver.kafka.transactions import TransactionNames
 
@@ -45,21 +47,26 @@ class Generations:
         if start is None:
             return None
         asked = start.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        if start.timestamp_ms is not None:
+            asked = {"timestamp": start.timestamp_ms}  # however it is written
         known = folder.start_from()
         if not repair.first_start:
             return None if asked == known else self._exists()
-        if asked == known and start.offsets != "earliest":  # which moves until it is read
+        if asked == known and start.offsets == "latest":
             return None
+        # Others are asked for again until the query has begun: the generation before may have run
+        # once more, after a rollback, and the earliest records move until they are read.
         earlier = None if start.generation is None else self._folder(start.generation)
         if earlier is None:
             offsets = _offsets(start, source)
         else:
-            offsets = self.reached(earlier)
+            offsets = self._reached(earlier)
             names = earlier.known_transaction_names(namespace, name)
-            offsets = offsets if names is None else latest(offsets, written(names))
-            folder.save_topic_ids(earlier.topic_ids())
-            left_out.save(folder.path, left_out.load(earlier.path))
-        folder.save_first_offsets(offsets)
+            offsets = offsets if names is None else later_of_both(offsets, written(names))
+        folder.save_topic_ids({} if earlier is None else earlier.topic_ids())
+        left_out.save(folder.path, LeftOut() if earlier is None else left_out.load(earlier.path))
+        read = source.named(offsets)
+        folder.save_first_offsets({topic: offsets[topic] for topic in read})
         folder.save_start_from(asked)
         return None
 
@@ -67,9 +74,13 @@ class Generations:
         """Raises StartPositionUnknown if the generation to go on from does not show where it is."""
         start = self._spec.checkpoint.start_from
         if start is not None and start.generation is not None and self.current.is_new():
-            self.reached(self._folder(start.generation))
+            try:
+                self._reached(self._folder(start.generation))
+            except DriverError as error:
+                # What it needs would be there by now.
+                raise DriverError(replace(error.failure, recoverable=False)) from error
 
-    def reached(self, earlier: CheckpointFolder) -> Offsets:
+    def _reached(self, earlier: CheckpointFolder) -> Offsets:
         """What a generation has committed; where it began, if that is nothing."""
         offsets = earlier.reached()
         if offsets is None:
@@ -81,23 +92,23 @@ class Generations:
             )
         return offsets
 
-    def used_batch_id(self) -> int | None:
-        """The newest id of a batch that the sink may know from another generation.
+    def batch_known_elsewhere(self) -> int | None:
+        """The newest batch that the sink may know from another generation, if that is ahead.
 
-        None unless the sink may recognise batches, and this generation has planned none.
+        None if what this one has committed is not behind, and for a sink that knows no batches.
         """
-        folder = self.current
-        if not may_recognise_batches(self._spec.sink) or not folder.is_new():
+        place = place_of(self._spec.sink)
+        if place is None:
             return None
-        others = (CheckpointFolder(path) for path in self._environment.generations())
-        return max(
-            (
-                used
-                for other in others
-                if other.path != folder.path and (used := other.used_batch_id()) is not None
-            ),
-            default=None,
-        )
+        paths = set(self._environment.generations()) - {self.current.path}
+        used = [CheckpointFolder(path).used_batch_id(place) for path in paths]
+        newest = max((number for number in used if number is not None), default=None)
+        if newest is None:
+            return None
+        progress = self.current.progress
+        # A batch is planned when the one before it is done, whether its commit was lost or not.
+        done = [progress.committed_epoch(), (progress.planned_epoch() or 0) - 1]
+        return newest if newest > max(n for n in done if n is not None) else None
 
     def _folder(self, number: int) -> CheckpointFolder:
         return CheckpointFolder(self._environment.generation(number))
@@ -116,21 +127,30 @@ def _offsets(start: StartFrom, source: SourceMonitor) -> Offsets:
     """What a start names in Kafka."""
     if start.timestamp_ms is not None:
         return source.fetch_offsets_at(start.timestamp_ms)
+    snapshot = source.snapshot()
+    assert snapshot is not None
     if start.consumer_group is not None:
-        offsets = source.fetch_group_offsets(start.consumer_group)
-        if not any(topic in offsets for topic in source.view.partitions_by_topic or ()):
+        committed = source.fetch_group_offsets(start.consumer_group)
+        if committed.keys().isdisjoint(snapshot.newest):
             raise _unknown(
                 f"The consumer group {start.consumer_group} has committed no offset of a topic "
                 "that the stream reads, or Kafka has forgotten it (offsets.retention.minutes)."
             )
-        return offsets
-    snapshot = source.snapshot()
-    assert snapshot is not None
+        return {
+            topic: {n: committed.get(topic, {}).get(n, offset) for n, offset in of_topic.items()}
+            for topic, of_topic in snapshot.earliest.items()
+        }
     if start.offsets == "earliest":
         return snapshot.earliest
-    return first_offsets(
-        start.offsets_by_partition, snapshot.newest, "checkpoint.startFrom.offsetsByPartition"
+    named = first_offsets(
+        start.offsets_by_partition or {},
+        snapshot.newest,
+        "checkpoint.startFrom.offsetsByPartition",
     )
+    return {
+        topic: {n: snapshot.earliest[topic][n] if at == EARLIEST else at for n, at in of.items()}
+        for topic, of in named.items()
+    }
 
 
 def _unknown(message: str) -> DriverError:

@@ -45,7 +45,6 @@ from penstock.driver.checkpoint.file_formats import (
     Entry,
     Files,
     checked_file,
-    line_of,
 )
 from penstock.driver.checkpoint.logs import COMMIT, METADATA, Logs, Step, diff, numbers
 from penstock.driver.failures import DriverError
@@ -111,7 +110,7 @@ def plan(
         wanted = _with_metadata_lines(wanted)
         if mode is not Mode.ASYNC:
             wanted = _without_gap(files, wanted)
-    wanted = _with_metadata(files, wanted)
+    wanted = with_metadata(files, wanted)
     steps = diff(files, found, wanted)
     return RepairPlan(
         steps,
@@ -125,16 +124,6 @@ def plan(
 def is_new(files: Files) -> bool:
     """Whether neither offsets nor a commit was ever written."""
     return not numbers(files, "commits") and not numbers(files, "offsets")
-
-
-def beginning_after(used: int, reads: int, first: Offsets | None) -> Logs:
-    """The logs of a query that has done a batch `used` without records, and reads on from `first`.
-
-    Without first offsets the source begins where it does. Spark wants the offsets before, too.
-    """
-    entry = Entry((batch_ids.NO_OFFSETS if first is None else line_of(first),) * reads)
-    offsets = dict.fromkeys(range(max(used - 1, 0), used + 1), entry)
-    return _with_metadata({}, Logs(offsets, {used: COMMIT}))
 
 
 def _continue(files: Files, found: Logs, *, keeps_plans: bool, may_start_over: bool) -> Logs:
@@ -257,7 +246,7 @@ def _without_gap(files: Files, wanted: Logs) -> Logs:
     return wanted.writing({newest - 1: wanted.offsets[before]}, kind)
 
 
-def _with_metadata(files: Files, wanted: Logs) -> Logs:
+def with_metadata(files: Files, wanted: Logs) -> Logs:
     """With metadata, if Spark would refuse to start without it.
 
     Spark cannot read broken metadata, and refuses logs without metadata

@@ -144,13 +144,14 @@ class Admin:
 
         Where there is none: its end.
         """
+        ends_before = self.newest(partitions)  # first, or a record that comes now is skipped
         found = self._offsets(partitions, self._spec.forTimestamp(timestamp_ms))
         return {
             topic: {
                 n: end if found[topic][n] == _NO_RECORD else found[topic][n]
                 for n, end in ends.items()
             }
-            for topic, ends in self.newest(partitions).items()
+            for topic, ends in ends_before.items()
         }
 
     def creates_topics(self) -> bool:

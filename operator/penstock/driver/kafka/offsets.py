@@ -49,6 +49,19 @@ def latest(offsets: Offsets, others: Offsets) -> Offsets:
     }
 
 
+def later_of_both(offsets: Offsets, others: Offsets) -> Offsets:
+    """For each partition of either the later of both.
+
+    >>> later_of_both({"in": {0: 7, 1: 4}}, {"in": {1: 9, 2: 1}})
+    {'in': {0: 7, 1: 9, 2: 1}}
+    """
+    both = {
+        topic: {**others.get(topic, {}), **offsets.get(topic, {})}
+        for topic in {**offsets, **others}
+    }
+    return latest(both, others)
+
+
 def starting_offsets(first: Offsets, newest: Offsets) -> str:
     """Spark's startingOffsets: the first offsets, and the earliest for new partitions.
 

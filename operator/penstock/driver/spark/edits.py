@@ -94,4 +94,6 @@ class EditJudge:
         frame = query.plan(spark.newSession(), edited, self._environment)
         query.check(frame, edited)
         # The repair that a switch of the mode needs changes none of it.
-        query.check_continues(frame, generations.current.contents(), generations.used_batch_id())
+        query.check_continues(
+            frame, generations.current.contents(), generations.batch_known_elsewhere()
+        )

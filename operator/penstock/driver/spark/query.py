@@ -252,7 +252,7 @@ def check_continues(frame: DataFrame, contents: Contents | None, used: int | Non
     first batch (STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY, 4.2). `used`: the sink may
     know the batches up to this one from another generation.
     """
-    if used is not None and keeps_state(frame):
+    if used is not None and (keeps_state(frame) or (contents and contents.state)):
         raise DriverError.permanent(
             "UnsupportedOperation",
             f"The sink may know the batches 0 to {used} from another generation of the checkpoint, "

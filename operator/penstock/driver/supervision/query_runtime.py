@@ -11,6 +11,7 @@ from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import Size
 from penstock.driver.checkpoint import left_out, start_position
+from penstock.driver.checkpoint.batch_ids import PlannedQuery
 from penstock.driver.checkpoint.generations import Generations
 from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
@@ -378,10 +379,15 @@ class QueryRuntime:
         )
         self._planned, self._planned_count = wanted.by_topic, wanted.size.partitions
         query.check(frame, spec)
-        used = self._generations.used_batch_id()
+        used = self._generations.batch_known_elsewhere()
         query.check_continues(frame, self._checkpoint.contents(), used)
         if used is not None:
-            self._checkpoint.begin_after(used, query.number_of_reads(frame))
+            planned = PlannedQuery(
+                query.number_of_reads(frame),
+                session.shuffle_partitions(self.session),
+                self._mode.has_long_running_tasks,
+            )
+            self._checkpoint.continue_after(used, planned)
         keeps_state, contents = query.keeps_state(frame), self._checkpoint.contents()
         self._warning = self._warning or query.routing_warning(frame, spec)
         if keeps_state and session.ADAPTIVE not in spec.spark_conf:

@@ -156,28 +156,54 @@ def test_a_query_gets_state_and_loses_it_again(topics: Topics, jvm: Jvm, tmp_pat
     assert {*range(100, 105)} <= set(topics.received(sink))
 
 
+def once(
+    topics: Topics, source: str, sink: str, interval: str = "1s", **more: Any
+) -> ContinuousStream:
+    """A stream that copies one topic to another exactly once."""
+    trigger = {"continuous": {"checkpointInterval": interval}}
+    spec = kafka_to_kafka(topics.bootstrap, source, sink, trigger, **more)
+    to = kafka_sink(topics.bootstrap, topic=sink, delivery="ExactlyOnce")
+    return stream(**{**spec, "sink": to})
+
+
 def test_what_transactions_have_written_is_not_read_again(
     topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
     """An epoch of a minute is not committed when the query stops: the group's offsets are."""
     source, sink = topics.make(), topics.make()
-
-    def flow(**checkpoint: Any) -> ContinuousStream:
-        trigger = {"continuous": {"checkpointInterval": "60s"}}
-        spec = kafka_to_kafka(topics.bootstrap, source, sink, trigger, checkpoint=checkpoint)
-        once = kafka_sink(topics.bootstrap, topic=sink, delivery="ExactlyOnce")
-        return stream(**{**spec, "sink": once})
-
-    with running(flow(), jvm, tmp_path / "c") as driver:
+    with running(once(topics, source, sink, "60s"), jvm, tmp_path / "c") as driver:
         driver.wait_ready()
         driver.wait_committed(0)
         topics.send(source, range(50))
         topics.wait_received(sink, range(50))
     assert total(ProgressReader(tmp_path / "c").committed_offsets()) == 0
     topics.send(source, range(50, 60))
-    with running(flow(**FROM_THE_FIRST), jvm, tmp_path / "c"):
+    following = once(topics, source, sink, "60s", checkpoint=FROM_THE_FIRST)
+    with running(following, jvm, tmp_path / "c"):
         topics.wait_received(sink, range(60))
     assert topics.received(sink) == Counter(range(60))
+
+
+def test_an_attempt_that_was_taken_back_is_made_again_exactly_once(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """It begins where the generation before is by then."""
+    source, sink = topics.make(), topics.make()
+    topics.send(source, range(20))
+    with running(once(topics, source, sink), jvm, tmp_path / "c") as driver:
+        driver.wait_committed(20)
+    sql = {"sql": "SELECT nothing AS value FROM source"}
+    wrong = once(topics, source, sink, transform=sql, checkpoint=FROM_THE_FIRST)
+    with running(wrong, jvm, tmp_path / "c") as driver:
+        driver.wait("a failure", lambda report: report.last_failure is not None)
+    topics.send(source, range(20, 40))
+    with running(once(topics, source, sink), jvm, tmp_path / "c") as driver:
+        driver.wait_committed(40)
+    topics.send(source, range(40, 50))
+    following = once(topics, source, sink, checkpoint=FROM_THE_FIRST)
+    with running(following, jvm, tmp_path / "c") as driver:
+        driver.wait_committed(50)
+    assert topics.received(sink) == Counter(range(50))
 
 
 def _numbers(folder: Path) -> Counter[int]:
@@ -196,34 +222,99 @@ COUNTED = {
 }
 
 
-def test_a_sink_that_knows_its_batches_gets_other_numbers(
-    topics: Topics, jvm: Jvm, tmp_path: Path
-) -> None:
-    """Spark's file sink skips batches whose numbers it has. Those of state begin at 0: refused."""
-    source, out = topics.make(), tmp_path / "out"
+class ToFiles:
+    """Streams of one topic into folders, which know their batches; one driver after the other."""
 
-    def flow(transform: dict[str, Any], **checkpoint: Any) -> ContinuousStream:
-        spec = kafka_to_kafka(topics.bootstrap, source, "", MICRO_BATCH, checkpoint=checkpoint)
-        sink = {"custom": {"format": "json", "options": {"path": str(out)}}}
+    def __init__(self, topics: Topics, jvm: Jvm, folder: Path) -> None:
+        self._topics, self._jvm, self._folder = topics, jvm, folder
+        self._source = topics.make(1)
+        self.sent = 0
+
+    def flow(self, transform: dict[str, Any], out: str, **checkpoint: Any) -> ContinuousStream:
+        more: dict[str, Any] = {"checkpoint": checkpoint}
+        spec = kafka_to_kafka(self._topics.bootstrap, self._source, "", MICRO_BATCH, **more)
+        sink = {"custom": {"format": "json", "options": {"path": str(self._folder / out)}}}
         return stream(**{**spec, "sink": sink, "transform": transform})
 
-    with running(flow(PLAIN), jvm, tmp_path / "c") as driver:
-        for first in range(0, 30, 10):
-            topics.send(source, range(first, first + 10))
-            driver.wait_committed(first + 10)
-    anew = {"startFrom": {"offsets": "earliest"}}
-    with running(flow(PLAIN, generation=1, **anew), jvm, tmp_path / "c") as driver:
-        driver.wait_committed(30)
-    assert _numbers(out) == Counter([*range(30)] * 2)
-    topics.send(source, range(30, 40))
-    with running(flow(PLAIN, generation=1, **anew), jvm, tmp_path / "c") as driver:
-        driver.wait_committed(40)
-        assert driver.last.last_repair is None
-    assert _numbers(out) == Counter([*range(30), *range(40)])
-    with running(flow(COUNTED, generation=2, **anew), jvm, tmp_path / "c") as driver:
+    def run(self, batches: int, out: str = "out", **checkpoint: Any) -> None:
+        """Reads what there is, and then so many records, each in a batch of its own."""
+        flow = self.flow(PLAIN, out, **checkpoint)
+        with running(flow, self._jvm, self._folder / "c") as driver:
+            driver.wait_committed(self.sent)
+            for _ in range(batches):
+                self._topics.send(self._source, range(self.sent, self.sent + 1))
+                self.sent += 1
+                driver.wait_committed(self.sent)
+            assert driver.last.query_restarts == 0
+
+    def numbers(self, out: str = "out") -> Counter[int]:
+        return _numbers(self._folder / out)
+
+
+ANEW: dict[str, Any] = {"startFrom": {"offsets": "earliest"}}
+
+
+def test_a_sink_that_knows_its_batches_gets_each_number_once(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Spark's file sink skips a batch that it has, and wants all before each tenth one.
+
+    Also on the way back: the first generation has not seen which numbers the second one has used.
+    """
+    files = ToFiles(topics, jvm, tmp_path)
+    files.run(3)
+    files.run(12, generation=1, **ANEW)
+    expected = Counter([*range(3), *range(15)])
+    assert files.numbers() == expected
+    files.run(12)
+    expected += Counter([*range(3, 27)])
+    assert files.numbers() == expected
+    files.run(2, generation=1, **ANEW)
+    expected += Counter([*range(15, 29)])
+    assert files.numbers() == expected
+
+
+def test_another_sink_gets_the_numbers_from_the_first_on(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """It would miss those before, as Spark's file sink does at its tenth batch."""
+    files = ToFiles(topics, jvm, tmp_path)
+    files.run(3)
+    files.run(12, "other", generation=1, **ANEW)
+    assert files.numbers("other") == Counter(range(15))
+    assert (tmp_path / "other" / "_spark_metadata" / "0").exists()
+
+
+def test_a_batch_that_was_planned_for_a_sink_leaves_no_gap(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Whether the sink has it or not."""
+    files = ToFiles(topics, jvm, tmp_path)
+    files.run(3)
+    newest = max(int(it.name) for it in (tmp_path / "c" / "commits").iterdir() if it.name.isdigit())
+    (tmp_path / "c" / "commits" / str(newest)).unlink()
+    (tmp_path / "out" / "_spark_metadata" / str(newest)).unlink()
+    before = files.numbers() if newest else Counter[int]()
+    files.run(12, generation=1, **ANEW)
+    assert files.numbers() == before + Counter(range(15))
+
+
+def test_a_query_with_state_needs_a_sink_that_knows_no_batch(
+    topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """Its batches begin at 0, and so does what it keeps of them."""
+    files = ToFiles(topics, jvm, tmp_path)
+    files.run(2)
+    refused = files.flow(COUNTED, "out", generation=1, **ANEW)
+    with running(refused, jvm, tmp_path / "c") as driver:
         failure = driver.wait_failure("UnsupportedOperation").last_failure
     assert failure is not None
     assert "another generation" in failure.message
+    with running(files.flow(COUNTED, "counts", generation=2, **ANEW), jvm, tmp_path / "c") as it:
+        it.wait_committed(2)
+    files.run(1)
+    with running(files.flow(COUNTED, "out", generation=2, **ANEW), jvm, tmp_path / "c") as driver:
+        driver.wait_failure("UnsupportedOperation")
 
 
 def _has_warning(reason: str) -> Callable[[DriverReport], bool]:

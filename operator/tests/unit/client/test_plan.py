@@ -53,19 +53,35 @@ def test_a_new_pod_takes_about_as_long_as_the_last_one() -> None:
     assert "took" not in outcome.message
 
 
-def test_another_checkpoint_is_said() -> None:
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        ({"timestamp": "2026-11-26T08:00:00Z"}, "what the sink got after that is written again"),
+        ({"generation": 1}, "only what that one has not committed is written again"),
+        ({"offsets": "latest"}, "records that were not read by then are skipped"),
+    ],
+)
+def test_another_checkpoint_is_said(start: dict[str, Any], said: str) -> None:
     """Not that the query goes on from its last commit."""
-    start = {"checkpoint": {"generation": 3, "startFrom": {"timestamp": "2026-11-26T08:00:00Z"}}}
-    for edit in (start, {**start, "executor": {"cores": 2}}):
+    begun: dict[str, Any] = {"checkpoint": {"generation": 3, "startFrom": start}}
+    for edit in (begun, {**begun, "executor": {"cores": 2}}):
         outcome, *fields = plan_edit(stream({"epoch": 7}), samples.stream(**edit)["spec"])
         assert outcome.severity == "warning"
-        assert "3 of the checkpoint: it begins without state at startFrom.timestamp, or is" in (
+        assert f"it begins without state at startFrom.{next(iter(start))}, and {said}; or" in (
             outcome.message
         )
         assert "epoch 7" not in outcome.message
         assert "spec.checkpoint.generation: added (query)" in [it.message for it in fields]
-    back, *_ = plan_edit(stream({"epoch": 7}, **start), SPEC)
-    assert "generation 0 of the checkpoint: it begins anew, or is continued" in back.message
+    back, *_ = plan_edit(stream({"epoch": 7}, **begun), SPEC)
+    assert "generation 0 of the checkpoint: it begins anew, and" in back.message
+
+
+def test_a_start_of_a_generation_that_runs_counts_no_more() -> None:
+    begun: dict[str, Any] = {"generation": 3, "startFrom": {"offsets": "latest"}}
+    edited = {**begun, "startFrom": {"offsets": "earliest"}}
+    spec = samples.stream(checkpoint=edited)["spec"]
+    _, field = plan_edit(stream({"epoch": 7}, checkpoint=begun), spec)
+    assert field.message.endswith("; it counts only without a commit, and there is one")
 
 
 def test_the_outcome_is_what_the_operator_does() -> None:

@@ -25,6 +25,7 @@ from penstock.cluster.obstacles import Obstacle
 from penstock.cluster.pods import DriverPod
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
+from penstock.controller.children.revision import Revision
 from penstock.controller.observation import ObservedStream, parse_stream
 from penstock.controller.status.conditions import PROGRESS_DEADLINE
 from penstock.controller.status.outcome import Outcome
@@ -448,3 +449,28 @@ def test_what_was_wrong_before_does_not_count_as_refused_by_kubernetes() -> None
     assert conditions(late.status)["Stalled"][0] == "True"
     again = plan_status(stored(late), restarting, None, now + PROGRESS_DEADLINE)
     assert again.status.blocked_since is None
+
+
+def test_progress_of_another_checkpoint_is_not_that_of_the_one_that_runs() -> None:
+    """`status.committedOffsets` is what people copy."""
+    one = {"checkpoint": {"generation": 1, "startFrom": {"offsets": "latest"}}}
+
+    def driver(desired: Revision, **report: Any) -> DriverPod:
+        said = samples.report(desired.spec_hash, **report)
+        return DriverPod(samples.driver_pod(desired.pod_hash, said))
+
+    reached = [CommittedOffset(topic="payments", partition=0, offset=9000)]
+    pod = driver(samples.desired(), checkpoint_generation=0, epoch=512, committed_offsets=reached)
+    status = plan_status(NEW, RUNNING, pod, samples.T0).status
+    assert (status.epoch, status.committed_offsets) == (512, reached)
+    raw = samples.stored(**one) | {"status": status_manifest(NEW, status)["status"]}
+    stream = parse_stream(raw, samples.SETTINGS)
+    starting = Outcome(StreamState.STARTING, "Starting", "soon")
+    # Until the driver has it, the earlier one runs.
+    found = plan_status(stream, starting, pod, LATER).status
+    assert (found.epoch, found.committed_offsets) == (512, reached)
+    pod = driver(samples.desired(**one), checkpoint_generation=1, epoch=None)
+    found = plan_status(stream, starting, pod, LATER).status
+    assert found.effective is not None
+    assert found.effective.checkpoint_generation == 1
+    assert (found.epoch, found.committed_offsets) == (None, None)

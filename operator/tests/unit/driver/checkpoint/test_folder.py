@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.driver.checkpoint import durable_files
+from penstock.driver.checkpoint.batch_ids import PlannedQuery
 from penstock.driver.checkpoint.file_formats import Files
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
@@ -19,7 +19,9 @@ from penstock.driver.failures import DriverError
 from testkit.driver.checkpoints import (  # fmt: skip
     BATCH_LINE,
     INITIAL_OFFSETS,
+    Crash,
     checkpoint,
+    crash_at,
     offsets,
     read,
     with_checksums,
@@ -35,9 +37,6 @@ from testkit.streams.streams import (
     kafka_source,
     stream,
 )
-
-# The operations on the file system.
-STEPS = ("remove", "sync", "write_draft", "put_in_place")
 
 DAMAGED: dict[str, Files] = {
     "crash": checkpoint(range(4), range(5))
@@ -61,30 +60,6 @@ TRIGGERS = {
     "micro-batch, a sink that knows ids": MICRO_BATCH,
     "continuous, a sink that knows ids": CONTINUOUS,
 }  # fmt: skip
-
-
-class Crash(Exception):
-    """The driver has crashed."""
-
-
-def crash_at(step: int, torn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the operation after `step` operations crash; `torn` leaves half a draft."""
-    done = [0]
-
-    def bounded(name: str, real: Callable[..., None]) -> Callable[..., None]:
-        def act(*arguments: Any) -> None:
-            if done[0] == step:
-                if name == "write_draft" and torn:
-                    path, content = arguments
-                    path.write_bytes(content[: len(content) // 2])
-                raise Crash
-            done[0] += 1
-            real(*arguments)
-
-        return act
-
-    for name in STEPS:
-        monkeypatch.setattr(durable_files, name, bounded(name, getattr(durable_files, name)))
 
 
 @pytest.mark.parametrize("torn", [False, True], ids=["between", "within"])
@@ -134,7 +109,7 @@ def test_a_generation_begins_after_the_batches_of_another_wherever_it_crashes(
         made = {repair.kind for repair in folder.repair(spec).repairs}
         assert made <= {RepairKind.LEFTOVER_FILE}
         if folder.is_new():
-            folder.begin_after(41, reads=2)
+            folder.continue_after(41, PlannedQuery(2, 4, long_running=trigger is CONTINUOUS))
 
     def new(path: Path) -> CheckpointFolder:
         folder = CheckpointFolder(path)
@@ -156,11 +131,56 @@ def test_a_generation_begins_after_the_batches_of_another_wherever_it_crashes(
                 crashed = False
         begin(CheckpointFolder(folder.path))
         assert read(folder.path) == wanted
-        assert CheckpointFolder(folder.path).repair(spec) == RepairPlan((), 41)
+        epoch = 41 if trigger is CONTINUOUS else 40
+        assert CheckpointFolder(folder.path).repair(spec) == RepairPlan((), epoch)
+        assert CheckpointFolder(folder.path).progress.planned_epoch() == 41
         if not crashed:
             assert step > 10
             return
     raise AssertionError("the beginning does not end")
+
+
+@pytest.mark.parametrize("trigger", BOTH_ENGINES)
+def test_a_generation_goes_on_after_the_batches_of_another_wherever_it_crashes(
+    trigger: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has planned is read again, with a number that the sink does not know."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    spec = stream(kafka_source(), {"custom": {"format": "x.Y"}}, trigger=trigger).spec
+
+    def goes_on(path: Path) -> None:
+        folder = CheckpointFolder(path)
+        folder.repair(spec)
+        if (folder.progress.committed_epoch() or 0) < 40:
+            folder.continue_after(41, PlannedQuery(1, 4, long_running=trigger is CONTINUOUS))
+
+    def left(path: Path) -> None:
+        of_batches = checkpoint(range(4), [], range(5)) if trigger is MICRO_BATCH else {}
+        write(of_batches or checkpoint(range(4), range(4)), path)
+        goes_on(path)
+
+    left(tmp_path / "whole")
+    wanted = read(tmp_path / "whole")
+    whole = CheckpointFolder(tmp_path / "whole")
+    assert whole.reads() == {0: {"in": {0: 30, 1: 21}}}
+    assert whole.progress.planned_epoch() == 41
+    for step in range(200):
+        path = tmp_path / str(step)
+        with pytest.MonkeyPatch.context() as crashing:
+            crash_at(step, False, crashing)
+            try:
+                left(path)
+            except Crash:
+                crashed = True
+            else:
+                crashed = False
+        goes_on(path)
+        assert wanted.keys() <= read(path).keys()
+        assert CheckpointFolder(path).reads() == whole.reads()
+        if not crashed:
+            assert step > 5
+            return
+    raise AssertionError("it does not end")
 
 
 def test_how_far_a_generation_is_is_read_also_from_damaged_logs(tmp_path: Path) -> None:

@@ -1,0 +1,335 @@
+"""Where a generation of a checkpoint begins: real folders, and a source that is made up."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.driver.checkpoint import left_out
+from penstock.driver.checkpoint.batch_ids import PlannedQuery
+from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.generations import Generations
+from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
+from penstock.driver.checkpoint.start_position import check_for_data_loss, first_starting_offsets
+from penstock.driver.environment import LocalEnvironment
+from penstock.driver.failures import DriverError
+from penstock.driver.kafka.admin import Admin
+from penstock.driver.kafka.data_loss import KafkaSnapshot
+from penstock.driver.kafka.offsets import Offsets, Partitions
+from penstock.driver.kafka.source_monitor import SourceMonitor, SourceView
+from penstock.driver.position import Position
+from testkit.driver.checkpoints import COMMIT, METADATA, Crash, crash_at, read, write
+from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
+
+FILES = {"custom": {"format": "acme.Sink", "options": {"path": "/out"}}}
+
+
+class Fake(SourceMonitor):
+    """A source with these offsets."""
+
+    def __init__(
+        self,
+        newest: Offsets,
+        earliest: Offsets | None = None,
+        ids: dict[str, str] | None = None,
+        group: Offsets | None = None,
+        at: Offsets | None = None,
+    ) -> None:
+        super().__init__()
+        self.newest, self.ids, self.group, self.at = newest, ids or {}, group or {}, at or {}
+        self.first = earliest or {t: dict.fromkeys(of, 0) for t, of in newest.items()}
+
+    @property
+    def view(self) -> SourceView:
+        numbers = {t: list(of) for t, of in self.newest.items()}
+        return SourceView(sum(map(len, numbers.values())), numbers, topic_ids=self.ids)
+
+    def snapshot(self) -> KafkaSnapshot:
+        return KafkaSnapshot(self.ids, self.first, self.newest)
+
+    def fetch_newest_offsets(self) -> Offsets:
+        return self.newest
+
+    def fetch_offsets_at(self, timestamp_ms: int) -> Offsets:
+        return self.at
+
+    def fetch_group_offsets(self, group: str) -> Offsets:
+        return self.group
+
+    def named(self, topics: Any) -> list[str]:
+        return sorted(set(topics) & set(self.newest))
+
+
+def flow(
+    sink: dict[str, Any] | None = None, trigger: dict[str, Any] = MICRO_BATCH, **checkpoint: Any
+) -> Any:
+    source = kafka_source(
+        topics=["in"], startingOffsets="earliest", failOnDataLoss=checkpoint.pop("fail", True)
+    )
+    return stream(source, sink or kafka_sink(), trigger=trigger, checkpoint=checkpoint).spec
+
+
+def entry(**ends: int) -> bytes:
+    line = json.dumps({"in": {n[1:]: at for n, at in ends.items()}})
+    return f'v1\n{{"batchWatermarkMs":0,"batchTimestampMs":7,"conf":{{}}}}\n{line}'.encode()
+
+
+def committed(path: Path, *batches: bytes, first: int = 0) -> None:
+    files = {"metadata": METADATA}
+    for n, content in enumerate(batches, first):
+        files |= {f"offsets/{n}": content, f"commits/{n}": COMMIT}
+    write(files, path)
+
+
+NOTHING: Offsets = {}
+
+
+def start(
+    spec: Any, env: LocalEnvironment, source: Fake, written: Any = lambda names: NOTHING
+) -> Any:
+    """QueryRuntime.check_checkpoint."""
+    generations = Generations(spec, env)
+    folder = generations.current
+    repair = folder.repair(spec)
+    began = generations.begin(source, repair, "payments", "numbers", written)
+    lost = check_for_data_loss(spec, folder, source, repair, None)
+    return lost or began, first_starting_offsets(spec, folder, source, repair)
+
+
+def test_a_generation_that_was_taken_back_begins_where_the_earlier_one_is_now(
+    tmp_path: Path,
+) -> None:
+    env = LocalEnvironment(tmp_path / "c")
+    committed(env.generation(0), entry(p0=0, p1=0), entry(p0=100, p1=100))
+    spec = flow(generation=1, startFrom={"generation": 0})
+    start(spec, env, Fake({"in": {0: 300, 1: 300}}))
+    # It could not run (an executor's image, a bad SQL): taken back, and generation 0 went on.
+    committed(env.generation(0), entry(p0=200, p1=200), first=2)
+    _, starting = start(spec, env, Fake({"in": {0: 300, 1: 300}}))
+    assert starting == '{"in": {"0": 200, "1": 200}}'
+
+
+def test_dead_letters_of_another_start_are_not_left_out(tmp_path: Path) -> None:
+    env = LocalEnvironment(tmp_path / "c")
+    committed(env.generation(0), entry(p0=0), entry(p0=100))
+    letter = DeadLetter(Position("in", 0, 7), "a", 1.0)
+    left_out.save(env.generation(0), LeftOut((letter,)))
+    source = Fake({"in": {0: 300}}, ids={"in": "a"})
+    start(flow(generation=1, startFrom={"generation": 0}), env, source)
+    start(flow(generation=1, startFrom={"offsets": "earliest"}), env, source)
+    fresh = LocalEnvironment(tmp_path / "d")
+    start(flow(generation=1, startFrom={"offsets": "earliest"}), fresh, source)
+    assert left_out.load(fresh.generation(1)).letters == ()
+    assert left_out.load(env.generation(1)).letters == ()
+
+
+def test_topic_ids_of_another_start_are_no_loss(tmp_path: Path) -> None:
+    """The remedy for a topic that was created again: begin at its first record."""
+    env = LocalEnvironment(tmp_path / "c")
+    committed(env.generation(0), entry(p0=0), entry(p0=100))
+    CheckpointFolder(env.generation(0)).save_topic_ids({"in": "old"})
+    source = Fake({"in": {0: 300}}, ids={"in": "new"})
+    with pytest.raises(DriverError):
+        start(flow(generation=1, startFrom={"generation": 0}), env, source)
+    start(flow(generation=1, startFrom={"offsets": "earliest"}), env, source)
+
+
+@pytest.mark.parametrize("trigger", [CONTINUOUS, MICRO_BATCH], ids=["continuous", "micro-batch"])
+def test_lost_commits_of_such_a_generation_do_not_start_it_over(
+    trigger: Any, tmp_path: Path
+) -> None:
+    env = LocalEnvironment(tmp_path / "c")
+    spec = flow(FILES, trigger, generation=1, startFrom={"offsets": "earliest"})
+    committed(env.generation(0), entry(p0=0), entry(p0=100))
+    CheckpointFolder(env.generation(0)).repair(flow(FILES, trigger))
+    source = Fake({"in": {0: 300}})
+    generations = Generations(spec, env)
+    start(spec, env, source)
+    used = generations.batch_known_elsewhere()
+    assert used == 1
+    folder = generations.current
+    folder.continue_after(used, PlannedQuery(1, 4, long_running=False))
+    committed(folder.path, entry(p0=100), entry(p0=200), entry(p0=300), first=2)
+    for file in (folder.path / "commits").iterdir():
+        file.unlink()
+    plain = LocalEnvironment(tmp_path / "d")  # what an ordinary checkpoint does
+    CheckpointFolder(plain.generation(0)).repair(flow(FILES, trigger))
+    write(read(folder.path), plain.generation(0))
+    ordinary = CheckpointFolder(plain.generation(0)).repair(flow(FILES, trigger))
+    assert ordinary.after is not None
+    # The sink knows batches up to 3, perhaps 4, and from now on would skip what gets these.
+    start(spec, env, source)
+    again = Generations(spec, env).batch_known_elsewhere()
+    assert again is None, f"begins anew after {again}: 2, 3 and 4 get other records"
+
+
+def test_a_new_partition_that_only_transactions_know(tmp_path: Path) -> None:
+    env = LocalEnvironment(tmp_path / "c")
+    committed(env.generation(0), entry(p0=0), entry(p0=100))
+    CheckpointFolder(env.generation(0)).transaction_names("payments", "numbers")
+    spec = flow(
+        kafka_sink(delivery="ExactlyOnce"), CONTINUOUS, generation=1, startFrom={"generation": 0}
+    )
+    source = Fake({"in": {0: 300, 1: 300}})
+    _, starting = start(spec, env, source, lambda names: {"in": {0: 120, 1: 50}})
+    assert starting == '{"in": {"0": 120, "1": 50}}'
+
+
+def test_a_group_without_an_offset_of_a_partition_reads_its_earliest(tmp_path: Path) -> None:
+    env = LocalEnvironment(tmp_path / "c")
+    spec = flow(generation=1, startFrom={"consumerGroup": "g"})
+    source = Fake({"in": {0: 300, 1: 300}}, {"in": {0: 40, 1: 40}}, group={"in": {0: 50}})
+    warning, starting = start(spec, env, source)
+    assert starting == '{"in": {"0": 50, "1": 40}}'
+    assert warning is None
+
+
+def test_a_group_does_so_too_without_failing_on_loss(tmp_path: Path) -> None:
+    env = LocalEnvironment(tmp_path / "c")
+    spec = flow(generation=1, startFrom={"consumerGroup": "g"}, fail=False)
+    source = Fake({"in": {0: 300, 1: 300}}, {"in": {0: 40, 1: 40}}, group={"in": {0: 50}})
+    warning, _ = start(spec, env, source)
+    assert warning is None
+
+
+class Broker(Admin):
+    """Of one partition, whose first record of that time comes after the first question."""
+
+    def __init__(self) -> None:
+        self.end = 10
+
+    @property
+    def _spec(self) -> Any:
+        class Specs:
+            latest = staticmethod(lambda: "latest")
+            earliest = staticmethod(lambda: "earliest")
+            forTimestamp = staticmethod(lambda at: at)
+
+        return Specs
+
+    def _offsets(self, partitions: Partitions, spec: Any) -> Offsets:
+        found = self.end if spec == "latest" else (10 if self.end > 10 else -1)
+        self.end += 1
+        return {"in": {0: found}}
+
+
+def test_a_record_that_comes_meanwhile_is_not_skipped() -> None:
+    assert Broker().at_time(Partitions({"in": [0]}), 123) == {"in": {0: 10}}
+
+
+def test_earliest_is_no_offset_of_a_batch(tmp_path: Path) -> None:
+    env = LocalEnvironment(tmp_path / "c")
+    committed(env.generation(0), entry(p0=0), entry(p0=100))
+    CheckpointFolder(env.generation(0)).repair(flow(FILES))
+    spec = flow(FILES, generation=1, startFrom={"offsetsByPartition": {"in": {"0": -2}}})
+    start(spec, env, Fake({"in": {0: 300}}))
+    generations = Generations(spec, env)
+    used = generations.batch_known_elsewhere()
+    assert used is not None
+    generations.current.continue_after(used, PlannedQuery(1, 4, long_running=False))
+    assert generations.current.reads() == {0: {"in": {0: 0}}}
+
+
+def test_topics_of_a_group_that_the_stream_does_not_read(tmp_path: Path) -> None:
+    env = LocalEnvironment(tmp_path / "c")
+    committed(env.generation(0), entry(p0=0), entry(p0=100))
+    CheckpointFolder(env.generation(0)).repair(flow(FILES))
+    spec = flow(FILES, generation=1, startFrom={"consumerGroup": "g"})
+    start(spec, env, Fake({"in": {0: 300}}, group={"in": {0: 50}, "other": {0: 5}}))
+    generations = Generations(spec, env)
+    used = generations.batch_known_elsewhere()
+    assert used is not None
+    generations.current.continue_after(used, PlannedQuery(1, 4, long_running=False))
+    assert generations.current.reads() == {0: {"in": {0: 50}}}
+
+
+def test_back_to_a_generation_whose_next_numbers_another_has_used(tmp_path: Path) -> None:
+    env = LocalEnvironment(tmp_path / "c")
+    committed(env.generation(0), entry(p0=0), entry(p0=100))
+    CheckpointFolder(env.generation(0)).repair(flow(FILES))
+    spec = flow(FILES, generation=1, startFrom={"generation": 0})
+    source = Fake({"in": {0: 300}})
+    start(spec, env, source)
+    one = Generations(spec, env)
+    used = one.batch_known_elsewhere()
+    assert used == 1
+    one.current.continue_after(used, PlannedQuery(1, 4, long_running=False))
+    committed(one.current.path, entry(p0=200), entry(p0=300), first=2)
+    back = Generations(flow(FILES), env)
+    start(flow(FILES), env, source)
+    assert back.batch_known_elsewhere() == 3, "the sink skips batches 2 and 3 of generation 0"
+
+
+BEGINNINGS: list[tuple[dict[str, Any], Fake, Fake]] = [
+    ({"generation": 0}, Fake({"in": {0: 300, 1: 300}}), Fake({"in": {0: 400, 1: 400}})),
+    ({"offsets": "earliest"}, Fake({"in": {0: 300, 1: 300}}), Fake({"in": {0: 400, 1: 400}})),
+    ({"offsets": "latest"}, Fake({"in": {0: 300, 1: 300}}), Fake({"in": {0: 300, 1: 300}})),
+    (
+        {"timestamp": "2026-11-26T08:00:00Z"},
+        Fake({"in": {0: 300, 1: 300}}, at={"in": {0: 5, 1: 6}}),
+        Fake({"in": {0: 300, 1: 300}}, at={"in": {0: 5, 1: 6}}),
+    ),
+    (
+        {"consumerGroup": "g"},
+        Fake({"in": {0: 300, 1: 300}}, group={"in": {0: 5}}),
+        Fake({"in": {0: 300, 1: 300}}, group={"in": {0: 5}}),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("begins", "before", "after"), BEGINNINGS, ids=[next(iter(each[0])) for each in BEGINNINGS]
+)
+def test_it_begins_at_the_same_place_wherever_it_crashes(
+    begins: dict[str, Any],
+    before: Fake,
+    after: Fake,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    spec = flow(FILES, generation=1, startFrom=begins)
+
+    def begin(env: LocalEnvironment, source: Fake) -> None:
+        start(spec, env, source)
+        generations = Generations(spec, env)
+        used = generations.batch_known_elsewhere()
+        if used is not None:
+            generations.current.continue_after(used, PlannedQuery(2, 4, long_running=False))
+
+    def prepared(name: str) -> LocalEnvironment:
+        env = LocalEnvironment(tmp_path / name)
+        committed(env.generation(0), entry(p0=0, p1=0), entry(p0=100, p1=100))
+        zero = CheckpointFolder(env.generation(0))
+        zero.save_topic_ids({"in": "a"})
+        left_out.save(zero.path, LeftOut((DeadLetter(Position("in", 0, 120), "a", 1.0),)))
+        zero.repair(flow(FILES))
+        return env
+
+    before.ids = after.ids = {"in": "a"}
+    whole = prepared("whole")
+    begin(whole, after)
+    for step in range(200):
+        env = prepared(str(step))
+        with pytest.MonkeyPatch.context() as crashing:
+            crash_at(step, False, crashing)
+            try:
+                begin(env, before)
+            except Crash:
+                crashed = True
+            else:
+                crashed = False
+        if not crashed:
+            assert step > 20
+            return
+        begin(env, after)
+        assert read(env.generation(1)) == read(whole.generation(1)), step
+        for stored in ("first_offsets", "start_from", "topic_ids"):
+            one, other = (CheckpointFolder(it.generation(1)) for it in (env, whole))
+            assert getattr(one, stored)() == getattr(other, stored)(), step
+        assert left_out.load(env.generation(1)) == left_out.load(whole.generation(1))
+    raise AssertionError("it does not end")

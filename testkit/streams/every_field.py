@@ -146,6 +146,7 @@ WIDE: tuple[dict[str, Any], ...] = (
         "source": {"rate": {"rowsPerSecond": 5, "numPartitions": 2, "rampUpTime": "5s"}},
         "sink": {"noop": {}},
         "trigger": {"availableNow": {}},
+        "ttlSecondsAfterFinished": 3600,
     },
     {
         "source": {"socket": {"host": "h", "port": 9999, "includeTimestamp": True}},

@@ -82,6 +82,12 @@ class StreamFacts(RunningParts):
         return next((DriverPod(pod.manifest) for pod in self.pods if pod.name == name), None)
 
     @property
+    def stopped(self) -> bool:
+        """Whether no driver is to run: it is suspended, or has finished and was let go."""
+        owner = self.stateful_set
+        return self.resource.suspended or (owner is not None and owner.scaled_to_zero)
+
+    @property
     def last_failure(self) -> LastFailure | None:
         """The last failure, unless the spec that failed has been replaced since."""
         failure, effective = self.status.last_failure, self.status.effective

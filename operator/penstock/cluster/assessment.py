@@ -144,6 +144,17 @@ def assess_suspended(pod: DriverPod | None, now: datetime) -> Assessment:
     )
 
 
+def assess_finished(pod: DriverPod | None) -> Assessment:
+    """The state of a stream whose query has read everything, and runs no more by itself."""
+    gone = ", and its driver has ended" if pod is None else ""
+    return Assessment(
+        StreamState.COMPLETED,
+        "Completed",
+        f"The query has read all records{gone}. To run it again, set spec.restartedAt; to read on, "
+        "change its trigger",
+    )
+
+
 def is_overdue(pod: Pod, now: datetime) -> bool:
     """Whether a pod should have ended, and its node does not confirm it."""
     due = pod.termination_due
@@ -320,12 +331,7 @@ def _not_ready(pod: DriverPod, reported: str) -> Assessment:
 def _completed(pod: DriverPod) -> Assessment:
     if not pod.ready:
         return _not_ready(pod, "")
-    return Assessment(
-        StreamState.COMPLETED,
-        "Completed",
-        "The query has read all records. To run it again, set spec.restartedAt; to read on, change "
-        "its trigger",
-    )
+    return assess_finished(pod)
 
 
 def _waiting_for_cores(report: DriverReport, parts: RunningParts) -> Assessment:

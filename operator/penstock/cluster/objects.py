@@ -180,8 +180,13 @@ def owned_by(uid: str, records: Iterable[ControllerRevision]) -> list[Controller
 class StatefulSet(Object):
     @property
     def scaled_to_zero(self) -> bool:
-        """Whether it runs no driver because somebody wants none."""
+        """Whether it is to run no driver."""
         return bool(at(self.manifest, "spec", "replicas") == 0)
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether it runs no driver because the query has finished, and not for a person."""
+        return self.scaled_to_zero and naming.ANNOTATION_FINISHED in self.annotations
 
     @property
     def selector(self) -> Mapping[str, str]:

@@ -41,6 +41,12 @@ class Stream(Object):
         ]
         return max(filter(None, times), default=self.created)
 
+    def has_finished(self, revision: str) -> bool:
+        """Whether this revision's query has read everything, and none has run since."""
+        effective = self.status.effective
+        is_known = effective is not None and effective.revision == revision
+        return is_known and self.status.completion_time is not None
+
     @property
     def class_name(self) -> str:
         """The class of the operator that acts on it; empty if it names none."""

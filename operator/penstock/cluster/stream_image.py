@@ -23,6 +23,10 @@ class StreamImage:
     """Whether the spec names an image of its own."""
     stopped: bool
     """Whether nothing is to run, or nothing is applied to it."""
+    finishes: bool
+    """Whether its query ends, so that it gets an image together with an edit."""
+    finished: bool
+    """Whether its query has ended, so that nothing runs until an edit."""
     default: str
     """The operator's image in the newest revision. Empty without a revision, and if the spec named
     an image of its own then."""
@@ -45,7 +49,7 @@ class StreamImage:
     def is_behind(self, image: str) -> bool:
         """Whether it takes the operator's image, and has yet to get this one."""
         is_other = self.default not in ("", image)
-        return is_other and not (self.named or self.stopped)
+        return is_other and not (self.named or self.stopped or self.finished)
 
     @property
     def is_not_applied(self) -> bool:
@@ -72,7 +76,7 @@ class StreamImage:
 
     def has_failed(self, now: datetime) -> bool:
         """Whether the newest revision does not run, and its image is what is new of it."""
-        if self.last_ready == self.default or not self.was_ready:
+        if self.last_ready == self.default or not self.was_ready or self.finishes:
             return False
         return self.failed or not (self.ready or self.until is None or now < self.until)
 
@@ -92,6 +96,8 @@ class StreamImage:
             stopped=spec.get("suspend") is True
             or stream.annotations.get(naming.ANNOTATION_PAUSE) == "true"
             or stream.terminating,
+            finishes=at(spec, "trigger", "availableNow") is not None,
+            finished=status.get("completionTime") is not None,
             default=text(default),
             last_ready=text(rollout.get("lastReadyImage")),
             was_ready=rollout.get("wasReady") is True,

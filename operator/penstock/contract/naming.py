@@ -27,6 +27,9 @@ ANNOTATION_POD_HASH = f"{GROUP}/pod-hash"
 # On a ControllerRevision: "true" if the spec named the image, which the record has in any case.
 ANNOTATION_NAMES_IMAGE = f"{GROUP}/names-image"
 
+# On the StatefulSet: "true" if it has no driver because the query has finished.
+ANNOTATION_FINISHED = f"{GROUP}/finished"
+
 # On a stream: "true" if the operator must not change the stream's objects.
 ANNOTATION_PAUSE = f"{GROUP}/pause-reconciliation"
 

@@ -43,6 +43,12 @@ ROWS: tuple[Remedy, ...] = (
         f"{NOTHING}.",
     ),
     Remedy(
+        "NeverFinishes",
+        "Warning: spec.ttlSecondsAfterFinished has no effect, because the query never finishes.",
+        "Remove it, or use trigger.availableNow.",
+        EDIT,
+    ),
+    Remedy(
         "Suspending Suspended",
         "spec.suspend is true: the stream is stopped, and keeps its checkpoint.",
         f"{NOTHING}; to continue, set spec.suspend to false.",

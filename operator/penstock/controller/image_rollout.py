@@ -10,10 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from heapq import nsmallest
+from math import inf
 
 from penstock.cluster.kinds import Key
+from penstock.cluster.lenient_fields import mapping
 from penstock.cluster.stream import Stream
 from penstock.cluster.stream_image import StreamImage
+from penstock.contract import naming
+from penstock.controller.children.revision import document
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +45,9 @@ class ImageRollout:
         self._let_through = dict[Key, bool]()
         """Those that were not Ready with it yet, and whether they were Ready before."""
         self._turns: Sequence[Key] = ()
+        self._places = 0.0
+        """How many queries that have finished may begin their next run with it: an image alone does
+        not run them again, so they have no turn."""
         self._count_at = now()
         self._culprit: Key | None = None
 
@@ -49,11 +56,15 @@ class ImageRollout:
         found = StreamImage.of(stream)
         if found.named or found.default in ("", self._image):
             return self._image
+        if found.finished and not _runs_again(stream, found.default):
+            self.forget(key)
+            return found.default
         if key not in self._let_through:
             if self._now() >= self._count_at:
                 self.count()
-            if key not in self._turns:
+            if not (self._places > 0 if found.finished else key in self._turns):
                 return found.default
+            self._places -= found.finished
             self._let_through[key] = found.ready
         return self._image
 
@@ -77,7 +88,7 @@ class ImageRollout:
         streams = dict(self._streams())
         busy, overdue, runs = self._let_through_at_work(streams), 0, False
         waiting: dict[bool, list[Key]] = {True: [], False: []}
-        self._turns = ()
+        self._turns, self._places = (), 0
         for key, stream in streams.items():
             if stream.is_behind(self._image):
                 if key not in self._let_through and stream.may_change(now):
@@ -100,6 +111,7 @@ class ImageRollout:
             for ready, keys in waiting.items()
             for key in nsmallest(max(0, self._max_unavailable - busy[ready]), keys)
         ]
+        self._places = inf if runs else self._max_unavailable - busy[True] - len(self._turns)
         for key in self._turns:
             self._wake(key)
 
@@ -124,3 +136,10 @@ class ImageRollout:
                 "no other stream gets the image %s: %s did not run with it", self._image, key
             )
         self._culprit = key
+
+
+def _runs_again(stream: Stream, image: str) -> bool:
+    """Whether an edit runs a query again that has finished, whatever its image."""
+    spec = dict(mapping(stream.manifest.get("spec")))
+    same = document(stream.name, stream.namespace, spec, image)
+    return not stream.has_finished(naming.spec_hash(same))

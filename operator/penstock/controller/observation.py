@@ -64,8 +64,11 @@ class ObservedStream(Stream):
         """What is observed besides the status: equal if nothing else has changed.
 
         Of the status, whether there are commits: without, the checkpoint may still begin elsewhere.
+        And whether it has finished, for then its driver may be let go.
         """
-        return _without(self), self.has_status, self.status.epoch is None
+        status = self.status
+        known = (status.epoch is None, status.completion_time is None)
+        return _without(self), self.has_status, *known
 
     @property
     def commit_interval(self) -> float | None:

@@ -10,13 +10,19 @@ from penstock.api import group_version
 from penstock.api.problem import Problem
 from penstock.api.v1alpha1.status import Rollout, StreamState, StreamStatus
 from penstock.cluster import kinds
-from penstock.cluster.assessment import Assessment, assess_driver, assess_suspended
+from penstock.cluster.assessment import (
+    Assessment,
+    assess_driver,
+    assess_finished,
+    assess_suspended,
+)
 from penstock.cluster.kinds import Manifest, Ref
 from penstock.cluster.objects import Claim, StatefulSet
 from penstock.cluster.obstacles import why_deleted, why_held
 from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import not_ready_since
 from penstock.contract import naming
+from penstock.contract.driver_report import QueryState
 from penstock.controller.children import checkpoint_claim, rbac_and_network
 from penstock.controller.children.deletions import to_delete, void_pod
 from penstock.controller.children.diff import up_to_date, with_applied_hash
@@ -63,6 +69,8 @@ _REQUEUE_CHANGING = timedelta(seconds=30)
 # Kubernetes says in what is not watched why it cannot create a pod (an event), or run an executor
 # (its pod). At first it is asked this soon, and then more and more rarely.
 _REQUEUE_UNWATCHED = timedelta(seconds=2)
+# The work queue is exact below this, and up to half as late again above.
+_REQUEUE_EXACT = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,7 @@ class Decision:
     """Whether all objects are as they should be, so that a report of the driver changes none."""
     counts: bool = False
     """Whether the status counts a restart or another driver, which an older look counts again, or
-    says what becomes of a revision."""
+    says what becomes of a revision, or that it has finished."""
 
     @property
     def needs_fresh_reads(self) -> bool:
@@ -119,7 +127,7 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
         return unapplied(stream, children, cause, now, kept, void_pod(children))
     if previous:
         return unapplied(stream, children, previous_objects(previous), now)
-    wanted = _desired_objects(stream, desired, children)
+    wanted = _desired_objects(stream, desired, children, now)
     foreign = _foreign_objects(desired, wanted, children)
     if foreign:
         cause = foreign_objects(stream.name, foreign)
@@ -147,6 +155,7 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
     if look is not None:
         decision = replace(decision, requeue_after=min(look, decision.requeue_after or look))
     is_done = is_settled(rollout) and outcome.not_applied is None
+    is_done = is_done and outcome.state is not StreamState.COMPLETED  # its driver may be let go
     decision = replace(decision, steady=is_done and not (to_apply or obsolete))
     if children.claim is not None and not stream.has_status:
         found = checkpoint_found(children.claim.name)
@@ -169,7 +178,10 @@ def _running(
     """What runs of a stream whose spec is applied."""
     if desired.stream.spec.suspend:
         return Outcome.of(assess_suspended(children.driver_pod, now))
-    driver = assess_driver(stream.name, desired.pod_hash, children, stream.status, now)
+    if _stays_finished(stream, desired, children):
+        driver = assess_finished(children.driver_pod)
+    else:
+        driver = assess_driver(stream.name, desired.pod_hash, children, stream.status, now)
     rollout = stream.status.rollout
     if stream.given_up is not None and rollout is not None and rollout.failure is not None:
         return Outcome.of(driver, rolled_back(rollout, desired.spec_hash))
@@ -177,6 +189,39 @@ def _running(
     if untaken is not None and not driver.ready:  # what ails the query before is no news
         driver = Assessment(StreamState.STARTING, untaken.reason, untaken.message)
     return Outcome.of(driver, untaken)
+
+
+def _stays_finished(stream: ObservedStream, desired: Revision, children: ObservedChildren) -> bool:
+    """Whether the revision has finished, and does not run again by itself.
+
+    A driver that was let go stays away, also if ttlSecondsAfterFinished is removed. Without it, a
+    pod that takes the place of the one that has finished runs the query again.
+    """
+    owner, ttl = children.stateful_set, desired.stream.spec.ttl_seconds_after_finished
+    is_let_go = owner is not None and owner.has_finished
+    return stream.has_finished(desired.spec_hash) and (is_let_go or ttl is not None)
+
+
+def _lets_go(
+    stream: ObservedStream, desired: Revision, children: ObservedChildren, now: datetime
+) -> bool:
+    """Whether a revision that has finished is to have no driver any more."""
+    owner, pod = children.stateful_set, children.driver_pod
+    if not _stays_finished(stream, desired, children):
+        return False
+    if pod is None or pod.terminating or (owner is not None and owner.has_finished):
+        return True
+    left = _time_left(desired, stream.status, now)
+    runs_again = pod.report is None or pod.report.state is not QueryState.COMPLETED
+    return runs_again or (left is not None and left <= timedelta(0))
+
+
+def _time_left(desired: Revision | None, status: StreamStatus, now: datetime) -> timedelta | None:
+    """Until the driver is let go; negative after it, and None if it is not to be."""
+    ttl = desired.stream.spec.ttl_seconds_after_finished if desired is not None else None
+    if ttl is None or status.completion_time is None:
+        return None
+    return status.completion_time + timedelta(seconds=ttl) - now
 
 
 def unapplied(
@@ -191,10 +236,12 @@ def unapplied(
     owner = children.stateful_set
     driver = None
     if owner is not None and owner.is_owned_by(stream.uid):
-        if owner.scaled_to_zero:
-            driver = assess_suspended(children.driver_pod, now)
-        else:
+        if not owner.scaled_to_zero:
             driver = assess_driver(stream.name, owner.pod_hash, children, stream.status, now)
+        elif owner.has_finished and not stream.suspended:
+            driver = assess_finished(children.driver_pod)
+        else:
+            driver = assess_suspended(children.driver_pod, now)
         if children.claim is None and not driver.ready:
             driver = None  # it cannot start without the claim, which the cause is about
     before = stream.status.rollout
@@ -240,6 +287,10 @@ def _decide(
         requeue = min(requeue, max(_REQUEUE_UNWATCHED, waited / 2))
     if outcome.not_applied is not None and outcome.not_applied.retry_in is not None:
         requeue = min(requeue, outcome.not_applied.retry_in)
+    left = _time_left(stream.desired, update.status, now)
+    is_new = update.status.completion_time != stream.status.completion_time
+    if left is not None and (left > timedelta(0) or is_new):
+        requeue = min(requeue, left if left < _REQUEUE_EXACT else left * 2 / 3)
     return Decision(
         apply=apply,
         delete=delete,
@@ -256,6 +307,7 @@ def _counted(status: StreamStatus) -> object:
     return (
         status.restarts,
         status.internal,
+        status.completion_time,
         rollout and (rollout.failure, rollout.last_ready_revision),
     )
 
@@ -360,7 +412,7 @@ def _may_have_commits(stream: ObservedStream, claim: Claim | None) -> bool:
 
 
 def _desired_objects(
-    stream: ObservedStream, desired: Revision, children: ObservedChildren
+    stream: ObservedStream, desired: Revision, children: ObservedChildren, now: datetime
 ) -> tuple[Manifest, ...]:
     """All objects of a stream, each after those that it refers to."""
     optional = (rbac_and_network.service_account(desired), rbac_and_network.network_policy(desired))
@@ -374,7 +426,8 @@ def _desired_objects(
     claim = checkpoint_claim.claim_as_allowed(
         asked, children.claim, begun=_may_have_commits(stream, children.claim)
     )
-    driver, found = driver_stateful_set(desired, children.claim), children.stateful_set
+    let_go, found = _lets_go(stream, desired, children, now), children.stateful_set
+    driver = driver_stateful_set(desired, children.claim, let_go=let_go)
     if found is not None and is_of_another_operator(driver, found):
         driver = with_template_of(driver, found)
     driver = with_applied_hash(driver)

@@ -25,6 +25,7 @@ def judge(
     if not local:
         found += [
             *_check_memory_sink(spec),
+            *_check_ttl(spec),
             *_check_size(spec),
             *pod_security.find_problems(spec, allowed),
         ]
@@ -62,6 +63,19 @@ def _check_memory_sink(spec: StreamSpec) -> list[Problem]:
             "MemorySinkInCluster",
             "spec.sink.memory keeps rows in the driver, where nobody in a cluster can read them: "
             "use sink.kafka or sink.console, or run the stream on your machine with `penstock run`",
+        )
+    ]
+
+
+def _check_ttl(spec: StreamSpec) -> list[Problem]:
+    if spec.ttl_seconds_after_finished is None or spec.trigger.available_now is not None:
+        return []
+    return [
+        Problem(
+            "NeverFinishes",
+            "spec.ttlSecondsAfterFinished has no effect: only a query with trigger.availableNow "
+            "finishes",
+            "warning",
         )
     ]
 

@@ -36,6 +36,7 @@ _CHANGES: dict[str, Change] = {
     "restart.maxAttempts": Change.LIVE,
     "restart.stableAfter": Change.LIVE,
     "rollout": Change.LIVE,
+    "ttlSecondsAfterFinished": Change.LIVE,
     "observability.logLevel": Change.LIVE,
     **dict.fromkeys(
         (

@@ -166,6 +166,15 @@ class StreamSpec(SpecObject):
         description="Whether the stream is stopped. Its query commits before it stops, and later "
         "continues from its checkpoint. Default: false.",
     )
+    # Not refused with other triggers: a rollback puts the newest live fields on an earlier spec.
+    ttl_seconds_after_finished: int | None = Field(
+        None,
+        ge=0,
+        le=2**31 - 1,
+        description="How long the driver stays after `trigger.availableNow` has read everything. "
+        "A new `restartedAt` runs it again. Default: for ever.",
+        examples=[3600],
+    )
     restarted_at: str | None = Field(
         None,
         max_length=64,

@@ -262,6 +262,10 @@ class StreamStatus(Report):
     last_commit_time: AwareDatetime | None = Field(
         None, description="When the last epoch was committed."
     )
+    completion_time: AwareDatetime | None = Field(
+        None,
+        description="When `trigger.availableNow` had read everything.",
+    )
     lag: int | None = Field(
         None,
         description="Records between the committed and the newest offsets. Updated about every "

@@ -82,7 +82,7 @@ def _of_driver(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Obstacle]:
     if pod is None:
         # Not since the status says so: no operator may have looked at it.
         refusal = why_no_pod(owner, stream.events, facts.now - _RECENT) if owner else None
-        if refusal is not None and not stream.resource.suspended:
+        if refusal is not None and not stream.stopped:
             yield refusal
     elif not pod.started and not pod.terminating:
         yield from filter(None, (_unexplained_claim(stream),))
@@ -107,7 +107,7 @@ def quota(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
 
     Only the driver's log says that the API server refuses an executor: Spark creates it.
     """
-    without_driver = stream.driver_pod is None and not stream.resource.suspended
+    without_driver = stream.driver_pod is None and not stream.stopped
     if without_driver or stream.reason == "WaitingForCores":
         for each in facts.quotas:
             if each.namespace == stream.key.namespace:

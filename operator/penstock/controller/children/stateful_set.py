@@ -20,8 +20,11 @@ from penstock.controller.observation import ObservedChildren
 _ANNOTATION_TEMPLATE = f"{group_version.GROUP}/template"
 
 
-def driver_stateful_set(desired: Revision, found: Claim | None = None) -> Manifest:
-    """The StatefulSet that runs at most one driver, even if a node is lost; none if suspended.
+def driver_stateful_set(
+    desired: Revision, found: Claim | None = None, *, let_go: bool = False
+) -> Manifest:
+    """The StatefulSet that runs at most one driver, even if a node is lost; none if suspended, or
+    if the driver is `let_go`, because its query has finished.
 
     `found` is the claim of the checkpoint if it exists.
 
@@ -32,12 +35,14 @@ def driver_stateful_set(desired: Revision, found: Claim | None = None) -> Manife
     spec = desired.stream.spec
     template = merge_pod_template(spec.driver.pod_template, _pod(desired, found))
     annotations = {_ANNOTATION_TEMPLATE: content_hash(template)[:16]}
+    if let_go and not spec.suspend:
+        annotations[naming.ANNOTATION_FINISHED] = "true"
     return {
         "apiVersion": kinds.STATEFUL_SET.api_version,
         "kind": kinds.STATEFUL_SET.kind,
         "metadata": {**metadata(desired, name), "annotations": annotations},
         "spec": {
-            "replicas": 0 if spec.suspend else 1,
+            "replicas": 0 if spec.suspend or let_go else 1,
             "serviceName": name,
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"type": "RollingUpdate"},
@@ -62,10 +67,11 @@ def is_of_another_operator(wanted: Manifest, found: StatefulSet) -> bool:
 
 def with_template_of(wanted: Manifest, found: StatefulSet) -> Manifest:
     """The StatefulSet with the pod template that runs; the rest of it is still looked after."""
-    annotations = {_ANNOTATION_TEMPLATE: found.annotations[_ANNOTATION_TEMPLATE]}
+    theirs = {_ANNOTATION_TEMPLATE: found.annotations[_ANNOTATION_TEMPLATE]}
+    meta = wanted["metadata"]
     return {
         **wanted,
-        "metadata": {**wanted["metadata"], "annotations": annotations},
+        "metadata": {**meta, "annotations": {**meta["annotations"], **theirs}},
         "spec": {**wanted["spec"], "template": found.template},
     }
 

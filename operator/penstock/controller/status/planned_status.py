@@ -122,6 +122,7 @@ def _status(
     report = pod.report if pod is not None and pod.started else None
     committed, omitted = _committed_offsets(before, stream.desired, report)
     restarting = outcome.state is StreamState.RESTARTING
+    effective = _effective(before, stream.desired, pod)
     blocked_since = _blocked_since(before, outcome, now)
     return StreamStatus(
         observed_generation=stream.generation,
@@ -135,6 +136,7 @@ def _status(
         state_partitions=report.state_partitions if report else None,
         epoch=_latest(report.epoch if report else None, before.epoch),
         last_commit_time=(report.last_commit_time if report else None) or before.last_commit_time,
+        completion_time=_completion_time(before, effective, outcome, now),
         lag=report.lag if report else None,
         committed_offsets=committed,
         committed_offsets_omitted=omitted,
@@ -190,6 +192,19 @@ def _committed_offsets(
     if desired is not None and desired.stream.spec.source.kafka is None:
         return None, None
     return before.committed_offsets, before.committed_offsets_omitted
+
+
+def _completion_time(
+    before: StreamStatus, effective: Effective | None, outcome: Outcome, now: datetime
+) -> datetime | None:
+    """When the revision that runs had read everything; the time before while no driver is known."""
+    if not outcome.has_driver:
+        return before.completion_time
+    if outcome.state is not StreamState.COMPLETED:
+        return None
+    was = before.effective.revision if before.effective else None
+    is_same = effective is not None and effective.revision == was
+    return (before.completion_time if is_same else None) or now
 
 
 def _cores(report: DriverReport | None) -> Cores | None:

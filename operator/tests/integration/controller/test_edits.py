@@ -15,6 +15,8 @@ from penstock.cluster.pods import DriverPod
 from penstock.cluster.rest import ApiError
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
+from penstock.controller.metrics import Metrics
+from penstock.controller.operator_settings import Settings
 from penstock.driver.kubernetes.api import Api, OwnStream
 from penstock.driver.kubernetes.followed_stream import Document, FollowedStream
 from testkit.controller import samples
@@ -189,6 +191,52 @@ async def test_an_edit_that_does_not_become_ready_is_taken_back(space: Namespace
         await space.take_edit()
         await space.wait_ready()
         assert len(await records()) == 2
+
+
+async def test_a_query_that_has_finished_runs_again_only_when_somebody_says_so(
+    space: Namespace,
+) -> None:
+    """Its driver ends; no restart of the operator, live field or default image brings it back."""
+    nightly = {"trigger": {"availableNow": {}}, "ttlSecondsAfterFinished": 2}
+
+    async def no_pod() -> bool:
+        return await space.pod() is None
+
+    async def is_completed() -> bool:
+        found = {kind: await space.condition(kind) for kind in ("Ready", "Reconciling", "Stalled")}
+        held = {kind for kind, condition in found.items() if condition["status"] == "True"}
+        return held == {"Ready"} and (await space.status())["state"] == "Completed"
+
+    async def stays_completed(metrics: Metrics) -> None:
+        await no_reconcile_for_a_second(metrics)
+        assert await is_completed()
+        assert await no_pod()
+
+    async with space.operator() as metrics:
+        await space.apply(**nightly)
+        await space.run_driver(state=QueryState.COMPLETED)
+        await wait_for_async("completed", is_completed)
+        completed = (await space.status())["completionTime"]
+        await wait_for_async("no pod", no_pod)
+        await stays_completed(metrics)
+        await space.apply(**nightly, restart={"maxAttempts": 3})
+        await space.wait_ready()
+        await space.apply(trigger=nightly["trigger"])
+        await space.wait_ready()
+        await stays_completed(metrics)
+    async with space.operator(settings=Settings("another:image")) as metrics:
+        await stays_completed(metrics)
+        await space.apply(**nightly)
+        await space.wait_ready()
+        await stays_completed(metrics)
+        assert (await space.status())["completionTime"] == completed
+        await space.apply(**nightly, restartedAt="now")
+        again = await space.run_driver()
+        await space.wait_ready()
+        status = await space.status()
+        assert (status["state"], status["restarts"]["total"]) == ("Running", 0)
+        assert "completionTime" not in status
+        assert again["spec"]["containers"][0]["image"] == "another:image"
 
 
 async def _runs(space: Namespace, revision: str) -> bool:

@@ -115,6 +115,16 @@ def test_an_edit_of_a_stream_that_is_stopped_restarts_nothing() -> None:
     assert outcome.reason == "DriverStarts"
 
 
+def test_an_edit_of_a_stream_that_has_finished_runs_it_again() -> None:
+    """Nothing of it stands still meanwhile, and live fields run nothing."""
+    done = stream({"epoch": 7, "completionTime": "2026-11-21T00:00:00Z"})
+    for edit in (SQL, {"restartedAt": "now"}):
+        outcome, *_ = plan_edit(done, samples.stream(**edit)["spec"])
+        assert (outcome.reason, outcome.severity) == ("RunsAgain", "notice")
+    outcome, *_ = plan_edit(done, samples.stream(ttlSecondsAfterFinished=5)["spec"])
+    assert outcome.reason == "NothingRestarts"
+
+
 @pytest.mark.parametrize(
     ("mode", "ready", "again"),
     [

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from penstock.api.v1alpha1.status import Restarts, StreamState
 from penstock.cluster import kinds
+from penstock.contract.driver_report import QueryState
 from testkit.controller import samples
 from testkit.controller.fake_cluster import KEY, FakeCluster
 from testkit.controller.fake_kubernetes_api import Killed, drop_empty
@@ -85,6 +87,23 @@ def account_deleted(cluster: FakeCluster) -> None:
     cluster.api.remove(cluster.api.one(kinds.SERVICE_ACCOUNT, "flags-driver"))
 
 
+NIGHTLY: dict[str, Any] = {"trigger": {"availableNow": {}}, "ttlSecondsAfterFinished": 0}
+
+
+def finished(cluster: FakeCluster) -> None:
+    """A query has read everything, and its driver is to end."""
+    cluster.apply(**NIGHTLY)
+    cluster.settle()
+    cluster.report(state=QueryState.COMPLETED)
+
+
+def run_again(cluster: FakeCluster) -> None:
+    """A query that has finished is run again."""
+    finished(cluster)
+    cluster.settle()
+    cluster.apply(**NIGHTLY, restartedAt="now")
+
+
 CAUSES = (
     created,
     edited,
@@ -96,7 +115,13 @@ CAUSES = (
     resumed,
     restarted,
     account_deleted,
+    finished,
+    run_again,
 )
+STATES: dict[Callable[[FakeCluster], None], StreamState] = {
+    suspended: StreamState.SUSPENDED,
+    finished: StreamState.COMPLETED,
+}
 
 
 def restarts_after(cause: Callable[[FakeCluster], None]) -> Restarts:
@@ -112,7 +137,7 @@ def writes_until_settled(cause: Callable[[FakeCluster], None]) -> tuple[int, int
     cause(cluster)
     first = len(cluster.api.writes) + 1
     cluster.settle()
-    expected = StreamState.SUSPENDED if cause is suspended else StreamState.RUNNING
+    expected = STATES.get(cause, StreamState.RUNNING)
     assert cluster.state == expected
     assert (cluster.status.restarts or Restarts()) == restarts_after(cause)
     return first, len(cluster.api.writes), cluster.children(), expected

@@ -437,7 +437,7 @@ def test_an_edit_of_where_a_stream_starts_counts_before_its_first_commit() -> No
     assert cluster.condition("Warning").reason == "StartingOffsetsIgnored"
 
 
-@pytest.mark.parametrize("state", [each for each in QueryState if each != "WaitingForCores"])
+@pytest.mark.parametrize("state", sorted(set(QueryState) - {"WaitingForCores", "Completed"}))
 def test_a_report_becomes_status_without_a_read(cluster: FakeCluster, state: QueryState) -> None:
     """And it is the status that a look at all objects gives."""
     another = FakeCluster()
@@ -455,11 +455,20 @@ def test_a_report_becomes_status_without_a_read(cluster: FakeCluster, state: Que
     assert cluster.status == another.status
 
 
-@pytest.mark.parametrize("change", [{"query_restarts": 1}, {"state": QueryState.WAITING_FOR_CORES}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"query_restarts": 1},
+        {"state": QueryState.COMPLETED},
+        {"state": QueryState.WAITING_FOR_CORES},
+    ],
+)
 def test_what_counts_and_what_is_not_watched_is_read(
     cluster: FakeCluster, change: dict[str, Any]
 ) -> None:
-    """A restart that an older report would count twice, and the executors that cores wait for."""
+    """A restart that an older report would count twice, an end after which the driver is let go,
+    and the executors that cores wait for.
+    """
     cluster.reconcile()
     cluster.api.reads.clear()
     cluster.report(**change)

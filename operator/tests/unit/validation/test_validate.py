@@ -232,6 +232,19 @@ def test_a_sink_that_feeds_its_source_is_a_warning(
     )
 
 
+def test_a_time_after_the_end_of_a_query_that_never_ends_is_a_warning(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And no error: a rollback may put the field on a spec with another trigger."""
+    endless = changed(KAFKA_TO_KAFKA, "ttlSecondsAfterFinished", 60)
+    nightly = changed(endless, "trigger", {"availableNow": {}})
+    path = write(file, manifest("endless", endless), manifest("nightly", nightly))
+    assert main(["validate", path]) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if "ttlSeconds" in line]
+    assert len(said) == 1
+    assert "warning: endless: spec.ttlSecondsAfterFinished has no effect" in said[0]
+
+
 def test_what_spark_judges_needs_no_notice_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark judges texts and patterns, but no pod templates."""
     monkeypatch.setattr(pod_templates, "_models", lambda: None)

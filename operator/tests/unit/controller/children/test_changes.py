@@ -30,6 +30,7 @@ EDITS: dict[str, Any] = {
     "restart.stableAfter": "9m",
     "rollout.deadline": "9m",
     "rollout.rollback": "Never",
+    "ttlSecondsAfterFinished": 9,
     "observability.logLevel": "DEBUG",
 }
 GONE = object()

@@ -8,11 +8,12 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 from functools import partial
 from importlib import resources
 from io import TextIOWrapper
+from math import inf
 
 from penstock import __version__
 from penstock.client import arguments as client_arguments
@@ -226,11 +227,39 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     operator.add_argument(
         "--spark-image-max-unavailable",
-        type=int,
+        type=_one_or_more,
         default=3,
         metavar="N",
         help="how many of the streams that name no image get another default image at the same "
         "time (default: 3)",
+    )
+    operator.add_argument(
+        "--max-concurrent-reconciles",
+        type=_one_or_more,
+        default=64,
+        metavar="N",
+        help="how many streams are reconciled at once (default: 64)",
+    )
+    operator.add_argument(
+        "--max-concurrent-reconciles-per-namespace",
+        type=_one_or_more,
+        default=8,
+        metavar="N",
+        help="how many of those may be of one namespace (default: 8)",
+    )
+    operator.add_argument(
+        "--stream-qps",
+        type=_more_than_zero,
+        default=0.5,
+        metavar="N",
+        help="how often one stream is reconciled in a second, edits apart (default: 0.5)",
+    )
+    operator.add_argument(
+        "--stream-burst",
+        type=_one_or_more,
+        default=5,
+        metavar="N",
+        help="how many times at once, after it was left alone (default: 5)",
     )
     operator.add_argument(
         "--stream-defaults",
@@ -248,6 +277,19 @@ def _numbers_interval(text: str) -> timedelta:
     if interval < _NUMBERS_INTERVAL:
         raise argparse.ArgumentTypeError(f"must be 30 or more, not {text}: drivers report as often")
     return interval
+
+
+def _one_or_more(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, not {text}")
+    return int(text)
+
+
+def _more_than_zero(text: str) -> float:
+    with suppress(ValueError):
+        if 0 < float(text) < inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"must be a number of more than 0, not {text}")
 
 
 def _add_pod_security(command: argparse.ArgumentParser, what: str) -> None:
@@ -283,6 +325,7 @@ def _operator(options: argparse.Namespace) -> int:
     from penstock.controller.kubernetes.leader_election import LeaseName
     from penstock.controller.main import run  # imports kopf
     from penstock.controller.operator_settings import Settings
+    from penstock.controller.work_queue import QueueLimits
     from penstock.validation.spec_check import judge_defaults
 
     for problem in judge_defaults(options.stream_defaults, PodSecurity(options.pod_security)):
@@ -298,6 +341,14 @@ def _operator(options: argparse.Namespace) -> int:
             metrics_from=tuple(options.metrics_from),
             numbers_interval=options.numbers_interval,
             image_max_unavailable=options.spark_image_max_unavailable,
+            queue=QueueLimits(
+                max_concurrent_reconciles=options.max_concurrent_reconciles,
+                max_concurrent_reconciles_per_namespace=(
+                    options.max_concurrent_reconciles_per_namespace
+                ),
+                stream_qps=options.stream_qps,
+                stream_burst=options.stream_burst,
+            ),
             namespace=options.own_namespace,
         ),
         namespaces=options.namespace,

@@ -31,8 +31,6 @@ from penstock.controller.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
 
-# Each has up to six requests at once, and one tenant has its share of them.
-_AT_ONCE = 64
 _CRD_POLL_SECONDS = 2.0
 # So long a start waits for the lists; what is not there by then is asked of the API server.
 _LISTS_SECONDS = 60.0
@@ -101,7 +99,7 @@ async def operate(
 ) -> None:
     """Runs the whole operator in this event loop, until `stop` is set or a part of it fails."""
     sys.setrecursionlimit(_RECURSION_LIMIT)
-    queue = WorkQueue()
+    queue = WorkQueue(settings.queue)
     election = LeaderElection(configuration, lease) if lease is not None else None
     # Without an election, from the takeover on: the lists before it are no events.
     started = asyncio.Event()
@@ -139,7 +137,7 @@ async def operate(
         async with (
             _watching(watches, stop),
             _campaign(election, take_over, metrics.step_back),
-            queue.run(standby.reconcile, _AT_ONCE),
+            queue.run(standby.reconcile, settings.queue.max_concurrent_reconciles),
         ):
             await handlers.watch(
                 standby,

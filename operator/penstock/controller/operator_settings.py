@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.contract.driver_report import NUMBERS_INTERVAL_SECONDS
 from penstock.contract.stream_defaults import NO_DEFAULTS, StreamDefaults
+from penstock.controller.work_queue import DEFAULT_LIMITS, QueueLimits
 from penstock.validation.rules.pod_security import PodSecurity
 
 
@@ -32,5 +33,7 @@ class Settings:
     """How often a status gets new numbers, if nothing else changes. Drivers report as often."""
     image_max_unavailable: int = 3
     """How many of the streams that name no image get another default image at the same time."""
+    queue: QueueLimits = DEFAULT_LIMITS
+    """How many streams are reconciled at once, and how often one of them."""
     namespace: str = ""
     """The operator's own namespace; empty outside a cluster."""

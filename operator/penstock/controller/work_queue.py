@@ -9,6 +9,7 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 
 from penstock.cluster.kinds import Key
@@ -19,13 +20,7 @@ log = logging.getLogger(__name__)
 _DEBOUNCE_SECONDS = 0.05
 _FIRST_RETRY_SECONDS = 0.5
 _LAST_RETRY_SECONDS = 30.0
-# A stream that was left alone for a while may be reconciled this often at once, and then once in
-# each period: whoever may write a pod of a stream may write it sixty times a second.
-_BURST = 5
-_PERIOD_SECONDS = 2.0
 _MANY_KEYS = 10_000
-# So many of those that run at once may be of one namespace: each may wait for a text to be judged.
-_SHARE = 8
 # All streams of a takeover or a list are looked at: so many in a second, and all within a minute.
 _SPREAD_A_SECOND = 50
 _SPREAD_SECONDS = 60.0
@@ -36,6 +31,24 @@ _RESYNC_SECONDS = 60.0
 Reconcile = Callable[[Key], Awaitable[timedelta | None]]
 
 
+@dataclass(frozen=True)
+class QueueLimits:
+    """What the reconciles of all streams, of one namespace's and of one stream may take."""
+
+    max_concurrent_reconciles: int = 64
+    """How many streams are reconciled at once. Each has up to six requests at once."""
+    max_concurrent_reconciles_per_namespace: int = 8
+    """How many of those may be of one namespace: each may wait for a text to be judged."""
+    stream_qps: float = 0.5
+    """How often one stream is reconciled, in a second: whoever may write a pod of a stream may
+    write it sixty times a second."""
+    stream_burst: int = 5
+    """How many times at once, if the stream was left alone for a while."""
+
+
+DEFAULT_LIMITS = QueueLimits()
+
+
 class WorkQueue:
     """Keys to process, now or later. Call all methods from the event loop's thread.
 
@@ -43,7 +56,8 @@ class WorkQueue:
     ones, has only its share of those that run at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: QueueLimits = DEFAULT_LIMITS) -> None:
+        self._share = limits.max_concurrent_reconciles_per_namespace
         self._edits, self._others = _Lane(), _Lane()
         self._queued: dict[Key, _Lane] = {}
         self._edited: set[Key] = set()
@@ -57,7 +71,7 @@ class WorkQueue:
         self._failures: dict[Key, int] = {}
         self._due: dict[Key, float] = {}
         """When each key that is queued or processed became due, on the monotonic clock."""
-        self._rate, self._rate_of_edits = _Rate(), _Rate()
+        self._rate, self._rate_of_edits = _Rate(limits), _Rate(limits)
         self._spread_until = 0.0
         """When the last of the keys that were spread is due, on the monotonic clock."""
 
@@ -133,7 +147,7 @@ class WorkQueue:
         """The next key, which is processed from now on."""
 
         def has_room(namespace: str) -> bool:
-            return self._running[namespace] < _SHARE
+            return self._running[namespace] < self._share
 
         key, rate = self._edits.take(has_room), self._rate_of_edits
         if key is None:
@@ -228,19 +242,21 @@ class _Lane:
 class _Rate:
     """How soon an event of a key is processed: some at once, and then one in each period."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: QueueLimits) -> None:
+        self._period = 1 / limits.stream_qps
+        self._at_once = (limits.stream_burst - 1) * self._period
         self._paid: dict[Key, float] = {}
         """Until when a key has used its rate up, on the monotonic clock."""
 
     def wait(self, key: Key, now: float) -> float:
         """Seconds until an event that comes now may be processed."""
-        return max(0.0, self._paid.get(key, now) - now - (_BURST - 1) * _PERIOD_SECONDS)
+        return max(0.0, self._paid.get(key, now) - now - self._at_once)
 
     def pay(self, key: Key, now: float) -> None:
         """Notes that a key is processed now."""
         if len(self._paid) > _MANY_KEYS:
             self._paid = {paid: until for paid, until in self._paid.items() if until > now}
-        self._paid[key] = max(self._paid.get(key, now), now) + _PERIOD_SECONDS
+        self._paid[key] = max(self._paid.get(key, now), now) + self._period
 
 
 def _jittered(seconds: float) -> float:

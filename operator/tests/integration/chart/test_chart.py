@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,8 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
+from penstock import cli
 from penstock.contract import naming
+from penstock.controller import main
 from penstock.controller.children.stateful_set import driver_stateful_set
+from penstock.controller.operator_settings import Settings
+from penstock.controller.work_queue import QueueLimits
 from scripts import kustomize_base
 from testkit.commands import run
 from testkit.controller import samples
@@ -56,6 +61,11 @@ def test_the_chart_passes_lint() -> None:
         "extraArgs={verbose}",
         "logLevel=loud",
         "serviceAccount.name=No Name",
+        "sparkImageMaxUnavailable=0",
+        "workQueue.maxConcurrentReconciles=0",
+        "workQueue.maxConcurrentReconcilesPerNamespace=0.5",
+        "workQueue.streamQPS=0",
+        "workQueue.streamBurst=0",
     ],
 )
 def test_a_wrong_value_is_refused(wrong: str) -> None:
@@ -217,6 +227,27 @@ def test_what_a_platform_team_sets_reaches_the_operator() -> None:
     assert options["log-level"] == "WARNING"
     assert options["lease"] == "streams"
     assert json.loads(options["stream-defaults"]) == DEFAULTS
+
+
+def test_how_much_is_done_at_once_reaches_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the command line of its container, which the operator's own program reads."""
+    ran: list[Settings] = []
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(main, "run", lambda settings, **_: ran.append(settings))
+    queue = {
+        "maxConcurrentReconciles": 7,
+        "maxConcurrentReconcilesPerNamespace": 2,
+        "streamQPS": 1.5,
+        "streamBurst": 9,
+    }
+    of_values = (f"--set-json=workQueue={json.dumps(queue)}", "--set=sparkImageMaxUnavailable=4")
+    for values in ((), of_values):
+        rendered = _rendered("penstock", "default", *values)
+        (deployment,) = [it for it in rendered if it["kind"] == "Deployment"]
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        assert cli.main(container["args"]) == 0
+    found = [(settings.queue, settings.image_max_unavailable) for settings in ran]
+    assert found == [(QueueLimits(), 3), (QueueLimits(7, 2, 1.5, 9), 4)]
 
 
 def test_rights_and_account_may_be_somebody_elses() -> None:

@@ -52,6 +52,31 @@ def test_wrong_usage_is_exit_code_2(words: tuple[str, ...]) -> None:
     assert refused.value.code == 2
 
 
+@pytest.mark.parametrize("wrong", ["0", "-1", "many", "nan"])
+@pytest.mark.parametrize(
+    ("flag", "right"),
+    [
+        ("--spark-image-max-unavailable", "1"),
+        ("--max-concurrent-reconciles", "1"),
+        ("--max-concurrent-reconciles-per-namespace", "1"),
+        ("--stream-qps", "0.1"),
+        ("--stream-burst", "1"),
+    ],
+)
+def test_an_operator_that_could_do_nothing_does_not_start(
+    flag: str, right: str, wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message names the option, and what it takes."""
+    words = ["operator", "--default-image=an:image"]
+    assert cli._parser("penstock").parse_args([*words, f"{flag}={right}"])
+    with pytest.raises(SystemExit) as refused:
+        cli.main([*words, f"{flag}={wrong}"])
+    assert refused.value.code == 2
+    said = capsys.readouterr().err
+    assert f"argument {flag}: must be a " in said
+    assert said.rstrip().endswith(f", not {wrong}")
+
+
 def test_no_status_has_newer_numbers_than_the_drivers_report() -> None:
     """The chart refuses what would change nothing."""
     schema = json.loads((CHART / "values.schema.json").read_text())

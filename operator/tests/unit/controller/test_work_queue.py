@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from penstock.cluster.kinds import Key
 from penstock.controller import work_queue
-from penstock.controller.work_queue import WorkQueue, retry_delay
+from penstock.controller.work_queue import QueueLimits, WorkQueue, retry_delay
 
 # Each test ends when its last event has come; without that event it would never end.
 pytestmark = pytest.mark.timeout(20)
@@ -140,12 +140,10 @@ async def test_an_event_does_not_wait_for_a_later_requeue() -> None:
         await second.wait()
 
 
-async def test_a_key_that_changes_all_the_time_is_reconciled_at_its_rate(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.parametrize("burst", [3, 5])
+async def test_a_key_that_changes_all_the_time_is_reconciled_at_its_rate(burst: int) -> None:
     """Some at once, so that a rollout is not slowed, and then one in each period."""
-    monkeypatch.setattr(work_queue, "_PERIOD_SECONDS", 0.2)
-    queue, times = WorkQueue(), list[float]()
+    queue, times = WorkQueue(QueueLimits(stream_qps=5, stream_burst=burst)), list[float]()
     begun = time.monotonic()
 
     async def reconcile(_: Key) -> None:
@@ -155,9 +153,9 @@ async def test_a_key_that_changes_all_the_time_is_reconciled_at_its_rate(
         while time.monotonic() - begun < 2.5:
             queue.add(A)
             await asyncio.sleep(1 / 60)
-    assert len(times) <= work_queue._BURST + 2.5 / 0.2 + 1
-    assert len(times) >= work_queue._BURST
-    assert times[work_queue._BURST - 1] < times[-1] / 2
+    assert len(times) <= burst + 2.5 * 5 + 1
+    assert len(times) >= burst
+    assert times[burst - 1] < times[-1] / 2
 
 
 async def test_namespaces_take_turns_and_edits_go_first() -> None:
@@ -187,8 +185,10 @@ async def test_namespaces_take_turns_and_edits_go_first() -> None:
     assert {"one/report", "two/report"} < set(keys[3:6])
 
 
-async def test_a_namespace_whose_reconciles_are_slow_has_only_its_share() -> None:
-    queue, other = WorkQueue(), asyncio.Event()
+@pytest.mark.parametrize("share", [1, 8])
+async def test_a_namespace_whose_reconciles_are_slow_has_only_its_share(share: int) -> None:
+    limits = QueueLimits(max_concurrent_reconciles_per_namespace=share)
+    queue, other = WorkQueue(limits), asyncio.Event()
     slow = 0
 
     async def reconcile(key: Key) -> None:
@@ -203,7 +203,7 @@ async def test_a_namespace_whose_reconciles_are_slow_has_only_its_share() -> Non
         for number in range(100):
             queue.add(Key("slow", str(number)))
         await asyncio.sleep(0.2)
-        assert slow == work_queue._SHARE
+        assert slow == share
         queue.add(A)
         await other.wait()
 

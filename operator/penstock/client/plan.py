@@ -72,9 +72,7 @@ def _of_stream(
     if stream.suspended and change is not None:
         return _outcome("Suspended", "nothing runs: the edit counts when the stream is resumed")
     if stream.status.completion_time is not None and change in (Change.QUERY, Change.POD):
-        return _outcome(
-            "RunsAgain", f"the query, which has read everything, runs again{_from(stream)}"
-        )
+        return _outcome("RunsAgain", f"the query, which has read everything, runs again{start}")
     match change:
         case None:
             return _outcome("Unchanged", "nothing changes")

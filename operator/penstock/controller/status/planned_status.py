@@ -122,7 +122,6 @@ def _status(
     report = pod.report if pod is not None and pod.started else None
     committed, omitted = _committed_offsets(before, stream.desired, report)
     restarting = outcome.state is StreamState.RESTARTING
-    effective = _effective(before, stream.desired, pod)
     blocked_since = _blocked_since(before, outcome, now)
     return StreamStatus(
         observed_generation=stream.generation,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.kafka_options import PENSTOCK_KAFKA_ENABLED
@@ -22,10 +21,10 @@ from penstock.driver.failures import (
     StreamWarning,
 )
 from penstock.driver.kafka import transactions
-from penstock.driver.kafka.security import security_options
 from penstock.driver.kafka.transactions import TransactionNames
 from penstock.driver.position import Position
 from penstock.driver.spark import user_python
+from penstock.driver.spark.sinks import sink_options
 from penstock.driver.spark.sources import (
     KAFKA,
     PENSTOCK_KAFKA,
@@ -38,8 +37,6 @@ from penstock.sql.columns import Column, find_column_problems, find_routing_warn
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-_KAFKA_SINK_DEFAULTS = {"kafka.linger.ms": "0"}
 
 
 class QueryNotPossible(DriverError):
@@ -441,32 +438,6 @@ def query_name(spec: StreamSpec, stream: str) -> str:
     """
     name = spec.query_name or stream
     return name if spec.sink.memory is None else re.sub(r"[^A-Za-z0-9_]", "_", name)
-
-
-def sink_options(sink: Sink, secrets: Path, kafka: str = KAFKA) -> tuple[str, dict[str, str]]:
-    """The sink's format and options; `kafka` is the data source for Kafka."""
-    if sink.kafka is not None:
-        options = {
-            **_KAFKA_SINK_DEFAULTS,
-            **sink.kafka.options,
-            **security_options(sink.kafka, secrets),
-            "kafka.bootstrap.servers": sink.kafka.bootstrap_servers,
-        }
-        topic = {} if sink.kafka.topic is None else {"topic": sink.kafka.topic}
-        return kafka, {**options, **topic}
-    if sink.console is not None:
-        options = {
-            "numRows": str(sink.console.num_rows),
-            "truncate": str(sink.console.truncate).lower(),
-        }
-        return "console", options
-    if sink.noop is not None:
-        return "noop", {}
-    if sink.memory is not None:
-        return "memory", {}
-    if sink.custom is not None:
-        return sink.custom.format, dict(sink.custom.options)
-    raise ValueError("spec.sink has no sink")
 
 
 def trigger_arguments(spec: StreamSpec) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.driver.spark.query import (
     query_name,
-    sink_options,
     trigger_arguments,
     trigger_options,
 )
+from penstock.driver.spark.sinks import sink_options
 from testkit.streams.streams import (
     ASYNC,
     AVAILABLE_NOW,

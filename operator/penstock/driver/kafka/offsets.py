@@ -52,8 +52,8 @@ def latest(offsets: Offsets, others: Offsets) -> Offsets:
 def later_of_both(offsets: Offsets, others: Offsets) -> Offsets:
     """For each partition of either the later of both.
 
-    >>> later_of_both({"in": {0: 7, 1: 4}}, {"in": {1: 9, 2: 1}})
-    {'in': {0: 7, 1: 9, 2: 1}}
+    >>> later_of_both({"in": {0: 7, 1: 4}}, {"in": {1: 9}, "other": {0: 1}})
+    {'in': {1: 9, 0: 7}, 'other': {0: 1}}
     """
     both = {
         topic: {**others.get(topic, {}), **offsets.get(topic, {})}

@@ -31,7 +31,9 @@ FOLLOWED = [
     for path, node in nodes(schema()["properties"]["spec"], "spec")
     if "properties" not in node
     and change_of(path.removeprefix("spec.")) is Change.LIVE
-    and not path.startswith(("spec.checkpoint.volume", "spec.rollout"))
+    and not path.startswith(
+        ("spec.checkpoint.volume", "spec.rollout", "spec.ttlSecondsAfterFinished")
+    )
 ]
 
 
@@ -109,7 +111,7 @@ def test_a_field_of_a_newer_version_hides_no_other() -> None:
 
 @pytest.mark.parametrize("path", FOLLOWED)
 def test_a_driver_follows_each_live_field(path: str) -> None:
-    """Except those of the volume and the rollout, which only the operator uses."""
+    """Except those that only the operator uses."""
     *parents, field = path.split(".")
     spec: dict[str, Any] = {parents[0]: {field: EDITED[parents[0]][field]}}
     followed = FollowedStream()

@@ -279,7 +279,7 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "CheckpointDamaged",
         "Stalled: the checkpoint does not show how far the stream had come (checkpoints.md).",
-        "Restore the checkpoint's volume.",
+        "Restore the checkpoint's volume, or begin another checkpoint.generation.",
         CLAIM,
     ),
     Remedy(

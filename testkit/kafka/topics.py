@@ -88,6 +88,11 @@ class Topics:
             for message in self._messages(topic)
         }
 
+    def last_values(self, topic: str) -> dict[int, int]:
+        """The last number of each number as a key, in a topic of one partition."""
+        messages = sorted(self._messages(topic), key=lambda message: int(message.offset()))
+        return {int(message.key()): int(message.value()) for message in messages}
+
     def copies(self, topic: str) -> list[Copy]:
         """The numbers in the topic, with the times at which they were written."""
         return [

@@ -25,6 +25,7 @@ class RepairKind(StrEnum):
     BACKWARD_OFFSETS = "BackwardOffsets"
     MISSING_OFFSETS = "MissingOffsets"
     LOST_COMMITS = "LostCommits"
+    LOST_STATE = "LostState"
     MISSING_METADATA = "MissingMetadata"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -24,6 +24,13 @@ from penstock.driver.checkpoint.file_formats import Entry
 from penstock.driver.checkpoint.logs import Logs, Step, diff, numbers, together
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
+from penstock.driver.checkpoint.state_versions import (
+    END_BYTES,
+    Store,
+    is_other_version,
+    is_whole,
+    version_of,
+)
 from penstock.driver.checkpoint.write_probe import LOGS, WriteProbe
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import Offsets
@@ -43,6 +50,8 @@ _PLACES, _BEGINS_AFTER = "places", "beginsAfter"
 _TRANSACTIONS = Path("penstock") / "transactions.json"
 # The first file of a source's log, its checksum, and their temporary files.
 _FIRST = re.compile(r"0$|\.\.?0\.")
+# Of each store: more than Spark commits from one snapshot to the next, unless batches are short.
+_CHECKED_VERSIONS = 20
 # Written and removed before each start.
 _WRITE_TEST = Path("penstock") / "probe"
 
@@ -80,22 +89,48 @@ class CheckpointFolder:
         with durable_files.volume_errors(self.path):
             durable_files.check_writable(self.path / _WRITE_TEST)
             self._undo_half_a_beginning()
-            plan = self._plan(spec, keep_ids=keep_ids)
+            plan = self._plan(spec, keep_ids=keep_ids, stores=self._state_stores())
             self._execute(plan.steps)
         return plan
+
+    def _state_stores(self) -> list[Store]:
+        """The stores of the state; none if they are in another format than is known here."""
+        stores = []
+        for partition in sorted((self.path / "state").glob("[0-9]*/[0-9]*")):
+            path, of_partition = partition.relative_to(self.path), []
+            for folder in (path, *(path / name for name in _folders(partition))):
+                names = _names(self.path / folder)
+                if any(map(is_other_version, names)):
+                    return []
+                if files := self._versions(folder, names):
+                    of_partition.append(Store(folder.as_posix(), files))
+            stores += of_partition or [Store(path.as_posix(), {})]
+        return stores
+
+    def _versions(self, store: Path, names: Iterable[str]) -> dict[str, bool]:
+        """The files of a store, and whether they are whole."""
+        versions = {name: n for name in names if (n := version_of(name)) is not None}
+        since = max(versions.values(), default=0) - _CHECKED_VERSIONS
+        return {
+            name: number <= since or _is_whole(self.path / store / name)
+            for name, number in versions.items()
+        }
 
     def check_continues(self, spec: StreamSpec) -> None:
         """Raises DriverError if this spec's mode cannot continue from here; a query may run."""
         with durable_files.volume_errors(self.path):
             self._plan(spec, keep_ids=(self.path / _KEEP_IDS).exists())
 
-    def _plan(self, spec: StreamSpec, *, keep_ids: bool) -> RepairPlan:
+    def _plan(
+        self, spec: StreamSpec, *, keep_ids: bool, stores: Sequence[Store] = ()
+    ) -> RepairPlan:
         return repair.plan(
             self._read(),
             spec,
             state=self._holds_state(),
             first=self._readable_first_offsets(),
             keep_ids=keep_ids,
+            stores=stores,
         )
 
     def _undo_half_a_beginning(self) -> None:
@@ -321,6 +356,13 @@ class CheckpointFolder:
                     durable_files.write(path, content)
             durable_files.sync(self.path / folder)
         self.progress.forget_offsets()
+
+
+def _is_whole(path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(END_BYTES)
+        file.seek(max(0, path.stat().st_size - END_BYTES))
+        return is_whole(path.name, head, file.read())
 
 
 def _names(folder: Path) -> list[str]:

@@ -33,12 +33,13 @@ it is planned: spark/query.py.)
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.contract.checkpoint_repairs import Repair, RepairKind
+from penstock.contract.reasons import REMEDIES
 from penstock.driver.checkpoint import batch_ids
 from penstock.driver.checkpoint.file_formats import (
     EMPTY_METADATA_LINE,
@@ -47,7 +48,8 @@ from penstock.driver.checkpoint.file_formats import (
     checked_file,
 )
 from penstock.driver.checkpoint.logs import COMMIT, METADATA, Logs, Step, diff, numbers
-from penstock.driver.failures import DriverError
+from penstock.driver.checkpoint.state_versions import Store, newest_loadable
+from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.offsets import Offsets
 
 # The namespace of new query ids: with random ids a repeated repair would differ from the first.
@@ -85,11 +87,13 @@ def plan(
     state: bool = False,
     first: Offsets | None = None,
     keep_ids: bool = False,
+    stores: Collection[Store] = (),
 ) -> RepairPlan:
     """The repair that a start of this spec needs, with any engine before it.
 
     `state`: the checkpoint contains the state of the previous query. `first`: the offsets of the
     stream's first start, if they are known. `keep_ids`: a sink may recognise a batch by its id.
+    `stores`: those of the state, if their format is known.
     Raises CheckpointDamaged if the progress is lost, CheckpointHoldsState or
     CheckpointOfAnotherMode if this spec cannot continue.
     """
@@ -104,6 +108,11 @@ def plan(
         _refuse_to_drop_state()
     if wanted.epoch is not None:
         _refuse_other_format(wanted.offsets[wanted.epoch], spec)
+    removed: tuple[Step, ...] = ()
+    lost = [store for store in stores if not _is_loadable(store, wanted)]
+    if lost:
+        wanted = _with_whole_state(wanted, lost, stores, spec, keep_ids=keep_ids)
+        removed = _made_again(found, wanted, stores)
     if keep_ids:
         wanted = batch_ids.keep_ids(files, wanted, spec, first, state=state)
     if mode is not Mode.CONTINUOUS:
@@ -111,7 +120,9 @@ def plan(
         if mode is not Mode.ASYNC:
             wanted = _without_gap(files, wanted)
     wanted = with_metadata(files, wanted)
-    steps = diff(files, found, wanted)
+    gone = dict(removed)
+    left = {path: content for path, content in files.items() if path not in gone}
+    steps = (*removed, *diff(left, found, wanted))
     return RepairPlan(
         steps,
         wanted.epoch,
@@ -145,6 +156,62 @@ def _continue(files: Files, found: Logs, *, keeps_plans: bool, may_start_over: b
     lost = Repair(RepairKind.LOST_COMMITS, f"commits/{epoch}" if done else "commits")
     added = (lost,) if lost_commits else ()
     return replace(found, offsets=offsets, commits=commits, added=added)
+
+
+def _is_loadable(store: Store, wanted: Logs) -> bool:
+    return wanted.epoch is None or store.can_load(wanted.epoch + 1)
+
+
+def _with_whole_state(
+    wanted: Logs,
+    lost: Sequence[Store],
+    stores: Collection[Store],
+    spec: StreamSpec,
+    *,
+    keep_ids: bool,
+) -> Logs:
+    """Up to the newest batch whose state can be loaded: those after it run again.
+
+    Raises CheckpointDamaged if there is none, or if they cannot run again.
+    """
+    batches = wanted.offsets.keys() & wanted.commits.keys()
+    target = newest_loadable(stores, batches)
+    why = ""
+    if target is None:
+        why = "that of no earlier batch is whole in every partition"
+    elif spec.source.kafka is None:
+        why = "the source cannot send the records of the batches since then again"
+    elif keep_ids:
+        why = "the sink may know the batches since then, and would skip them if they ran again"
+    if target is None or why:
+        raise DriverError(
+            Failure(
+                "CheckpointDamaged",
+                f"The state of the newest batch is not whole ({lost[0].path}), and {why}. "
+                f"{REMEDIES['CheckpointDamaged'].action}",
+                permanent=True,
+                recoverable=True,
+            )
+        )
+    return replace(
+        wanted,
+        offsets={n: entry for n, entry in wanted.offsets.items() if n <= target},
+        commits={n: commit for n, commit in wanted.commits.items() if n <= target},
+        added=(*wanted.added, *(Repair(RepairKind.LOST_STATE, store.path) for store in lost)),
+    )
+
+
+def _made_again(found: Logs, wanted: Logs, stores: Collection[Store]) -> tuple[Step, ...]:
+    """The steps that remove the versions and the plans of the batches that run again.
+
+    Spark could load a part of the old state later on. And of several planned batches it runs the
+    newest alone: so plans go before their commits, until whose end each start finds the same lost.
+    """
+    assert wanted.epoch is not None
+    version = wanted.epoch + 1
+    state = (path for store in stores for path in store.after(version))
+    plans = (f"offsets/{n}" for n in sorted(found.offsets, reverse=True) if n > wanted.epoch)
+    return tuple((path, None) for path in (*state, *plans))
 
 
 def _planned_batches(files: Files, found: Logs) -> set[int]:
@@ -264,6 +331,8 @@ def with_metadata(files: Files, wanted: Logs) -> Logs:
 def _removals(files: Files, found: Logs, wanted: Logs, steps: Collection[Step]) -> Iterator[Repair]:
     """Why files that were found are not kept."""
     last = max(wanted.offsets, default=-1)
+    # Those whose state is lost: that is said in one.
+    done = {n for n in found.offsets.keys() & found.commits.keys() if n > last}
     touched, whole, kept = dict(steps), found.files, wanted.files
     for path in filter(files.__contains__, touched):
         log, _, name = path.rpartition("/")
@@ -272,6 +341,8 @@ def _removals(files: Files, found: Logs, wanted: Logs, steps: Collection[Step]) 
                 yield Repair(RepairKind.LEFTOVER_FILE, path)
         elif path not in whole:
             yield Repair(RepairKind.TORN_FILE, path)
+        elif log and int(name) in done:
+            continue
         elif log == "commits":
             yield Repair(RepairKind.COMMIT_WITHOUT_OFFSETS, path)
         elif 0 <= last <= int(name) and found.offsets[int(name)].moves_back(wanted.offsets[last]):

@@ -1,4 +1,4 @@
-"""A file of a query's state that is cut or missing, with real Spark: nothing is repaired."""
+"""Files of a query's state that are cut, missing or changed, with real Spark."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from penstock.api.v1alpha1.status import Cause
+from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import QueryState
 from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import running
@@ -16,35 +19,101 @@ from testkit.kafka.topics import Topics, number_flow
 from testkit.streams.streams import MICRO_BATCH
 
 COUNTS = {
-    "sql": "SELECT CAST(count(*) AS STRING) AS value FROM source GROUP BY CAST(value AS STRING)"
+    "sql": "SELECT CAST(value AS STRING) AS key, CAST(count(*) AS STRING) AS value FROM source "
+    "GROUP BY CAST(value AS STRING)"
 }
+ROCKSDB = {
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming."
+    "state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+STORES = {"files": {}, "rocksdb": ROCKSDB}
 
 
 def cut(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    file.write_bytes(file.read_bytes()[:-1])
 
 
+def change(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    file.write_bytes(bytes(content))
+
+
+def newest(partition: Path, count: int = 1) -> list[Path]:
+    """The newest files of a store."""
+    files = [*partition.glob("*.delta"), *partition.glob("*.changelog")]
+    return sorted(files, key=lambda file: int(file.stem))[-count:]
+
+
+def partitions(checkpoint: Path) -> list[Path]:
+    return sorted(it for it in checkpoint.glob("state/0/*") if it.name.isdecimal())
+
+
+def flow_of(
+    topics: Topics, source: str, sink: str, conf: dict[str, str] | None = None
+) -> ContinuousStream:
+    more: dict[str, Any] = {"transform": COUNTS, "outputMode": "update", "sparkConf": conf or {}}
+    return number_flow(topics, source, sink, MICRO_BATCH, **more)
+
+
+@pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("harm", [cut, Path.unlink])
-def test_a_stream_with_damaged_state_stops_and_says_what_to_do(
+def test_the_newest_batch_whose_state_is_whole_counts(
+    harm: Callable[[Path], None], store: str, topics: Topics, jvm: Jvm, tmp_path: Path
+) -> None:
+    """In one partition two versions are lost. In the end each number is counted as often as it was
+    sent, and what came since that batch comes twice.
+    """
+    source, sink = topics.make(), topics.make(1)
+    flow = flow_of(topics, source, sink, STORES[store])
+    with running(flow, jvm, tmp_path) as driver:
+        for batch in range(1, 7):
+            topics.send(source, range(20))
+            driver.wait_committed(20 * batch)
+    before = driver.last.epoch
+    assert before is not None
+    for file in newest(partitions(tmp_path)[1], 2):
+        harm(file)
+    with running(flow, jvm, tmp_path) as driver:
+        topics.send(source, range(20))
+        report = driver.wait_ready()
+        driver.wait_committed(140)
+        assert report.last_repair is not None
+        assert (report.last_repair.reason, report.last_repair.cause) == ("LostState", Cause.DAMAGE)
+        assert "state/0/1" in report.last_repair.message
+        assert f"continues from epoch {before - 2}" in report.last_repair.message
+        assert driver.last.query_restarts == 0
+    counts = topics.last_values(sink)
+    assert counts == dict.fromkeys(range(20), 7)
+    with running(flow, jvm, tmp_path) as driver:
+        topics.send(source, range(20))
+        driver.wait_committed(160)
+        assert driver.last.last_repair is None
+
+
+@pytest.mark.parametrize("harm", [change, Path.unlink])
+def test_a_stream_without_whole_state_stops_and_says_what_to_do(
     harm: Callable[[Path], None], topics: Topics, jvm: Jvm, tmp_path: Path
 ) -> None:
+    """Nothing is whole; or the file has its length, and only Spark finds out."""
     source, sink = topics.make(), topics.make()
-    flow = number_flow(topics, source, sink, MICRO_BATCH, transform=COUNTS, outputMode="update")
+    flow = flow_of(topics, source, sink)
     with running(flow, jvm, tmp_path) as driver:
         for records in (100, 200):
             topics.send(source, range(100))
             driver.wait_committed(records)
     written = Counter(topics.received(sink))
-    for partition in tmp_path.glob("state/0/*"):
-        if partition.name.isdecimal():
-            harm(max(partition.glob("*.delta"), key=lambda file: int(file.stem)))
+    for partition in partitions(tmp_path):
+        for file in newest(partition, 1 if harm is change else 10):
+            harm(file)
     topics.send(source, range(100))
     with running(flow, jvm, tmp_path) as driver:
         report = driver.wait_failure("CheckpointDamaged")
         assert report.state is QueryState.FAILED
         assert report.last_failure is not None
         assert report.last_failure.permanent
-        assert report.last_failure.message.endswith("Restore the checkpoint's volume.")
+        assert report.last_failure.message.endswith("or begin another checkpoint.generation.")
         assert report.next_retry_time is not None
         assert 25 < (report.next_retry_time - report.last_failure.time).total_seconds() < 35
         time.sleep(5)

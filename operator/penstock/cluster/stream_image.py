@@ -53,8 +53,10 @@ class StreamImage:
 
     @property
     def is_not_applied(self) -> bool:
-        """Whether it runs, but not its newest spec."""
-        return self.ready and self.stalled
+        """Whether it runs, but not its newest spec, which is not given up either: one that is given
+        up can be replaced, and is when it gets another image.
+        """
+        return self.ready and self.stalled and not self.failed
 
     def is_tried(self, now: datetime) -> bool:
         return self.until is not None and now < self.until

@@ -482,6 +482,28 @@ def test_statuses_that_cannot_be_written_let_no_more_through() -> None:
     assert len(touched(streams)) == AT_ONCE
 
 
+def test_streams_that_went_back_hold_a_place_before_their_status_shows_it() -> None:
+    """They are Ready and Stalled until it says that they try the next image."""
+    streams = fleet()
+    cannot_pull(streams, NEW)
+    upgrade(streams)
+    pass_time(streams, rounds=25, seconds=30)
+    assert len(touched(streams)) == AT_ONCE
+    upgrade(streams, "newer:image")
+    real, others = streams[0].api.apply, [stream.key for stream in streams[1:]]
+
+    async def apply(manifest: Any, *, force: bool) -> Any:
+        """While one stream gets the image, the next one is looked at."""
+        streams[0].clock.advance(10)
+        while others:
+            await streams[0].reconciler.reconcile(others.pop(0))
+        return await real(manifest, force=force)
+
+    streams[0].api.apply = apply  # type: ignore[method-assign]
+    assert pass_time(streams, rounds=1) <= AT_ONCE
+    assert len(have_or_get(streams, "newer:image")) == AT_ONCE
+
+
 def test_another_image_takes_the_place_of_one_that_is_tried() -> None:
     """Also the one before both."""
     streams = fleet()

@@ -147,8 +147,8 @@ class StartFrom(SpecObject):
 
     generation: Generation | None = Field(
         None,
-        description="Where this generation of the stream has committed: nothing is skipped, and "
-        "read again is only what it has not committed.",
+        description="The committed offsets of this generation of the stream: nothing is skipped, and "
+        "only what it has not committed is read again.",
         examples=[0],
     )
     offsets: Literal["earliest", "latest"] | None = Field(
@@ -212,8 +212,8 @@ class Checkpoint(SpecObject):
     generation: Generation = Field(
         0,
         description="Which checkpoint of the volume the stream has. Another number begins a new "
-        "one, at `startFrom`, beside those that are there; one that is there is continued. So it "
-        "goes back to an earlier one as it goes on to a new one. Default: 0.",
+        "one, at `startFrom`, beside those that are there; one that is there is continued. To go "
+        "back, set an earlier number. Default: 0.",
     )
     start_from: StartFrom | None = Field(
         None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import struct
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -130,21 +130,43 @@ class Crash(Exception):
     """The driver has crashed."""
 
 
-def crash_at(step: int, torn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the operation after `step` operations crash; `torn` leaves half a draft."""
-    done = [0]
+class CrashAt:
+    """Crashes an act at the operation after `step` operations; `torn` leaves half a draft."""
 
-    def bounded(name: str, real: Callable[..., None]) -> Callable[..., None]:
-        def act(*arguments: Any) -> None:
-            if done[0] == step:
-                if name == "write_draft" and torn:
+    def __init__(self, step: int, torn: bool) -> None:
+        self.step = step
+        self.came = False
+        self._torn = torn
+        self._done = 0
+
+    def __call__(self, act: Callable[[], object]) -> None:
+        with pytest.MonkeyPatch.context() as patch, suppress(Crash):
+            for name in STEPS:
+                patch.setattr(durable_files, name, self._bounded(name))
+            act()
+
+    def _bounded(self, name: str) -> Callable[..., None]:
+        real: Callable[..., None] = getattr(durable_files, name)
+
+        def operation(*arguments: Any) -> None:
+            if self._done == self.step:
+                if name == "write_draft" and self._torn:
                     path, content = arguments
                     path.write_bytes(content[: len(content) // 2])
+                self.came = True
                 raise Crash
-            done[0] += 1
+            self._done += 1
             real(*arguments)
 
-        return act
+        return operation
 
-    for name in STEPS:
-        monkeypatch.setattr(durable_files, name, bounded(name, getattr(durable_files, name)))
+
+def crashes(*, torn: bool = False, more_than: int = 5) -> Iterator[CrashAt]:
+    """One crash after the other, each an operation later, up to the first that does not come."""
+    for step in range(200):
+        crash = CrashAt(step, torn)
+        yield crash
+        if not crash.came:
+            assert step > more_than
+            return
+    raise AssertionError("the act does not end")

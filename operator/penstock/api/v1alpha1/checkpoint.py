@@ -147,8 +147,8 @@ class StartFrom(SpecObject):
 
     generation: Generation | None = Field(
         None,
-        description="The committed offsets of this generation of the stream: nothing is skipped, and "
-        "only what it has not committed is read again.",
+        description="The committed offsets of this generation of the stream: nothing is skipped, "
+        "and only what it has not committed is read again.",
         examples=[0],
     )
     offsets: Literal["earliest", "latest"] | None = Field(

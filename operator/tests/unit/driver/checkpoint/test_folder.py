@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,8 @@ from penstock.driver.failures import DriverError
 from testkit.driver.checkpoints import (  # fmt: skip
     BATCH_LINE,
     INITIAL_OFFSETS,
-    Crash,
     checkpoint,
-    crash_at,
+    crashes,
     offsets,
     read,
     with_checksums,
@@ -75,25 +75,14 @@ def test_the_next_start_completes_an_interrupted_repair(
     write(DAMAGED[damage], tmp_path / "whole")
     whole = CheckpointFolder(tmp_path / "whole").repair(spec)
     wanted = read(tmp_path / "whole")
-    for step in range(200):
-        path = tmp_path / str(step)
+    for crash in crashes(torn=torn, more_than=len(whole.delete) + len(whole.write)):
+        path = tmp_path / str(crash.step)
         write(DAMAGED[damage], path)
-        with pytest.MonkeyPatch.context() as crashing:
-            crash_at(step, torn, crashing)
-            try:
-                CheckpointFolder(path).repair(spec)
-            except Crash:
-                crashed = True
-            else:
-                crashed = False
+        crash(partial(CheckpointFolder(path).repair, spec))
         assert CheckpointFolder(path).repair(spec).epoch == whole.epoch
         assert read(path) == wanted
         again = CheckpointFolder(path).repair(spec)
         assert (again.delete, again.epoch, again.write) == ((), whole.epoch, {})
-        if not crashed:
-            assert step > len(whole.delete) + len(whole.write)
-            return
-    raise AssertionError("the repair does not end")
 
 
 @pytest.mark.parametrize("torn", [False, True], ids=["between", "within"])
@@ -119,25 +108,14 @@ def test_a_generation_begins_after_the_batches_of_another_wherever_it_crashes(
     begin(new(tmp_path / "whole"))
     wanted = read(tmp_path / "whole")
     assert CheckpointFolder(tmp_path / "whole").reads() == {0: {"in": {0: 7}}, 1: {"in": {0: 7}}}
-    for step in range(200):
-        folder = new(tmp_path / str(step))
-        with pytest.MonkeyPatch.context() as crashing:
-            crash_at(step, torn, crashing)
-            try:
-                begin(folder)
-            except Crash:
-                crashed = True
-            else:
-                crashed = False
+    for crash in crashes(torn=torn, more_than=10):
+        folder = new(tmp_path / str(crash.step))
+        crash(partial(begin, folder))
         begin(CheckpointFolder(folder.path))
         assert read(folder.path) == wanted
         epoch = 41 if trigger is CONTINUOUS else 40
         assert CheckpointFolder(folder.path).repair(spec) == RepairPlan((), epoch)
         assert CheckpointFolder(folder.path).progress.planned_epoch() == 41
-        if not crashed:
-            assert step > 10
-            return
-    raise AssertionError("the beginning does not end")
 
 
 @pytest.mark.parametrize("trigger", BOTH_ENGINES)
@@ -164,23 +142,12 @@ def test_a_generation_goes_on_after_the_batches_of_another_wherever_it_crashes(
     whole = CheckpointFolder(tmp_path / "whole")
     assert whole.reads() == {0: {"in": {0: 30, 1: 21}}}
     assert whole.progress.planned_epoch() == 41
-    for step in range(200):
-        path = tmp_path / str(step)
-        with pytest.MonkeyPatch.context() as crashing:
-            crash_at(step, False, crashing)
-            try:
-                left(path)
-            except Crash:
-                crashed = True
-            else:
-                crashed = False
+    for crash in crashes():
+        path = tmp_path / str(crash.step)
+        crash(partial(left, path))
         goes_on(path)
         assert wanted.keys() <= read(path).keys()
         assert CheckpointFolder(path).reads() == whole.reads()
-        if not crashed:
-            assert step > 5
-            return
-    raise AssertionError("it does not end")
 
 
 def test_how_far_a_generation_is_is_read_also_from_damaged_logs(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from penstock.driver.kafka.data_loss import KafkaSnapshot
 from penstock.driver.kafka.offsets import Offsets, Partitions
 from penstock.driver.kafka.source_monitor import SourceMonitor, SourceView
 from penstock.driver.position import Position
-from testkit.driver.checkpoints import COMMIT, METADATA, Crash, crash_at, read, write
+from testkit.driver.checkpoints import COMMIT, METADATA, crashes, read, write
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
 
 FILES = {"custom": {"format": "acme.Sink", "options": {"path": "/out"}}}
@@ -313,23 +314,14 @@ def test_it_begins_at_the_same_place_wherever_it_crashes(
     before.ids = after.ids = {"in": "a"}
     whole = prepared("whole")
     begin(whole, after)
-    for step in range(200):
-        env = prepared(str(step))
-        with pytest.MonkeyPatch.context() as crashing:
-            crash_at(step, False, crashing)
-            try:
-                begin(env, before)
-            except Crash:
-                crashed = True
-            else:
-                crashed = False
-        if not crashed:
-            assert step > 20
-            return
+    for crash in crashes(more_than=20):
+        env = prepared(str(crash.step))
+        crash(partial(begin, env, before))
+        if not crash.came:
+            continue
         begin(env, after)
-        assert read(env.generation(1)) == read(whole.generation(1)), step
+        assert read(env.generation(1)) == read(whole.generation(1)), crash.step
         for stored in ("first_offsets", "start_from", "topic_ids"):
             one, other = (CheckpointFolder(it.generation(1)) for it in (env, whole))
-            assert getattr(one, stored)() == getattr(other, stored)(), step
+            assert getattr(one, stored)() == getattr(other, stored)(), crash.step
         assert left_out.load(env.generation(1)) == left_out.load(whole.generation(1))
-    raise AssertionError("it does not end")

@@ -6,6 +6,7 @@ import io
 import os
 import struct
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.state_versions import END_BYTES, Store, is_whole, newest_loadable
 from penstock.driver.failures import DriverError
-from testkit.driver.checkpoints import Crash, checkpoint, crash_at, kinds, read, write
+from testkit.driver.checkpoints import checkpoint, crashes, kinds, read, write
 from testkit.streams.streams import (
     MICRO_BATCH,
     RATE,
@@ -137,20 +138,9 @@ def test_a_crash_on_the_way_back_leads_to_the_same_batch(
     monkeypatch.setattr(os, "fsync", lambda _: None)
     stateful(tmp_path / "whole", lost=("1/5.delta",))
     CheckpointFolder(tmp_path / "whole").repair(spec())
-    for step in range(200):
-        path = tmp_path / str(step)
+    for crash in crashes(more_than=10):
+        path = tmp_path / str(crash.step)
         stateful(path, lost=("1/5.delta",))
-        with pytest.MonkeyPatch.context() as crashing:
-            crash_at(step, False, crashing)
-            try:
-                CheckpointFolder(path).repair(spec())
-            except Crash:
-                crashed = True
-            else:
-                crashed = False
+        crash(partial(CheckpointFolder(path).repair, spec()))
         assert CheckpointFolder(path).repair(spec()).epoch == 3
-        assert read(path) == read(tmp_path / "whole"), step
-        if not crashed:
-            assert step > 10
-            return
-    raise AssertionError("it does not end")
+        assert read(path) == read(tmp_path / "whole"), crash.step

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from penstock.driver.logs import log_event
 
 _ENV = "PENSTOCK_EARLIER_PROCESSES"
 _SHORT_SECONDS = 60.0
+_REAP_SECONDS = 2.0
 _MAX_SHORT = 3
 
 
@@ -76,6 +78,7 @@ def restart(lived: float, termination_log: Path) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     message = failure.model_dump_json(by_alias=True) if failure is not None else ""
+    _reap()
     try:
         termination_log.write_text("")
         os.environ[_ENV] = following.model_dump_json()
@@ -84,3 +87,14 @@ def restart(lived: float, termination_log: Path) -> None:
         with contextlib.suppress(OSError):
             termination_log.write_text(message)
         log_event("the process cannot start anew", logging.WARNING, error=str(error))
+
+
+def _reap() -> None:
+    """Waits for the JVM that was killed: the next process does not know it, and nobody else would
+    ever collect it.
+    """
+    deadline = time.monotonic() + _REAP_SECONDS
+    with contextlib.suppress(ChildProcessError):
+        while time.monotonic() < deadline:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                time.sleep(0.02)

@@ -21,12 +21,14 @@ FAILURE = LastFailure(
 )
 # Ends at once, `lived` seconds after it began, as it says.
 PROCESS = """
-import os, pathlib, sys
+import os, pathlib, subprocess, sys, psutil
 from penstock.driver import process_restart
 log, lived = pathlib.Path(sys.argv[1]), float(sys.argv[2])
 earlier = process_restart.EarlierProcesses.of(os.environ)
 was = earlier.failure and earlier.failure.reason
-print(os.getpid(), earlier.restarts, was, log.read_text() == "", flush=True)
+left = psutil.Process().children()
+print(os.getpid(), earlier.restarts, was, log.read_text() == "", len(left), flush=True)
+subprocess.Popen(["sleep", "60"]).kill()
 log.write_text(sys.argv[3])
 if earlier.restarts < 9:
     process_restart.restart(lived, log)
@@ -43,13 +45,13 @@ def processes(log: Path, lived: float, message: str) -> list[list[str]]:
 
 
 def test_a_process_that_does_not_live_long_is_left_to_the_kubelet(tmp_path: Path) -> None:
-    """Which then reads why, while a process that starts anew knows why itself."""
+    """Which then reads why. One that starts anew knows why itself, and leaves no dead child."""
     message = FAILURE.model_dump_json(by_alias=True)
     *printed, last = processes(tmp_path / "log", 5.0, message)
     pid = printed[0][0]
     assert printed == [
-        [pid, "0", "None", "True"],
-        *([pid, str(n), "DriverKilled", "True"] for n in (1, 2, 3)),
+        [pid, "0", "None", "True", "0"],
+        *([pid, str(n), "DriverKilled", "True", "0"] for n in (1, 2, 3)),
     ]
     assert last == ["the", "kubelet"]
     assert (tmp_path / "log").read_text() == message

@@ -163,7 +163,7 @@ def test_a_planned_batch_with_state_keeps_its_records(
     folder = CheckpointFolder(tmp_path)
     write(checkpoint([3, 4], [], [3, 4, 5] if planned else [3, 4]), tmp_path)
     if state:
-        write({"state/0/0/4.delta": b"x"}, tmp_path)
+        write({"state/0/0/5.snapshot": b"x"}, tmp_path)
     sql = "SELECT count(*) AS n FROM source"
     spec = stream(kafka_source(), sink, trigger=MICRO_BATCH, transform={"sql": sql}).spec
     folder.repair(spec)

@@ -19,7 +19,7 @@ from penstock.api.conditions import (
     takes_exactly_one,
 )
 from penstock.api.v1alpha1.base import ByteQuantity, SpecObject, checked_by, text_like
-from penstock.api.v1alpha1.sources import ConsumerGroupName, OffsetsByPartition
+from penstock.api.v1alpha1.sources import ConsumerGroupName, SomeOffsetsByPartition
 
 VOLUME_SIZE = "1Gi"
 
@@ -154,7 +154,7 @@ class StartFrom(SpecObject):
     offsets: Literal["earliest", "latest"] | None = Field(
         None, description="The first records that Kafka still has, or its newest offsets."
     )
-    offsets_by_partition: Annotated[OffsetsByPartition, Field(min_length=1)] | None = Field(
+    offsets_by_partition: SomeOffsetsByPartition | None = Field(
         None,
         description="By topic and partition: an offset, -2 for the earliest or -1 for the latest. "
         "Every partition must be named.",

@@ -60,12 +60,10 @@ def _check_partitions(offsets: dict[str, dict[str, int]]) -> None:
                 raise ValueError(f"{topic}: {partition!r} is not a partition's number")
 
 
-OffsetsByPartition = Annotated[
-    dict[str, Annotated[dict[str, Offset], WITHOUT_NULLS]],
-    Field(max_length=256),
-    checked_by(_check_partitions),
-    WITHOUT_NULLS,
-]
+_BY_PARTITION = dict[str, Annotated[dict[str, Offset], WITHOUT_NULLS]]
+_CHECKS = (checked_by(_check_partitions), WITHOUT_NULLS)
+OffsetsByPartition = Annotated[_BY_PARTITION, Field(max_length=256), *_CHECKS]
+SomeOffsetsByPartition = Annotated[_BY_PARTITION, Field(min_length=1, max_length=256), *_CHECKS]
 ConsumerGroupName = Annotated[
     str, text_like(r"^[!-~]{1,255}$", "takes at most 255 characters of ASCII, without spaces")
 ]

@@ -254,7 +254,7 @@ def check_continues(frame: DataFrame, contents: Contents | None, used: int | Non
             "UnsupportedOperation",
             f"The sink may know the batches 0 to {used} from another generation of the checkpoint, "
             "and would skip others with these numbers, which a query with state must have. Go back "
-            "to that generation, or apply the stream under another name, with another output.",
+            "to that generation, or give the sink another option path.",
         )
     if contents is None:
         return

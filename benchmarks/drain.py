@@ -22,6 +22,7 @@ from statistics import median
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks.latency.cpu import cpu_seconds
+from benchmarks.latency.measurement import order
 from benchmarks.latency.variants import VARIANTS, Place, Variant, environment
 from penstock.local.tools.child_process import ChildProcess
 from testkit.kafka.broker import running_broker
@@ -70,7 +71,7 @@ def main() -> None:
         for number in range(1, options.rounds + 1):
             # A topic for each round: Kafka Streams goes on where it was.
             fill(broker.bootstrap, f"payments-{number}", options.records)
-            for variant in variants if number % 2 else reversed(variants):
+            for variant in order(variants, number):
                 place = Path(folder) / f"{variant.name}-{number}"
                 place.mkdir()
                 drains.append(drain(variant, number, broker.bootstrap, options.records, place))

@@ -129,6 +129,10 @@ def run(
     shutdown = Shutdown(stop, jvm)
     exit_code = 0
 
+    def failed(failure: Failure) -> int:
+        code = _exit_with(environment, failure, jvm)
+        return FAILED if stop.is_set() else code
+
     def end_without_pod(failure: Failure) -> None:
         nonlocal exit_code
         _exit_with(environment, failure)  # it may take too long, and be killed
@@ -171,14 +175,12 @@ def run(
         jvm.end()
     except DriverMustExit as end:
         if not shutdown.ended_at_once:
-            _exit_with(environment, end.failure, jvm)
-            return FAILED if stop.is_set() else RESTART
+            return failed(end.failure)
     except Exception as error:
         if not shutdown.ended_at_once:
             # The exception's text may contain a trace of the JVM, and with it a record.
             log_event("the driver failed", level=40, at=traceback.format_tb(error.__traceback__))
-            _exit_with(environment, classify_exception(error), jvm)
-            return FAILED if stop.is_set() else RESTART
+            return failed(classify_exception(error))
     finally:
         shutdown.close()
         lock.release(lock_descriptor)

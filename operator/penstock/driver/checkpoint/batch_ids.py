@@ -32,11 +32,6 @@ _SOURCE = re.compile(r"sources/([0-9]+)/")
 _NO_OFFSETS = "-"
 
 
-def may_recognise_batches(sink: Sink) -> bool:
-    """Whether a sink may skip a batch whose id it knows. Nothing is known of a custom sink."""
-    return sink.custom is not None
-
-
 def keep_ids(
     files: Files, wanted: Logs, spec: StreamSpec, first: Offsets | None, *, state: bool
 ) -> Logs:
@@ -66,10 +61,11 @@ def keep_ids(
 
 
 def place_of(sink: Sink) -> str | None:
-    """Where the sink keeps what it knows of batches, as far as that shows; None: it knows nothing.
+    """Where a sink keeps what it knows of batches, as far as that shows; None: it knows nothing.
 
-    Spark's file sink keeps it in its folder, and wants there each batch since the first one; Delta
-    keeps it in its table's. Others are taken for one: what they know must not be used again.
+    Nothing is known of a custom sink, so it may skip a batch whose id it knows. Spark's file sink
+    keeps that in its folder, and wants there each batch since the first one; Delta keeps it in its
+    table's. Others are taken for one: what they know must not be used again.
     """
     if sink.custom is None:
         return None
@@ -98,14 +94,12 @@ def beyond(found: Logs, used: int, query: PlannedQuery, first: Offsets | None) -
         entry, done = Entry((line_of(first) if first else _NO_OFFSETS,) * query.reads), COMMIT
     else:
         entry, done = found.offsets[found.epoch], found.commits[found.epoch]
-    last = -1 if found.epoch is None else found.epoch
-    offsets = {n: known for n, known in found.offsets.items() if n <= last}
-    commits = {n: known for n, known in found.commits.items() if n <= last}
+    kept = found.up_to(-1 if found.epoch is None else found.epoch)
     committed = used if query.long_running else used - 1
     entry = entry.with_shuffle_partitions(query.shuffle_partitions)
     planned = dict.fromkeys(range(max(committed, 0), used + 1), entry)
     made = {committed: done} if committed >= 0 else {}
-    return replace(found, offsets={**offsets, **planned}, commits={**commits, **made})
+    return replace(found, offsets={**kept.offsets, **planned}, commits={**kept.commits, **made})
 
 
 def refuse_other_records(found: Logs) -> None:

@@ -88,7 +88,8 @@ class CheckpointFolder:
         keep_ids = self._must_keep_ids(spec)
         with durable_files.volume_errors(self.path):
             durable_files.check_writable(self.path / _WRITE_TEST)
-            self._undo_half_a_beginning()
+            if keep_ids:
+                self._undo_half_a_beginning()
             plan = self._plan(spec, keep_ids=keep_ids, stores=self._state_stores())
             self._execute(plan.steps)
         return plan

@@ -109,6 +109,14 @@ class Logs:
         commits = {f"commits/{n}": self.commits[n] for n in sorted(self.commits)}
         return metadata | initial | offsets | commits
 
+    def up_to(self, epoch: int) -> Logs:
+        """Without what is planned or committed after this one."""
+        return replace(
+            self,
+            offsets={n: entry for n, entry in self.offsets.items() if n <= epoch},
+            commits={n: commit for n, commit in self.commits.items() if n <= epoch},
+        )
+
     def writing(self, offsets: Mapping[int, Entry], kind: RepairKind) -> Logs:
         """With these offsets, and the repairs that they are."""
         made = (Repair(kind, f"offsets/{n}") for n in offsets)

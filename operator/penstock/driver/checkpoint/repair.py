@@ -193,12 +193,8 @@ def _with_whole_state(
                 recoverable=True,
             )
         )
-    return replace(
-        wanted,
-        offsets={n: entry for n, entry in wanted.offsets.items() if n <= target},
-        commits={n: commit for n, commit in wanted.commits.items() if n <= target},
-        added=(*wanted.added, *(Repair(RepairKind.LOST_STATE, store.path) for store in lost)),
-    )
+    added = (Repair(RepairKind.LOST_STATE, store.path) for store in lost)
+    return replace(wanted.up_to(target), added=(*wanted.added, *added))
 
 
 def _made_again(found: Logs, wanted: Logs, stores: Collection[Store]) -> tuple[Step, ...]:

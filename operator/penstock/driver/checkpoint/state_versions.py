@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 _FILE = re.compile(r"([0-9]+)\.(delta|changelog|snapshot|zip)")
 _OTHER_FORMAT = re.compile(r"[0-9]+_[^.]+\.(delta|changelog|snapshot|zip)")
-_WHOLE_STATE = frozenset({"snapshot", "zip"})
 # LZ4BlockOutputStream.finish: a header with lengths and checksum of zero.
 _LZ4 = b"LZ4Block"
 _LZ4_END = re.compile(rb"LZ4Block.\0{12}", re.DOTALL)
@@ -41,26 +40,19 @@ class Store:
         >>> [store.can_load(version) for version in (0, 2, 3, 4, 5, 6)]
         [True, False, True, True, False, False]
         """
-        kinds = self._kinds()
-        while version > 0 and not kinds.get(version, frozenset()) & _WHOLE_STATE:
-            if version not in kinds:
+        while version > 0 and not self._has(version, "snapshot", "zip"):
+            if not self._has(version, "delta", "changelog"):
                 return False
             version -= 1
         return True
+
+    def _has(self, version: int, *kinds: str) -> bool:
+        return any(self.files.get(f"{version}.{kind}", False) for kind in kinds)
 
     def after(self, version: int) -> list[str]:
         """The paths of files of later versions, each before its checksum, if it has one."""
         later = [name for name in self.files if (version_of(name) or 0) > version]
         return [f"{self.path}/{name}" for of in later for name in (of, f".{of}.crc")]
-
-    def _kinds(self) -> dict[int, frozenset[str]]:
-        kinds: dict[int, frozenset[str]] = {}
-        for name, is_whole in self.files.items():
-            found = _FILE.fullmatch(name)
-            if found and is_whole:
-                number = int(found[1])
-                kinds[number] = kinds.get(number, frozenset()) | {found[2]}
-        return kinds
 
 
 def newest_loadable(stores: Iterable[Store], batches: Iterable[int]) -> int | None:

@@ -328,7 +328,8 @@ class QueryRuntime:
             source, repair, metadata.namespace, metadata.name, self._written_by
         )
         self._left_out = left_out.load(folder.path)
-        written = self._take_over()
+        names = self._transaction_names()
+        written = None if names is None else self._take_over(names)
         lost = start_position.check_for_data_loss(spec, folder, source, repair, written)
         self._warning = lost or began
         self._names = self._transaction_names()  # others after a loss
@@ -344,16 +345,13 @@ class QueryRuntime:
     def _written_by(self, names: TransactionNames) -> Offsets:
         """The offsets that the transactions of another generation have reached."""
         if self._stream.spec.sink.exactly_once:  # so none of it can follow
-            wanted = self._partitions(self._source.view)
-            assert wanted is not None
-            return self._transactions.take_over(names, wanted.by_topic or {})
+            return self._take_over(names)
         return self._source.fetch_group_offsets(names.group)
 
-    def _take_over(self) -> Offsets | None:
+    def _take_over(self, names: TransactionNames) -> Offsets:
         """The offsets that transactions have reached, all of which are over now."""
-        names, wanted = self._transaction_names(), self._partitions(self._source.view)
-        if names is None or wanted is None:
-            return None
+        wanted = self._partitions(self._source.view)
+        assert wanted is not None
         return self._transactions.take_over(names, wanted.by_topic or {})
 
     def look_at_plan(self, thread: int) -> PlanningWait:
@@ -379,8 +377,8 @@ class QueryRuntime:
         )
         self._planned, self._planned_count = wanted.by_topic, wanted.size.partitions
         query.check(frame, spec)
-        used = self._generations.batch_known_elsewhere()
-        query.check_continues(frame, self._checkpoint.contents(), used)
+        used, contents = self._generations.batch_known_elsewhere(), self._checkpoint.contents()
+        query.check_continues(frame, contents, used)
         if used is not None:
             planned = PlannedQuery(
                 query.number_of_reads(frame),
@@ -388,7 +386,8 @@ class QueryRuntime:
                 self._mode.has_long_running_tasks,
             )
             self._checkpoint.continue_after(used, planned)
-        keeps_state, contents = query.keeps_state(frame), self._checkpoint.contents()
+            contents = self._checkpoint.contents()
+        keeps_state = query.keeps_state(frame)
         self._warning = self._warning or query.routing_warning(frame, spec)
         if keeps_state and session.ADAPTIVE not in spec.spark_conf:
             self.session.conf.set(session.ADAPTIVE, "false")

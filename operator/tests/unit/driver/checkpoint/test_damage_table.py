@@ -55,7 +55,7 @@ def test_damage_is_repaired_or_refused_as_the_table_says(damage: Damage, engine:
         whole |= with_checksums({f"offsets/{n}": offsets(n, BATCH_LINE, reads=2) for n in epochs})
 
     def planned(files: Files) -> RepairPlan:
-        keep_ids = batch_ids.may_recognise_batches(spec.sink)
+        keep_ids = batch_ids.place_of(spec.sink) is not None
         return plan(files, spec, keep_ids=keep_ids, state=engine == "state")
 
     files, outcome = damage.done_to(whole, NEWEST), damage.outcome(engine)

@@ -108,6 +108,21 @@ class Namespace:
     async def get(self, kind: Kind, name: str) -> Manifest | None:
         return await self.api.get(kind, self.name, name)
 
+    async def delete(self, kind: Kind, name: str, *options: str) -> None:
+        """Deletes an object, and waits until it is gone; another one may be there by then.
+
+        kubectl's own wait can miss the end of an object that is made again at once.
+        """
+        old = await self.get(kind, name)
+        assert old is not None
+
+        async def gone() -> bool:
+            now = await self.get(kind, name)
+            return now is None or now["metadata"]["uid"] != old["metadata"]["uid"]
+
+        await self.kubectl("delete", "--wait=false", kind.plural, name, *options)
+        await wait_for_async(f"{kind.kind} {name} gone", gone)
+
     async def pod(self) -> Manifest | None:
         return await self.get(kinds.POD, naming.driver_pod_name(samples.NAME))
 
@@ -152,10 +167,11 @@ class Namespace:
         await self.kubectl(
             "annotate", "--overwrite", "pod", name, f"{naming.ANNOTATION_REPORT}={text}"
         )
-        await self.kubectl(
-            "patch", "pod", name, "--subresource=status", "--type=merge",
-            "-p", json.dumps(samples.running_status()),
-        )  # fmt: skip
+        if at(pod, "status", "phase") != "Running":  # else it may be gone: for what it has reported
+            await self.kubectl(
+                "patch", "pod", name, "--subresource=status", "--type=merge",
+                "-p", json.dumps(samples.running_status()),
+            )  # fmt: skip
         return pod
 
     async def take_edit(self) -> None:

@@ -124,7 +124,7 @@ async def test_an_object_is_restored_and_the_driver_runs_on(
     async with space.operator():
         pod = await start(space)
         before = await space.get(kind, DRIVER)
-        await space.kubectl("delete", resource, DRIVER, *options)
+        await space.delete(kind, DRIVER, *options)
         await wait_restored(space, kind, DRIVER, before)
         for each in (change, NO_LABELS, NO_OWNER, NEITHER):
             await patch(space, resource, DRIVER, each)
@@ -148,7 +148,7 @@ async def test_a_config_map_is_restored_with_its_content(space: Namespace) -> No
         pod = await start(space)
         name = await config_name(space)
         before = await space.get(kinds.CONFIG_MAP, name)
-        await space.kubectl("delete", "configmap", name)
+        await space.delete(kinds.CONFIG_MAP, name)
         await wait_restored(space, kinds.CONFIG_MAP, name, before)
         await patch(space, "configmap", name, NO_LABELS)
         await wait_restored(space, kinds.CONFIG_MAP, name, before)
@@ -209,7 +209,7 @@ async def test_a_binding_to_another_role_is_said_until_it_is_deleted(space: Name
         await make_again(space, kinds.ROLE_BINDING, DRIVER, roleRef=other)
         message = await wait_reason(space, "Stalled", "ApplyRefused")
         assert f"RoleBinding {DRIVER} again, delete it" in message
-        await space.kubectl("delete", "rolebinding", DRIVER)
+        await space.delete(kinds.ROLE_BINDING, DRIVER)
         await wait_restored(space, kinds.ROLE_BINDING, DRIVER, before)
         await assert_undisturbed(space, pod)
 
@@ -227,7 +227,7 @@ async def test_an_account_of_somebody_else_is_said_and_its_pod_is_replaced(
         second = await space.replaced(pod)
         await space.run_driver()
         await asyncio.sleep(1.1)
-        await space.kubectl("delete", "serviceaccount", DRIVER)
+        await space.delete(kinds.SERVICE_ACCOUNT, DRIVER)
         await space.replaced(second)
         await space.run_driver()
         await space.wait_ready()

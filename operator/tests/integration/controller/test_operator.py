@@ -233,7 +233,7 @@ async def test_a_pod_whose_service_account_was_made_again_is_replaced_once(
         seen = await own_pod(space, server)
         assert await asyncio.to_thread(seen.ask) is Answer.EXISTS
         await asyncio.sleep(1.1)  # of two objects of one second it is not known which is older
-        await space.kubectl("delete", "serviceaccount", "flags-driver")
+        await space.delete(kinds.SERVICE_ACCOUNT, "flags-driver")
         new = await space.replaced(old)
         await wait_unauthorized(seen)
         await space.run_driver()

@@ -65,7 +65,7 @@ async def test_each_operator_acts_on_the_streams_of_its_class_only(
         first = await _applied(space)
         assert Object(first).labels[naming.LABEL_CLASS] == "blue"
         assert naming.LABEL_CLASS not in Object(await _applied(other)).labels
-        await space.kubectl("delete", "statefulset", DRIVER)  # noticed by its label
+        await space.delete(kinds.STATEFUL_SET, DRIVER)  # noticed by its label
         restored = await wait_for_async(
             "the StatefulSet restored", lambda: space.get(kinds.STATEFUL_SET, DRIVER)
         )

@@ -62,7 +62,7 @@ async def test_another_operator_takes_over_and_no_edit_is_lost(
 
     before = len(first.log.read_text())
     first.send(signal.SIGCONT)
-    await space.kubectl("delete", "networkpolicy", "flags-driver")
+    await space.delete(kinds.NETWORK_POLICY, "flags-driver")
     await space.apply(executor={"cores": 3})
     await wait_for_async("the next edit applied", lambda: applied(3))
     policy = lambda: space.get(kinds.NETWORK_POLICY, "flags-driver")  # noqa: E731

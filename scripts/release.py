@@ -26,7 +26,7 @@ from testkit.commands import run
 from testkit.engine.container_engine import engine
 from testkit.errors import ClusterError
 from testkit.images.penstock_images import build_as
-from testkit.kafka.jars import compile_connector, spark_connector_jars
+from testkit.kafka.jars import compile_connector, s3a_jars, spark_connector_jars
 from testkit.paths import CHECKOUT
 from testkit.tools import tool
 from testkit.tools.installed import installed
@@ -78,7 +78,7 @@ def _helm() -> Path:
 
 def build_wheel(folder: Path) -> Path:
     """Builds the wheel, with the data source for Kafka in it."""
-    compile_connector(spark_connector_jars(), DATA_SOURCE)
+    compile_connector(DATA_SOURCE, spark_connector_jars(), s3a_jars())
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
     run([*command, folder, CHECKOUT], timeout=300)
     (wheel,) = folder.glob(f"penstock-{__version__}-*.whl")

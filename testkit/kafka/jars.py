@@ -13,6 +13,7 @@ from testkit.paths import CHECKOUT, cache_dir
 BROKER_POM = CHECKOUT / "testkit" / "kafka" / "image" / "pom.xml"
 TOOLS_POM = CHECKOUT / "testkit" / "kafka" / "tools.xml"
 CONNECTOR_POM = CHECKOUT / "images" / "spark" / "pom.xml"
+S3A_POM = CHECKOUT / "images" / "spark" / "s3a.xml"
 CONNECTOR = CHECKOUT / "connector"
 CONNECTOR_JAR = "penstock-kafka.jar"
 
@@ -29,18 +30,18 @@ def tools_jars() -> Path:
 
 
 def connector_jars() -> Path:
-    """The folder with the jars that are in the image and not in pyspark: Spark's Kafka connector
-    and Penstock's data source.
+    """The folder with the jars that are in the image and not in pyspark: Spark's Kafka connector,
+    Hadoop's S3A and Penstock's own.
     """
-    spark = spark_connector_jars()
+    spark, s3a = spark_connector_jars(), s3a_jars()
 
     def add_ours(folder: Path) -> None:
-        for jar in spark.glob("*.jar"):
+        for jar in (*spark.glob("*.jar"), *s3a.glob("*.jar")):
             shutil.copy(jar, folder)
-        compile_connector(spark, folder / CONNECTOR_JAR)
+        compile_connector(folder / CONNECTOR_JAR, spark, s3a)
 
     sources = [CONNECTOR / part for part in ("build", "resources", "src")]
-    target = cache_dir("jars") / f"connector-{content_hash(spark.name, *sources)}"
+    target = cache_dir("jars") / f"connector-{content_hash(spark.name, s3a.name, *sources)}"
     return build_once(target, add_ours)
 
 
@@ -49,11 +50,18 @@ def spark_connector_jars() -> Path:
     return maven_jars("spark-connector", CONNECTOR_POM)
 
 
-def compile_connector(spark_connector: Path, jar: Path) -> None:
-    """Compiles connector/ into a jar. The folder has the jars of Spark's Kafka connector."""
+def s3a_jars() -> Path:
+    """The folder with the jars that Hadoop's S3A needs beyond pyspark's own."""
+    return maven_jars("spark-s3a", S3A_POM)
+
+
+def compile_connector(jar: Path, *needs: Path) -> None:
+    """Compiles connector/ into a jar. The folders have the jars of Spark's Kafka connector and of
+    Hadoop's S3A.
+    """
     system_packages.require("javac")
     draft = jar.with_suffix(".draft")
-    run([CONNECTOR / "build", class_path_with(spark_connector), draft], timeout=600)
+    run([CONNECTOR / "build", class_path_with(*needs), draft], timeout=600)
     draft.replace(jar)  # never half of it
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import xml.etree.ElementTree as ET
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from penstock.api.v1alpha1 import StreamSpec
 from penstock.local import command
 from penstock.local.errors import CommandError
 from penstock.local.tools import jars
+from scripts import data_source
 from testkit.paths import CHECKOUT
 from testkit.streams.streams import KAFKA_TO_KAFKA, RATE_TO_CONSOLE, changed
 
@@ -20,11 +22,14 @@ _MAVEN = {"m": "http://maven.apache.org/POM/4.0.0"}
 
 def pinned(pom: str) -> set[str]:
     """The dependencies in a pom.xml."""
-    found = ET.parse(CHECKOUT / pom).findall("m:dependencies/m:dependency", _MAVEN)
+    parsed = ET.parse(CHECKOUT / pom)
+    sdk = parsed.findtext("m:properties/m:sdk", "", _MAVEN)
     return {
-        ":".join(str(each.findtext(f"m:{part}", "", _MAVEN)) for part in parts)
-        for each in found
-        for parts in [("groupId", "artifactId", "version")]
+        ":".join(
+            each.findtext(f"m:{part}", "", _MAVEN).replace("${sdk}", sdk)
+            for part in ("groupId", "artifactId", "version")
+        )
+        for each in parsed.findall("m:dependencies/m:dependency", _MAVEN)
     }
 
 
@@ -35,6 +40,15 @@ def pinned(pom: str) -> set[str]:
 )
 def test_jar_versions_are_those_of_the_images(bundle: jars.Jars, pom: str) -> None:
     assert set(bundle.coordinates) == pinned(pom)
+
+
+def test_the_data_source_is_compiled_with_the_s3a_of_the_image() -> None:
+    """Of the AWS SDK it needs other modules than those that the image's pom.xml names."""
+
+    def versions(coordinates: Iterable[str]) -> set[tuple[str, str]]:
+        return {(group, version) for group, _, version in (c.split(":") for c in coordinates)}
+
+    assert versions(data_source.S3A.coordinates) == versions(pinned("images/spark/s3a.xml"))
 
 
 @pytest.mark.parametrize(

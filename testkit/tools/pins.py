@@ -10,7 +10,7 @@ from typing import Any
 from testkit.errors import ClusterError
 from testkit.paths import HERE
 
-LOCAL_TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "actionlint")
+LOCAL_TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "actionlint", "versitygw")
 """What the tests on this machine run; a cluster needs more."""
 
 

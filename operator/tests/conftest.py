@@ -1,4 +1,4 @@
-"""One JVM and one broker for all tests of the driver with real parts."""
+"""One JVM, one broker and one object store for all tests of the driver with real parts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from testkit.driver.hosts_file import HostsFile
 from testkit.kafka.broker import Broker, running_broker
 from testkit.kafka.jars import connector_jars
 from testkit.kafka.topics import Topics, number_flow
+from testkit.object_store.server import ObjectStore, object_store
 from testkit.streams.streams import MICRO_BATCH
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def class_path() -> str:
-    """The jars of Spark's Kafka connector, which are in the image and not in pyspark."""
+    """The jars that are in the image and not in pyspark."""
     return f"{connector_jars()}/*"
 
 
@@ -29,6 +30,13 @@ def class_path() -> str:
 def broker() -> Iterator[Broker]:
     """A broker on loopback. A test that stops it starts it again."""
     with running_broker() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """An object store on loopback. A test makes a bucket of its own."""
+    with object_store(tmp_path_factory.mktemp("s3")) as running:
         yield running
 
 

@@ -1,5 +1,6 @@
 """Copies images from the container engine to the containerd of each node."""
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,9 @@ from testkit.engine.container_engine import engine
 from testkit.file_lock import file_lock
 from testkit.images import oci_layout
 from testkit.images.penstock_images import build_example_images, build_images
+from testkit.images.program_image import write_archive
 from testkit.paths import cache_dir
+from testkit.tools import tool, tool_key
 
 _IMPORT_SECONDS = 600
 
@@ -18,7 +21,7 @@ def load(cluster: Cluster, refs: Sequence[str], nodes: Sequence[str] = ()) -> No
     """Loads these images into the nodes that lack them, by default only the first."""
     with file_lock("load-images"):
         for node in nodes or cluster.nodes[:1]:
-            there = set(cluster.on_node(node, *_CTR, "images", "ls", "-q").split())
+            there = _images_on(cluster, node)
             for ref in refs:
                 if ref not in there:
                     print_progress(f"loading {ref} into {node}")
@@ -26,6 +29,10 @@ def load(cluster: Cluster, refs: Sequence[str], nodes: Sequence[str] = ()) -> No
 
 
 _CTR = ("ctr", "-n", "k8s.io")
+
+
+def _images_on(cluster: Cluster, node: str) -> set[str]:
+    return set(cluster.on_node(node, *_CTR, "images", "ls", "-q").split())
 
 
 def _load(cluster: Cluster, node: str, ref: str) -> None:
@@ -36,10 +43,14 @@ def _load(cluster: Cluster, node: str, ref: str) -> None:
             oci_layout.write_missing(_exported(ref), ref, present, archive)
         else:
             engine().save(ref, archive)
-        command = ["exec", "-i", node, *_CTR, "images", "import", "-"]
-        engine().feed(archive, *command, timeout=_IMPORT_SECONDS)
+        _import(archive, node)
     finally:
         archive.unlink(missing_ok=True)
+
+
+def _import(archive: Path, node: str) -> None:
+    command = ["exec", "-i", node, *_CTR, "images", "import", "-"]
+    engine().feed(archive, *command, timeout=_IMPORT_SECONDS)
 
 
 def _exported(ref: str) -> Path:
@@ -64,3 +75,20 @@ def ensure_images(which: Sequence[str], cluster: Cluster) -> dict[str, str]:
     refs = build_images(which)
     load(cluster, list(refs.values()))
     return refs
+
+
+def ensure_program_image(name: str, cluster: Cluster) -> str:
+    """Loads an image of a pinned tool, which is its /NAME, into the first node of the cluster.
+
+    The container engine has no copy of it: it is written in a second.
+    """
+    program = tool(name)
+    ref = f"localhost/penstock/{name}:{tool_key(name).removeprefix(f'{name}-')}"
+    node = cluster.nodes[0]
+    with file_lock("load-images"), tempfile.TemporaryDirectory() as folder:
+        if ref not in _images_on(cluster, node):
+            print_progress(f"loading {ref} into {node}")
+            archive = Path(folder) / "image.tar"
+            write_archive(archive, {ref: (program, f"/{name}")})
+            _import(archive, node)
+    return ref

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from testkit.object_store.client import Answer, S3Client
 from testkit.object_store.request import WRITES, Kind, S3Request
 from testkit.object_store.reverse_proxy import ReverseProxy
-from testkit.object_store.server import ObjectStore
+from testkit.object_store.store import ObjectStore
 from testkit.wait import PATIENCE_SECONDS
 
 _CONDITIONS = frozenset({"if-match", "if-none-match"})

@@ -16,7 +16,7 @@ from penstock.driver.jvm import Jvm
 from testkit.kafka.jars import s3a_jars
 from testkit.object_store.proxy import S3Proxy, s3_proxy
 from testkit.object_store.request import Kind
-from testkit.object_store.server import ObjectStore
+from testkit.object_store.store import ObjectStore
 
 
 def pyspark_jars() -> Path:

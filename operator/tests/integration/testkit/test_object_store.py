@@ -16,7 +16,7 @@ import pytest
 from testkit.object_store.client import S3Client
 from testkit.object_store.proxy import S3Proxy, s3_proxy
 from testkit.object_store.request import Kind
-from testkit.object_store.server import ObjectStore, ObjectStoreError
+from testkit.object_store.store import ObjectStore, ObjectStoreError
 
 NEW = {"If-None-Match": "*"}
 

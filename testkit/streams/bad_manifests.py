@@ -55,6 +55,7 @@ ASYNC: dict[str, Any] = {"microBatch": {"asyncProgress": {}}}
 REAL: dict[str, Any] = {"realTime": {}}
 PARQUET = {"custom": {"format": "Parquet"}}
 MARK = {"watermark": {"column": "timestamp", "delay": "5s"}}
+STORE = {"location": "s3a://bucket/prefix"}
 
 
 def _template(pod: str, container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
@@ -368,6 +369,38 @@ RING_1 = (
         {"checkpoint": {"volume": {"reclaimPolicy": "Recycle"}}},
         "spec.checkpoint.volume.reclaimPolicy", "'Retain' or 'Delete'", ring1='"Retain", "Delete"',
     ),
+    # A checkpoint in an object store
+    Bad(
+        {"checkpoint": {"volume": {}, "objectStore": STORE}}, "spec.checkpoint",
+        "spec.checkpoint takes volume or objectStore, not both: remove one",
+    ),
+    Bad(
+        {"checkpoint": {"objectStore": {**STORE, "accessKeyIdSecret": REF}}},
+        "spec.checkpoint.objectStore", "need each other: set both, or neither",
+    ),
+    Bad(
+        {"checkpoint": {"objectStore": {**STORE, "secretAccessKeySecret": REF}}},
+        "spec.checkpoint.objectStore", "need each other: set both, or neither",
+    ),
+    Bad({"checkpoint": {"objectStore": {}}}, "spec.checkpoint.objectStore.location",
+        "this field is required", ring1="Required value"),
+    *(
+        Bad({"checkpoint": {"objectStore": {"location": location}}},
+            "spec.checkpoint.objectStore.location", says)
+        for location, says in (
+            ("s3://bucket/a", "takes the scheme s3a only, the name of S3 in Hadoop: write s3a://"),
+            ("s3n://bucket/a", "takes the scheme s3a only"),
+            ("gs://bucket/a", "other stores than S3, and those with its API, are not supported"),
+            ("abfss://c@a.dfs.core.windows.net/a", "are not supported yet"),
+            ("bucket/a", "location takes s3a://bucket/prefix"),
+            ("s3a://Bucket/a", "a bucket of 3 to 63 characters a-z"),
+            ("s3a://b/a", "a bucket of 3 to 63 characters a-z"),
+            ("s3a://bucket/a b", "and a prefix of letters, digits"),
+            ("s3a://b--x-s3/a", "cannot be in a directory bucket (S3 Express One Zone)"),
+        )
+    ),
+    Bad({"checkpoint": {"objectStore": {**STORE, "endpoint": "minio:9000"}}},
+        "spec.checkpoint.objectStore.endpoint", "takes the URL of a host", ring1="should match"),
     Bad({"dependencies.jars": ["netcat.jar"]}, "spec.dependencies.jars",
         "takes ", ring1="should match"),
     Bad({"dependencies.packages": ["a:b"]}, "spec.dependencies.packages",

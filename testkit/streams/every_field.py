@@ -134,7 +134,17 @@ WIDE: tuple[dict[str, Any], ...] = (
         "source": {"kafka": {**SOURCE, **BY_TEXT, "topics": ["a"]}},
         "sink": {"kafka": {**CONNECTION, **BY_TEXT}},
         "trigger": {"microBatch": {}},
-        "checkpoint": {"startFrom": {"timestamp": "2026-11-26T08:00:00.5+01:00"}},
+        "checkpoint": {
+            "objectStore": {
+                "location": "s3a://checkpoints/production",
+                "endpoint": "https://minio.example:9000",
+                "region": "eu-central-1",
+                "pathStyleAccess": True,
+                "accessKeyIdSecret": {"name": "checkpoint-keys", "key": "id"},
+                "secretAccessKeySecret": {"name": "checkpoint-keys", "key": "secret"},
+            },
+            "startFrom": {"timestamp": "2026-11-26T08:00:00.5+01:00"},
+        },
     },
     {
         "source": {"kafka": {"bootstrapServers": "k:9092", "topics": ["a"]}},

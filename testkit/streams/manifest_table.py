@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from testkit.streams.bad_manifests import GOOD, REF
+from testkit.streams.bad_manifests import GOOD, REF, STORE
 from testkit.streams.streams import changed, manifest
 
 _KAFKA = "spec.source.kafka"
@@ -22,6 +22,7 @@ _ENV = {"containers": [{"name": "driver", "env": [{"name": "A", "value": "b"}]}]
 _FUNCTION = {"name": "f", "returns": "INT", "expression": "1"}
 _OWNER = {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "1"}
 _SOCKET = {"socket": {"host": "h", "port": 9}}
+_STORE = "spec.checkpoint.objectStore"
 
 _SOURCES: tuple[Any, ...] = (
     {"rate": {}},
@@ -105,6 +106,12 @@ ACCEPTED: list[Row] = [
     *_rows("spec.executor.javaOptions", ["-XX:+UseZGC"], ["-Xss4m -Dfoo=bar"], []),
     *_rows("spec.checkpoint.volume", {"storageClassName": ""}, {"storageClassName": "a-1.b"}),
     *_rows("spec.checkpoint.volume", {"size": "1Mi"}, {"size": 10737418240}),
+    *_rows(f"{_STORE}.location", "s3a://bucket", "s3a://bucket/", "s3a://b.u-ck3t/a_b/c=1.d/"),
+    *_rows(f"{_STORE}.location", "s3a://" + "b" * 63, "s3a://bucket/" + "x" * 499),
+    *_rows(_STORE, {**STORE, "endpoint": "http://minio:9000"}, {**STORE, "endpoint": None}),
+    *_rows(_STORE, {**STORE, "endpoint": "https://[::1]:9000/"}, {**STORE, "region": "RegionOne"}),
+    *_rows(_STORE, {**STORE, "accessKeyIdSecret": None, "secretAccessKeySecret": None}),
+    *_rows("spec.checkpoint", {"objectStore": STORE, "volume": None, "generation": 0}),
     *_rows("spec.restart", {"maxAttempts": 1}, {"stableAfter": "1h"}),
     *_rows("spec.rollout", {"deadline": "1m30s"}, {"rollback": "Never"}),
     *_rows("spec.sparkConf", {"spark.sql.shuffle.partitions": "5"}),
@@ -222,6 +229,19 @@ REFUSED: list[Row] = [
     *_rows("spec.executor.resources", {"limits": {"memory": "2GB"}}, {"requests": {"gpu": 1}}),
     *_rows("spec.checkpoint.volume", {"storageClassName": "Fast_SSD"}, {"storageClassName": "a b"}),
     *_rows("spec.checkpoint.volume", {"size": "0Gi"}, {"size": "-1Gi"}, {"size": "1m"}),
+    *_rows(f"{_STORE}.location", "", "s3a://", "s3a:///a", "S3A://bucket", "s3a:/bucket", "/a", 5),
+    *_rows(f"{_STORE}.location", "s3a://bucket//a", "s3a://bucket/a//", "s3a://bucket/./a", None),
+    *_rows(f"{_STORE}.location", "s3a://bucket/../a", "s3a://bucket/a..b", "s3a://bu..cket/a"),
+    *_rows(f"{_STORE}.location", "s3a://bucket/a%20b", "s3a://bucket/a?b", "s3a://bucket/a#b"),
+    *_rows(f"{_STORE}.location", "s3a://u:p@bucket/a", "s3a://bucket:80/a", "s3a://-bucket/a"),
+    *_rows(f"{_STORE}.location", "s3a://bucket/a\n", " s3a://bucket/a", "s3a://bucket/{a,b}"),
+    *_rows(f"{_STORE}.location", "s3a://" + "b" * 64, "s3a://bucket/" + "x" * 500),
+    *_rows(f"{_STORE}.location", "s3a://b--x-s3", "s3a://b--x-s3/a", "s3a://bucket/é"),
+    *_rows(_STORE, {**STORE, "endpoint": "https://minio/a"}, {**STORE, "endpoint": "s3://minio"}),
+    *_rows(_STORE, {**STORE, "endpoint": "http://u:p@minio"}, {**STORE, "region": "eu central"}),
+    *_rows(_STORE, {**STORE, "region": ""}, {**STORE, "pathStyle": True}, {}, "s3a://bucket/a"),
+    *_rows(_STORE, {**STORE, "accessKeyIdSecret": REF}, {**STORE, "secretAccessKeySecret": REF}),
+    *_rows("spec.checkpoint", {"objectStore": STORE, "volume": {}}),
     *_rows("spec.trigger", {"continuous": {"checkpointInterval": 1}}, {"continuous": {}}),
     *_rows("spec.trigger", {"continuous": {"checkpointInterval": "1m" * 33}}, {"continuous": None}),
     *_rows("spec.observability", {"ui": "yes"}, {"eventLog": "/logs"}, {"eventLog": "s3a://"}),

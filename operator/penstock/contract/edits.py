@@ -7,22 +7,22 @@ from typing import Any
 
 from penstock.api.v1alpha1.changes import Change, change_of, without_live, without_query
 from penstock.api.v1alpha1.spec import StreamSpec
-from penstock.contract.secrets import secret_keys
+from penstock.contract.secrets import kafka_secret_keys
 from penstock.contract.sizing import executors_run_python
 
 
 def parts_of_pod(raw: Mapping[str, Any], spec: StreamSpec) -> list[Any]:
     """What a driver's pod depends on, besides an image that the spec does not name.
 
-    A session's mode, the memory of its executors if these run Python, and the Secrets that the pods
-    mount depend on fields whose change alone leaves the pod. Nor is a ConfigMap with Python as
-    new in the pod as in the API server, and an edit of both belongs together. `raw` is the spec as
-    it is written, without defaults.
+    A session's mode, the memory of its executors if these run Python, and the Secrets that source
+    and sink mount depend on fields whose change alone leaves the pod. Nor is a ConfigMap with
+    Python as new in the pod as in the API server, and an edit of both belongs together. `raw` is
+    the spec as it is written, without defaults.
     """
     python = spec.transform.python
     by_volume = python is not None and python.config_map is not None
     fields = without_live(raw) if by_volume else without_query(raw)
-    return [fields, spec.trigger.mode.name, executors_run_python(spec), secret_keys(spec)]
+    return [fields, spec.trigger.mode.name, executors_run_python(spec), kafka_secret_keys(spec)]
 
 
 def edited_fields(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

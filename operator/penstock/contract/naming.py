@@ -37,6 +37,8 @@ ANNOTATION_PAUSE = f"{GROUP}/pause-reconciliation"
 ENV_POD_NAME = "PENSTOCK_POD_NAME"
 ENV_POD_IP = "PENSTOCK_POD_IP"
 ENV_POD_HASH = "PENSTOCK_POD_HASH"
+# Set if the checkpoint is in an object store: a driver's name is that of the driver before it.
+ENV_POD_UID = "PENSTOCK_POD_UID"
 # Set if the operator has any, as JSON.
 ENV_STREAM_DEFAULTS = "PENSTOCK_STREAM_DEFAULTS"
 # Set if several nodes can mount the checkpoint's volume at once.

@@ -271,10 +271,52 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "CheckpointMissing",
-        "Stalled: the volume claim with the stream's progress is gone.",
-        "Restore the claim under its name, or delete the stream and apply it again to start "
-        "from startingOffsets.",
+        "Stalled: the volume claim with the stream's progress is gone, or its location in the "
+        "object store is empty or another one.",
+        "Restore what the message names, or delete the stream and apply it again to start from "
+        "startingOffsets.",
         "kubectl get pvc -n {namespace}",
+    ),
+    Remedy(
+        "ObjectStoreNotAccessible",
+        "The checkpoint's object store does not answer, or only with errors: it is unreachable, "
+        "overloaded, or refuses a connection. The driver tries again.",
+        f"{NOTHING} if it is short. If it lasts, check checkpoint.objectStore.endpoint and region, "
+        "the store, the name server, and the network policies of the stream's pods.",
+        LOGS,
+    ),
+    Remedy(
+        "BucketNotFound",
+        "The bucket of checkpoint.objectStore.location does not exist in the store. The driver "
+        "looks again.",
+        "Create the bucket, or correct endpoint and region; for another location, delete the "
+        "stream and apply it again.",
+        EDIT,
+    ),
+    Remedy(
+        "ObjectStoreDenied",
+        "The object store does not know the keys or the role of the stream's pods, or does not "
+        "allow them what a checkpoint needs. The driver tries again.",
+        "Correct the keys in the Secret, or the role of the service account. They need "
+        "s3:GetObject, s3:PutObject, s3:DeleteObject and s3:AbortMultipartUpload below the "
+        "location, and s3:ListBucket on the bucket.",
+        EDIT,
+    ),
+    Remedy(
+        "ObjectStoreUnsafe",
+        "Stalled: the object store ignores the condition of a write (If-None-Match, If-Match), so "
+        "that two drivers could write the same checkpoint.",
+        "Use a store, or a version of it, with conditional writes, such as AWS S3, or a volume: "
+        "delete the stream and apply it again.",
+        EDIT,
+    ),
+    Remedy(
+        "CheckpointTakenOver",
+        "Another driver has taken the checkpoint over. This one writes nothing more, and ends.",
+        f"{NOTHING} if the driver's pod was replaced. If it goes on, look for a stream of the same "
+        "namespace and name with the same checkpoint.objectStore.location, such as in another "
+        "cluster.",
+        PODS,
     ),
     Remedy(
         "CheckpointDamaged",
@@ -544,7 +586,8 @@ ROWS: tuple[Remedy, ...] = (
     ),
     Remedy(
         "CheckpointInUse",
-        "Another driver holds the lock of the checkpoint.",
+        "Another driver holds the checkpoint: the lock on its volume, or the lease in its object "
+        "store. A lease that nobody renews is free after 45 seconds.",
         "Check the node of the previous pod: its process still runs.",
         PODS,
     ),

@@ -1,18 +1,19 @@
 """The Secrets' keys that a stream uses, and the volumes that mount them in its pods.
 
 The operator reads no Secret, and no value of a Secret is in a ConfigMap, a log or a status: the
-kubelet mounts Secrets as files, and Kafka's clients read the files.
+kubelet mounts Secrets as files, and the clients of Kafka and of an object store read the files.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.base import KeyRef
 from penstock.api.v1alpha1.kafka_connection import KafkaConnection
+from penstock.api.v1alpha1.object_store import ObjectStore
 from penstock.contract import naming
 
 # The keys of a Secret of the type kubernetes.io/tls.
@@ -21,12 +22,14 @@ TLS_KEY = "tls.key"
 
 
 def secret_keys(spec: StreamSpec) -> dict[str, tuple[str, ...]]:
+    """The keys that source, sink and checkpoint use, by Secret."""
+    store = spec.checkpoint.object_store
+    return _by_secret([*_refs_of_clients(spec), *(_refs_of_store(store) if store else ())])
+
+
+def kafka_secret_keys(spec: StreamSpec) -> dict[str, tuple[str, ...]]:
     """The keys that source and sink use, by Secret."""
-    keys_by_secret: dict[str, set[str]] = {}
-    for client in (spec.source.kafka, spec.sink.kafka):
-        for ref in _refs_of(client) if client is not None else ():
-            keys_by_secret.setdefault(ref.name, set()).add(ref.key)
-    return {name: tuple(sorted(keys)) for name, keys in sorted(keys_by_secret.items())}
+    return _by_secret(_refs_of_clients(spec))
 
 
 def secret_volumes(spec: StreamSpec) -> list[dict[str, Any]]:
@@ -59,6 +62,23 @@ def secret_mounts(spec: StreamSpec) -> list[dict[str, Any]]:
         }
         for name in secret_keys(spec)
     ]
+
+
+def _by_secret(refs: Iterable[KeyRef]) -> dict[str, tuple[str, ...]]:
+    keys_by_secret: dict[str, set[str]] = {}
+    for ref in refs:
+        keys_by_secret.setdefault(ref.name, set()).add(ref.key)
+    return {name: tuple(sorted(keys)) for name, keys in sorted(keys_by_secret.items())}
+
+
+def _refs_of_store(store: ObjectStore) -> Iterator[KeyRef]:
+    yield from filter(None, (store.access_key_id_secret, store.secret_access_key_secret))
+
+
+def _refs_of_clients(spec: StreamSpec) -> Iterator[KeyRef]:
+    for client in (spec.source.kafka, spec.sink.kafka):
+        if client is not None:
+            yield from _refs_of(client)
 
 
 def _refs_of(client: KafkaConnection) -> Iterator[KeyRef]:

@@ -367,7 +367,8 @@ def _foreign_objects(
     Its own have its UID as an owner, or its label (a retained claim has no owner), or the operator
     has written them and somebody has removed both.
     """
-    adopt = desired.stream.spec.checkpoint.volume.adopt
+    volume = desired.stream.spec.checkpoint.claimed_volume
+    adopt = volume is not None and volume.adopt
     found = [
         there
         for there in filter(None, map(children.find, wanted))

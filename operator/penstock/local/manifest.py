@@ -41,9 +41,11 @@ def load_stream(path: Path) -> tuple[ContinuousStream, list[str]]:
 
 
 def without_cluster_limits(stream: ContinuousStream) -> ContinuousStream:
-    """The stream without its limits on executors, which are meant for a cluster."""
+    """The stream without what is meant for a cluster: limits on executors, and an object store."""
     executor = stream.spec.executor.model_copy(update={"min_instances": 1, "max_instances": None})
-    return stream.model_copy(update={"spec": stream.spec.model_copy(update={"executor": executor})})
+    checkpoint = stream.spec.checkpoint.model_copy(update={"object_store": None})
+    spec = stream.spec.model_copy(update={"executor": executor, "checkpoint": checkpoint})
+    return stream.model_copy(update={"spec": spec})
 
 
 def _not_one(names: list[str]) -> str:

@@ -6,6 +6,7 @@ GitOps tools see no drift. Each field's description states its default.
 
 from penstock.api.v1alpha1.base import SpecObject
 from penstock.api.v1alpha1.checkpoint import Checkpoint, CheckpointVolume
+from penstock.api.v1alpha1.object_store import ObjectStore
 from penstock.api.v1alpha1.sinks import Sink
 from penstock.api.v1alpha1.sources import KafkaSource, Source
 from penstock.api.v1alpha1.spec import StreamSpec
@@ -15,6 +16,7 @@ __all__ = [
     "Checkpoint",
     "CheckpointVolume",
     "KafkaSource",
+    "ObjectStore",
     "Sink",
     "Source",
     "SpecObject",

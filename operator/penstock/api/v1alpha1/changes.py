@@ -33,6 +33,7 @@ _CHANGES: dict[str, Change] = {
     "suspend": Change.STOP,
     "checkpoint.volume": Change.LIVE,
     "checkpoint.volume.storageClassName": Change.REFUSED,
+    "checkpoint.objectStore.location": Change.REFUSED,
     "restart.maxAttempts": Change.LIVE,
     "restart.stableAfter": Change.LIVE,
     "rollout": Change.LIVE,

@@ -16,9 +16,11 @@ from penstock.api.conditions import (
     cel_unchanged,
     in_cel_only,
     is_set,
+    not_together,
     takes_exactly_one,
 )
 from penstock.api.v1alpha1.base import ByteQuantity, SpecObject, checked_by, text_like
+from penstock.api.v1alpha1.object_store import ObjectStore
 from penstock.api.v1alpha1.sources import ConsumerGroupName, SomeOffsetsByPartition
 
 VOLUME_SIZE = "1Gi"
@@ -69,6 +71,12 @@ UPDATE_RULES: tuple[ValidationRule, ...] = (
         ),
         f"checkpoint.volume.size cannot shrink (default: {VOLUME_SIZE}): keep the old size "
         f"or more, or {_REMEDY}",
+    ),
+    # It is required in an objectStore, so the rule is also about a change from and to a volume.
+    ValidationRule(
+        in_cel_only(cel_unchanged("checkpoint.objectStore.location")),
+        "checkpoint.objectStore.location cannot be changed, added or removed: delete the stream "
+        "and apply it again, which begins anew where there is no checkpoint yet",
     ),
 )
 
@@ -193,9 +201,13 @@ class StartFrom(SpecObject):
 
 
 class Checkpoint(SpecObject):
-    """Where the stream's progress is stored."""
+    """Where the stream's progress is stored: on a volume, or in an object store."""
 
     rules = (
+        ValidationRule(
+            not_together("volume", "objectStore"),
+            "spec.checkpoint takes volume or objectStore, not both: remove one",
+        ),
         ValidationRule(
             ~is_set("startFrom.generation")
             | Condition(
@@ -205,18 +217,29 @@ class Checkpoint(SpecObject):
             "startFrom.generation is the generation itself: name the one to go on from",
         ),
     )
-    volume: CheckpointVolume = Field(
-        CheckpointVolume(),
-        description=f"A volume for this stream alone. Default: {VOLUME_SIZE}, retained.",
+    volume: CheckpointVolume | None = Field(
+        None,
+        description=f"A volume for this stream alone. Default: {VOLUME_SIZE}, retained, unless "
+        "there is an objectStore.",
+    )
+    object_store: ObjectStore | None = Field(
+        None,
+        description="An object store instead of a volume. Neither can be changed into the other. "
+        "Default: none.",
     )
     generation: Generation = Field(
         0,
-        description="Which checkpoint of the volume the stream has. Another number begins a new "
-        "one, at `startFrom`, beside those that are there; one that is there is continued. To go "
-        "back, set an earlier number. Default: 0.",
+        description="Which checkpoint of the volume or location the stream has. Another number "
+        "begins a new one, at `startFrom`, beside those that are there; one that is there is "
+        "continued. To go back, set an earlier number. Default: 0.",
     )
     start_from: StartFrom | None = Field(
         None,
         description="Where a generation begins, instead of the source's startingOffsets; it counts "
         "for the first start of the generation only. Default: startingOffsets, for generation 0.",
     )
+
+    @property
+    def claimed_volume(self) -> CheckpointVolume | None:
+        """The volume that the stream has; None with an object store."""
+        return None if self.object_store is not None else self.volume or CheckpointVolume()

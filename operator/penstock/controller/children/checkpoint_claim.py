@@ -20,7 +20,8 @@ _ANNOTATION_FIRST_START = f"{group_version.GROUP}/first-start"
 
 def claim(desired: Revision) -> Manifest:
     """The claim of the checkpoint's volume. The stream owns it under Delete, not under Retain."""
-    volume = desired.stream.spec.checkpoint.volume
+    volume = desired.stream.spec.checkpoint.claimed_volume
+    assert volume is not None, "a checkpoint in an object store has no claim"
     manifest = build_object(kinds.CLAIM, desired, naming.checkpoint_claim_name(desired.name))
     manifest["metadata"]["annotations"] = {_ANNOTATION_FIRST_START: _first_start(desired)}
     if volume.reclaim_policy == "Retain":

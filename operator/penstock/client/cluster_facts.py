@@ -17,6 +17,7 @@ from penstock.cluster.pods import DriverPod, Pod
 from penstock.cluster.stream import Stream, find_condition, holds
 from penstock.contract import naming
 from penstock.contract.pod_check import PodCheck
+from penstock.contract.remedy_table import Remedy
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,18 @@ class StreamFacts(RunningParts):
         """The driver's pod, also if its StatefulSet could not be read; None if there is none."""
         name = naming.driver_pod_name(self.key.name)
         return next((DriverPod(pod.manifest) for pod in self.pods if pod.name == name), None)
+
+    @property
+    def checkpoint_location(self) -> str:
+        """Where in an object store the checkpoint is; empty if it is not in one."""
+        owner, effective = self.stateful_set, self.status.effective
+        known = owner.checkpoint_location if owner else ""
+        return known or (effective and effective.checkpoint_location) or ""
+
+    def command(self, remedy: Remedy) -> str:
+        """The next command to run."""
+        has_claim = not self.checkpoint_location
+        return remedy.command_for(self.key.namespace, self.key.name, has_claim=has_claim)
 
     @property
     def stopped(self) -> bool:
@@ -229,15 +242,23 @@ def with_objects(
         key = stream.key
         own = pods_by_stream.get(key, [])
         driver = Key(key.namespace, naming.driver_name(key.name))
-        claim = Key(key.namespace, naming.checkpoint_claim_name(key.name))
+        owner = sets_by_key.get(driver)
+        is_in_store = owner.checkpoint_location if owner else stream.names_object_store
+        # A claim that an earlier stream has left is nothing to one in an object store.
+        claim = None if is_in_store else Key(key.namespace, naming.checkpoint_claim_name(key.name))
         # A driver's pod that is gone still has its events.
         names = {naming.driver_pod_name(key.name), *(pod.name for pod in own)}
-        about = [key, driver, claim, *(Key(key.namespace, name) for name in names)]
+        about = [
+            key,
+            driver,
+            *([claim] if claim else []),
+            *(Key(key.namespace, name) for name in names),
+        ]
         said = [event for each in about for event in events_by_key.get(each, [])]
         return StreamFacts(
             stream,
-            stateful_set=sets_by_key.get(driver),
-            claim=claims_by_key.get(claim),
+            stateful_set=owner,
+            claim=claims_by_key.get(claim) if claim else None,
             pods=tuple(sorted(own, key=_driver_first)),
             events=tuple(sorted(said, key=lambda event: event.time)),
         )

@@ -108,7 +108,7 @@ def _from(stream: Stream, current: Mapping[str, Any], edited: Mapping[str, Any])
             after = "only what that one has not committed is written again"
         return (
             f", with generation {number} of the checkpoint: it {begins}, and {after}; or it is "
-            "continued, if the volume has it"
+            "continued, if it exists"
         )
     epoch = stream.status.epoch
     if epoch is None:

@@ -24,6 +24,7 @@ from penstock.cluster.lenient_fields import (
     timestamp,
 )
 from penstock.contract import naming
+from penstock.contract.stream_defaults import NO_DEFAULTS, StreamDefaults
 
 _FINALIZERS_OF_KUBERNETES = frozenset(
     {"foregroundDeletion", "orphan", "kubernetes.io/pvc-protection"}
@@ -200,8 +201,27 @@ class StatefulSet(Object):
     @property
     def pod_hash(self) -> str:
         """The hash of what its pods depend on."""
-        annotations = texts(at(self.template, "metadata", "annotations"))
-        return annotations.get(naming.ANNOTATION_POD_HASH, "")
+        return self._of_template(naming.ANNOTATION_POD_HASH)
+
+    @property
+    def checkpoint_location(self) -> str:
+        """Where in an object store its driver has the checkpoint; empty if it has a volume."""
+        return self._of_template(naming.ANNOTATION_CHECKPOINT)
+
+    @property
+    def stream_defaults(self) -> StreamDefaults:
+        """The operator's defaults that its driver has; none if they cannot be read."""
+        for container in mappings(at(self.template, "spec", "containers")):
+            for variable in mappings(container.get("env")):
+                if variable.get("name") == naming.ENV_STREAM_DEFAULTS:
+                    try:
+                        return StreamDefaults.from_json(text(variable.get("value")))
+                    except ValueError:
+                        return NO_DEFAULTS
+        return NO_DEFAULTS
+
+    def _of_template(self, annotation: str) -> str:
+        return texts(at(self.template, "metadata", "annotations")).get(annotation, "")
 
     @property
     def update_revision(self) -> str:

@@ -200,6 +200,11 @@ class DriverPod(Pod):
         return self.labels.get(LABEL_REVISION, "")
 
     @property
+    def checkpoint_location(self) -> str:
+        """Where in an object store it has the checkpoint; empty if it has a volume."""
+        return self.annotations.get(naming.ANNOTATION_CHECKPOINT, "")
+
+    @property
     def account_name(self) -> str:
         """The name of the ServiceAccount that it runs as."""
         return text(at(self.manifest, "spec", "serviceAccountName"))

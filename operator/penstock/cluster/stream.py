@@ -58,6 +58,11 @@ class Stream(Object):
         return text(at(self.manifest, "spec", "image"))
 
     @property
+    def names_object_store(self) -> bool:
+        """Whether its spec puts the checkpoint into an object store."""
+        return at(self.manifest, "spec", "checkpoint", "objectStore") is not None
+
+    @property
     def suspended(self) -> bool:
         """Whether a person wants no driver."""
         return at(self.manifest, "spec", "suspend") is True

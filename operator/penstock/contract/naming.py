@@ -23,6 +23,8 @@ COMPONENT_REVISION = "revision"
 ANNOTATION_REPORT = f"{GROUP}/report"
 # On the pod template: the hash of what the pod depends on. A new hash makes a new driver pod.
 ANNOTATION_POD_HASH = f"{GROUP}/pod-hash"
+# On the pod template: where the checkpoint is, if that is in an object store.
+ANNOTATION_CHECKPOINT = f"{GROUP}/checkpoint"
 
 # On a ControllerRevision: "true" if the spec named the image, which the record has in any case.
 ANNOTATION_NAMES_IMAGE = f"{GROUP}/names-image"

@@ -16,6 +16,7 @@ RESTART = (
 POD = "kubectl describe pod {name}-driver-0 -n {namespace}"
 PODS = "kubectl describe pods -l penstock.dev/stream={name} -n {namespace}"
 CLAIM = "kubectl describe pvc {name}-checkpoint -n {namespace}"
+CLAIMS = "kubectl get pvc -n {namespace}"
 INSIDE = "kubectl penstock doctor {name} -n {namespace}"
 
 
@@ -31,9 +32,10 @@ class Remedy:
     command: str = ""
     """The next command to run, with {namespace} and {name} of the stream; empty if none helps."""
 
-    def command_for(self, namespace: str, name: str) -> str:
-        """The command for one stream."""
-        return self.command.format(namespace=namespace, name=name)
+    def command_for(self, namespace: str, name: str, *, has_claim: bool = True) -> str:
+        """The command for one stream; of one without a volume claim, the log says more."""
+        command = self.command if has_claim or self.command not in (CLAIM, CLAIMS) else LOGS
+        return command.format(namespace=namespace, name=name)
 
 
 ROWS: tuple[Remedy, ...] = (
@@ -270,12 +272,19 @@ ROWS: tuple[Remedy, ...] = (
         CLAIM,
     ),
     Remedy(
+        "CheckpointElsewhere",
+        "Stalled: by the spec, the checkpoint is to be at another place than it is: a checkpoint "
+        "does not move. What ran before keeps running.",
+        "Correct spec.checkpoint. To begin anew elsewhere, delete the stream and apply it again.",
+        EDIT,
+    ),
+    Remedy(
         "CheckpointMissing",
         "Stalled: the volume claim with the stream's progress is gone, or its location in the "
         "object store is empty or another one.",
         "Restore what the message names, or delete the stream and apply it again to start from "
         "startingOffsets.",
-        "kubectl get pvc -n {namespace}",
+        CLAIMS,
     ),
     Remedy(
         "ObjectStoreNotAccessible",
@@ -321,7 +330,7 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "CheckpointDamaged",
         "Stalled: the checkpoint does not show how far the stream had come (checkpoints.md).",
-        "Restore the checkpoint's volume, or begin another checkpoint.generation.",
+        "Restore the checkpoint, or begin another checkpoint.generation.",
         CLAIM,
     ),
     Remedy(
@@ -516,7 +525,7 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "QueryNotStopped",
         "The query did not stop in time, so the process ends.",
-        "Check the checkpoint's volume: it may be slow.",
+        "Check the checkpoint's volume, or its object store: it may be slow.",
         CLAIM,
     ),
     Remedy(
@@ -663,7 +672,8 @@ ROWS: tuple[Remedy, ...] = (
     Remedy(
         "CheckpointRepaired CheckpointFound",
         "An Event: the checkpoint was repaired, or is that of an earlier stream of this name.",
-        f"{NOTHING}; after a repair with the cause Damage, check the volume.",
+        f"{NOTHING}; after a repair with the cause Damage, check the volume, or who else writes to "
+        "the location in the object store.",
         CLAIM,
     ),
 )

@@ -23,9 +23,11 @@ from penstock.cluster.rest import ApiError
 from penstock.cluster.stream import not_ready_since
 from penstock.contract import naming
 from penstock.contract.driver_report import QueryState
+from penstock.controller import checkpoint_place
 from penstock.controller.children import checkpoint_claim, rbac_and_network
 from penstock.controller.children.deletions import to_delete, void_pod
 from penstock.controller.children.diff import up_to_date, with_applied_hash
+from penstock.controller.children.first_start import starts_elsewhere, with_start_of
 from penstock.controller.children.revision import Revision, config_map
 from penstock.controller.children.stateful_set import (
     driver_stateful_set,
@@ -135,7 +137,11 @@ def reconcile(stream: ObservedStream, children: ObservedChildren, now: datetime)
             children = replace(children, stateful_set=None, pods=())
         labels = labels_of_pod(children)
         return unapplied(stream, children, cause, now, (*retained, *labels), void_pod(children))
-    if children.claim is None and _had_checkpoint(stream, children):
+    moved = checkpoint_place.moved(stream, desired, children)
+    if moved is not None:
+        return unapplied(stream, children, moved, now)
+    is_on_volume = not desired.checkpoint_location
+    if is_on_volume and children.claim is None and _had_checkpoint(stream, children):
         return unapplied(stream, children, missing_checkpoint(stream.name), now)
     held = held_back(stream, desired, children, now)
     if held is not None:
@@ -242,7 +248,8 @@ def unapplied(
             driver = assess_finished(children.driver_pod)
         else:
             driver = assess_suspended(children.driver_pod, now)
-        if children.claim is None and not driver.ready:
+        is_on_volume = not owner.checkpoint_location
+        if is_on_volume and children.claim is None and not driver.ready:
             driver = None  # it cannot start without the claim, which the cause is about
     before = stream.status.rollout
     rollout = not_tried(before) if cause.deliberate else before
@@ -332,7 +339,8 @@ def _warnings(stream: ObservedStream, children: ObservedChildren) -> tuple[Probl
     if deleted is not None:
         problems.append(Problem(deleted.reason, deleted.message))
     has_commits = stream.status.epoch is not None
-    if claim and desired and has_commits and checkpoint_claim.starts_elsewhere(desired, claim):
+    begun = owner if owner and owner.checkpoint_location else claim
+    if begun and desired and has_commits and starts_elsewhere(desired, begun):
         problems.append(_START_IGNORED)
     held = filter(None, map(why_held, children.applied()))
     problems.extend(Problem(each.reason, each.message) for each in held)
@@ -423,18 +431,22 @@ def _desired_objects(
         rbac_and_network.role_binding(desired),
         config_map(desired),
     )
-    asked = with_applied_hash(checkpoint_claim.claim(desired))
-    claim = checkpoint_claim.claim_as_allowed(
-        asked, children.claim, begun=_may_have_commits(stream, children.claim)
-    )
     let_go, found = _lets_go(stream, desired, children, now), children.stateful_set
     driver = driver_stateful_set(desired, children.claim, let_go=let_go)
     if found is not None and is_of_another_operator(driver, found):
         driver = with_template_of(driver, found)
+    before = tuple(map(with_applied_hash, before_driver))
+    if desired.checkpoint_location:
+        driver = with_start_of(driver, found, begun=stream.status.epoch is not None)
+        return (*before, with_applied_hash(driver))
     driver = with_applied_hash(driver)
+    asked = with_applied_hash(checkpoint_claim.claim(desired))
+    claim = checkpoint_claim.claim_as_allowed(
+        asked, children.claim, begun=_may_have_commits(stream, children.claim)
+    )
     # An existing claim comes last, so that what it is not to delay is written first.
     last = (claim, driver) if children.claim is None else (driver, claim)
-    return (*map(with_applied_hash, before_driver), *last)
+    return (*before, *last)
 
 
 def _is_due(manifest: Manifest, children: ObservedChildren) -> bool:

@@ -19,6 +19,7 @@ from penstock.cluster.stream import Stream
 from penstock.contract import naming
 from penstock.controller import rollout
 from penstock.controller.applier import Applier, Contest
+from penstock.controller.checkpoint_place import placed
 from penstock.controller.children.diff import content_hash
 from penstock.controller.children.revision import (
     Revision,
@@ -203,7 +204,7 @@ class Reconciler:
             stream = await self._going_back(key, stream)
         desired = stream.desired
         config = naming.config_name(desired.name, desired.pod_hash) if desired else None
-        return stream, await observe_children(api, key, config)
+        return placed(stream, await observe_children(api, key, config))
 
     async def _going_back(self, key: Key, stream: ObservedStream) -> ObservedStream:
         """The stream with the last revision that was Ready as the desired one.

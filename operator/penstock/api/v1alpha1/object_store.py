@@ -69,8 +69,8 @@ class ObjectStore(SpecObject):
 
     Penstock never deletes a stream's objects with the stream: a new stream of the same namespace,
     name and location continues from them. To start over, delete what is below
-    <location>/<namespace>/<name>, or begin another generation. `penstock run` stores the checkpoint
-    in a local folder instead.
+    status.effective.checkpointLocation, or begin another generation. `penstock run` stores the
+    checkpoint in a local folder instead.
     """
 
     rules = (

@@ -156,6 +156,10 @@ class Effective(Report):
     )
     output_mode: str | None = Field(None, description="Which rows are written.")
     checkpoint_generation: int | None = Field(None, description="The generation of the checkpoint.")
+    checkpoint_location: str | None = Field(
+        None,
+        description="Where in an object store its generations are. Absent if they are on a volume.",
+    )
     driver: EffectiveDriver | None = Field(None, description="The driver's resources.")
     executor: EffectiveExecutor | None = Field(None, description="The resources of one executor.")
 

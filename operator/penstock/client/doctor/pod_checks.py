@@ -180,6 +180,6 @@ def _finding(
         obstacle.reason,
         obstacle.message,
         remedy.action,
-        remedy.command_for(key.namespace, key.name),
+        stream.command(remedy),
         effects | {obstacle.reason},
     )

@@ -251,7 +251,7 @@ def checkpoint(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
     if repair is not None and is_recent and repair.cause is Cause.DAMAGE:
         message = f"{age(repair.time, facts.now)} ago the checkpoint was damaged: {repair.message}"
         yield _from_reason(stream, Severity.WARNING, "CheckpointRepaired", message)
-    inside = stream.inside
+    inside = None if stream.checkpoint_location else stream.inside
     if inside is not None and inside.volume_used_bytes > _NEARLY_FULL * inside.volume_bytes > 0:
         used, total = size(inside.volume_used_bytes), size(inside.volume_bytes)
         message = f"The checkpoint's volume is nearly full: {used} of {total}"
@@ -261,7 +261,7 @@ def checkpoint(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Finding]:
 def _from_reason(stream: StreamFacts, severity: Severity, reason: str, message: str) -> Finding:
     """A finding whose remedy the table of reasons has."""
     remedy, key = remedy_for(reason, stream.status.state), stream.key
-    command = remedy.command_for(key.namespace, key.name)
+    command = stream.command(remedy)
     return Finding(
         severity,
         str(key),

@@ -72,7 +72,7 @@ def _as_json(stream: StreamFacts) -> dict[str, Any]:
         "lastCommitTime": metrics.last_commit if metrics else None,
         "recordCommitLatencySeconds": metrics.latency if metrics else None,
         "action": remedy.action,
-        "command": remedy.command_for(stream.key.namespace, stream.key.name),
+        "command": stream.command(remedy),
         "pods": [
             {"name": pod.name, "status": _pod_status(pod), "node": pod.node} for pod in stream.pods
         ],
@@ -125,7 +125,7 @@ def _rows(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Row]:
         if found is not None and found.status == "True" and found.message != _message(stream):
             yield kind.lower(), f"{found.reason}: {printable(found.message)}"
     yield "do", remedy.action
-    yield "run", remedy.command_for(stream.key.namespace, stream.key.name)
+    yield "run", stream.command(remedy)
     yield from _checkpoint(stream, facts)
     for each in (*facts.unread, *stream.unread):
         yield "not read", printable(f"{each.what}: {each.why}")
@@ -206,6 +206,7 @@ def _checkpoint(stream: StreamFacts, facts: ClusterFacts) -> Iterator[Row]:
         storage = f"class {claim.storage_class}" if claim.storage_class else ""
         known = [claim.phase or NONE, claim.capacity, storage, _used(stream)]
         yield "checkpoint", f"{name}, {', '.join(each for each in known if each)}"
+    yield "checkpoint", printable(stream.checkpoint_location)
     if repair is not None:
         ago = age(repair.time, facts.now)
         yield "last repair", f"{ago} ago: {repair.cause}: {printable(repair.message)}"

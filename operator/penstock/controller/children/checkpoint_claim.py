@@ -5,17 +5,14 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from penstock.api import group_version, quantities
+from penstock.api import quantities
 from penstock.cluster import kinds
 from penstock.cluster.kinds import Manifest
 from penstock.cluster.lenient_fields import mapping
 from penstock.cluster.objects import Claim
 from penstock.contract import naming
-from penstock.controller.children.diff import content_hash
+from penstock.controller.children.first_start import first_start, with_start_of
 from penstock.controller.children.revision import Revision, build_object
-
-# Where the checkpoint began: a hash of the fields that count for a stream's first start only.
-_ANNOTATION_FIRST_START = f"{group_version.GROUP}/first-start"
 
 
 def claim(desired: Revision) -> Manifest:
@@ -23,7 +20,7 @@ def claim(desired: Revision) -> Manifest:
     volume = desired.stream.spec.checkpoint.claimed_volume
     assert volume is not None, "a checkpoint in an object store has no claim"
     manifest = build_object(kinds.CLAIM, desired, naming.checkpoint_claim_name(desired.name))
-    manifest["metadata"]["annotations"] = {_ANNOTATION_FIRST_START: _first_start(desired)}
+    manifest["metadata"]["annotations"] = first_start(desired)
     if volume.reclaim_policy == "Retain":
         del manifest["metadata"]["ownerReferences"]
     manifest["spec"] = {
@@ -44,10 +41,7 @@ def claim_as_allowed(asked: Manifest, found: Claim | None, *, begun: bool = True
     """
     if found is None:
         return asked
-    meta, start = asked["metadata"], found.annotations.get(_ANNOTATION_FIRST_START)
-    if start is not None and begun:
-        annotations = {**meta.get("annotations", {}), _ANNOTATION_FIRST_START: start}
-        asked = {**asked, "metadata": {**meta, "annotations": annotations}}
+    asked = with_start_of(asked, found, begun=begun)
     kept = ("accessModes", "storageClassName")
     has = mapping(found.manifest.get("spec"))
     spec: Manifest = {field: has[field] for field in kept if field in has}
@@ -70,23 +64,6 @@ def without_owner(found: Claim) -> Manifest:
         "spec": {"resources": {"requests": {}}},
     }
     return claim_as_allowed(bare, found)
-
-
-def starts_elsewhere(desired: Revision, found: Claim) -> bool:
-    """Whether the spec says to start elsewhere than where the checkpoint of this claim began."""
-    began = found.annotations.get(_ANNOTATION_FIRST_START)
-    return began is not None and began != _first_start(desired)
-
-
-def _first_start(desired: Revision) -> str:
-    """A hash of what the spec says about the first start."""
-    kafka = desired.stream.spec.source.kafka
-    if kafka is None:
-        return "none"
-    options = {name.casefold(): value for name, value in kafka.options.items()}
-    starting = {name: options[name] for name in options if name.startswith("starting")}
-    fields = (kafka.starting_offsets or "latest", kafka.starting_offsets_by_partition, starting)
-    return content_hash(fields)[:10]
 
 
 def _amount(quantity: Any) -> Decimal:

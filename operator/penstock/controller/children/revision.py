@@ -55,6 +55,12 @@ class Revision:
         """The service account of driver and executors: the user's, or the stream's own."""
         return self.stream.spec.service_account_name or naming.driver_name(self.name)
 
+    @property
+    def checkpoint_location(self) -> str:
+        """Where in an object store the checkpoint is; empty if it is on a volume."""
+        store = self.stream.spec.checkpoint.object_store
+        return "" if store is None else store.location_of(self.namespace, self.name)
+
 
 def resolve(stream: ContinuousStream, raw: Manifest, settings: Settings) -> Revision:
     """The document for a stream's driver, with its hashes.

@@ -13,6 +13,7 @@ from penstock.contract import naming, sizing
 from penstock.contract.pod_merge import merge_pod_template
 from penstock.contract.secrets import secret_mounts, secret_volumes
 from penstock.controller.children.diff import content_hash
+from penstock.controller.children.first_start import first_start
 from penstock.controller.children.revision import Revision, labels, metadata
 from penstock.controller.observation import ObservedChildren
 
@@ -37,6 +38,8 @@ def driver_stateful_set(
     annotations = {_ANNOTATION_TEMPLATE: content_hash(template)[:16]}
     if let_go and not spec.suspend:
         annotations[naming.ANNOTATION_FINISHED] = "true"
+    if desired.checkpoint_location:  # else the claim, which lives longer, says it
+        annotations |= first_start(desired)
     return {
         "apiVersion": kinds.STATEFUL_SET.api_version,
         "kind": kinds.STATEFUL_SET.kind,
@@ -106,10 +109,14 @@ def labels_of_pod(children: ObservedChildren) -> tuple[Manifest, ...]:
 
 
 def _pod(desired: Revision, found: Claim | None) -> Manifest:
+    location = desired.checkpoint_location
     return {
         "metadata": {
             "labels": labels(desired),
-            "annotations": {naming.ANNOTATION_POD_HASH: desired.pod_hash},
+            "annotations": {
+                naming.ANNOTATION_POD_HASH: desired.pod_hash,
+                **({naming.ANNOTATION_CHECKPOINT: location} if location else {}),
+            },
         },
         "spec": _pod_spec(desired, found),
     }
@@ -141,16 +148,27 @@ def _pod_spec(desired: Revision, found: Claim | None) -> Manifest:
                 "name": "spec",
                 "configMap": {"name": naming.config_name(desired.name, desired.pod_hash)},
             },
-            {
-                "name": "checkpoint",
-                "persistentVolumeClaim": {"claimName": naming.checkpoint_claim_name(desired.name)},
-            },
+            *_checkpoint_volumes(desired),
             {"name": "tmp", "emptyDir": {}},
             {"name": "work", "emptyDir": {}},
             *secret_volumes(spec),
             *_python_volumes(desired),
         ],
     }
+
+
+def _checkpoint_volumes(desired: Revision) -> list[Manifest]:
+    """None with an object store."""
+    if desired.checkpoint_location:
+        return []
+    claim = {"claimName": naming.checkpoint_claim_name(desired.name)}
+    return [{"name": "checkpoint", "persistentVolumeClaim": claim}]
+
+
+def _checkpoint_mounts(desired: Revision) -> list[Manifest]:
+    if desired.checkpoint_location:
+        return []
+    return [{"name": "checkpoint", "mountPath": naming.CHECKPOINT_DIR}]
 
 
 def _python_volumes(desired: Revision) -> list[Manifest]:
@@ -181,6 +199,7 @@ def _container(desired: Revision, found: Claim | None) -> Manifest:
             _from_field(naming.ENV_POD_NAME, "metadata.name"),
             _from_field(naming.ENV_POD_IP, "status.podIP"),
             {"name": naming.ENV_POD_HASH, "value": desired.pod_hash},
+            *_pod_uid(desired),
             *_shared_checkpoint(found),
             *_stream_defaults(desired),
         ],
@@ -203,13 +222,19 @@ def _container(desired: Revision, found: Claim | None) -> Manifest:
         },
         "volumeMounts": [
             {"name": "spec", "mountPath": naming.SPEC_DIR, "readOnly": True},
-            {"name": "checkpoint", "mountPath": naming.CHECKPOINT_DIR},
+            *_checkpoint_mounts(desired),
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a volume of the pod's own
             {"name": "work", "mountPath": naming.WORK_DIR},
             *secret_mounts(desired.stream.spec),
             *_python_mounts(desired),
         ],
     }
+
+
+def _pod_uid(desired: Revision) -> list[dict[str, Any]]:
+    """By which a driver knows whether the lease of an object store is that of its own pod."""
+    is_needed = bool(desired.checkpoint_location)
+    return [_from_field(naming.ENV_POD_UID, "metadata.uid")] if is_needed else []
 
 
 def _shared_checkpoint(found: Claim | None) -> list[dict[str, Any]]:
@@ -220,6 +245,9 @@ def _shared_checkpoint(found: Claim | None) -> list[dict[str, Any]]:
 
 def _stream_defaults(desired: Revision) -> list[dict[str, Any]]:
     defaults = desired.settings.stream_defaults
+    if not desired.checkpoint_location:
+        # The driver's document, without live fields, does not say that the stream has a volume.
+        defaults = defaults.with_object_store(None)
     if not defaults.spec:
         return []
     return [{"name": naming.ENV_STREAM_DEFAULTS, "value": defaults.as_json()}]

@@ -146,6 +146,18 @@ def missing_checkpoint(name: str) -> NotApplied:
     )
 
 
+def checkpoint_elsewhere(was: str, wanted: str) -> NotApplied:
+    """The checkpoint does not move, and by the spec it would. Locations; empty for the volume."""
+    at, to = (f"in {each}" if each else "on a volume" for each in (was, wanted))
+    return NotApplied(
+        "CheckpointElsewhere",
+        f"The stream's checkpoint is {at}, and by the spec, or the operator's streamDefaults, it "
+        f"is to be {to}. What ran before keeps running. Correct spec.checkpoint; or, to begin "
+        "anew there, delete the stream and apply it again",
+        retried=False,
+    )
+
+
 def foreign_objects(name: str, names: Sequence[str]) -> NotApplied:
     """Objects that this stream needs exist, and Penstock did not create them for it."""
     claim = f"PersistentVolumeClaim {naming.checkpoint_claim_name(name)}"

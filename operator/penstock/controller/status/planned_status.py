@@ -257,6 +257,7 @@ def _effective(
         revision=desired.spec_hash,
         output_mode=execution_of(spec).output_mode,
         checkpoint_generation=pod.report.checkpoint_generation if pod.report else None,
+        checkpoint_location=pod.checkpoint_location or None,
         driver=EffectiveDriver(
             cpu=sizing.driver_cpu(spec).request,
             memory=f"{driver.limit}Mi",

@@ -22,6 +22,7 @@ from penstock.contract.pod_check import BrokerCheck, Outcome, PodCheck
 from scripts.codegen import crd
 from testkit.controller import samples
 from testkit.controller.facts import facts_of, operator, warning, with_stream
+from testkit.controller.fake_cluster import FakeCluster
 from testkit.controller.stream_faults import (
     broker_down,
     broker_refuses,
@@ -277,6 +278,15 @@ def test_a_nearly_full_volume_is_a_warning() -> None:
     (finding,) = diagnose(with_stream(facts_of(running()), inside=inside))
     assert finding.reason == "CheckpointFull"
     assert finding.severity is Severity.WARNING
+
+
+def test_the_disk_of_a_stream_in_an_object_store_is_no_volume() -> None:
+    """The container has a file system of its own."""
+    cluster = FakeCluster()
+    cluster.apply(checkpoint={"objectStore": {"location": "s3a://bucket/prefix"}})
+    cluster.settle()
+    inside = PodCheck("0.1.0", volume_bytes=1000, volume_used_bytes=950)
+    assert diagnose(with_stream(facts_of(cluster), inside=inside)) == ()
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ def stream(status: dict[str, Any] | None = None, **spec: Any) -> Stream:
         ({"trigger": {"microBatch": {}}}, "PodRestarts"),
         ({"suspend": True}, "DriverStops"),
         ({"className": "blue"}, "Refused"),
+        ({"checkpoint": {"objectStore": {"location": "s3a://bucket"}}}, "Refused"),
     ],
 )
 def test_each_edit_has_an_outcome(edit: dict[str, Any], reason: str) -> None:

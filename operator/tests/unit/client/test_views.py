@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -66,6 +67,31 @@ def test_status_says_all_that_a_person_on_call_asks() -> None:
     assert lines["checkpoint"].startswith("flags-checkpoint")
     assert lines["last repair"] == "30s ago: Damage: commits/7 was removed"
     assert "flags-driver-0   Running" in text
+
+
+def in_store() -> FakeCluster:
+    cluster = FakeCluster()
+    cluster.apply(checkpoint={"objectStore": {"location": "s3a://bucket/prefix"}})
+    cluster.settle()
+    return cluster
+
+
+@pytest.mark.parametrize("has_set", [True, False])
+def test_status_says_where_in_an_object_store_a_checkpoint_is(has_set: bool) -> None:
+    """Also without the StatefulSet, by the status."""
+    facts = facts_of(in_store())
+    if not has_set:
+        facts = with_stream(facts, stateful_set=None)
+    text = status.as_text(facts.streams[0], facts)
+    assert re.search(r"^checkpoint +s3a://bucket/prefix/default/flags$", text, re.MULTILINE)
+    assert "flags-checkpoint" not in text
+
+
+def test_no_command_is_about_a_claim_that_a_stream_does_not_have() -> None:
+    (stream,), (on_volume,) = facts_of(in_store()).streams, running().streams
+    damaged = remedy_for("CheckpointDamaged", "Stalled")
+    assert on_volume.command(damaged) == "kubectl describe pvc flags-checkpoint -n default"
+    assert stream.command(damaged) == "kubectl penstock logs flags -n default"
 
 
 def test_an_epoch_of_an_earlier_query_is_not_taken_for_this_ones() -> None:

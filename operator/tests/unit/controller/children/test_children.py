@@ -188,3 +188,47 @@ def test_the_longest_name_fits_into_a_label() -> None:
     """controller-revision-hash, "<set>-<10 characters>", is a label of at most 63."""
     name = "s" * group_version.MAX_NAME
     assert len(f"{naming.driver_name(name)}-0123456789") <= 63
+
+
+def in_store(**fields: Any) -> revision.Revision:
+    return samples.desired(
+        checkpoint={"objectStore": {"location": "s3a://bucket/prefix", **fields}}
+    )
+
+
+def test_the_pod_of_a_stream_in_an_object_store_has_no_volume_for_it() -> None:
+    """And it knows its own UID, by which its driver takes its own lease over at once."""
+    template = driver_stateful_set(in_store())["spec"]["template"]
+    (made,) = template["spec"]["containers"]
+    (uid,) = [each for each in made["env"] if each["name"] == naming.ENV_POD_UID]
+    assert uid["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
+    assert all("persistentVolumeClaim" not in each for each in template["spec"]["volumes"])
+    assert naming.CHECKPOINT_DIR not in [each["mountPath"] for each in made["volumeMounts"]]
+    location = Object(template).annotations[naming.ANNOTATION_CHECKPOINT]
+    assert location == "s3a://bucket/prefix/default/flags"
+
+
+def test_the_keys_of_an_object_store_are_mounted_from_their_secrets() -> None:
+    desired = in_store(
+        accessKeyIdSecret={"name": "keys", "key": "id"},
+        secretAccessKeySecret={"name": "more-keys", "key": "secret"},
+    )
+    pod = driver_stateful_set(desired)["spec"]["template"]["spec"]
+    mounts = {each["name"]: each["mountPath"] for each in pod["containers"][0]["volumeMounts"]}
+    files = {
+        f"{mounts[each['name']]}/{item['path']}"
+        for each in pod["volumes"]
+        if "secret" in each
+        for item in each["secret"]["items"]
+    }
+    assert files == {
+        f"{naming.SECRETS_DIR}/keys/id",
+        f"{naming.SECRETS_DIR}/more-keys/secret",
+    }
+
+
+def test_the_pod_of_a_stream_on_a_volume_is_as_it_was() -> None:
+    """An upgrade restarts nothing."""
+    template = driver_stateful_set(samples.desired())["spec"]["template"]
+    assert Object(template).annotations.keys() == {naming.ANNOTATION_POD_HASH}
+    assert naming.ENV_POD_UID not in [each["name"] for each in container()["env"]]

@@ -210,6 +210,55 @@ def test_an_update_that_the_volume_cannot_follow_is_refused(
     assert stored["spec"] == before
 
 
+STORE = "checkpoint.objectStore"
+AWAY = changed(GOOD, STORE, {"location": "s3a://bucket/prefix"})
+KEYED = changed(
+    AWAY,
+    STORE,
+    {
+        "location": "s3a://bucket/prefix",
+        "endpoint": "https://minio.example:9000",
+        "region": "us-east-1",
+        "pathStyleAccess": True,
+        "accessKeyIdSecret": {"name": "keys", "key": "id"},
+        "secretAccessKeySecret": {"name": "keys", "key": "secret"},
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(GOOD, AWAY, id="added"),
+        pytest.param(LARGE, AWAY, id="volume to store"),
+        pytest.param(AWAY, changed(GOOD, VOLUME, {}), id="store to volume"),
+        pytest.param(AWAY, GOOD, id="checkpoint removed"),
+        pytest.param(AWAY, changed(GOOD, "checkpoint.generation", 0), id="store removed"),
+        pytest.param(AWAY, changed(AWAY, f"{STORE}.location", "s3a://other/prefix"), id="bucket"),
+        pytest.param(AWAY, changed(AWAY, f"{STORE}.location", "s3a://bucket/other"), id="prefix"),
+    ],
+)
+def test_a_checkpoint_in_an_object_store_stays_there(
+    kube: Kube, before: Object, after: Object
+) -> None:
+    """Nor does one on a volume move to a store: what runs would begin anew."""
+    create(kube, before)
+    with pytest.raises(KubectlError, match=f"{STORE}.location cannot be changed, added") as refused:
+        replace(kube, after)
+    assert "delete the stream and apply it again" in str(refused.value)
+    stored = kube.get("cstream", "update")
+    assert stored is not None
+    assert stored["spec"] == before
+
+
+def test_how_to_reach_an_object_store_may_change(kube: Kube) -> None:
+    """Endpoint, region and keys: the store may move, and keys are renewed."""
+    create(kube, AWAY)
+    replace(kube, KEYED)
+    replace(kube, changed(KEYED, f"{STORE}.accessKeyIdSecret.name", "new-keys"))
+    replace(kube, changed(AWAY, "checkpoint.generation", 0))
+
+
 BLUE = changed(GOOD, "className", "blue")
 
 

@@ -100,6 +100,33 @@ async def test_deleting_leaves_only_a_retained_claim_also_without_an_operator(
     await wait_for_async("only the claim is left", only_the_claim_is_left)
 
 
+async def test_a_stream_in_an_object_store_has_no_claim(space: Namespace) -> None:
+    """It becomes Ready, says where its checkpoint is, and leaves nothing in the cluster."""
+    async with space.operator():
+        store = {"location": "s3a://bucket/prefix", "accessKeyIdSecret": {"name": "k", "key": "id"}}
+        await space.apply(
+            checkpoint={
+                "objectStore": {**store, "secretAccessKeySecret": {"name": "k", "key": "secret"}}
+            }
+        )
+        await space.run_driver()
+        await space.wait_ready()
+        assert await space.get(kinds.CLAIM, "flags-checkpoint") is None
+        pod, stream = await space.pod(), await space.get(kinds.STREAM, samples.NAME)
+        assert pod is not None
+        assert stream is not None
+        location = f"s3a://bucket/prefix/{Object(pod).namespace}/flags"
+        assert stream["status"]["effective"]["checkpointLocation"] == location
+        assert Object(pod).annotations[naming.ANNOTATION_CHECKPOINT] == location
+        assert not [it for it in pod["spec"]["volumes"] if "persistentVolumeClaim" in it]
+    await space.kubectl("delete", "cstream", samples.NAME, "--timeout=20s")
+
+    async def nothing_is_left() -> bool:
+        return not await space.names()
+
+    await wait_for_async("nothing is left", nothing_is_left)
+
+
 async def test_a_new_stream_of_the_same_name_uses_the_retained_claim(space: Namespace) -> None:
     async with space.operator():
         await start_stream(space)

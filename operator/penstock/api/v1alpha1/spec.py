@@ -193,8 +193,9 @@ class StreamSpec(SpecObject):
     )
     service_account_name: DriverServiceAccount | None = Field(
         None,
-        description="An existing service account for the driver. Penstock binds it to the role "
-        "that drivers need. Default: Penstock creates one for the stream.",
+        description="An existing service account for driver and executors, such as one with a "
+        "cloud's role. Penstock binds it to the role that drivers need. Default: Penstock creates "
+        "<name>-driver for the stream.",
     )
     query_name: (
         Annotated[

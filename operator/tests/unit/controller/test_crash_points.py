@@ -29,6 +29,14 @@ def edited(cluster: FakeCluster) -> None:
     cluster.apply(executor={"cores": 2}, checkpoint={"volume": {"size": "2Gi"}})
 
 
+def edited_in_store(cluster: FakeCluster) -> None:
+    """A running stream whose checkpoint is in an object store gets another spec."""
+    checkpoint = {"objectStore": {"location": "s3a://bucket"}}
+    cluster.apply(checkpoint=checkpoint)
+    cluster.settle()
+    cluster.apply(checkpoint=checkpoint, executor={"cores": 2})
+
+
 def applied_again(cluster: FakeCluster) -> None:
     """A stream is deleted and applied again before its objects are deleted."""
     edited(cluster)
@@ -107,6 +115,7 @@ def run_again(cluster: FakeCluster) -> None:
 CAUSES = (
     created,
     edited,
+    edited_in_store,
     applied_again,
     corrected,
     retained,

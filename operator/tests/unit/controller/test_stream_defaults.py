@@ -113,6 +113,11 @@ def test_a_stream_without_a_spec_stays_as_it_is(stream: dict[str, Any]) -> None:
         ({"restart": {}, "kafka": {}}, "kafka, restart: there are defaults for"),
         ({"driver": 1}, "driver: should be an object"),
         ({"sparkConf": {"spark.master": "local"}}, "spark.master cannot be set here"),
+        ({"checkpoint": {"objectStore": {"location": "s3://bucket"}}}, "the scheme s3a only"),
+        (
+            {"checkpoint": {"objectStore": {"location": "s3a://bucket"}, "volume": {}}},
+            "takes volume or objectStore, not both",
+        ),
         ({"executor": {"podTemplate": {"spec": {"hostNetwork": True}}}}, "hostNetwork"),
     ],
 )

@@ -25,7 +25,7 @@ from penstock.driver.environment import LocalEnvironment
 from penstock.local import command
 from penstock.local.errors import CommandError
 from penstock.local.kafka import clients
-from penstock.local.manifest import require_files
+from penstock.local.manifest import require_files, without_cluster_limits
 from penstock.local.tools import jars, java
 from penstock.local.tools.class_archive import archive_for
 from penstock.local.view import progress
@@ -174,6 +174,18 @@ def test_missing_secrets_and_config_maps_are_listed_as_files(tmp_path: Path) -> 
     assert secret == f"{tmp_path}/login/jaas: key jaas of the Secret login"
     assert config_map == f"{tmp_path}/cm/code/m.py: key m.py of the ConfigMap code"
     require_files(stream().spec, tmp_path, tmp_path)
+
+
+def test_a_run_takes_no_object_store(tmp_path: Path) -> None:
+    """Nor its keys: the checkpoint is in a local folder."""
+    keys = {
+        f"{each}Secret": {"name": "keys", "key": each}
+        for each in ("accessKeyId", "secretAccessKey")
+    }
+    checkpoint = {"objectStore": {"location": "s3a://bucket", **keys}, "generation": 0}
+    spec = without_cluster_limits(stream(checkpoint=checkpoint)).spec
+    assert spec.checkpoint.object_store is None
+    require_files(spec, tmp_path, tmp_path)
 
 
 def test_one_run_at_a_time_per_checkpoint(tmp_path: Path) -> None:

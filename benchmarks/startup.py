@@ -24,8 +24,8 @@ from pathlib import Path
 import psutil
 
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import ENV_JAVA_OPTIONS, Jvm, fast_start_options
+from testkit.driver.checkpoints import folder_at
 from testkit.driver.class_archive import archive, java_options
 from testkit.driver.in_process_driver import running
 from testkit.kafka.jars import connector_jars
@@ -79,7 +79,7 @@ class Started:
     def __init__(self, command: list[str], folder: Path, java_options: list[str]) -> None:
         self._command = [sys.executable, *command]
         self._environment = {**os.environ, ENV_JAVA_OPTIONS: " ".join(java_options)}
-        self.checkpoint = CheckpointFolder(folder)
+        self.checkpoint = folder_at(folder)
 
     def __enter__(self) -> Started:
         self.begun = time.monotonic()

@@ -25,7 +25,7 @@ from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.offsets import Offsets
 from penstock.driver.spark import executors, query, session
-from testkit.driver.checkpoints import names, read
+from testkit.driver.checkpoints import folder_at, names, read
 from testkit.kafka.topics import Topics, total
 from testkit.streams.streams import MICRO_BATCH, kafka_source, stream
 from testkit.wait import wait_for
@@ -69,13 +69,13 @@ class BareQuery:
         folder: Path,
         also: Callable[[DataFrame], DataFrame] = lambda frame: frame,
     ) -> None:
-        self.folder = CheckpointFolder(folder)
+        self.folder = folder_at(folder)
         self.repair: RepairPlan = self.folder.repair(flow.spec)
         environment = LocalEnvironment(folder)
         frame = also(query.plan(spark, flow.spec, environment))
         query.check(frame, flow.spec)
         self.query: StreamingQuery = query.start(
-            frame, flow.spec, environment, "numbers", self.folder.location
+            frame, flow.spec, environment, "numbers", self.folder.files.location
         )
 
     def wait(self, what: str, holds: Callable[[], bool]) -> None:
@@ -143,7 +143,7 @@ class Run:
         `sink` shows what is done.
         """
         source = topics.make()
-        folder, stream = CheckpointFolder(path), flow(source)
+        folder, stream = folder_at(path), flow(source)
         is_async = stream.spec.trigger.mode is Mode.ASYNC
         with bare(spark, stream, path) as running:
             for sent in range(20, 120, 20):

@@ -16,7 +16,13 @@ from typing import Literal
 
 from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.driver.checkpoint.file_formats import Files, checksum_path
-from testkit.driver.checkpoints import checksum
+from testkit.driver.checkpoints import (
+    BATCH_LINE,
+    checkpoint,
+    checksum,
+    offsets,
+    with_checksums,
+)
 
 Contents = dict[str, bytes]
 Harm = Callable[[Contents, str], None]
@@ -75,6 +81,15 @@ class Damage:
         if engine == "continuous":
             return self.continuous
         return self.others.get(engine, self.micro_batch)
+
+
+def undamaged(engine: Engine, epochs: range) -> dict[str, bytes]:
+    """A whole checkpoint of an engine, with all of these epochs committed."""
+    if engine == "continuous":
+        return checkpoint(epochs, epochs)
+    reads = 2 if engine == "twoReads" else 1
+    entries = {f"offsets/{n}": offsets(n, BATCH_LINE, reads) for n in epochs}
+    return checkpoint(epochs, [], epochs) | with_checksums(entries)
 
 
 def empty(files: Contents, path: str) -> None:

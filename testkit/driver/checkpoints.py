@@ -18,6 +18,7 @@ from penstock.driver.checkpoint.file_formats import Entry, Files, checksum_path
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.logs import Step, together
 from penstock.driver.checkpoint.repair import RepairPlan
+from penstock.driver.checkpoint.volume import VolumeFiles
 from penstock.driver.kafka.offsets import Offsets
 
 METADATA = b'{"id":"88eb3c42-51b1-4cc2-89bb-8fe485045c84"}'
@@ -81,9 +82,19 @@ def _take(files: dict[str, bytes], step: Step) -> None:
         files[path] = content
 
 
+def folder_at(path: Path) -> CheckpointFolder:
+    """The checkpoint in a folder."""
+    return CheckpointFolder(VolumeFiles(path))
+
+
+def path_of(folder: CheckpointFolder) -> Path:
+    """The folder of a checkpoint."""
+    return Path(folder.files.location.removeprefix("file://"))
+
+
 def offsets_at(folder: CheckpointFolder, number: int) -> Offsets:
     """The Kafka offsets in an `offsets/N`."""
-    return kafka_offsets((folder.path / "offsets" / str(number)).read_bytes())
+    return kafka_offsets((path_of(folder) / "offsets" / str(number)).read_bytes())
 
 
 def kafka_offsets(content: bytes) -> Offsets:

@@ -82,6 +82,7 @@ class Process:
         command = [
             sys.executable, *(program or ("-m", "penstock.driver")), str(folder / "stream.yaml"),
             "--checkpoint", str(folder / "checkpoint"), "--class-path", class_path,
+            "--secrets", str(folder / "secrets"),
             "--http-port", str(self.port), "--termination-log", str(self.termination_log),
         ]  # fmt: skip
         with self.log.open("wb") as log:

@@ -14,6 +14,7 @@ from pathlib import Path
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint.progress import ProgressReader
+from penstock.driver.checkpoint.storage import checkpoints_of
 from penstock.driver.environment import Environment, LocalEnvironment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
@@ -47,8 +48,8 @@ class InProcessDriver:
         self.reports: list[DriverReport] = []
         self.health, self.metrics = Health(), Metrics()
         self.runtime = QueryRuntime(stream, environment, jvm, api, followed)
-        checkpoint = environment.generation(stream.spec.checkpoint.generation)
-        self._progress = ProgressReader(checkpoint)
+        checkpoints = checkpoints_of(stream, environment, jvm)
+        self._progress = ProgressReader(checkpoints.generation(stream.spec.checkpoint.generation))
         self.stop = threading.Event()
         self.error: BaseException | None = None
         sampler = None

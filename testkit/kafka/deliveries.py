@@ -16,6 +16,7 @@ from pathlib import Path
 
 from penstock.driver.background import repeat_in_background
 from penstock.driver.checkpoint.progress import Commit, ProgressReader
+from penstock.driver.checkpoint.volume import VolumeFiles
 
 Place = tuple[int, int]
 """A record's partition and offset in the topic of the source."""
@@ -36,7 +37,7 @@ class CommitLog:
     """The commits of one checkpoint. Spark purges all but the last hundred: look often enough."""
 
     def __init__(self, checkpoint: Path) -> None:
-        self._reader = ProgressReader(checkpoint)
+        self._reader = ProgressReader(VolumeFiles(checkpoint))
         self.commits: list[Commit] = []
 
     def look(self) -> None:

@@ -20,7 +20,8 @@ _CONDITIONS = frozenset({"if-match", "if-none-match"})
 class HeldPuts:
     """PUTs that have arrived at the proxy and not at the store."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, count: int) -> None:
+        self._left = count
         self.arrived = threading.Event()
         """Set once there is one."""
         self._text = text
@@ -34,8 +35,11 @@ class HeldPuts:
         with self._changed:
             assert self._changed.wait_for(lambda: not self._held, PATIENCE_SECONDS)
 
-    def holds(self, request: S3Request) -> bool:
-        return _is_put(request, self._text)
+    def takes(self, request: S3Request) -> bool:
+        """Whether this one is held, which counts."""
+        takes = self._left > 0 and _is_put(request, self._text)
+        self._left -= int(takes)
+        return takes
 
     @contextlib.contextmanager
     def holding(self) -> Iterator[None]:
@@ -111,9 +115,9 @@ class S3Proxy:
             self._cut = _Next(count, text)
 
     @contextlib.contextmanager
-    def hold(self, text: str) -> Iterator[HeldPuts]:
-        """Holds every PUT until it is released, at the latest by the end of the block."""
-        held = HeldPuts(text)
+    def hold(self, text: str, count: int = 1_000) -> Iterator[HeldPuts]:
+        """Holds the next PUTs until they are released, at the latest by the end of the block."""
+        held = HeldPuts(text, count)
         with self._lock:
             self._held.append(held)
         try:
@@ -161,7 +165,7 @@ class S3Proxy:
             if self._slow_downs.takes_one():
                 return _error(503, "SlowDown")
             is_lost = _is_put(request, self._lost.text) and self._lost.takes_one()
-            held = [each for each in self._held if each.holds(request)]
+            held = [each for each in self._held if each.takes(request)]
         with contextlib.ExitStack() as stack:
             for each in held:
                 stack.enter_context(each.holding())

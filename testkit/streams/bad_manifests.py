@@ -382,6 +382,13 @@ RING_1 = (
         {"checkpoint": {"objectStore": {**STORE, "secretAccessKeySecret": REF}}},
         "spec.checkpoint.objectStore", "need each other: set both, or neither",
     ),
+    Bad(
+        {
+            "checkpoint": {"objectStore": STORE},
+            "sparkConf": {"spark.sql.streaming.stateStore.providerClass": "mine"},
+        },
+        "spec", "with checkpoint.objectStore, sparkConf cannot set how",
+    ),
     Bad({"checkpoint": {"objectStore": {}}}, "spec.checkpoint.objectStore.location",
         "this field is required", ring1="Required value"),
     *(
@@ -397,6 +404,7 @@ RING_1 = (
             ("s3a://b/a", "a bucket of 3 to 63 characters a-z"),
             ("s3a://bucket/a b", "and a prefix of letters, digits"),
             ("s3a://b--x-s3/a", "cannot be in a directory bucket (S3 Express One Zone)"),
+            ("s3a://data.2024/a", "whose part after its last '.' begins with a digit"),
         )
     ),
     Bad({"checkpoint": {"objectStore": {**STORE, "endpoint": "minio:9000"}}},

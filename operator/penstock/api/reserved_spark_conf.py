@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
-from penstock.api.conditions import not_among
+from penstock.api.conditions import ValidationRule, is_set, not_among, some
 
 _RPC = "Spark's RPC is always authenticated"
 _NO_CLAIMS = "a driver creates no PersistentVolumeClaims"
@@ -65,7 +66,7 @@ RESERVED_CONFS: Mapping[str, str] = {
     "spark.sql.warehouse.dir": "it is a volume of the pod",
     "spark.sql.streaming.offsetLog.formatVersion": "the driver reads and repairs version 1",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": (
-        "the driver reads and repairs version 1"
+        "it is 1 on a volume, which the driver repairs, and 2 in an object store"
     ),
     "spark.sql.streaming.unsupportedOperationCheck": "Spark would give wrong results",
     "spark.sql.streaming.checkpointLocation": "use spec.checkpoint",
@@ -76,5 +77,22 @@ RESERVED_CONFS: Mapping[str, str] = {
     "spark.authenticate.secret.file": _RPC,
     "spark.network.crypto.enabled": _RPC,
 }
+
+# With an object store.
+RESERVED_IN_OBJECT_STORE = (
+    "spark.sql.streaming.checkpointFileManagerClass",
+    "spark.sql.streaming.stateStore.providerClass",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
+)
+_IN_OBJECT_STORE = "|".join(map(re.escape, RESERVED_IN_OBJECT_STORE))
+# A rule of the whole spec.
+RESERVED_IN_OBJECT_STORE_RULE = ValidationRule(
+    ~is_set("checkpoint.objectStore")
+    | ~is_set("sparkConf")
+    | ~some("sparkConf", f"^({_IN_OBJECT_STORE})$"),
+    "with checkpoint.objectStore, sparkConf cannot set how checkpoints and state are written ("
+    + ", ".join(RESERVED_IN_OBJECT_STORE)
+    + "): remove these",
+)
 
 NO_RESERVED_CONF = not_among("self", RESERVED_CONFS, "Penstock sets some of these keys itself")

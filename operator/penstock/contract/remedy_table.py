@@ -282,8 +282,8 @@ ROWS: tuple[Remedy, ...] = (
         "CheckpointMissing",
         "Stalled: the volume claim with the stream's progress is gone, or its location in the "
         "object store is empty or another one.",
-        "Restore what the message names, or delete the stream and apply it again to start from "
-        "startingOffsets.",
+        "Restore what the message names. Or begin another checkpoint.generation, and say with "
+        "startFrom where; or delete the stream and apply it again to start from startingOffsets.",
         CLAIMS,
     ),
     Remedy(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import glob
+import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.api.v1alpha1.spec import Observability
@@ -20,6 +21,11 @@ _API_SERVER = "https://kubernetes.default.svc"
 def generation_folder(number: object) -> str:
     """The name of the folder with a generation of the checkpoint."""
     return f"generation-{number}"
+
+
+def unknown_uid() -> str:
+    """Another one each time, so that two pods are never taken for one."""
+    return uuid.uuid4().hex
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,8 @@ class PodEnvironment:
     python: Path = Path(naming.PYTHON_DIR)
     shared_checkpoint: bool = False
     """Several nodes can mount the checkpoint's volume at once (ReadWriteMany)."""
+    pod_uid: str = field(default_factory=unknown_uid, compare=False)
+    """Known if the checkpoint is in an object store."""
 
     @property
     def address(self) -> str:
@@ -69,6 +77,7 @@ class LocalEnvironment:
     """The same for ConfigMaps."""
     java_options: tuple[str, ...] = ()
     """Options of this machine for the JVM."""
+    pod_uid: str = field(default_factory=unknown_uid, compare=False)
 
     def generation(self, number: int) -> Path:
         """The checkpoint of a generation: the first is the folder itself, the others beside it."""
@@ -110,6 +119,7 @@ def pod_environment(
         pod_hash=environment.get(naming.ENV_POD_HASH, ""),
         api_server=_api_server(environment),
         shared_checkpoint=naming.ENV_SHARED_CHECKPOINT in environment,
+        pod_uid=environment.get(naming.ENV_POD_UID) or unknown_uid(),
     )
 
 

@@ -28,8 +28,22 @@ GENERATION_EXISTS = "GenerationExists"
 CHECKPOINT_HOLDS_NO_STATE = "CheckpointHoldsNoState"
 CHECKPOINT_FULL = "CheckpointFull"
 CHECKPOINT_NOT_ACCESSIBLE = "CheckpointNotAccessible"
-# Of the checkpoint's volume. Whether such a cause has gone is soon tried, and without executors.
-VOLUME_FAILURES = frozenset({CHECKPOINT_FULL, CHECKPOINT_NOT_ACCESSIBLE})
+BUCKET_NOT_FOUND = "BucketNotFound"
+OBJECT_STORE_DENIED = "ObjectStoreDenied"
+OBJECT_STORE_NOT_ACCESSIBLE = "ObjectStoreNotAccessible"
+OBJECT_STORE_UNSAFE = "ObjectStoreUnsafe"
+CHECKPOINT_TAKEN_OVER = "CheckpointTakenOver"
+# Of what the checkpoint is stored on. Whether such a cause has gone is soon tried, and without
+# executors.
+STORAGE_FAILURES = frozenset(
+    {
+        CHECKPOINT_FULL,
+        CHECKPOINT_NOT_ACCESSIBLE,
+        BUCKET_NOT_FOUND,
+        OBJECT_STORE_DENIED,
+        OBJECT_STORE_NOT_ACCESSIBLE,
+    }
+)
 # Found by the driver itself: a query that it has stopped still runs.
 QUERY_NOT_STOPPED = "QueryNotStopped"
 

@@ -27,7 +27,12 @@ from typing import Any
 
 import psutil
 
-from penstock.driver.failures import DriverError, Failure
+from penstock.driver.failures import (
+    CHECKPOINT_TAKEN_OVER,
+    OBJECT_STORE_NOT_ACCESSIBLE,
+    DriverError,
+    Failure,
+)
 
 # Of the driver's and the executors' JVMs: both files are at the same place in the image.
 COMMON_OPTIONS = (
@@ -54,6 +59,9 @@ _OPENED = (
 )  # fmt: skip
 # The JVM's own exit code under -XX:+ExitOnOutOfMemoryError.
 EXIT_OUT_OF_MEMORY = 3
+# Those of connector/CheckpointLease.
+EXIT_TAKEN_OVER = 90
+EXIT_NOT_RENEWED = 91
 ENV_JAVA_OPTIONS = "PENSTOCK_DRIVER_JAVA_OPTIONS"
 
 
@@ -138,6 +146,17 @@ def failure_of_exit(exit_code: int) -> Failure:
         return Failure(
             "DriverOutOfMemory",
             "The driver's JVM ran out of heap. Raise spec.driver.resources.limits.memory.",
+        )
+    if exit_code == EXIT_TAKEN_OVER:
+        return Failure(
+            CHECKPOINT_TAKEN_OVER,
+            "Another driver has taken over the checkpoint, so this one has ended at once.",
+        )
+    if exit_code == EXIT_NOT_RENEWED:
+        return Failure(
+            OBJECT_STORE_NOT_ACCESSIBLE,
+            "The lease of the checkpoint could not be renewed for 20 s, so the driver has ended, "
+            "as another one may take it over. It starts again when the object store answers.",
         )
     if exit_code < 0:
         name = signal.Signals(-exit_code).name

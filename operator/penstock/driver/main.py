@@ -6,6 +6,7 @@ Exit codes: 0 after a clean stop, RESTART, and FAILED if the driver was to stop 
 from __future__ import annotations
 
 import argparse
+import logging
 import math
 import os
 import threading
@@ -21,17 +22,18 @@ from penstock.api.quantities import in_cores
 from penstock.api.v1alpha1.spec import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract import naming
-from penstock.contract.driver_report import DriverReport
+from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.contract.sizing import driver_cpu, driver_memory
 from penstock.contract.stream_defaults import StreamDefaults
 from penstock.driver import logs
-from penstock.driver.checkpoint import lock
+from penstock.driver.checkpoint.storage import WriteRight
 from penstock.driver.environment import (
     Environment,
     LocalEnvironment,
     PodEnvironment,
     local_ip,
     pod_environment,
+    unknown_uid,
 )
 from penstock.driver.exceptions.classify import classify_exception
 from penstock.driver.failures import DriverError, Failure
@@ -99,6 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.termination_log,
             secrets=given.secrets,
             python=given.config_maps,
+            pod_uid=os.environ.get(naming.ENV_POD_UID) or unknown_uid(),
         )
     return run(stream, environment, document=document)
 
@@ -121,11 +124,12 @@ def run(
     health, metrics = Health(), metrics or Metrics()
     _serve_pages(environment, health, metrics)
     stop = stop or threading.Event()
+    right = WriteRight(stream, environment)
     try:
-        lock_descriptor = lock.acquire(environment.checkpoint)
+        inherited = right.acquire_on_volume()
     except DriverError as error:
         return _exit_with(environment, error.failure)
-    jvm = _launch(stream, environment, [lock_descriptor])
+    jvm = _launch(stream, environment, inherited)
     shutdown = Shutdown(stop, jvm)
     exit_code = 0
 
@@ -141,12 +145,21 @@ def run(
 
     try:
         publish, flush, seen = _publisher(environment, on_report)
+        begun = document or Document("")
+        earlier = EarlierProcesses.of(os.environ)
+        waiting = _Waiting(begun.spec_hash, earlier, publish)
+        limit, health.iteration_timeout = health.iteration_timeout, math.inf
+        may_write = right.acquire_in_store(jvm, stop, waiting)
+        health.last_iteration_at, health.iteration_timeout = time.monotonic(), limit
+        if not may_write:
+            jvm.end()
+            return exit_code
+        shutdown.before_end = right.release_in_store
         api = (
             Api.in_cluster(environment.api_server, environment.namespace)
             if isinstance(environment, PodEnvironment)
             else None
         )
-        begun = document or Document("")
         followed = FollowedStream(Live.of(stream.spec), begun.defaults)
         if api is not None and isinstance(environment, PodEnvironment):
             followed.follow(OwnStream(api, stream.metadata.name, environment.pod_hash))
@@ -154,7 +167,6 @@ def run(
             if followed.next_document is not None:
                 begun = followed.next_document
                 stream = begun.stream
-        earlier = EarlierProcesses.of(os.environ)
         queries = Queries(
             begun, stream, environment, jvm, api, followed, health, metrics, publish, earlier
         )
@@ -166,25 +178,60 @@ def run(
         )
         shutdown.may_end_at_once = lambda: queries.may_end_at_once
         if api is not None and isinstance(environment, PodEnvironment):
-            PodGuard().watch(_look(environment, api, health, queries, seen), end_without_pod)
+            PodGuard().watch(_look(environment, api, health, queries, right, seen), end_without_pod)
         with _without_time_limit(health, side_tasks(jvm) if side_tasks else nullcontext()):
             queries.run(stop)
         flush()
+        right.release_in_store()
         guard.set()
         shutdown.close()  # nothing is left to lose, and the JVM's end has its own limit
         jvm.end()
-    except DriverMustExit as end:
+    except (DriverMustExit, DriverError) as end:
         if not shutdown.ended_at_once:
             return failed(end.failure)
     except Exception as error:
         if not shutdown.ended_at_once:
             # The exception's text may contain a trace of the JVM, and with it a record.
             log_event("the driver failed", level=40, at=traceback.format_tb(error.__traceback__))
-            return failed(classify_exception(error))
+            gone = jvm.exit_failure if jvm.is_gone_after(error) else None
+            return failed(gone or classify_exception(error))
     finally:
         shutdown.close()
-        lock.release(lock_descriptor)
+        right.release_on_volume()
     return exit_code
+
+
+class _Waiting:
+    """Says what the driver waits for before it may begin: each reason once."""
+
+    def __init__(
+        self,
+        spec_hash: str,
+        earlier: EarlierProcesses,
+        publish: Callable[[DriverReport], None],
+    ) -> None:
+        self._spec_hash = spec_hash
+        self._earlier = earlier
+        self._publish = publish
+        self._said = ""
+
+    def __call__(self, failure: Failure) -> None:
+        if failure.reason == self._said:
+            return
+        self._said = failure.reason
+        level = logging.WARNING if failure.permanent else logging.INFO
+        log_event("the driver waits", level, reason=failure.reason, cause=failure.message)
+        state = QueryState.FAILED if failure.permanent else QueryState.STARTING
+        said = failure.to_status(datetime.now(UTC)) if failure.permanent else None
+        self._publish(
+            DriverReport(
+                spec_hash=self._spec_hash,
+                state=state,
+                message=failure.message,
+                process_restarts=self._earlier.restarts,
+                last_failure=said or self._earlier.failure,
+            )
+        )
 
 
 def _look(
@@ -192,6 +239,7 @@ def _look(
     api: Api,
     health: Health,
     queries: Queries,
+    right: WriteRight,
     seen: Callable[[str | None], None],
 ) -> Callable[[], Look]:
     """What the driver sees of its own pod; at the checkpoint only when the API server is no help:
@@ -211,7 +259,7 @@ def _look(
             answer=answer,
             token=api.token(),
             probed_at=health.probed_at,
-            successor_waits=doubtful and lock.is_awaited(environment.checkpoint),
+            successor_waits=doubtful and right.is_awaited(),
             needs_executors=queries.needs_executors,
         )
 

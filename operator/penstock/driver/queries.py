@@ -13,6 +13,7 @@ from collections.abc import Callable
 from penstock.api.v1alpha1.changes import without_live
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport
+from penstock.driver.checkpoint.storage import checkpoints_of
 from penstock.driver.environment import Environment
 from penstock.driver.jvm import Jvm
 from penstock.driver.kubernetes.api import Api
@@ -93,7 +94,10 @@ class Queries:
     def _begin(self, stream: ContinuousStream) -> Loop:
         runtime, followed, environment = self._runtime, self._followed, self._environment
         self._generation = stream.spec.checkpoint.generation
-        judge = EditJudge(stream.spec, environment, lambda: runtime.session, followed.defaults)
+        checkpoints = checkpoints_of(stream, environment, self._jvm)
+        judge = EditJudge(
+            stream.spec, environment, checkpoints, lambda: runtime.session, followed.defaults
+        )
         followed.begin(self._document, judge.judge)
         sampler = Sampler(runtime, self._jvm, stream.spec, environment.secrets, self._metrics)
         policy = RestartPolicy.from_spec(stream.spec).with_restart(followed.live.restart)
@@ -105,7 +109,7 @@ class Queries:
             self._health,
             self._metrics,
             self._report,
-            HistoryFile(environment.generation(self._generation), _query_hash(stream)),
+            HistoryFile(checkpoints.generation(self._generation), _query_hash(stream)),
             before_stop=sampler.stop,
             unread=lambda: sampler.unread,
             restart=lambda: followed.live.restart,

@@ -17,6 +17,7 @@ _STOP_SECONDS = naming.GRACE_SECONDS - 10.0
 # How long a step may run after the signal while no query runs: there is nothing to lose.
 _STEP_SECONDS = 3.0
 _EXIT_SECONDS = 3.0
+_LAST_SECONDS = 2.0
 
 
 class Shutdown:
@@ -35,6 +36,8 @@ class Shutdown:
         self._signals, self._write_end = os.pipe()
         self.may_end_at_once: Callable[[], bool] = lambda: True
         """Whether the driver is in a step before a query runs."""
+        self.before_end: Callable[[], None] = lambda: None
+        """Called before the JVM is ended in such a step; it has little time."""
         self.ended_at_once = False
         """The JVM was ended during such a step: this is a clean stop."""
         threading.Thread(target=self._run, name="shutdown", daemon=True).start()
@@ -69,6 +72,9 @@ class Shutdown:
             return
         log_event("stopped before a query ran")
         self.ended_at_once = True
+        last = threading.Thread(target=self.before_end, name="before-end", daemon=True)
+        last.start()
+        last.join(_LAST_SECONDS)
         self._jvm.kill()
         if not self._closed.wait(_EXIT_SECONDS):
             os._exit(0)

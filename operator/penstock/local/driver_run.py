@@ -17,6 +17,7 @@ from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver import main
 from penstock.driver.checkpoint.progress import ProgressReader
+from penstock.driver.checkpoint.volume import VolumeFiles
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.reporting.metrics import PREFIX, Metrics
 from penstock.local.errors import print_message, refusing
@@ -73,7 +74,7 @@ class _ReportWatcher:
         on_loaded: Callable[[], None],
     ) -> None:
         self._counts_records = stream.spec.source.kafka is not None
-        self._committed_epoch = ProgressReader(checkpoint).committed_epoch
+        self._committed_epoch = ProgressReader(VolumeFiles(checkpoint)).committed_epoch
         self._view = view
         self._kafka = kafka
         self._on_loaded = on_loaded

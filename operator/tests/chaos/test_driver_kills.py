@@ -20,7 +20,7 @@ import pytest
 
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.kafka.offsets import Offsets
-from testkit.driver.checkpoints import kafka_offsets
+from testkit.driver.checkpoints import folder_at, kafka_offsets, path_of
 from testkit.driver.driver_process import Process, driver, traffic
 from testkit.kafka.deliveries import commits_of
 from testkit.kafka.topics import Topics, number_flow
@@ -64,7 +64,7 @@ def wait_for_random_moment(process: Process, chance: random.Random, number: int)
 
 def state_after_kill(moment: str, folder: CheckpointFolder) -> Kill:
     epoch = folder.progress.committed_epoch()
-    next_one = folder.path / "offsets" / str(0 if epoch is None else epoch + 1)
+    next_one = path_of(folder) / "offsets" / str(0 if epoch is None else epoch + 1)
     planned = kafka_offsets(next_one.read_bytes()) if next_one.exists() else None
     return Kill(moment, folder.progress.committed_offsets() or {}, planned)
 
@@ -95,7 +95,7 @@ def test_a_driver_killed_at_random_times_loses_nothing(
     source, sink = topics.make(), topics.make()
     flow = number_flow(topics, source, sink, trigger)
     record_figure("PENSTOCK_SEED", SEED)
-    chance, folder = random.Random(SEED), CheckpointFolder(tmp_path / "checkpoint")
+    chance, folder = random.Random(SEED), folder_at(tmp_path / "checkpoint")
     kills: list[Kill] = []
 
     def check_sink(kill: Kill) -> None:
@@ -112,7 +112,7 @@ def test_a_driver_killed_at_random_times_loses_nothing(
             beyond = [n for n in kill.in_doubt if not is_before(planned, source, *where[n])]
             assert not beyond, "more than one batch was in doubt"
 
-    with commits_of(folder.path) as commits, traffic(topics, source) as sent:
+    with commits_of(path_of(folder)) as commits, traffic(topics, source) as sent:
         while len(kills) < times:
             with driver(flow, tmp_path, class_path) as process:
                 process.wait_alive()

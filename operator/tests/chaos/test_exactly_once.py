@@ -18,6 +18,7 @@ import pytest
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.driver.checkpoint.folder import CheckpointFolder
+from testkit.driver.checkpoints import folder_at
 from testkit.driver.driver_process import Process, driver, traffic
 from testkit.kafka.topics import Topics
 from testkit.plugins.figures import RecordFigure
@@ -95,7 +96,7 @@ def test_a_driver_is_killed(
 ) -> None:
     source, sink = topics.make(), topics.make()
     flow = flow_to(topics, source, sink, delivery, **more)
-    folder = CheckpointFolder(tmp_path / "checkpoint")
+    folder = folder_at(tmp_path / "checkpoint")
     in_doubt: list[int] = []
 
     def is_ahead() -> bool:

@@ -13,11 +13,11 @@ import pytest
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka import source_monitor as watch
 from penstock.driver.spark.session_executors import SessionExecutors
 from penstock.driver.supervision.restart_policy import RestartPolicy
+from testkit.driver.checkpoints import folder_at
 from testkit.driver.driver_process import traffic
 from testkit.driver.in_process_driver import InProcessDriver, running
 from testkit.kafka.deliveries import commits_of
@@ -78,7 +78,7 @@ def test_lost_records_are_counted(
     source, sink = topics.make(2), topics.make()
     topics.send(source, range(100))
     read_hundred(topics, number_flow(topics, source, sink, trigger), jvm, tmp_path, sink)
-    committed = CheckpointFolder(tmp_path).progress.committed_offsets()
+    committed = folder_at(tmp_path).progress.committed_offsets()
     assert committed is not None
     for partition in range(2):
         topics.send(source, range(100 + 50 * partition, 150 + 50 * partition), partition=partition)

@@ -35,6 +35,7 @@ def _like(pattern: str) -> Condition:
 
 
 _S3A, _OTHER_S3, _EXPRESS = _like("^s3a://"), _like("^[sS]3[nNaA]?://"), _like("--x-s3(/.*)?$")
+_DIGIT_LAST = _like(r"^s3a://[^/]*\.[0-9][^./]*(/.*)?$")
 _LOCATION_RULES = (
     ValidationRule(
         _S3A | ~_OTHER_S3,
@@ -49,6 +50,11 @@ _LOCATION_RULES = (
         ~_S3A | (_like(_LOCATION) & ~_like(r"^s3a://[^/]*\.\.")),
         "location takes s3a://bucket/prefix: a bucket of 3 to 63 characters a-z, 0-9, '.' and '-', "
         "and a prefix of letters, digits, '.', '_', '=', '-' and '/'",
+    ),
+    ValidationRule(
+        ~_S3A | ~_DIGIT_LAST,
+        "location cannot name a bucket whose part after its last '.' begins with a digit, which "
+        "Java takes for no host name: use another bucket",
     ),
     ValidationRule(
         ~_S3A | ~_EXPRESS,

@@ -169,6 +169,14 @@ def _blocked_since(before: StreamStatus, outcome: Outcome, now: datetime) -> dat
     return before.blocked_since if still_waits else None
 
 
+def _generation(before: StreamStatus, report: DriverReport | None) -> int | None:
+    """The generation that runs, or that ran last until a driver says that it has another."""
+    reported = None if report is None else report.checkpoint_generation
+    if reported is None and before.effective is not None:
+        return before.effective.checkpoint_generation
+    return reported
+
+
 def _of_this_checkpoint(before: StreamStatus, effective: Effective | None) -> StreamStatus:
     """Without the progress of another generation, once the driver has this one."""
     was, now = (it and it.checkpoint_generation for it in (before.effective, effective))
@@ -256,7 +264,7 @@ def _effective(
         image=desired.image,
         revision=desired.spec_hash,
         output_mode=execution_of(spec).output_mode,
-        checkpoint_generation=pod.report.checkpoint_generation if pod.report else None,
+        checkpoint_generation=_generation(before, pod.report),
         checkpoint_location=pod.checkpoint_location or None,
         driver=EffectiveDriver(
             cpu=sizing.driver_cpu(spec).request,

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from penstock.api.v1alpha1 import StreamSpec
-from penstock.driver.checkpoint import durable_files, penstock_files, repair
+from penstock.driver.checkpoint import penstock_files, repair
 from penstock.driver.checkpoint.batch_ids import (
     PlannedQuery,
     beyond,
@@ -21,16 +19,11 @@ from penstock.driver.checkpoint.batch_ids import (
     refuse_other_records,
 )
 from penstock.driver.checkpoint.file_formats import Entry
+from penstock.driver.checkpoint.files import CheckpointFiles
 from penstock.driver.checkpoint.logs import Logs, Step, diff, numbers, together
 from penstock.driver.checkpoint.progress import ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.checkpoint.state_versions import (
-    END_BYTES,
-    Store,
-    is_other_version,
-    is_whole,
-    version_of,
-)
+from penstock.driver.checkpoint.state_versions import Store, is_other_version, version_of
 from penstock.driver.checkpoint.write_probe import LOGS, WriteProbe
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.offsets import Offsets
@@ -38,22 +31,22 @@ from penstock.driver.kafka.transactions import TransactionNames
 
 # Penstock's file: the offsets of the stream's first start. Spark's continuous engine resolves
 # "latest" again at each start until there is a commit, and would skip the records in between.
-_FIRST_OFFSETS = Path("penstock") / "first-offsets.json"
+_FIRST_OFFSETS = f"{penstock_files.FOLDER}/first-offsets.json"
 # Penstock's file: what the spec said about that when the generation began (generations.py).
-_START_FROM = Path("penstock") / "start-from.json"
+_START_FROM = f"{penstock_files.FOLDER}/start-from.json"
 # Penstock's file: the ids of the topics that the offsets belong to (data_loss.py).
-_TOPIC_IDS = Path("penstock") / "topics.json"
+_TOPIC_IDS = f"{penstock_files.FOLDER}/topics.json"
 # Penstock's file: a sink of this stream may recognise batches by their ids (batch_ids.py).
-_KEEP_IDS = Path("penstock") / "keep-ids.json"
+_KEEP_IDS = f"{penstock_files.FOLDER}/keep-ids.json"
 _PLACES, _BEGINS_AFTER = "places", "beginsAfter"
 # Penstock's file: the names of the stream's transactions (driver/kafka/transactions.py).
-_TRANSACTIONS = Path("penstock") / "transactions.json"
+_TRANSACTIONS = f"{penstock_files.FOLDER}/transactions.json"
 # The first file of a source's log, its checksum, and their temporary files.
 _FIRST = re.compile(r"0$|\.\.?0\.")
 # Of each store: more than Spark commits from one snapshot to the next, unless batches are short.
 _CHECKED_VERSIONS = 20
 # Written and removed before each start.
-_WRITE_TEST = Path("penstock") / "probe"
+_WRITE_TEST = f"{penstock_files.FOLDER}/probe"
 
 
 @dataclass(frozen=True)
@@ -69,25 +62,19 @@ class Contents:
 
 
 class CheckpointFolder:
-    """A checkpoint in a mounted folder."""
+    """A checkpoint, on a volume or in an object store."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.progress = ProgressReader(path)
-        self.write_probe = WriteProbe(path)
-
-    @property
-    def location(self) -> str:
-        """The checkpointLocation for Spark, which takes it as it is: with %20 for a space it would
-        be another folder (org.apache.hadoop.fs.Path)."""
-        return f"file://{self.path.absolute()}"
+    def __init__(self, files: CheckpointFiles) -> None:
+        self.files = files
+        self.progress = ProgressReader(files)
+        self.write_probe = WriteProbe(files)
 
     def repair(self, spec: StreamSpec) -> RepairPlan:
         """Repairs what a crash or another engine left behind. Only while no query runs."""
         self.write_probe.check()
         keep_ids = self._must_keep_ids(spec)
-        with durable_files.volume_errors(self.path):
-            durable_files.check_writable(self.path / _WRITE_TEST)
+        with self.files.errors():
+            self.files.check_writable(_WRITE_TEST)
             if keep_ids:
                 self._undo_half_a_beginning()
             plan = self._plan(spec, keep_ids=keep_ids, stores=self._state_stores())
@@ -97,30 +84,35 @@ class CheckpointFolder:
     def _state_stores(self) -> list[Store]:
         """The stores of the state; none if they are in another format than is known here."""
         stores = []
-        for partition in sorted((self.path / "state").glob("[0-9]*/[0-9]*")):
-            path, of_partition = partition.relative_to(self.path), []
-            for folder in (path, *(path / name for name in _folders(partition))):
-                names = _names(self.path / folder)
+        for partition in sorted(self._partitions_of_state()):
+            of_partition = []
+            for store in (partition, *(f"{partition}/{n}" for n in self.files.folders(partition))):
+                names = self.files.names(store)
                 if any(map(is_other_version, names)):
                     return []
-                if files := self._versions(folder, names):
-                    of_partition.append(Store(folder.as_posix(), files))
-            stores += of_partition or [Store(path.as_posix(), {})]
+                if files := self._versions(store, names):
+                    of_partition.append(Store(store, files))
+            stores += of_partition or [Store(partition, {})]
         return stores
 
-    def _versions(self, store: Path, names: Iterable[str]) -> dict[str, bool]:
+    def _partitions_of_state(self) -> Iterator[str]:
+        for operator in filter(str.isdecimal, self.files.folders("state")):
+            for partition in filter(str.isdecimal, self.files.folders(f"state/{operator}")):
+                yield f"state/{operator}/{partition}"
+
+    def _versions(self, store: str, names: Iterable[str]) -> dict[str, bool]:
         """The files of a store, and whether they are whole."""
         versions = {name: n for name in names if (n := version_of(name)) is not None}
         since = max(versions.values(), default=0) - _CHECKED_VERSIONS
         return {
-            name: number <= since or _is_whole(self.path / store / name)
+            name: number <= since or self.files.is_whole(f"{store}/{name}")
             for name, number in versions.items()
         }
 
     def check_continues(self, spec: StreamSpec) -> None:
         """Raises DriverError if this spec's mode cannot continue from here; a query may run."""
-        with durable_files.volume_errors(self.path):
-            self._plan(spec, keep_ids=(self.path / _KEEP_IDS).exists())
+        with self.files.errors():
+            self._plan(spec, keep_ids=self._knows_ids())
 
     def _plan(
         self, spec: StreamSpec, *, keep_ids: bool, stores: Sequence[Store] = ()
@@ -146,19 +138,22 @@ class CheckpointFolder:
     def _kept_ids(self) -> dict[str, Any] | None:
         """What is noted; nothing in particular if the file is damaged: that it exists counts."""
         try:
-            found: dict[str, Any] | None = penstock_files.load(self.path, _KEEP_IDS, "")
+            found: dict[str, Any] | None = penstock_files.load(self.files, _KEEP_IDS, "")
         except DriverError as error:
             if error.failure.reason != "CheckpointDamaged":
                 raise
             return {}
         return found
 
+    def _knows_ids(self) -> bool:
+        return bool(self.files.read([_KEEP_IDS]))
+
     def _must_keep_ids(self, spec: StreamSpec) -> bool:
         """Whether this stream's sink may recognise batches by their ids, now or before an edit."""
         noted, place = self._kept_ids(), place_of(spec.sink)
         known = (noted or {}).get(_PLACES, [])
         if place is not None and place not in known:
-            penstock_files.save(self.path, _KEEP_IDS, {**(noted or {}), _PLACES: [*known, place]})
+            penstock_files.save(self.files, _KEEP_IDS, {**(noted or {}), _PLACES: [*known, place]})
         return noted is not None or place is not None
 
     def contents(self) -> Contents | None:
@@ -166,8 +161,9 @@ class CheckpointFolder:
         newest = self.progress.planned_epoch()
         if newest is None:
             return None
-        with durable_files.volume_errors(self.path):
-            entry = Entry.parse((self.path / "offsets" / str(newest)).read_bytes())
+        with self.files.errors():
+            content = self.files.content("offsets", newest)
+        entry = None if content is None else Entry.parse(content)
         if entry is None:
             return None
         nothing = self.progress.committed_epoch() is None
@@ -178,23 +174,23 @@ class CheckpointFolder:
         )
 
     def _holds_state(self) -> bool:
-        return any(path.is_file() for path in (self.path / "state").rglob("*"))
+        return self.files.holds_files("state")
 
     def replace_offsets(self, offsets: Mapping[int, Offsets]) -> None:
         """Makes Kafka sources read on from these offsets, by source, once the rest is repaired.
 
         Only while no query runs. Raises CheckpointHoldsState if a batch could be counted twice.
         """
-        with durable_files.volume_errors(self.path):
+        with self.files.errors():
             files = self._read()
             found = Logs.read(files)
-            if (self.path / _KEEP_IDS).exists() and self._holds_state():
+            if self._knows_ids() and self._holds_state():
                 refuse_other_records(found)
             self._execute(diff(files, found, repair.with_offsets(found, offsets)))
 
     def reads(self) -> dict[int, Offsets]:
         """From where each Kafka source reads on, once the rest is repaired."""
-        with durable_files.volume_errors(self.path):
+        with self.files.errors():
             return Logs.read(self._read()).reads
 
     def first_offsets(self) -> Offsets | None:
@@ -203,7 +199,7 @@ class CheckpointFolder:
         Raises CheckpointDamaged if the file cannot be read.
         """
         document = penstock_files.load(
-            self.path,
+            self.files,
             _FIRST_OFFSETS,
             "It holds the offsets of the stream's first start, and nothing is committed yet: a "
             "start at the newest offsets would skip all records since then. Restore the file, or "
@@ -224,12 +220,12 @@ class CheckpointFolder:
 
     def save_first_offsets(self, offsets: Offsets) -> None:
         """Stores the offsets of the first start, before it happens."""
-        penstock_files.save(self.path, _FIRST_OFFSETS, offsets)
+        penstock_files.save(self.files, _FIRST_OFFSETS, offsets)
 
     def start_from(self) -> dict[str, Any] | None:
         """The stored spec.checkpoint.startFrom; None if the generation began without one."""
         document: dict[str, Any] | None = penstock_files.load(
-            self.path,
+            self.files,
             _START_FROM,
             "It tells where this generation of the checkpoint began. Restore the file, or delete "
             "it if the generation has committed.",
@@ -238,11 +234,11 @@ class CheckpointFolder:
 
     def save_start_from(self, start: Mapping[str, Any]) -> None:
         """Stores it, after the first offsets that it stands for."""
-        penstock_files.save(self.path, _START_FROM, dict(start))
+        penstock_files.save(self.files, _START_FROM, dict(start))
 
     def is_new(self) -> bool:
         """Whether nothing was ever planned or committed here."""
-        with durable_files.volume_errors(self.path):
+        with self.files.errors():
             return repair.is_new(self._read())
 
     def reached(self) -> Offsets | None:
@@ -250,7 +246,7 @@ class CheckpointFolder:
 
         None if there is neither. Raises CheckpointDamaged if the logs do not show it.
         """
-        with durable_files.volume_errors(self.path):
+        with self.files.errors():
             files = self._read()
         found = Logs.read(files)
         if found.epoch is not None:
@@ -263,7 +259,7 @@ class CheckpointFolder:
         noted = self._kept_ids()
         if noted is None or place not in noted.get(_PLACES, [place]):
             return None
-        with durable_files.volume_errors(self.path):
+        with self.files.errors():
             return newest_used_id(self._read())
 
     def continue_after(self, used: int, query: PlannedQuery) -> None:
@@ -271,20 +267,20 @@ class CheckpointFolder:
 
         Only while no query runs, once the rest is repaired; see `batch_ids.beyond`.
         """
-        with durable_files.volume_errors(self.path):
+        with self.files.errors():
             files = self._read()
         found = Logs.read(files)
         if found.epoch is None:
             kept = {**(self._kept_ids() or {}), _BEGINS_AFTER: used}
-            penstock_files.save(self.path, _KEEP_IDS, kept)
+            penstock_files.save(self.files, _KEEP_IDS, kept)
         wanted = beyond(found, used, query, self.first_offsets())
-        with durable_files.volume_errors(self.path):
+        with self.files.errors():
             self._execute(diff(files, found, repair.with_metadata(files, wanted)))
 
     def topic_ids(self) -> dict[str, str]:
         """The stored ids of the topics that the offsets belong to; raises CheckpointDamaged."""
         document = penstock_files.load(
-            self.path,
+            self.files,
             _TOPIC_IDS,
             "It holds the ids of the Kafka topics that the stream's offsets belong to: without "
             "them, a topic that was created again is taken for the old one. Restore the file, or "
@@ -294,7 +290,7 @@ class CheckpointFolder:
 
     def save_topic_ids(self, ids: Mapping[str, str]) -> None:
         """Stores the topic ids, before the first offsets of these topics are committed."""
-        penstock_files.save(self.path, _TOPIC_IDS, dict(ids))
+        penstock_files.save(self.files, _TOPIC_IDS, dict(ids))
 
     def transaction_names(self, namespace: str, name: str) -> TransactionNames:
         """The names of the stream's transactions with this checkpoint; raises CheckpointDamaged.
@@ -303,7 +299,7 @@ class CheckpointFolder:
         """
         if self._transactions() is None:
             document = {"checkpoint": uuid.uuid4().hex[:12], "offsets": 1}
-            penstock_files.save(self.path, _TRANSACTIONS, document)
+            penstock_files.save(self.files, _TRANSACTIONS, document)
         names = self.known_transaction_names(namespace, name)
         assert names is not None
         return names
@@ -325,11 +321,11 @@ class CheckpointFolder:
         document = self._transactions()
         if document is not None:
             renewed = {**document, "offsets": int(document["offsets"]) + 1}
-            penstock_files.save(self.path, _TRANSACTIONS, renewed)
+            penstock_files.save(self.files, _TRANSACTIONS, renewed)
 
     def _transactions(self) -> dict[str, str | int] | None:
         document: dict[str, str | int] | None = penstock_files.load(
-            self.path,
+            self.files,
             _TRANSACTIONS,
             "It names the transactions of a stream that writes exactly once. Restore the file, or "
             "delete it: then records since the last commit in the checkpoint are written again.",
@@ -337,46 +333,21 @@ class CheckpointFolder:
         return document
 
     def _read(self) -> dict[str, bytes]:
-        paths = [f"{log}/{name}" for log in LOGS for name in _names(self.path / log)]
-        for source in _folders(self.path / "sources"):
+        paths = [f"{log}/{name}" for log in LOGS for name in self.files.names(log)]
+        for source in self.files.folders("sources"):
             # Of a source's log the first file, which a source of files adds without bounds to.
-            found = [name for name in _names(self.path / "sources" / source) if _FIRST.match(name)]
+            found = filter(_FIRST.match, self.files.names(f"sources/{source}"))
             paths += [f"sources/{source}/{name}" for name in found]
-        paths += [name for name in _names(self.path) if "metadata" in name]
-        return {name: (self.path / name).read_bytes() for name in paths}
+        paths += [name for name in self.files.names("") if "metadata" in name]
+        return self.files.read(paths)
 
     def _execute(self, steps: tuple[Step, ...]) -> None:
         """Keeps their order also across a power cut: syncs some steps before the next."""
         for (folder, _), some in groupby(steps, key=together):
             for name, content in some:
-                path = self.path / name
                 if content is None:
-                    durable_files.remove(path)
+                    self.files.remove(name)
                 else:
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    durable_files.write(path, content)
-            durable_files.sync(self.path / folder)
+                    self.files.write(name, content)
+            self.files.sync(folder)
         self.progress.forget_offsets()
-
-
-def _is_whole(path: Path) -> bool:
-    with path.open("rb") as file:
-        head = file.read(END_BYTES)
-        file.seek(max(0, path.stat().st_size - END_BYTES))
-        return is_whole(path.name, head, file.read())
-
-
-def _names(folder: Path) -> list[str]:
-    return [entry.name for entry in _scan(folder) if entry.is_file()]
-
-
-def _folders(folder: Path) -> list[str]:
-    return [entry.name for entry in _scan(folder) if entry.is_dir()]
-
-
-def _scan(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except FileNotFoundError:
-        return []

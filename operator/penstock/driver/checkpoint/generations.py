@@ -1,6 +1,6 @@
 """Where a generation of a stream's checkpoint begins.
 
-Each generation is a checkpoint of its own on the same volume. Its first offsets are stored before
+Each generation is a checkpoint of its own beside the others. Its first offsets are stored before
 its first start, which reads them as those of any first start (start_position.py).
 """
 
@@ -11,13 +11,14 @@ from dataclasses import replace
 
 from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.checkpoint import StartFrom
+from penstock.api.v1alpha1.status import StreamStatus
 from penstock.contract.reasons import REMEDIES
 from penstock.driver.checkpoint import left_out
 from penstock.driver.checkpoint.batch_ids import place_of
+from penstock.driver.checkpoint.files import Checkpoints
 from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.left_out import LeftOut
 from penstock.driver.checkpoint.repair import RepairPlan
-from penstock.driver.environment import Environment
 from penstock.driver.failures import GENERATION_EXISTS, DriverError, Failure, StreamWarning
 from penstock.driver.kafka.offsets import EARLIEST, Offsets, first_offsets, later_of_both
 from penstock.driver.kafka.source_monitor import SourceMonitor
@@ -30,9 +31,9 @@ Written = Callable[[TransactionNames], Offsets]
 class Generations:
     """The checkpoints of one stream, one of which its spec names."""
 
-    def __init__(self, spec: StreamSpec, environment: Environment) -> None:
+    def __init__(self, spec: StreamSpec, checkpoints: Checkpoints) -> None:
         self._spec = spec
-        self._environment = environment
+        self._checkpoints = checkpoints
         self.current = self._folder(spec.checkpoint.generation)
 
     def begin(
@@ -64,7 +65,7 @@ class Generations:
             names = earlier.known_transaction_names(namespace, name)
             offsets = offsets if names is None else later_of_both(offsets, written(names))
         folder.save_topic_ids({} if earlier is None else earlier.topic_ids())
-        left_out.save(folder.path, LeftOut() if earlier is None else left_out.load(earlier.path))
+        left_out.save(folder.files, LeftOut() if earlier is None else left_out.load(earlier.files))
         read = source.named(offsets)
         folder.save_first_offsets({topic: offsets[topic] for topic in read})
         folder.save_start_from(asked)
@@ -87,7 +88,7 @@ class Generations:
             start = self._spec.checkpoint.start_from
             assert start is not None
             raise _unknown(
-                f"startFrom.generation is {start.generation}, and the volume has no checkpoint of "
+                f"startFrom.generation is {start.generation}, and there is no checkpoint of "
                 "this generation that a query with a Kafka source has used."
             )
         return offsets
@@ -100,8 +101,11 @@ class Generations:
         place = place_of(self._spec.sink)
         if place is None:
             return None
-        paths = set(self._environment.generations()) - {self.current.path}
-        used = [CheckpointFolder(path).used_batch_id(place) for path in paths]
+        used = [
+            CheckpointFolder(files).used_batch_id(place)
+            for files in self._checkpoints.generations()
+            if files.location != self.current.files.location
+        ]
         newest = max((number for number in used if number is not None), default=None)
         if newest is None:
             return None
@@ -111,7 +115,7 @@ class Generations:
         return newest if newest > max(n for n in done if n is not None) else None
 
     def _folder(self, number: int) -> CheckpointFolder:
-        return CheckpointFolder(self._environment.generation(number))
+        return CheckpointFolder(self._checkpoints.generation(number))
 
     def _exists(self) -> StreamWarning:
         number = self._spec.checkpoint.generation
@@ -159,6 +163,28 @@ def _unknown(message: str) -> DriverError:
         Failure(
             reason,
             f"{message} {REMEDIES[reason].action}",
+            permanent=True,
+            recoverable=True,
+        )
+    )
+
+
+def known_commit(status: StreamStatus, generation: int) -> int | None:
+    """The commit that a stream's status knows of this generation of its checkpoint."""
+    effective = status.effective
+    is_of_it = effective is not None and effective.checkpoint_generation == generation
+    return status.epoch if is_of_it else None
+
+
+def missing(location: str, known: int) -> DriverError:
+    """Of a checkpoint that is not there, and that has committed this epoch."""
+    reason = "CheckpointMissing"
+    return DriverError(
+        Failure(
+            reason,
+            f"{location} holds no checkpoint, and epoch {known} was committed there: its objects "
+            "were deleted, or have expired by a lifecycle rule of the bucket. "
+            f"{REMEDIES[reason].action}",
             permanent=True,
             recoverable=True,
         )

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from penstock.driver.checkpoint import penstock_files
+from penstock.driver.checkpoint.files import CheckpointFiles
 from penstock.driver.kafka.offsets import Offsets, is_before
 from penstock.driver.position import Position
 
-_FILE = Path("penstock") / "left-out.json"
+_FILE = f"{penstock_files.FOLDER}/left-out.json"
 _MINUTE = 60.0
 
 
@@ -92,10 +92,10 @@ class LeftOut:
         return LeftOut((*kept, letter))
 
 
-def load(checkpoint: Path) -> LeftOut:
+def load(files: CheckpointFiles) -> LeftOut:
     """Raises CheckpointDamaged if the file cannot be read."""
     document = penstock_files.load(
-        checkpoint,
+        files,
         _FILE,
         "It lists records that are in the dead-letter topic. Restore the file, or delete it: they "
         "then go there once more.",
@@ -108,7 +108,7 @@ def load(checkpoint: Path) -> LeftOut:
     )
 
 
-def save(checkpoint: Path, left_out: LeftOut) -> None:
+def save(files: CheckpointFiles, left_out: LeftOut) -> None:
     """Replaces the list; it survives a power cut."""
     letters = [[str(kept.position), kept.topic_id, kept.at] for kept in left_out.letters]
-    penstock_files.save(checkpoint, _FILE, letters)
+    penstock_files.save(files, _FILE, letters)

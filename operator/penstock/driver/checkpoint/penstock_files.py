@@ -4,43 +4,39 @@ from __future__ import annotations
 
 import json
 import zlib
-from pathlib import Path
 from typing import Any
 
-from penstock.driver.checkpoint import durable_files
+from penstock.driver.checkpoint.files import CheckpointFiles
 from penstock.driver.failures import DriverError, Failure
 
+FOLDER = "penstock"
+"""Where they are, below the checkpoint."""
 _VALUE, _CHECKSUM = "value", "crc32"
 
 
-def save(checkpoint: Path, name: Path, value: Any) -> None:
+def save(files: CheckpointFiles, name: str, value: Any) -> None:
     """Replaces the file atomically; it survives a power cut."""
-    target = checkpoint / name
     plain = json.loads(json.dumps(value))  # numbers as keys become text
     document = {_CHECKSUM: _checksum(plain), _VALUE: plain}
-    with durable_files.volume_errors(checkpoint):
-        if not target.parent.is_dir():
-            target.parent.mkdir(parents=True)
-            durable_files.sync(checkpoint)
-        durable_files.write(target, json.dumps(document).encode())
-        durable_files.sync(target.parent)
+    with files.errors():
+        files.write(name, json.dumps(document).encode())
+        files.sync(FOLDER)
 
 
-def load(checkpoint: Path, name: Path, advice: str) -> Any:
+def load(files: CheckpointFiles, name: str, advice: str) -> Any:
     """The file's value; None if there is no file.
 
     Raises CheckpointDamaged with the advice if the file is not as Penstock wrote it.
     """
+    with files.errors():
+        content = files.read([name]).get(name)
+    if content is None:
+        return None
     try:
-        with durable_files.volume_errors(checkpoint):
-            document = json.loads((checkpoint / name).read_bytes())
+        document = json.loads(content)
         value = document[_VALUE]
         if document[_CHECKSUM] == _checksum(value):
             return value
-    except DriverError as error:
-        if isinstance(error.__cause__, FileNotFoundError):
-            return None
-        raise
     except (ValueError, KeyError, TypeError):  # torn, or not JSON
         pass
     raise DriverError(

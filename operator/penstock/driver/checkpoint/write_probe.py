@@ -10,9 +10,8 @@ import errno
 import threading
 from concurrent.futures import Future
 from functools import partial
-from pathlib import Path
 
-from penstock.driver.checkpoint import durable_files
+from penstock.driver.checkpoint.files import CheckpointFiles
 from penstock.driver.failures import DriverError, Failure
 from penstock.driver.kafka.calls_with_deadline import complete
 
@@ -30,8 +29,8 @@ class WriteProbe:
     Not for use by two threads.
     """
 
-    def __init__(self, checkpoint: Path) -> None:
-        self._checkpoint = checkpoint
+    def __init__(self, files: CheckpointFiles) -> None:
+        self._files = files
         self._unanswered: Future[None] | None = None
         """A probe that has not returned: there is never a second one beside it."""
 
@@ -48,7 +47,7 @@ class WriteProbe:
             if probe.done():  # the operating system's own
                 raise
             self._unanswered = probe
-            with durable_files.volume_errors(self._checkpoint):
+            with self._files.errors():
                 why = f"a write was not answered within {seconds:.0f} s"
                 raise OSError(errno.ETIMEDOUT, why) from None
 
@@ -71,8 +70,9 @@ class WriteProbe:
         return probe
 
     def _write(self) -> None:
+        with self._files.errors():
+            made = self._files.folders("")  # Spark makes one with its first file
         for log in LOGS:
-            folder = self._checkpoint / log
-            with durable_files.volume_errors(folder):
-                if folder.is_dir():  # Spark makes it with its first file
-                    durable_files.check_writable(folder / _NAME)
+            with self._files.errors(log):
+                if log in made:
+                    self._files.check_writable(f"{log}/{_NAME}")

@@ -10,6 +10,7 @@ from penstock.api.v1alpha1 import StreamSpec
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.stream import Stream
 from penstock.contract.stream_defaults import NO_DEFAULTS, StreamDefaults
+from penstock.driver.checkpoint.files import Checkpoints
 from penstock.driver.checkpoint.generations import Generations
 from penstock.driver.environment import Environment
 from penstock.driver.exceptions.classify import classify_exception
@@ -49,12 +50,14 @@ class EditJudge:
         self,
         running: StreamSpec,
         environment: Environment,
+        checkpoints: Checkpoints,
         session: Callable[[], SparkSession | None],
         defaults: StreamDefaults = NO_DEFAULTS,
     ) -> None:
         """`defaults` are what `running` has where its manifest sets nothing."""
         self._running = running
         self._environment = environment
+        self._checkpoints = checkpoints
         self._session = session
         self._defaults = defaults
 
@@ -86,7 +89,7 @@ class EditJudge:
 
     def _plan(self, spark: SparkSession, edited: StreamSpec) -> None:
         """As QueryRuntime.check_query does, but with views and functions of its own."""
-        generations = Generations(edited, self._environment)
+        generations = Generations(edited, self._checkpoints)
         generations.check_begins()
         if edited.trigger.mode is not self._running.trigger.mode:
             generations.current.check_continues(edited)

@@ -26,6 +26,7 @@ from penstock.contract.sizing import (
     executor_cpu,
     executor_memory,
 )
+from penstock.driver.checkpoint.object_store import hadoop_settings
 from penstock.driver.environment import Environment, LocalEnvironment, PodEnvironment
 from penstock.driver.jvm import COMMON_OPTIONS, java_class
 
@@ -75,7 +76,19 @@ _DEFAULTS = {
 # The user's sparkConf overrides this. An image that lacks the class (connector/) takes Spark's
 # default, which syncs no file, and starts 40 programs for a micro-batch (measured).
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-_DURABLE_FILES = "dev.penstock.spark.DurableCheckpointFileManager"
+_PACKAGE = "dev.penstock.spark"
+_DURABLE_FILES = f"{_PACKAGE}.DurableCheckpointFileManager"
+# In an object store nothing else may write: of two drivers that write with Spark's own managers,
+# both succeed. State has names of its own for each attempt to write it, so that a task that was
+# given up overwrites nothing, and RocksDB is what has these (spark.sql.streaming.stateStore.*).
+_IN_OBJECT_STORE = {
+    FILE_MANAGER: f"{_PACKAGE}.ObjectStoreCheckpointFileManager",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+}
 
 # The user's sparkConf overrides these too. They find an executor that is frozen, or cut off from
 # the network, within ten to twelve seconds. Spark's own values take two to three minutes, and ten
@@ -158,6 +171,10 @@ def spark_conf(stream: ContinuousStream, environment: Environment, size: Size) -
     parallelism = default_parallelism(spec.source, spec.spark_conf)
     if parallelism is not None:
         conf["spark.default.parallelism"] = str(parallelism)
+    if (store := spec.checkpoint.object_store) is not None:
+        location = store.location_of(stream.metadata.namespace, stream.metadata.name)
+        settings = hadoop_settings(store, location, environment.secrets)
+        conf |= _IN_OBJECT_STORE | {f"spark.hadoop.{name}": it for name, it in settings.items()}
     conf["spark.app.name"] = stream.metadata.name
     conf["spark.driver.memory"] = f"{driver_memory(spec).heap}m"
     if isinstance(environment, LocalEnvironment):
@@ -284,7 +301,7 @@ def executor_template(
     }
     if spec.image_pull_secrets:
         ours["spec"]["imagePullSecrets"] = [{"name": it.name} for it in spec.image_pull_secrets]
-    if keeps_state:
+    if keeps_state and spec.checkpoint.object_store is None:
         _add_checkpoint(ours["spec"], stream.metadata.name, shared=environment.shared_checkpoint)
     return merge_pod_template(spec.executor.pod_template, ours)
 
@@ -330,7 +347,7 @@ def start(gateway: Any, conf: dict[str, str]) -> SparkSession:
         SparkContext._active_spark_context.stop()
     for name in _REDUNDANT_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
-    files = {} if durable_files(gateway) is None else {FILE_MANAGER: _DURABLE_FILES}
+    files = {} if failed_write(gateway) is None else {FILE_MANAGER: _DURABLE_FILES}
     settings = SparkConf(loadDefaults=False).setAll(
         list({**files, **conf, **_resolved_jars(gateway)}.items())
     )
@@ -341,15 +358,16 @@ def start(gateway: Any, conf: dict[str, str]) -> SparkSession:
     return SparkSession(context)
 
 
-def durable_files(gateway: Any) -> Any | None:
-    """The Java class that writes a checkpoint's files; None if the class path lacks it."""
+def failed_write(gateway: Any) -> Any | None:
+    """The Java class that knows of failed writes; None if the class path lacks connector/."""
     from py4j.protocol import Py4JJavaError
 
+    name = f"{_PACKAGE}.FailedWrite"
     try:
-        gateway.jvm.java.lang.Class.forName(_DURABLE_FILES)
+        gateway.jvm.java.lang.Class.forName(name)
     except Py4JJavaError:
         return None
-    return java_class(gateway, _DURABLE_FILES)
+    return java_class(gateway, name)
 
 
 def shuffle_partitions(session: SparkSession) -> int:

@@ -33,6 +33,7 @@ class SessionExecutors:
         self, stream: ContinuousStream, environment: Environment, api: Api | None = None
     ) -> None:
         self._is_local = isinstance(environment, LocalEnvironment)
+        self._all_write_state = self._is_local or stream.spec.checkpoint.object_store is not None
         self._cluster = ClusterPreparation(stream, environment, api)
         self._wanted: Size | None = None
         self.requested: Size | None = None
@@ -51,7 +52,7 @@ class SessionExecutors:
         """
         self._cluster.finish()
         self._wanted = size
-        if self._is_local:
+        if self._all_write_state:
             keeps_state = False
         # Spark reads the template when it starts, and again for each pod (Spark 4.2,
         # KubernetesClusterManager.createSchedulerBackend, KubernetesExecutorBuilder).
@@ -72,7 +73,7 @@ class SessionExecutors:
 
     def planned(self, *, keeps_state: bool) -> None:
         """Tells whether the query keeps state, now that it is planned."""
-        if not self._is_local and self._write_state not in (None, keeps_state):
+        if not self._all_write_state and self._write_state not in (None, keeps_state):
             self.requested = None  # others are needed
 
     def request(self, session: SparkSession, size: Size, *, keeps_state: bool) -> bool:
@@ -81,6 +82,7 @@ class SessionExecutors:
         A local session has the cores that it started with, and one with executors that cannot write
         the query's state keeps these.
         """
+        keeps_state = keeps_state and not self._all_write_state
         if self._is_local or self._write_state not in (None, keeps_state):
             return False
         if self._write_state is None:

@@ -10,16 +10,17 @@ import json
 import logging
 import math
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from penstock.driver.checkpoint import durable_files
+from penstock.driver.checkpoint.files import CheckpointFiles
+from penstock.driver.checkpoint.penstock_files import FOLDER
 from penstock.driver.kafka.offsets import Offsets, is_before
 from penstock.driver.logs import log_event
 from penstock.driver.position import Position
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.unread_partitions import UnreadPartitions
 
+_FILE = f"{FOLDER}/supervisor.json"
 _STORED = (
     "proved", "attempts", "poison_failures", "stalls", "slowest_progress", "uncommitted_seconds",
 )  # fmt: skip
@@ -103,18 +104,19 @@ class History:
 class HistoryFile:
     """The history of one spec, beside the checkpoint. A new spec starts without one."""
 
-    def __init__(self, checkpoint: Path, spec_hash: str) -> None:
-        self._file = checkpoint / "penstock" / "supervisor.json"
+    def __init__(self, files: CheckpointFiles, spec_hash: str) -> None:
+        self._files = files
         self._spec_hash = spec_hash
 
     def read(self) -> History:
         """The stored history; an empty one if the file is missing or cannot be read."""
         try:
-            document = json.loads(self._file.read_text())
+            content = self._files.read([_FILE]).get(_FILE)
+            if content is None:
+                return History()
+            document = json.loads(content)
             if document.pop("spec") == self._spec_hash:
                 return History(**{name: _number(document[name]) for name in _STORED})
-        except FileNotFoundError:
-            pass
         except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
             log_event(
                 "what earlier processes knew cannot be read", logging.WARNING, error=repr(error)
@@ -123,11 +125,10 @@ class HistoryFile:
 
     def write(self, history: History) -> None:
         """Replaces the stored history; it survives a power cut. Raises OSError."""
-        self._file.parent.mkdir(parents=True, exist_ok=True)
         known = {name: getattr(history, name) for name in _STORED}
         document = json.dumps({"spec": self._spec_hash, **known})
-        durable_files.write(self._file, document.encode())
-        durable_files.sync(self._file.parent)
+        self._files.write(_FILE, document.encode())
+        self._files.sync(FOLDER)
 
 
 def _number(value: Any) -> Any:

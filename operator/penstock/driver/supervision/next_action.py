@@ -13,8 +13,8 @@ from typing import NamedTuple
 from penstock.contract.reasons import REMEDIES
 from penstock.driver.failures import (
     QUERY_NOT_STOPPED,
+    STORAGE_FAILURES,
     TASK_FAILED,
-    VOLUME_FAILURES,
     Failure,
     StreamWarning,
 )
@@ -233,7 +233,7 @@ def _on_failure(
         phase, action = Failed(failure, None, attempts=attempts), Action.STOP_SESSION
     elif failure.reason == QUERY_NOT_STOPPED:
         phase, action = Starting(after=failure), Action.EXIT_PROCESS
-    elif failure.reason in VOLUME_FAILURES and _keeps_session(state, observation, policy):
+    elif failure.reason in STORAGE_FAILURES and _keeps_session(state, observation, policy):
         failure = replace(failure, permanent=False)
         phase = BackingOff(failure, now + max(policy.volume_recheck, pause))
         action = Action.STOP_QUERY
@@ -255,7 +255,7 @@ def _on_failure(
         retry_at = now + max(pause, policy.backoff(history.attempts, jitter, waiting=waiting))
         phase = BackingOff(failure, retry_at)
         action = _next_rung(history, failure, policy, ran=ran)
-    waits = failure.reason in VOLUME_FAILURES and failure == state.failure and not ran
+    waits = failure.reason in STORAGE_FAILURES and failure == state.failure and not ran
     repeated = isinstance(before, Failed) or waits
     event = NewFailure(failure, repeated=repeated)
     return Decision(replace(state, phase=phase, history=history), action, (event,))

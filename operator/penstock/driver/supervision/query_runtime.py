@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.modes import Mode, execution_of
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import Size
-from penstock.driver.checkpoint import left_out, start_position
+from penstock.driver.checkpoint import generations, left_out, start_position
 from penstock.driver.checkpoint.batch_ids import PlannedQuery
 from penstock.driver.checkpoint.generations import Generations
 from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.source_changes import SourceChanges
+from penstock.driver.checkpoint.storage import checkpoints_of
 from penstock.driver.environment import Environment
 from penstock.driver.exceptions.chain import read_chain
 from penstock.driver.exceptions.classify import classify
@@ -72,7 +73,7 @@ class QueryRuntime:
         self._environment = environment
         self._jvm = jvm
         self._api = api
-        self._generations = Generations(stream.spec, environment)
+        self._generations = Generations(stream.spec, checkpoints_of(stream, environment, jvm))
         self._checkpoint = self._generations.current
         self._executors = session_executors or SessionExecutors(stream, environment, api)
         self._followed = followed or FollowedStream()
@@ -93,8 +94,8 @@ class QueryRuntime:
         """The partitions that the query was planned with."""
         self._planned_count = 0
         self.session: SparkSession | None = None
-        self._durable_files: Any | None = None
-        """The Java class that writes the checkpoint's files; None if the class path lacks it."""
+        self._writes: Any | None = None
+        """The Java class that knows of failed writes; None if the class path lacks it."""
         self._state_partitions: int | None = None
         """Of the query's state, by its newest plan: 0 if it keeps none; None before it."""
         self._frame: DataFrame | None = None
@@ -117,7 +118,7 @@ class QueryRuntime:
         if session is not None and self._jvm.exit_code is None:
             is_over = executors.is_stopped(session.sparkContext)  # which the successor finds out
             successor.session = session if is_over else session.newSession()
-        successor._durable_files, successor._log_level = self._durable_files, self._log_level
+        successor._writes, successor._log_level = self._writes, self._log_level
         return successor
 
     # Observe.
@@ -258,7 +259,7 @@ class QueryRuntime:
 
     def _failed_write(self) -> Failure | None:
         """Why a file of the checkpoint could not be written: the continuous engine does not say."""
-        path = None if self._durable_files is None else self._durable_files.takeFailed()
+        path = None if self._writes is None else self._writes.take()
         if path is None:
             return None
         return self._checkpoint.write_probe.failure() or stall_detection.failed_write(path)
@@ -293,7 +294,7 @@ class QueryRuntime:
         conf = session.spark_conf(self._stream, self._environment, wanted.size)
         conf |= self._executors.before_session(wanted.size, keeps_state=self._may_keep_state())
         self.session = session.start(self._jvm.gateway, conf)
-        self._durable_files = session.durable_files(self._jvm.gateway)
+        self._writes = session.failed_write(self._jvm.gateway)
 
     def _may_keep_state(self) -> bool | None:
         """Whether the query keeps state, if that is known before it is planned.
@@ -314,6 +315,8 @@ class QueryRuntime:
         spec, folder, source = self._stream.spec, self._checkpoint, self._source
         self._sink.check_before_start()
         repair = folder.repair(spec)
+        if repair.first_start and (known := self._known_commit()) is not None:
+            raise generations.missing(folder.files.location, known)
         if repair.repairs:
             self._repair_plans.append(repair)
             log_event(
@@ -327,7 +330,7 @@ class QueryRuntime:
         began = self._generations.begin(
             source, repair, metadata.namespace, metadata.name, self._written_by
         )
-        self._left_out = left_out.load(folder.path)
+        self._left_out = left_out.load(folder.files)
         names = self._transaction_names()
         written = None if names is None else self._take_over(names)
         lost = start_position.check_for_data_loss(spec, folder, source, repair, written)
@@ -335,6 +338,14 @@ class QueryRuntime:
         self._names = self._transaction_names()  # others after a loss
         self._changes.begin(source.view)
         self._starting = start_position.first_starting_offsets(spec, folder, source, repair)
+
+    def _known_commit(self) -> int | None:
+        """What the status says was committed; None on a volume, which the operator knows."""
+        stream = self._stream
+        if self._api is None or stream.spec.checkpoint.object_store is None:
+            return None
+        status = self._api.stream(stream.metadata.name).status
+        return generations.known_commit(status, stream.spec.checkpoint.generation)
 
     def _transaction_names(self) -> TransactionNames | None:
         stream = self._stream.metadata
@@ -414,7 +425,7 @@ class QueryRuntime:
             self._stream.spec,
             self._environment,
             self._stream.metadata.name,
-            self._checkpoint.location,
+            self._checkpoint.files.location,
             self._names,
         )
 
@@ -441,7 +452,7 @@ class QueryRuntime:
             return
         letter = DeadLetter(record, self._source.view.topic_ids.get(record.topic), now)
         self._left_out = self._left_out.adding(letter, self.progress.committed_offsets())
-        left_out.save(self._checkpoint.path, self._left_out)
+        left_out.save(self._checkpoint.files, self._left_out)
         self._warning = StreamWarning(
             DEAD_LETTER,
             f"The record {record} is in the dead-letter topic {topic}, and the stream goes on "

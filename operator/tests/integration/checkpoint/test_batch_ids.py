@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.start_position import check_for_data_loss
 from penstock.driver.failures import DriverError
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.source_monitor import source_monitor
 from testkit.driver.bare_query import bare, parquet_flow, written
-from testkit.driver.checkpoints import offsets_at, read
+from testkit.driver.checkpoints import folder_at, offsets_at, path_of, read
 from testkit.kafka.topics import Topics, total
 from testkit.streams.streams import MICRO_BATCH, RATE, stream
 
@@ -110,19 +109,19 @@ def test_a_topic_that_is_removed_from_a_planned_batch_of_a_query_with_state(
         for topic in (kept, removed):
             shared.send(topic, range(100))
         newest = run_until(spark, shared, [kept, removed], tmp_path, 2 * sent, transform=COUNTED)
-    folder = CheckpointFolder(tmp_path / "checkpoint")
+    folder = folder_at(tmp_path / "checkpoint")
     if is_planned:
-        (folder.path / f"commits/{newest}").unlink()
+        (path_of(folder) / f"commits/{newest}").unlink()
     edited = parquet_flow(shared, kept, tmp_path / "sink", transform=COUNTED).spec
     source = source_monitor(jvm, edited, tmp_path)
     try:
         source.poll()
         repair = folder.repair(edited)
         if is_planned:
-            before = read(folder.path)
+            before = read(path_of(folder))
             with pytest.raises(DriverError, match=f"CheckpointHoldsState: Batch {newest} "):
                 check_for_data_loss(edited, folder, source, repair)
-            assert read(folder.path) == before
+            assert read(path_of(folder)) == before
         else:
             assert check_for_data_loss(edited, folder, source, repair) is None
             assert offsets_at(folder, newest) == {kept: {0: 200}}

@@ -22,7 +22,6 @@ from pyspark.sql import SparkSession
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.checkpoint_repairs import RepairKind
 from penstock.driver.checkpoint.file_formats import Entry, Files
-from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.failures import DriverError
 from testkit.driver.bare_query import (
     SHORT_EPOCHS,
@@ -35,7 +34,7 @@ from testkit.driver.bare_query import (
     written,
 )
 from testkit.driver.checkpoint_damage import ENGINES, TABLE, Damage, Engine, Refused, Repaired
-from testkit.driver.checkpoints import kafka_offsets, names, read, write
+from testkit.driver.checkpoints import folder_at, kafka_offsets, names, read, write
 from testkit.kafka.topics import Topics, number_flow, total
 from testkit.streams.streams import MICRO_BATCH, REAL_TIME
 
@@ -138,10 +137,10 @@ def repair(
     outcome = damage.outcome(engine)
     if isinstance(outcome, Refused):
         with pytest.raises(DriverError) as raised:
-            CheckpointFolder(path).repair(stream.spec)
+            folder_at(path).repair(stream.spec)
         assert raised.value.failure.reason == outcome.reason, damage.name
         return None
-    done = CheckpointFolder(path).repair(stream.spec)
+    done = folder_at(path).repair(stream.spec)
     assert Counter(repair.kind for repair in done.repairs) == Counter(outcome.kinds), damage.name
     wanted = newest(run.files) - outcome.back if outcome.commits else None
     assert done.epoch == wanted, damage.name

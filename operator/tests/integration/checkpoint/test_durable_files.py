@@ -40,20 +40,20 @@ def test_of_two_writers_of_a_file_one_fails_and_its_path_is_known(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     files, path = manager(spark, tmp_path)
-    ours = session.durable_files(spark.sparkContext._gateway)
+    ours = session.failed_write(spark.sparkContext._gateway)
     assert ours is not None
-    ours.takeFailed()
+    ours.take()
     log = tmp_path / "commits"
     files.mkdirs(path(str(log)))
     both = [files.createAtomic(path(str(log / "7")), False) for _ in range(2)]
     for number, stream in enumerate(both):
         stream.write(str(number).encode())
     both[1].close()
-    assert ours.takeFailed() is None
+    assert ours.take() is None
     with pytest.raises((Py4JJavaError, PySparkException), match="FileAlreadyExists"):
         both[0].close()
-    assert ours.takeFailed() == str(log / "7")
-    assert ours.takeFailed() is None
+    assert ours.take() == str(log / "7")
+    assert ours.take() is None
     both[0].cancel()
     assert (log / "7").read_text() == "1"
 

@@ -10,11 +10,11 @@ import pytest
 
 from penstock.contract.driver_report import DriverReport, QueryState
 from penstock.driver.checkpoint import lock
-from penstock.driver.checkpoint.folder import CheckpointFolder
+from penstock.driver.checkpoint.volume import VolumeFiles
 from penstock.driver.failures import DriverError
 from penstock.driver.jvm import Jvm
 from penstock.driver.supervision.history import History, HistoryFile
-from testkit.driver.checkpoints import checkpoint, read, write
+from testkit.driver.checkpoints import checkpoint, folder_at, read, write
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics, number_flow
 from testkit.small_disk import SmallDisk, small_disk
@@ -36,7 +36,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 def test_penstocks_own_files_on_a_full_volume(disk: SmallDisk, tmp_path: Path) -> None:
     """Each says what is wrong, and none is left in part."""
     path = disk.path / "generation-0"
-    folder, stored = CheckpointFolder(path), HistoryFile(path, "spec")
+    folder, stored = folder_at(path), HistoryFile(VolumeFiles(path), "spec")
     lock.release(lock.acquire(path, 0))
     folder.save_first_offsets({"in": {0: 5}})
     known = History(proved=True, attempts=2)
@@ -71,15 +71,15 @@ def test_a_repair_that_runs_out_of_space_is_completed_later(
     for path in ("metadata", ".metadata.crc", "offsets/3", "offsets/.3.crc"):
         del damaged[path]  # so the repair deletes nothing, which would make space
     write(damaged, tmp_path / "whole")
-    CheckpointFolder(tmp_path / "whole").repair(spec)
+    folder_at(tmp_path / "whole").repair(spec)
     write(damaged, disk.path)
     disk.fill()
     with monkeypatch.context() as late:
         late.setattr("penstock.driver.checkpoint.durable_files.check_writable", lambda _: None)
         with pytest.raises(DriverError, match="CheckpointFull"):
-            CheckpointFolder(disk.path).repair(spec)
+            folder_at(disk.path).repair(spec)
     disk.free()
-    CheckpointFolder(disk.path).repair(spec)
+    folder_at(disk.path).repair(spec)
     assert read(disk.path) == read(tmp_path / "whole")
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from prometheus_client import generate_latest
 
 from penstock.api.v1alpha1.status import Cause
-from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import Jvm
+from testkit.driver.checkpoints import folder_at
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow
 
@@ -20,7 +20,7 @@ def test_uncommitted_offsets_lose_no_records(topics: Topics, jvm: Jvm, tmp_path:
     source, sink = topics.make(1), topics.make()
     flow = number_flow(topics, source, sink)
     topics.send(source, range(10))
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     with running(flow, jvm, tmp_path) as driver:
         driver.wait(
             "ten committed", lambda _: folder.progress.committed_offsets() == {source: {0: 10}}
@@ -39,7 +39,7 @@ def test_torn_offsets_are_repaired_and_reported(topics: Topics, jvm: Jvm, tmp_pa
     source, sink = topics.make(1), topics.make()
     flow = number_flow(topics, source, sink, {"continuous": {"checkpointInterval": "200ms"}})
     topics.send(source, range(10))
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     with running(flow, jvm, tmp_path) as driver:
         driver.wait(
             "ten committed", lambda _: folder.progress.committed_offsets() == {source: {0: 10}}
@@ -73,7 +73,7 @@ def test_a_query_that_never_committed_comes_back_by_itself(
     source, sink = topics.make(1), topics.make()
     flow = number_flow(topics, source, sink, {"continuous": {"checkpointInterval": "200ms"}})
     topics.send(source, range(10))
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     with running(flow, jvm, tmp_path) as driver:
         topics.wait_received(sink, range(10))
         driver.wait("epochs", lambda _: (folder.progress.planned_epoch() or 0) > 3)

@@ -15,7 +15,7 @@ from penstock.driver.checkpoint.start_position import check_for_data_loss
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.source_monitor import source_monitor
 from testkit.driver.bare_query import bare, newest, parquet_flow, written
-from testkit.driver.checkpoints import read
+from testkit.driver.checkpoints import folder_at, read
 from testkit.kafka.topics import Topics
 
 pytestmark = pytest.mark.timeout(300)
@@ -117,7 +117,7 @@ def test_a_start_leaves_the_offsets_of_another_topic_as_they_are(
         running.wait("all", lambda: total_of(running.folder) == 3)
     one = parquet_flow(shared, kept, tmp_path / "sink").spec
     for spec in (both.spec, one):  # the ids of the topics are stored at the first start
-        monitor, folder = source_monitor(jvm, spec, tmp_path), CheckpointFolder(path)
+        monitor, folder = source_monitor(jvm, spec, tmp_path), folder_at(path)
         try:
             monitor.poll()
             other = folder.reads()[1]

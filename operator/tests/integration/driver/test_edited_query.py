@@ -85,7 +85,7 @@ def test_what_a_checkpoint_can_continue(
         assert raised.value.failure.reason == reason
         assert raised.value.failure.permanent
         assert "startFrom.generation" in raised.value.failure.message
-    running = query.start(frame, edited.spec, environment, "numbers", folder.location)
+    running = query.start(frame, edited.spec, environment, "numbers", folder.files.location)
     epoch = folder.progress.committed_epoch() or 0
     wait_for(
         "a commit or a failure",

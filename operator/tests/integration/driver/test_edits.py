@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from pyspark.sql import SparkSession
 
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.cluster.stream import Stream
+from penstock.driver.checkpoint.volume import VolumeCheckpoints
 from penstock.driver.environment import LocalEnvironment
+from penstock.driver.failures import Failure
 from penstock.driver.spark.edits import EditJudge
 from testkit.driver.bare_query import bare
 from testkit.kafka.topics import Topics
@@ -61,6 +64,14 @@ TAKEN = [
 ]  # fmt: skip
 
 
+def judge_of(
+    running: ContinuousStream, checkpoint: Path, spark: SparkSession | None
+) -> Callable[[Stream], Failure | None]:
+    """What judges edits beside a stream that runs in this session."""
+    local = LocalEnvironment(checkpoint)
+    return EditJudge(running.spec, local, VolumeCheckpoints(local), lambda: spark).judge
+
+
 @pytest.mark.parametrize("trigger", EACH_MODE)
 def test_spark_judges_an_edit_in_each_mode(
     trigger: dict[str, Any], spark: SparkSession, tmp_path: Path
@@ -71,7 +82,7 @@ def test_spark_judges_an_edit_in_each_mode(
         return manifest("numbers", kafka_to_kafka("nowhere:9092", "a", "b", trigger, **transform))
 
     running = ContinuousStream.model_validate(edited({"transform": RUNS}))
-    judge = EditJudge(running.spec, LocalEnvironment(tmp_path), lambda: spark).judge
+    judge = judge_of(running, tmp_path, spark)
     refused = [judge(Stream(edited({"transform": each}))) for each, _ in REFUSED]
     assert [each and each.reason for each in refused] == [reason for _, reason in REFUSED]
     assert all(each is None or each.permanent for each in refused)
@@ -97,7 +108,7 @@ def test_a_query_that_runs_does_not_notice(
         return manifest("numbers", fields)
 
     running = ContinuousStream.model_validate(edited("SELECT same(value) AS value FROM source"))
-    judge = EditJudge(running.spec, LocalEnvironment(tmp_path), lambda: spark).judge
+    judge = judge_of(running, tmp_path, spark)
     with bare(spark, running, tmp_path) as query:
         progress = query.folder.progress
         query.wait("two commits", lambda: (progress.committed_epoch() or 0) >= 1)
@@ -134,7 +145,7 @@ def test_an_edit_that_awaits_a_query_of_its_own_is_refused(
     monkeypatch.delitem(sys.modules, "awaits", raising=False)
     fields = {"source": RATE, "sink": {"noop": {}}, "trigger": MICRO_BATCH}
     running = ContinuousStream.model_validate(manifest("numbers", fields))
-    judge = EditJudge(running.spec, LocalEnvironment(tmp_path), lambda: spark).judge
+    judge = judge_of(running, tmp_path, spark)
     with bare(spark, running, tmp_path / "checkpoint") as query:
         edited = {**fields, "transform": {"python": {"function": "awaits:save"}}}
         failure = judge(Stream(manifest("numbers", edited)))
@@ -171,7 +182,7 @@ def test_an_edit_that_switches_the_mode_is_judged_with_the_checkpoint(
     topics.send(topic, range(20))
     source = kafka_source(topics.bootstrap, topics=[topic], startingOffsets="earliest")
     running = ContinuousStream.model_validate(_counts(before[0], source, before[1]))
-    judge = EditJudge(running.spec, LocalEnvironment(tmp_path), lambda: spark).judge
+    judge = judge_of(running, tmp_path, spark)
     with bare(spark, running, tmp_path) as query:
         query.wait("a commit", lambda: query.folder.progress.committed_epoch() is not None)
         failure = judge(Stream(_counts(after[0], source, after[1])))
@@ -182,7 +193,7 @@ def test_offsets_of_another_format_are_no_basis_for_an_edit(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     running = ContinuousStream.model_validate(_counts(_COPY, RATE, CONTINUOUS))
-    judge = EditJudge(running.spec, LocalEnvironment(tmp_path), lambda: spark).judge
+    judge = judge_of(running, tmp_path, spark)
     with bare(spark, running, tmp_path) as query:
         query.wait("a commit", lambda: query.folder.progress.committed_epoch() is not None)
         failure = judge(Stream(_counts(_COPY, RATE, MICRO_BATCH)))
@@ -194,7 +205,7 @@ def test_without_spark_there_is_no_verdict(tmp_path: Path) -> None:
     """The operator then takes no answer for one, and rolls the edit out in time."""
     fields = kafka_to_kafka("nowhere:9092", "a", "b", transform=RUNS)
     running = ContinuousStream.model_validate(manifest("numbers", fields))
-    judge = EditJudge(running.spec, LocalEnvironment(tmp_path), lambda: None).judge
+    judge = judge_of(running, tmp_path, None)
     assert judge(Stream(manifest("numbers", fields))) is None  # the same query
     fields["transform"] = TAKEN[0]
     with pytest.raises(RuntimeError):

@@ -16,10 +16,10 @@ from confluent_kafka.admin import (
 from pyspark.sql import SparkSession
 
 from penstock.api.v1alpha1.stream import ContinuousStream
-from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark import query
 from penstock.driver.spark.sources import PENSTOCK_KAFKA
+from testkit.driver.checkpoints import folder_at
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.broker import OtherCluster, running_broker
 from testkit.kafka.topics import Topics
@@ -200,7 +200,7 @@ def test_a_topic_that_was_created_again_is_read_from_its_first_record(
     """The offsets of earlier transactions are not those of the new topic."""
     source, sink = topics.make(), topics.make()
     flow = exactly_once(topics, source, sink, of_source={"failOnDataLoss": False})
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     topics.send(source, range(100))
     with running(flow, jvm, tmp_path) as driver:
         topics.wait_received(sink, range(100))

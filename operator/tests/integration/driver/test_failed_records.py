@@ -14,6 +14,7 @@ from prometheus_client import generate_latest
 
 from penstock.contract.driver_report import QueryState
 from penstock.driver.checkpoint import left_out
+from penstock.driver.checkpoint.files import CheckpointFiles
 from penstock.driver.jvm import Jvm
 from penstock.driver.position import Position
 from testkit.driver.in_process_driver import impatient, running
@@ -190,9 +191,9 @@ def test_a_copy_that_was_not_noted_is_made_again(
     send_with_one_bad(topics, source)
     save, calls = left_out.save, itertools.count()
 
-    def crash_at_first(folder: Path, noted: left_out.LeftOut) -> None:
+    def crash_at_first(files: CheckpointFiles, noted: left_out.LeftOut) -> None:
         assert next(calls) > 0, "a crash"
-        save(folder, noted)
+        save(files, noted)
 
     monkeypatch.setattr(left_out, "save", crash_at_first)
     dead = with_dead_letters(letters)

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport
 from penstock.driver.checkpoint.progress import ProgressReader
+from penstock.driver.checkpoint.volume import VolumeFiles
 from penstock.driver.jvm import Jvm
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics, number_flow, total
@@ -176,7 +177,7 @@ def test_what_transactions_have_written_is_not_read_again(
         driver.wait_committed(0)
         topics.send(source, range(50))
         topics.wait_received(sink, range(50))
-    assert total(ProgressReader(tmp_path / "c").committed_offsets()) == 0
+    assert total(ProgressReader(VolumeFiles(tmp_path / "c")).committed_offsets()) == 0
     topics.send(source, range(50, 60))
     following = once(topics, source, sink, "60s", checkpoint=FROM_THE_FIRST)
     with running(following, jvm, tmp_path / "c"):

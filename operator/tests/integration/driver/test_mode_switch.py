@@ -16,6 +16,7 @@ from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import Jvm
 from penstock.driver.spark.batch_metrics import RocksDbMetrics
 from penstock.driver.spark.session import MIN_STATE_PARTITIONS
+from testkit.driver.checkpoints import folder_at, path_of
 from testkit.driver.driver_process import driver, traffic
 from testkit.driver.in_process_driver import running
 from testkit.kafka.deliveries import commits_of
@@ -81,7 +82,7 @@ def test_a_switched_query_that_waits_for_records_claims_no_commit(
         driver.wait_ready()
         topics.send(source, range(10))
         driver.wait_committed(10)
-    epoch = CheckpointFolder(tmp_path).progress.committed_epoch()
+    epoch = folder_at(tmp_path).progress.committed_epoch()
     with running(number_flow(topics, source, sink, MICRO_BATCH), jvm, tmp_path) as driver:
         driver.wait_ready()
         waits = driver.wait("it runs", lambda report: report.state is QueryState.RUNNING)
@@ -106,7 +107,7 @@ def test_async_progress_is_turned_off_on_an_idle_topic(
 ) -> None:
     """On, off, on, off: Spark's own procedure would wait for two batches, which never run."""
     source, sink, sent = topics.make(), topics.make(), 0
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     for _ in range(2):
         with running(number_flow(topics, source, sink, LONG_INTERVAL), jvm, tmp_path) as driver:
             assert driver.wait_ready().query_restarts == 0
@@ -131,7 +132,7 @@ def test_async_progress_is_turned_off_on_an_idle_topic(
 
 def _has_gap(folder: CheckpointFolder) -> bool:
     newest = folder.progress.planned_epoch() or 0
-    return newest > 0 and not (folder.path / "offsets" / str(newest - 1)).exists()
+    return newest > 0 and not (path_of(folder) / "offsets" / str(newest - 1)).exists()
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def crashed(shared: Topics, class_path: str, tmp_path_factory: pytest.TempPathFa
     """Kills a query under traffic, while it has planned batches that are not committed."""
     source, sink = shared.make(), shared.make()
     folder = tmp_path_factory.mktemp("crashed")
-    checkpoint = CheckpointFolder(folder / "checkpoint")
+    checkpoint = folder_at(folder / "checkpoint")
     flow = number_flow(shared, source, sink, ASYNC)
     with traffic(shared, source) as sent, driver(flow, folder, class_path) as process:
         process.wait_ready()
@@ -159,7 +160,7 @@ def crashed(shared: Topics, class_path: str, tmp_path_factory: pytest.TempPathFa
                 > (checkpoint.progress.committed_epoch() or 0)
             )
         )
-    return Crashed(checkpoint.path, source, sent[0], set(shared.received(sink)))
+    return Crashed(path_of(checkpoint), source, sent[0], set(shared.received(sink)))
 
 
 @pytest.mark.parametrize(

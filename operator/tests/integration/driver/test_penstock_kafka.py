@@ -370,8 +370,14 @@ LEANS_ON = {
         "output", "startOffset", "stream",
     },
     "sql.execution.datasources.v2.WriteToDataSourceV2": {"batchWrite", "query"},
-    "sql.execution.streaming.checkpointing.CheckpointFileManager": {"createAtomic"},
+    "sql.execution.streaming.checkpointing.CheckpointFileManager": {
+        "createAtomic", "createCheckpointDirectory", "delete", "exists", "isLocal", "list",
+        "mkdirs", "open",
+    },
     "sql.execution.streaming.checkpointing.CheckpointFileManager$": {"create"},
+    "sql.execution.streaming.checkpointing.CheckpointFileManager$CancellableFSDataOutputStream": {
+        "<init>",
+    },
     "sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager": {
         "<init>", "createAtomic", "mkdirs",
     },

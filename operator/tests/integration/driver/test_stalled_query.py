@@ -10,10 +10,10 @@ from pathlib import Path
 
 from penstock.api.v1alpha1.status import LastFailure
 from penstock.contract.driver_report import QueryState
-from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.jvm import Jvm
 from penstock.driver.supervision.restart_policy import RestartPolicy
 from penstock.driver.supervision.stall_detection import COMMITS_STUCK, NO_PROGRESS
+from testkit.driver.checkpoints import folder_at
 from testkit.driver.driver_process import driver
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow
@@ -36,7 +36,7 @@ def test_a_swallowed_commit_failure_restarts_the_query(
         # A leftover checksum makes this one fail, and not the one that Penstock sets.
         sparkConf={"spark.sql.streaming.checkpointFileManagerClass": _SPARKS_DEFAULT},
     )  # fmt: skip
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     with running(flow, jvm, tmp_path) as it:
         epoch = it.wait_ready().epoch
         assert epoch is not None

@@ -15,10 +15,10 @@ from confluent_kafka import KafkaError, Message, Producer
 from penstock.api.v1alpha1.status import Cause
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.driver_report import DriverReport, QueryState
-from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.jvm import Jvm
 from testkit.driver.bare_query import short_batches
+from testkit.driver.checkpoints import folder_at
 from testkit.driver.in_process_driver import InProcessDriver
 from testkit.driver.in_process_driver import running as driver_of
 from testkit.kafka.topic_admin import create_topics
@@ -163,7 +163,7 @@ class Run:
         driver.wait("everything committed", is_done)
 
     def _is_committed(self) -> bool:
-        offsets = CheckpointFolder(self._folder / "checkpoint").progress.committed_offsets() or {}
+        offsets = folder_at(self._folder / "checkpoint").progress.committed_offsets() or {}
         return all(
             offsets.get(topic, {}).get(partition, 0) >= end
             for (topic, partition), end in self._ends.items()

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.api.reserved_spark_conf import RESERVED_CONFS
+from penstock.api.reserved_spark_conf import RESERVED_CONFS, RESERVED_IN_OBJECT_STORE
 from penstock.api.v1alpha1.stream import ContinuousStream
 from penstock.contract.sizing import Size
 from penstock.driver.environment import PodEnvironment
 from penstock.driver.spark import session
 from testkit.streams.every_field import WIDE
 
-# Settings to which Penstock adds its own.
-_MERGED = ("spark.kubernetes.executor.label.",)
+# Settings to which Penstock adds its own, such as those of the checkpoint's bucket.
+_MERGED = (
+    "spark.kubernetes.executor.label.",
+    "spark.hadoop.fs.s3a.bucket.",
+    "spark.hadoop.penstock.",
+)
 
 
 def test_every_conf_that_the_driver_overrides_is_reserved() -> None:
@@ -29,5 +33,6 @@ def test_every_conf_that_the_driver_overrides_is_reserved() -> None:
         )
         result = session.spark_conf(overruled, environment, size)
         forced |= {name for name, value in result.items() if value != said.get(name)}
-    missing = {name for name in forced - set(RESERVED_CONFS) if not name.startswith(_MERGED)}
+    reserved = {*RESERVED_CONFS, *RESERVED_IN_OBJECT_STORE}
+    missing = {name for name in forced - reserved if not name.startswith(_MERGED)}
     assert missing == set()

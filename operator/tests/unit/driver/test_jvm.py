@@ -56,6 +56,8 @@ def test_a_numeric_user_gets_a_name() -> None:
         (3, "DriverOutOfMemory", "spec.driver.resources.limits.memory"),
         (-6, "DriverCrashed", "SIGABRT"),
         (1, "DriverExited", "exit code 1"),
+        (90, "CheckpointTakenOver", "Another driver"),
+        (91, "ObjectStoreNotAccessible", "20 s"),
     ],
 )
 def test_failure_of_an_exit_code(code: int, reason: str, words: str) -> None:
@@ -70,8 +72,10 @@ def test_the_pod_environment_comes_from_environment_variables() -> None:
         "PENSTOCK_POD_NAME": "numbers-driver-0",
         "PENSTOCK_POD_IP": "10.1.2.3",
         "PENSTOCK_POD_HASH": "abc",
+        "PENSTOCK_POD_UID": "uid",
     }
     environment = pod_environment(variables, stream())
     assert environment == PodEnvironment("numbers-driver-0", "10.1.2.3", "payments", "abc")
     assert environment is not None
+    assert environment.pod_uid == "uid"
     assert str(environment.checkpoint) == "/var/lib/penstock/checkpoint/generation-0"

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.api.v1alpha1.restart import Restart
 from penstock.contract.driver_report import DriverReport, QueryState
+from penstock.driver.checkpoint.volume import VolumeFiles
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm
@@ -32,7 +33,7 @@ def test_a_full_disk_does_not_end_the_process(
     """The kubelet would restart it for ever. The state is stored later, and logged once."""
     jvm = cast(Jvm, None)
     runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), jvm)
-    file = HistoryFile(tmp_path, "hash")
+    file = HistoryFile(VolumeFiles(tmp_path), "hash")
     policy = RestartPolicy(1.0)
     loop = Loop(runtime, jvm, policy, "hash", Health(), Metrics(), print, file)
     monkeypatch.setattr("penstock.driver.loop._STORE_AGAIN_SECONDS", 0.0)
@@ -116,7 +117,7 @@ def test_the_last_report_has_the_commit_that_the_stop_waited_for(
 
 def test_a_clean_stop_makes_the_next_process_count_anew(tmp_path: Path) -> None:
     """Who deletes the driver's pod, or stops the stream, has looked at its failures."""
-    file = HistoryFile(tmp_path, "hash")
+    file = HistoryFile(VolumeFiles(tmp_path), "hash")
     stored = History(proved=True, attempts=2, poison_failures=3, uncommitted_seconds=64.0)
     file.write(stored)
     runtime = QueryRuntime(stream(), LocalEnvironment(tmp_path), cast(Jvm, Exists()))

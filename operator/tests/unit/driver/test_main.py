@@ -37,7 +37,7 @@ def test_a_driver_in_a_pod_begins_and_goes_on_with_what_its_stream_says(
 ) -> None:
     """Its document has no live fields."""
     api, loops, threading = Mock(), Loops(), Mock()
-    for name in ("_serve_pages", "_launch", "lock", "Shutdown", "HangGuard"):
+    for name in ("_serve_pages", "_launch", "WriteRight", "Shutdown", "HangGuard"):
         monkeypatch.setattr(main, name, Mock())
     monkeypatch.setattr(followed_stream, "threading", threading)  # no thread runs
     monkeypatch.setattr(queries, "Sampler", Mock())

@@ -29,8 +29,6 @@ import org.apache.spark.sql.internal.SQLConf;
  * volume, where a sink may have its log, files are written as Spark's default does.
  */
 public final class DurableCheckpointFileManager extends FileSystemBasedCheckpointFileManager {
-  private static volatile Path failed;
-
   private final org.apache.hadoop.fs.Path root;
   private final Configuration conf;
 
@@ -38,17 +36,6 @@ public final class DurableCheckpointFileManager extends FileSystemBasedCheckpoin
     super(path, conf);
     root = path;
     this.conf = conf;
-  }
-
-  /**
-   * A file that could not be written since the last call; null if there is none.
-   *
-   * <p>The continuous engine commits in an endpoint that swallows the exception.
-   */
-  public static String takeFailed() {
-    Path file = failed;
-    failed = null;
-    return file == null ? null : file.toString();
   }
 
   @Override
@@ -70,7 +57,7 @@ public final class DurableCheckpointFileManager extends FileSystemBasedCheckpoin
     try {
       return new FSDataOutputStream(new BufferedOutputStream(new SyncedFile(draft)), null);
     } catch (IOException error) {
-      throw failure(draft, error);
+      throw FailedWrite.of(draft, error);
     }
   }
 
@@ -89,9 +76,9 @@ public final class DurableCheckpointFileManager extends FileSystemBasedCheckpoin
       }
       sync(file.getParent());
     } catch (FileAlreadyExistsException exists) {
-      throw failure(file, new org.apache.hadoop.fs.FileAlreadyExistsException(file.toString()));
+      throw FailedWrite.of(file, new org.apache.hadoop.fs.FileAlreadyExistsException(file.toString()));
     } catch (IOException error) {
-      throw failure(file, error);
+      throw FailedWrite.of(file, error);
     }
   }
 
@@ -105,7 +92,7 @@ public final class DurableCheckpointFileManager extends FileSystemBasedCheckpoin
     try {
       makeFolder(folder);
     } catch (IOException error) {
-      throw failure(folder, error);
+      throw FailedWrite.of(folder, error);
     }
   }
 
@@ -159,17 +146,6 @@ public final class DurableCheckpointFileManager extends FileSystemBasedCheckpoin
     return Path.of(path.toUri().getPath());
   }
 
-  private static RuntimeException failure(Path file, IOException error) {
-    failed = file;
-    return DurableCheckpointFileManager.<RuntimeException>unchecked(error);
-  }
-
-  /** Scala's methods throw it without declaring it. */
-  @SuppressWarnings("unchecked")
-  private static <E extends Throwable> E unchecked(IOException error) throws E {
-    throw (E) error;
-  }
-
   /** A new file, which is on the disk when it is closed. An interrupted thread writes it too. */
   private static final class SyncedFile extends OutputStream {
     private final Path path;
@@ -190,7 +166,7 @@ public final class DurableCheckpointFileManager extends FileSystemBasedCheckpoin
       try {
         file.write(bytes, start, length);
       } catch (IOException error) {
-        throw failure(path, error);
+        throw FailedWrite.of(path, error);
       }
     }
 
@@ -199,7 +175,7 @@ public final class DurableCheckpointFileManager extends FileSystemBasedCheckpoin
       try (file) {
         file.getFD().sync();
       } catch (IOException error) {
-        throw failure(path, error);
+        throw FailedWrite.of(path, error);
       }
     }
   }

@@ -469,6 +469,10 @@ def test_progress_of_another_checkpoint_is_not_that_of_the_one_that_runs() -> No
     # Until the driver has it, the earlier one runs.
     found = plan_status(stream, starting, pod, LATER).status
     assert (found.epoch, found.committed_offsets) == (512, reached)
+    pod = driver(samples.desired(**one), checkpoint_generation=None, epoch=None)
+    found = plan_status(stream, starting, pod, LATER).status
+    assert found.effective is not None
+    assert (found.epoch, found.effective.checkpoint_generation) == (512, 0), "it waits to begin"
     pod = driver(samples.desired(**one), checkpoint_generation=1, epoch=None)
     found = plan_status(stream, starting, pod, LATER).status
     assert found.effective is not None

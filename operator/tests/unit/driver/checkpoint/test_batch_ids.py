@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from penstock.driver.checkpoint.file_formats import Files
-from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import plan
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoint_damage import TABLE, Damage
@@ -17,6 +16,7 @@ from testkit.driver.checkpoints import (
     INITIAL_OFFSETS,
     apply_plan,
     checkpoint,
+    folder_at,
     kafka_offsets,
     kinds,
     names,
@@ -138,7 +138,7 @@ def test_ids_are_kept_after_the_sink_was_edited(tmp_path: Path) -> None:
     """The sink of before may be back one day, and know the ids."""
     files = checkpoint(range(4), [], range(5)) | {"offsets/4": b""}
     for path, sinks in {"edited": (PARQUET, kafka_sink()), "kafka": (kafka_sink(),)}.items():
-        folder = CheckpointFolder(tmp_path / path)
+        folder = folder_at(tmp_path / path)
         for sink in sinks:
             write(files, tmp_path / path)
             repair = folder.repair(stream(kafka_source(), sink, trigger=MICRO_BATCH).spec)
@@ -151,7 +151,7 @@ def test_ids_are_kept_after_the_sink_was_edited(tmp_path: Path) -> None:
 def test_a_planned_batch_keeps_its_id_in_a_switch(trigger: dict[str, Any], tmp_path: Path) -> None:
     """These engines do not run it; the sink of before may have it, and may come back."""
     write(checkpoint(range(4), [], range(5)), tmp_path)
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     folder.repair(stream(kafka_source(), PARQUET, trigger=MICRO_BATCH).spec)
     repair = folder.repair(stream(kafka_source(), kafka_sink(), trigger=trigger).spec)
     assert (repair.epoch, repair.after, kinds(repair)) == (4, 4, ["EmptyBatch"])

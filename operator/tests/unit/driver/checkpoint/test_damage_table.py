@@ -11,13 +11,17 @@ from penstock.driver.checkpoint import batch_ids
 from penstock.driver.checkpoint.file_formats import Files
 from penstock.driver.checkpoint.repair import RepairPlan, plan
 from penstock.driver.failures import DriverError
-from testkit.driver.checkpoint_damage import ENGINES, TABLE, Damage, Engine, Refused, table
+from testkit.driver.checkpoint_damage import (
+    ENGINES,
+    TABLE,
+    Damage,
+    Engine,
+    Refused,
+    table,
+    undamaged,
+)
 from testkit.driver.checkpoints import (
-    BATCH_LINE,
     apply_plan,
-    checkpoint,
-    offsets,
-    with_checksums,
 )
 from testkit.paths import CHECKOUT
 from testkit.streams.streams import (
@@ -49,10 +53,7 @@ def test_damage_is_repaired_or_refused_as_the_table_says(damage: Damage, engine:
         {"transform": COUNTING, "outputMode": "update"} if engine == "state" else {}
     )
     spec = stream(kafka_source(), sink, trigger=TRIGGERS[engine], **more).spec
-    epochs = range(3, NEWEST + 1)
-    whole = checkpoint(epochs, epochs) if engine == "continuous" else checkpoint(epochs, [], epochs)
-    if engine == "twoReads":
-        whole |= with_checksums({f"offsets/{n}": offsets(n, BATCH_LINE, reads=2) for n in epochs})
+    whole = undamaged(engine, range(3, NEWEST + 1))
 
     def planned(files: Files) -> RepairPlan:
         keep_ids = batch_ids.place_of(spec.sink) is not None

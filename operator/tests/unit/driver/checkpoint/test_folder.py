@@ -22,7 +22,9 @@ from testkit.driver.checkpoints import (  # fmt: skip
     INITIAL_OFFSETS,
     checkpoint,
     crashes,
+    folder_at,
     offsets,
+    path_of,
     read,
     with_checksums,
     write,
@@ -73,15 +75,15 @@ def test_the_next_start_completes_an_interrupted_repair(
     sink = {"custom": {"format": "x.Y"}} if "a sink" in trigger else kafka_sink()
     spec = stream(kafka_source(), sink, trigger=TRIGGERS[trigger]).spec
     write(DAMAGED[damage], tmp_path / "whole")
-    whole = CheckpointFolder(tmp_path / "whole").repair(spec)
+    whole = folder_at(tmp_path / "whole").repair(spec)
     wanted = read(tmp_path / "whole")
     for crash in crashes(torn=torn, more_than=len(whole.delete) + len(whole.write)):
         path = tmp_path / str(crash.step)
         write(DAMAGED[damage], path)
-        crash(partial(CheckpointFolder(path).repair, spec))
-        assert CheckpointFolder(path).repair(spec).epoch == whole.epoch
+        crash(partial(folder_at(path).repair, spec))
+        assert folder_at(path).repair(spec).epoch == whole.epoch
         assert read(path) == wanted
-        again = CheckpointFolder(path).repair(spec)
+        again = folder_at(path).repair(spec)
         assert (again.delete, again.epoch, again.write) == ((), whole.epoch, {})
 
 
@@ -101,21 +103,24 @@ def test_a_generation_begins_after_the_batches_of_another_wherever_it_crashes(
             folder.continue_after(41, PlannedQuery(2, 4, long_running=trigger is CONTINUOUS))
 
     def new(path: Path) -> CheckpointFolder:
-        folder = CheckpointFolder(path)
+        folder = folder_at(path)
         folder.save_first_offsets({"in": {0: 7}})
         return folder
 
     begin(new(tmp_path / "whole"))
     wanted = read(tmp_path / "whole")
-    assert CheckpointFolder(tmp_path / "whole").reads() == {0: {"in": {0: 7}}, 1: {"in": {0: 7}}}
+    assert folder_at(tmp_path / "whole").reads() == {
+        0: {"in": {0: 7}},
+        1: {"in": {0: 7}},
+    }
     for crash in crashes(torn=torn, more_than=10):
         folder = new(tmp_path / str(crash.step))
         crash(partial(begin, folder))
-        begin(CheckpointFolder(folder.path))
-        assert read(folder.path) == wanted
+        begin(folder_at(path_of(folder)))
+        assert read(path_of(folder)) == wanted
         epoch = 41 if trigger is CONTINUOUS else 40
-        assert CheckpointFolder(folder.path).repair(spec) == RepairPlan((), epoch)
-        assert CheckpointFolder(folder.path).progress.planned_epoch() == 41
+        assert folder_at(path_of(folder)).repair(spec) == RepairPlan((), epoch)
+        assert folder_at(path_of(folder)).progress.planned_epoch() == 41
 
 
 @pytest.mark.parametrize("trigger", BOTH_ENGINES)
@@ -127,7 +132,7 @@ def test_a_generation_goes_on_after_the_batches_of_another_wherever_it_crashes(
     spec = stream(kafka_source(), {"custom": {"format": "x.Y"}}, trigger=trigger).spec
 
     def goes_on(path: Path) -> None:
-        folder = CheckpointFolder(path)
+        folder = folder_at(path)
         folder.repair(spec)
         if (folder.progress.committed_epoch() or 0) < 40:
             folder.continue_after(41, PlannedQuery(1, 4, long_running=trigger is CONTINUOUS))
@@ -139,7 +144,7 @@ def test_a_generation_goes_on_after_the_batches_of_another_wherever_it_crashes(
 
     left(tmp_path / "whole")
     wanted = read(tmp_path / "whole")
-    whole = CheckpointFolder(tmp_path / "whole")
+    whole = folder_at(tmp_path / "whole")
     assert whole.reads() == {0: {"in": {0: 30, 1: 21}}}
     assert whole.progress.planned_epoch() == 41
     for crash in crashes():
@@ -147,12 +152,12 @@ def test_a_generation_goes_on_after_the_batches_of_another_wherever_it_crashes(
         crash(partial(left, path))
         goes_on(path)
         assert wanted.keys() <= read(path).keys()
-        assert CheckpointFolder(path).reads() == whole.reads()
+        assert folder_at(path).reads() == whole.reads()
 
 
 def test_how_far_a_generation_is_is_read_also_from_damaged_logs(tmp_path: Path) -> None:
     """Never beyond what is committed; refused if that is lost."""
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     assert folder.reached() is None
     folder.save_first_offsets({"in": {0: 7}})
     assert folder.reached() == {"in": {0: 7}}
@@ -169,7 +174,7 @@ def test_how_far_a_generation_is_is_read_also_from_damaged_logs(tmp_path: Path) 
 
 def test_a_repair_is_executed_as_planned(tmp_path: Path) -> None:
     write(checkpoint(range(3), range(5)), tmp_path)
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     assert folder.repair(stream().spec).epoch == 2
     assert sorted(path.name for path in (tmp_path / "offsets").iterdir()) == [
         ".0.crc", ".1.crc", ".2.crc", "0", "1", "2"
@@ -180,7 +185,7 @@ def test_a_repair_is_executed_as_planned(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_is_a_first_start(tmp_path: Path) -> None:
-    folder = CheckpointFolder(tmp_path / "not-yet")
+    folder = folder_at(tmp_path / "not-yet")
     assert folder.repair(stream().spec) == RepairPlan((), None)
     assert folder.progress.committed_epoch() is None
     assert folder.progress.committed_offsets() is None
@@ -190,18 +195,18 @@ def test_an_empty_folder_is_a_first_start(tmp_path: Path) -> None:
 def test_unreadable_first_offsets_are_refused(tmp_path: Path) -> None:
     write({"penstock/first-offsets.json": b'{"in": {"0'}, tmp_path)
     with pytest.raises(DriverError) as raised:
-        CheckpointFolder(tmp_path).first_offsets()
+        folder_at(tmp_path).first_offsets()
     assert raised.value.failure.reason == "CheckpointDamaged"
     # They do not matter to a checkpoint with a commit.
     write(checkpoint(range(3), range(3)), tmp_path)
-    assert CheckpointFolder(tmp_path).repair(stream().spec).epoch == 2
+    assert folder_at(tmp_path).repair(stream().spec).epoch == 2
 
 
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     """Uses a file in place of the folder: the tests run as root, who may write anywhere."""
     (tmp_path / "generation-0").write_text("")
     with pytest.raises(DriverError) as raised:
-        CheckpointFolder(tmp_path / "generation-0").repair(stream().spec)
+        folder_at(tmp_path / "generation-0").repair(stream().spec)
     failure = raised.value.failure
     assert (failure.reason, failure.permanent, failure.recoverable) == (
         "CheckpointNotAccessible", True, True
@@ -213,7 +218,7 @@ def test_a_full_volume_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(durable_files, "write_draft", full)
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     with pytest.raises(DriverError) as on_repair:
         folder.repair(stream().spec)
     with pytest.raises(DriverError) as on_save:
@@ -223,6 +228,6 @@ def test_a_full_volume_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_first_offsets_are_stored(tmp_path: Path) -> None:
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     folder.save_first_offsets({"in": {0: 5, 1: 7}})
-    assert CheckpointFolder(tmp_path).first_offsets() == {"in": {0: 5, 1: 7}}
+    assert folder_at(tmp_path).first_offsets() == {"in": {0: 5, 1: 7}}

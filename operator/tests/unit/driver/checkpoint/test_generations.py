@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from penstock.api.v1alpha1.status import StreamStatus
 from penstock.driver.checkpoint import left_out
 from penstock.driver.checkpoint.batch_ids import PlannedQuery
 from penstock.driver.checkpoint.folder import CheckpointFolder
-from penstock.driver.checkpoint.generations import Generations
+from penstock.driver.checkpoint.generations import Generations, known_commit, missing
 from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
 from penstock.driver.checkpoint.start_position import check_for_data_loss, first_starting_offsets
+from penstock.driver.checkpoint.volume import VolumeCheckpoints, VolumeFiles
 from penstock.driver.environment import LocalEnvironment
 from penstock.driver.failures import DriverError
 from penstock.driver.kafka.admin import Admin
@@ -23,7 +25,7 @@ from penstock.driver.kafka.data_loss import KafkaSnapshot
 from penstock.driver.kafka.offsets import Offsets, Partitions
 from penstock.driver.kafka.source_monitor import SourceMonitor, SourceView
 from penstock.driver.position import Position
-from testkit.driver.checkpoints import COMMIT, METADATA, crashes, read, write
+from testkit.driver.checkpoints import COMMIT, METADATA, crashes, folder_at, path_of, read, write
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
 
 FILES = {"custom": {"format": "acme.Sink", "options": {"path": "/out"}}}
@@ -93,7 +95,7 @@ def start(
     spec: Any, env: LocalEnvironment, source: Fake, written: Any = lambda names: NOTHING
 ) -> Any:
     """QueryRuntime.check_checkpoint."""
-    generations = Generations(spec, env)
+    generations = Generations(spec, VolumeCheckpoints(env))
     folder = generations.current
     repair = folder.repair(spec)
     began = generations.begin(source, repair, "payments", "numbers", written)
@@ -103,7 +105,7 @@ def start(
 
 def goes_on(spec: Any, env: LocalEnvironment) -> CheckpointFolder:
     """As QueryRuntime.check_query lets it, where the sink knows batches from elsewhere."""
-    generations = Generations(spec, env)
+    generations = Generations(spec, VolumeCheckpoints(env))
     used = generations.batch_known_elsewhere()
     assert used is not None
     generations.current.continue_after(used, PlannedQuery(1, 4, long_running=False))
@@ -127,21 +129,21 @@ def test_dead_letters_of_another_start_are_not_left_out(tmp_path: Path) -> None:
     env = LocalEnvironment(tmp_path / "c")
     committed(env.generation(0), entry(p0=0), entry(p0=100))
     letter = DeadLetter(Position("in", 0, 7), "a", 1.0)
-    left_out.save(env.generation(0), LeftOut((letter,)))
+    left_out.save(VolumeFiles(env.generation(0)), LeftOut((letter,)))
     source = Fake({"in": {0: 300}}, ids={"in": "a"})
     start(flow(generation=1, startFrom={"generation": 0}), env, source)
     start(flow(generation=1, startFrom={"offsets": "earliest"}), env, source)
     fresh = LocalEnvironment(tmp_path / "d")
     start(flow(generation=1, startFrom={"offsets": "earliest"}), fresh, source)
-    assert left_out.load(fresh.generation(1)).letters == ()
-    assert left_out.load(env.generation(1)).letters == ()
+    assert left_out.load(VolumeFiles(fresh.generation(1))).letters == ()
+    assert left_out.load(VolumeFiles(env.generation(1))).letters == ()
 
 
 def test_topic_ids_of_another_start_are_no_loss(tmp_path: Path) -> None:
     """The remedy for a topic that was created again: begin at its first record."""
     env = LocalEnvironment(tmp_path / "c")
     committed(env.generation(0), entry(p0=0), entry(p0=100))
-    CheckpointFolder(env.generation(0)).save_topic_ids({"in": "old"})
+    folder_at(env.generation(0)).save_topic_ids({"in": "old"})
     source = Fake({"in": {0: 300}}, ids={"in": "new"})
     with pytest.raises(DriverError):
         start(flow(generation=1, startFrom={"generation": 0}), env, source)
@@ -155,32 +157,32 @@ def test_lost_commits_of_such_a_generation_do_not_start_it_over(
     env = LocalEnvironment(tmp_path / "c")
     spec = flow(FILES, trigger, generation=1, startFrom={"offsets": "earliest"})
     committed(env.generation(0), entry(p0=0), entry(p0=100))
-    CheckpointFolder(env.generation(0)).repair(flow(FILES, trigger))
+    folder_at(env.generation(0)).repair(flow(FILES, trigger))
     source = Fake({"in": {0: 300}})
-    generations = Generations(spec, env)
+    generations = Generations(spec, VolumeCheckpoints(env))
     start(spec, env, source)
     used = generations.batch_known_elsewhere()
     assert used == 1
     folder = generations.current
     folder.continue_after(used, PlannedQuery(1, 4, long_running=False))
-    committed(folder.path, entry(p0=100), entry(p0=200), entry(p0=300), first=2)
-    for file in (folder.path / "commits").iterdir():
+    committed(path_of(folder), entry(p0=100), entry(p0=200), entry(p0=300), first=2)
+    for file in (path_of(folder) / "commits").iterdir():
         file.unlink()
     plain = LocalEnvironment(tmp_path / "d")  # what an ordinary checkpoint does
-    CheckpointFolder(plain.generation(0)).repair(flow(FILES, trigger))
-    write(read(folder.path), plain.generation(0))
-    ordinary = CheckpointFolder(plain.generation(0)).repair(flow(FILES, trigger))
+    folder_at(plain.generation(0)).repair(flow(FILES, trigger))
+    write(read(path_of(folder)), plain.generation(0))
+    ordinary = folder_at(plain.generation(0)).repair(flow(FILES, trigger))
     assert ordinary.after is not None
     # The sink knows batches up to 3, perhaps 4, and from now on would skip what gets these.
     start(spec, env, source)
-    again = Generations(spec, env).batch_known_elsewhere()
+    again = Generations(spec, VolumeCheckpoints(env)).batch_known_elsewhere()
     assert again is None, f"begins anew after {again}: 2, 3 and 4 get other records"
 
 
 def test_a_new_partition_that_only_transactions_know(tmp_path: Path) -> None:
     env = LocalEnvironment(tmp_path / "c")
     committed(env.generation(0), entry(p0=0), entry(p0=100))
-    CheckpointFolder(env.generation(0)).transaction_names("payments", "numbers")
+    folder_at(env.generation(0)).transaction_names("payments", "numbers")
     spec = flow(
         kafka_sink(delivery="ExactlyOnce"), CONTINUOUS, generation=1, startFrom={"generation": 0}
     )
@@ -234,7 +236,7 @@ def test_a_record_that_comes_meanwhile_is_not_skipped() -> None:
 def test_earliest_is_no_offset_of_a_batch(tmp_path: Path) -> None:
     env = LocalEnvironment(tmp_path / "c")
     committed(env.generation(0), entry(p0=0), entry(p0=100))
-    CheckpointFolder(env.generation(0)).repair(flow(FILES))
+    folder_at(env.generation(0)).repair(flow(FILES))
     spec = flow(FILES, generation=1, startFrom={"offsetsByPartition": {"in": {"0": -2}}})
     start(spec, env, Fake({"in": {0: 300}}))
     assert goes_on(spec, env).reads() == {0: {"in": {0: 0}}}
@@ -243,7 +245,7 @@ def test_earliest_is_no_offset_of_a_batch(tmp_path: Path) -> None:
 def test_topics_of_a_group_that_the_stream_does_not_read(tmp_path: Path) -> None:
     env = LocalEnvironment(tmp_path / "c")
     committed(env.generation(0), entry(p0=0), entry(p0=100))
-    CheckpointFolder(env.generation(0)).repair(flow(FILES))
+    folder_at(env.generation(0)).repair(flow(FILES))
     spec = flow(FILES, generation=1, startFrom={"consumerGroup": "g"})
     start(spec, env, Fake({"in": {0: 300}}, group={"in": {0: 50}, "other": {0: 5}}))
     assert goes_on(spec, env).reads() == {0: {"in": {0: 50}}}
@@ -252,16 +254,16 @@ def test_topics_of_a_group_that_the_stream_does_not_read(tmp_path: Path) -> None
 def test_back_to_a_generation_whose_next_numbers_another_has_used(tmp_path: Path) -> None:
     env = LocalEnvironment(tmp_path / "c")
     committed(env.generation(0), entry(p0=0), entry(p0=100))
-    CheckpointFolder(env.generation(0)).repair(flow(FILES))
+    folder_at(env.generation(0)).repair(flow(FILES))
     spec = flow(FILES, generation=1, startFrom={"generation": 0})
     source = Fake({"in": {0: 300}})
     start(spec, env, source)
-    one = Generations(spec, env)
+    one = Generations(spec, VolumeCheckpoints(env))
     used = one.batch_known_elsewhere()
     assert used == 1
     one.current.continue_after(used, PlannedQuery(1, 4, long_running=False))
-    committed(one.current.path, entry(p0=200), entry(p0=300), first=2)
-    back = Generations(flow(FILES), env)
+    committed(path_of(one.current), entry(p0=200), entry(p0=300), first=2)
+    back = Generations(flow(FILES), VolumeCheckpoints(env))
     start(flow(FILES), env, source)
     assert back.batch_known_elsewhere() == 3, "the sink skips batches 2 and 3 of generation 0"
 
@@ -298,7 +300,7 @@ def test_it_begins_at_the_same_place_wherever_it_crashes(
 
     def begin(env: LocalEnvironment, source: Fake) -> None:
         start(spec, env, source)
-        generations = Generations(spec, env)
+        generations = Generations(spec, VolumeCheckpoints(env))
         used = generations.batch_known_elsewhere()
         if used is not None:
             generations.current.continue_after(used, PlannedQuery(2, 4, long_running=False))
@@ -306,9 +308,11 @@ def test_it_begins_at_the_same_place_wherever_it_crashes(
     def prepared(name: str) -> LocalEnvironment:
         env = LocalEnvironment(tmp_path / name)
         committed(env.generation(0), entry(p0=0, p1=0), entry(p0=100, p1=100))
-        zero = CheckpointFolder(env.generation(0))
+        zero = folder_at(env.generation(0))
         zero.save_topic_ids({"in": "a"})
-        left_out.save(zero.path, LeftOut((DeadLetter(Position("in", 0, 120), "a", 1.0),)))
+        left_out.save(
+            VolumeFiles(path_of(zero)), LeftOut((DeadLetter(Position("in", 0, 120), "a", 1.0),))
+        )
         zero.repair(flow(FILES))
         return env
 
@@ -323,6 +327,19 @@ def test_it_begins_at_the_same_place_wherever_it_crashes(
         begin(env, after)
         assert read(env.generation(1)) == read(whole.generation(1)), crash.step
         for stored in ("first_offsets", "start_from", "topic_ids"):
-            one, other = (CheckpointFolder(it.generation(1)) for it in (env, whole))
+            one, other = (folder_at(it.generation(1)) for it in (env, whole))
             assert getattr(one, stored)() == getattr(other, stored)(), crash.step
-        assert left_out.load(env.generation(1)) == left_out.load(whole.generation(1))
+        assert left_out.load(VolumeFiles(env.generation(1))) == left_out.load(
+            VolumeFiles(whole.generation(1))
+        )
+
+
+def test_what_the_status_knows_of_a_generation() -> None:
+    """So a checkpoint that is not there any more is not taken for one that has not begun."""
+    seen = StreamStatus.model_validate({"epoch": 7, "effective": {"checkpointGeneration": 1}})
+    assert known_commit(seen, 1) == 7
+    assert known_commit(seen, 2) is None
+    assert known_commit(StreamStatus(), 0) is None
+    failure = missing("s3a://bucket/flags/generation-1", 7).failure
+    assert (failure.reason, failure.recoverable) == ("CheckpointMissing", True)
+    assert "s3a://bucket/flags/generation-1" in failure.message

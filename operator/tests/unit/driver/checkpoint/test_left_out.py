@@ -6,6 +6,7 @@ import pytest
 
 from penstock.driver.checkpoint import left_out
 from penstock.driver.checkpoint.left_out import DeadLetter, LeftOut
+from penstock.driver.checkpoint.volume import VolumeFiles
 from penstock.driver.failures import DriverError
 from penstock.driver.position import Position
 
@@ -18,18 +19,18 @@ def letter(offset: int, at: float, topic_id: str | None = "a") -> DeadLetter:
 
 def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
     written = LeftOut((letter(7, 100.5), letter(8, 101.5, None)))
-    assert left_out.load(tmp_path) == LeftOut()
-    left_out.save(tmp_path, written)
-    assert left_out.load(tmp_path) == written
+    assert left_out.load(VolumeFiles(tmp_path)) == LeftOut()
+    left_out.save(VolumeFiles(tmp_path), written)
+    assert left_out.load(VolumeFiles(tmp_path)) == written
 
 
 def test_a_damaged_list_is_refused(tmp_path: Path) -> None:
     """Without it, a query would fail over each of its records again."""
-    left_out.save(tmp_path, LeftOut((letter(7, 100.0),)))
+    left_out.save(VolumeFiles(tmp_path), LeftOut((letter(7, 100.0),)))
     file = tmp_path / FILE
     file.write_text(file.read_text().replace("@7", "@8"))
     with pytest.raises(DriverError, match=r"left-out\.json is damaged") as refused:
-        left_out.load(tmp_path)
+        left_out.load(VolumeFiles(tmp_path))
     assert refused.value.failure.reason == "CheckpointDamaged"
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.progress import OffsetRange, ProgressReader
+from penstock.driver.checkpoint.volume import VolumeFiles
 from penstock.driver.failures import DriverError
 from penstock.driver.reporting.record_timestamps import choose_records
-from testkit.driver.checkpoints import checkpoint
+from testkit.driver.checkpoints import checkpoint, folder_at
 from testkit.driver.checkpoints import write as write_files
 
 
@@ -30,7 +30,7 @@ def write(folder: Path, epoch: int, offset: int | None, planned: float, committe
 
 
 def test_commits_are_returned_once_and_in_order(tmp_path: Path) -> None:
-    reader = ProgressReader(tmp_path)
+    reader = ProgressReader(VolumeFiles(tmp_path))
     assert reader.new_commits() == []
     for epoch in (3, 4):
         write(tmp_path, epoch, epoch * 10, 100.0 + epoch, 100.5 + epoch)
@@ -47,7 +47,7 @@ def test_commits_are_returned_once_and_in_order(tmp_path: Path) -> None:
 
 
 def test_a_commit_that_a_repair_removed_is_returned_again(tmp_path: Path) -> None:
-    reader = ProgressReader(tmp_path)
+    reader = ProgressReader(VolumeFiles(tmp_path))
     for epoch in (3, 4):
         write(tmp_path, epoch, epoch * 10, 100.0, 100.5)
     reader.new_commits()
@@ -61,7 +61,7 @@ def test_an_unchanged_folder_is_not_listed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stop looks for the next commit every few milliseconds."""
-    reader, listed, scandir = ProgressReader(tmp_path), list[Path](), os.scandir
+    reader, listed, scandir = ProgressReader(VolumeFiles(tmp_path)), list[Path](), os.scandir
     now = 100.0
 
     def counted(path: Path) -> Any:
@@ -84,7 +84,7 @@ def test_the_clock_that_stamps_files_need_not_be_that_of_the_driver(
     hours: int, tmp_path: Path
 ) -> None:
     """A file server has its own, and a clock may be set. A commit in the same tick is seen."""
-    reader, at = ProgressReader(tmp_path), time.time() + hours * 3600
+    reader, at = ProgressReader(VolumeFiles(tmp_path)), time.time() + hours * 3600
     for epoch in (3, 4):
         write(tmp_path, epoch, 30, at, at)
         os.utime(tmp_path / "commits", (at, at))
@@ -92,7 +92,7 @@ def test_the_clock_that_stamps_files_need_not_be_that_of_the_driver(
 
 
 def test_a_source_other_than_kafka_has_no_offset_range(tmp_path: Path) -> None:
-    reader = ProgressReader(tmp_path)
+    reader = ProgressReader(VolumeFiles(tmp_path))
     for epoch in (0, 1):
         write(tmp_path, epoch, None, 100.0, 100.5)
         ((commit, offset_range),) = reader.new_commits()
@@ -110,7 +110,7 @@ def test_offsets_of_another_source_may_look_like_anything(offsets: str, tmp_path
     for log in ("offsets", "commits"):
         (tmp_path / log).mkdir()
         (tmp_path / log / "0").write_text(f"v1\n{offsets}")
-    reader = ProgressReader(tmp_path)
+    reader = ProgressReader(VolumeFiles(tmp_path))
     assert reader.committed_offsets() is None
     ((commit, _),) = reader.new_commits()
     assert (commit.epoch, commit.offsets) == (0, None)
@@ -149,9 +149,9 @@ def test_a_volume_that_does_not_answer_is_named(
         raise OSError(errno.ESTALE, "Stale file handle")
 
     write(tmp_path, 3, 30, 100.0, 100.5)
-    monkeypatch.setattr(f"penstock.driver.checkpoint.progress.{call}", stale)
+    monkeypatch.setattr(f"penstock.driver.checkpoint.volume.{call}", stale)
     with pytest.raises(DriverError) as raised:
-        look(ProgressReader(tmp_path))
+        look(ProgressReader(VolumeFiles(tmp_path)))
     assert raised.value.failure.reason == "CheckpointNotAccessible"
     assert "Stale file handle" in raised.value.failure.message
 
@@ -160,7 +160,7 @@ def test_a_file_system_with_whole_seconds_hides_no_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Offsets that are seen earlier than a commit before them would be a commit that has failed."""
-    reader, now = ProgressReader(tmp_path), 100.0
+    reader, now = ProgressReader(VolumeFiles(tmp_path)), 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     for epoch in (3, 4):
         write(tmp_path, epoch, 30, 100.0, 100.0)
@@ -172,7 +172,7 @@ def test_a_file_system_with_whole_seconds_hides_no_commit(
 
 def test_the_offsets_that_a_repair_writes_are_seen(tmp_path: Path) -> None:
     """The partitions to read are those in them."""
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     write_files(checkpoint([4], [4]), tmp_path)
     assert folder.progress.committed_offsets() == {"in": {0: 40, 1: 28}}
     folder.replace_offsets({0: {"in": {0: 40}}})

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from penstock.driver.checkpoint.file_formats import Entry, Files
-from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan, plan
 from penstock.driver.checkpoint.start_position import check_for_data_loss
 from penstock.driver.failures import DriverError
@@ -24,6 +23,7 @@ from testkit.driver.checkpoints import (
     INITIAL_OFFSETS,
     METADATA,
     apply_plan,
+    folder_at,
     kinds,
     read,
     with_checksums,
@@ -185,7 +185,7 @@ def lose(
     """The lines after the check for lost records; `topics` were read when the stream last ran."""
     of_kafka = kafka_source(failOnDataLoss=False)
     spec = stream(of_kafka, kafka_sink(), trigger=MICRO_BATCH).spec
-    checkpoint = CheckpointFolder(folder)
+    checkpoint = folder_at(folder)
     checkpoint.save_topic_ids(dict.fromkeys(topics, "uuid-1"))
     files = {"metadata": METADATA, "commits/0": COMMIT, "offsets/0": entry(*lines)}
     write(with_checksums(files), folder)

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.state_versions import END_BYTES, Store, is_whole, newest_loadable
 from penstock.driver.failures import DriverError
-from testkit.driver.checkpoints import checkpoint, crashes, kinds, read, write
+from testkit.driver.checkpoints import checkpoint, crashes, folder_at, kinds, read, write
 from testkit.streams.streams import (
     MICRO_BATCH,
     RATE,
@@ -82,12 +81,12 @@ def spec(source: Any = None, sink: Any = None) -> Any:
 def test_a_start_goes_back_to_the_newest_batch_with_whole_state(tmp_path: Path) -> None:
     """And takes what is made again out of the way: Spark could load it later on."""
     stateful(tmp_path, lost=("1/5.delta",))
-    repair = CheckpointFolder(tmp_path).repair(spec())
+    repair = folder_at(tmp_path).repair(spec())
     assert (repair.epoch, repair.after, kinds(repair)) == (3, 3, ["LostState"])
     assert repair.repairs[0].path == "state/0/1"
     left = sorted(int(file.stem) for file in tmp_path.glob("state/0/*/*.delta"))
     assert left == [1, 1, 2, 2, 3, 3, 4, 4]
-    assert CheckpointFolder(tmp_path).repair(spec()) == RepairPlan((), 3)
+    assert folder_at(tmp_path).repair(spec()) == RepairPlan((), 3)
 
 
 def test_whole_state_is_left_alone(tmp_path: Path) -> None:
@@ -97,14 +96,14 @@ def test_whole_state_is_left_alone(tmp_path: Path) -> None:
         (tmp_path / "state" / "0" / partition / "4.snapshot").write_bytes(LZ4)
     (tmp_path / "state" / "0" / "0" / "7.delta").write_bytes(LZ4[:9])
     before = read(tmp_path)
-    assert CheckpointFolder(tmp_path).repair(spec()) == RepairPlan((), 5)
+    assert folder_at(tmp_path).repair(spec()) == RepairPlan((), 5)
     assert read(tmp_path) == before
 
 
 def test_state_in_another_format_is_left_to_spark(tmp_path: Path) -> None:
     stateful(tmp_path, lost=("1/6.delta",))
     (tmp_path / "state" / "0" / "1" / "6_5b0c.delta").write_bytes(LZ4)
-    assert CheckpointFolder(tmp_path).repair(spec()) == RepairPlan((), 5)
+    assert folder_at(tmp_path).repair(spec()) == RepairPlan((), 5)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +121,7 @@ def test_where_no_batch_may_run_again_it_is_refused(
     stateful(tmp_path, lost=lost)
     before = {path: text for path, text in read(tmp_path).items() if "penstock" not in path}
     with pytest.raises(DriverError) as raised:
-        CheckpointFolder(tmp_path).repair(spec(**more))
+        folder_at(tmp_path).repair(spec(**more))
     failure = raised.value.failure
     assert (failure.reason, failure.permanent, failure.recoverable) == (
         "CheckpointDamaged", True, True,
@@ -137,10 +136,10 @@ def test_a_crash_on_the_way_back_leads_to_the_same_batch(
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
     stateful(tmp_path / "whole", lost=("1/5.delta",))
-    CheckpointFolder(tmp_path / "whole").repair(spec())
+    folder_at(tmp_path / "whole").repair(spec())
     for crash in crashes(more_than=10):
         path = tmp_path / str(crash.step)
         stateful(path, lost=("1/5.delta",))
-        crash(partial(CheckpointFolder(path).repair, spec()))
-        assert CheckpointFolder(path).repair(spec()).epoch == 3
+        crash(partial(folder_at(path).repair, spec()))
+        assert folder_at(path).repair(spec()).epoch == 3
         assert read(path) == read(tmp_path / "whole"), crash.step

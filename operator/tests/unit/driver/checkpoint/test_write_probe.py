@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.driver.checkpoint import durable_files
+from penstock.driver.checkpoint.volume import VolumeFiles
 from penstock.driver.checkpoint.write_probe import LOGS, WriteProbe
 from penstock.driver.failures import DriverError
 from testkit.driver.checkpoints import checkpoint, read, write
@@ -16,14 +17,14 @@ from testkit.driver.checkpoints import checkpoint, read, write
 
 def test_a_probe_leaves_nothing(tmp_path: Path) -> None:
     """Nor does one that a crash has interrupted, once there is another."""
-    WriteProbe(tmp_path).check()
+    WriteProbe(VolumeFiles(tmp_path)).check()
     assert list(tmp_path.iterdir()) == [], "Spark makes its folders"
     files = checkpoint(range(3), [], range(3))
     write(files, tmp_path)
     for log in LOGS:
         (tmp_path / log / "..penstock-probe.tmp").touch()
         (tmp_path / log / ".penstock-probe").touch()
-    WriteProbe(tmp_path).check()
+    WriteProbe(VolumeFiles(tmp_path)).check()
     assert read(tmp_path) == files
 
 
@@ -46,7 +47,7 @@ def test_a_log_that_cannot_be_written_is_named(
     monkeypatch.setattr(durable_files, "check_writable", refuse)
     write(checkpoint(range(3), [], range(3)), tmp_path)
     with pytest.raises(DriverError) as raised:
-        WriteProbe(tmp_path).check()
+        WriteProbe(VolumeFiles(tmp_path)).check()
     failure = raised.value.failure
     assert (failure.reason, failure.recoverable) == (reason, True)
     assert f"({tmp_path / log}: {why})" in failure.message
@@ -63,7 +64,7 @@ def test_a_volume_that_does_not_answer_blocks_one_thread_only(
 
     monkeypatch.setattr(durable_files, "check_writable", block)
     (tmp_path / "commits").mkdir()
-    probe = WriteProbe(tmp_path)
+    probe = WriteProbe(VolumeFiles(tmp_path))
     for _ in range(3):
         with pytest.raises(DriverError, match=r"CheckpointNotAccessible.*not answered"):
             probe.check(0.01)

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.repair import RepairPlan
 from penstock.driver.checkpoint.start_position import check_for_data_loss, first_starting_offsets
 from penstock.driver.failures import DriverError
@@ -23,6 +22,7 @@ from testkit.driver.checkpoints import (
     BATCH_LINE,
     INITIAL_OFFSETS,
     checkpoint,
+    folder_at,
     offsets_at,
     read,
     with_checksums,
@@ -134,7 +134,7 @@ def test_corrected_offsets_have_no_losses(
 @pytest.mark.parametrize("sink", [kafka_sink(), {"custom": {"format": "parquet"}}])
 def test_the_committed_offsets_are_replaced(sink: dict[str, Any], tmp_path: Path) -> None:
     """A planned batch is left without records: a sink that has it would skip others."""
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     write(checkpoint([3, 4], [], [3, 4, 5]), tmp_path)
     spec = stream(kafka_source(), sink, trigger=MICRO_BATCH).spec
     folder.repair(spec)
@@ -160,7 +160,7 @@ def test_a_planned_batch_with_state_keeps_its_records(
     sink: dict[str, Any], state: bool, planned: bool, refused: bool, tmp_path: Path
 ) -> None:
     """The sink would skip it, and its state would count what is left of it again."""
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     write(checkpoint([3, 4], [], [3, 4, 5] if planned else [3, 4]), tmp_path)
     if state:
         write({"state/0/0/5.snapshot": b"x"}, tmp_path)
@@ -181,14 +181,14 @@ def test_planned_offsets_without_a_commit_are_replaced(tmp_path: Path) -> None:
     """The offsets before them, from which the planned batch reads; and those of batch 0 alone."""
     spec = stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec
     write(checkpoint([], [], range(40, 58)), tmp_path / "lost")
-    folder = CheckpointFolder(tmp_path / "lost")
+    folder = folder_at(tmp_path / "lost")
     folder.repair(spec)
     folder.replace_offsets({0: {"in": {0: 7}}})
     assert [offsets_at(folder, n) for n in (56, 57)] == [{"in": {0: 7}}] * 2
     assert offsets_at(folder, 55) == {"in": {0: 550, 1: 385}}
     first = checkpoint([], [], [0]) | with_checksums({"sources/0/0": INITIAL_OFFSETS})
     write(first, tmp_path / "first")
-    folder = CheckpointFolder(tmp_path / "first")
+    folder = folder_at(tmp_path / "first")
     folder.repair(spec)
     folder.replace_offsets({0: {"in": {0: 7}}})
     assert offsets_at(folder, 0) == {"in": {0: 7}}
@@ -229,7 +229,7 @@ def test_an_edit_of_the_topics_is_no_loss(
     names: dict[str, Any] = {"topics": ["in"]} if assigned is None else {"assign": {"in": assigned}}
     source = {"kafka": {"bootstrapServers": "kafka:9092", **names}}
     spec = stream(source, kafka_sink(), trigger=MICRO_BATCH).spec
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     write(checkpoint([3, 4], [], [3, 4]), tmp_path)
     folder.repair(spec)
     folder.replace_offsets({0: before})
@@ -249,7 +249,7 @@ def test_an_edit_of_the_topics_is_no_loss(
 def test_what_is_left_out_stays_out_of_the_checkpoint(earliest: int, tmp_path: Path) -> None:
     """Spark would take it for lost, and the next start for read."""
     spec = stream(kafka_source(), kafka_sink(), executor={"maxInstances": 2}).spec
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     write(checkpoint([3, 4], [3, 4]), tmp_path)
     folder.repair(spec)
     folder.replace_offsets({0: {"in": {0: 8, 1: 8}, "no longer named": {0: 8}}})
@@ -266,7 +266,7 @@ def test_partitions_asked_for_from_the_earliest_lose_nothing_before_the_first_co
     """The check comes again after a crash, and whenever the cores take minutes to come."""
     source = kafka_source(startingOffsetsByPartition={"in": {"0": -2}})
     spec = stream(source, kafka_sink(), trigger=MICRO_BATCH).spec
-    folder, now = CheckpointFolder(tmp_path), OneTopic(snapshot(2, 9))
+    folder, now = folder_at(tmp_path), OneTopic(snapshot(2, 9))
     for _ in range(2):
         repair = folder.repair(spec)
         assert check_for_data_loss(spec, folder, now, repair) is None
@@ -277,7 +277,7 @@ def test_partitions_asked_for_from_the_earliest_lose_nothing_before_the_first_co
 def test_without_commits_losses_are_judged_by_the_planned_offsets(tmp_path: Path) -> None:
     """The first offsets are long since read, and retention has removed their records."""
     spec = stream(kafka_source(), kafka_sink(), trigger=MICRO_BATCH).spec
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     write(checkpoint([], [], range(40, 58)), tmp_path)
     folder.save_first_offsets({"in": {0: 0, 1: 0}})
     repair = folder.repair(spec)
@@ -292,7 +292,7 @@ def test_without_commits_losses_are_judged_by_the_planned_offsets(tmp_path: Path
 def test_what_transactions_have_written_is_not_lost(tmp_path: Path) -> None:
     """The checkpoint is behind them by an epoch, and retention has removed that meanwhile."""
     spec = stream(kafka_source(), kafka_sink(delivery="ExactlyOnce")).spec
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     write(checkpoint([3, 4], [3, 4]), tmp_path)
     folder.repair(spec)
     folder.replace_offsets({0: {"in": {0: 5}}})
@@ -308,7 +308,7 @@ def test_what_transactions_have_written_is_not_lost(tmp_path: Path) -> None:
 def test_where_earliest_starts_is_stored_once_something_was_planned(tmp_path: Path) -> None:
     """Until then earliest means what is left; later, a repair can read everything again."""
     spec = stream(kafka_source(startingOffsets="earliest"), kafka_sink(), trigger=MICRO_BATCH).spec
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     for earliest in (5, 6):
         now, repair = OneTopic(snapshot(earliest, 9)), folder.repair(spec)
         assert check_for_data_loss(spec, folder, now, repair) is None
@@ -323,7 +323,7 @@ def test_where_earliest_starts_is_stored_once_something_was_planned(tmp_path: Pa
 
 
 def test_topic_ids_are_stored(tmp_path: Path) -> None:
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     assert folder.topic_ids() == {}
     folder.save_topic_ids({"in": ID})
     assert folder.topic_ids() == {"in": ID}
@@ -332,7 +332,7 @@ def test_topic_ids_are_stored(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [b"", b'{"in": "uuid-1"}', b"[]", b"\0" * 20, "digit"])
 def test_damaged_topic_ids_are_refused(damage: bytes | str, tmp_path: Path) -> None:
     """Without ids a topic that was created again would be taken for the old one."""
-    folder, file = CheckpointFolder(tmp_path), tmp_path / "penstock/topics.json"
+    folder, file = folder_at(tmp_path), tmp_path / "penstock/topics.json"
     folder.save_topic_ids({"in": ID})
     content = file.read_bytes().replace(b"uuid-1", b"uuid-7")
     file.write_bytes(content if isinstance(damage, str) else damage)

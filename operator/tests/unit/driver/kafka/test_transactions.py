@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.kafka.admin import TransactionLog
 from penstock.driver.kafka.offsets import EARLIEST, latest
 from penstock.driver.kafka.transactions import (
@@ -16,6 +15,7 @@ from penstock.driver.kafka.transactions import (
     log_problem,
     sink_options,
 )
+from testkit.driver.checkpoints import folder_at
 from testkit.streams.streams import kafka_sink, kafka_source, stream
 
 NAMES = TransactionNames.of("payments", "flags", "0a1b", 3)
@@ -30,11 +30,14 @@ def test_no_streams_names_begin_with_those_of_another() -> None:
 
 def test_the_names_last_as_long_as_the_checkpoint(tmp_path: Path) -> None:
     """After lost records the offsets of earlier transactions no longer hold; their ids do."""
-    folder, other = CheckpointFolder(tmp_path / "a"), CheckpointFolder(tmp_path / "b")
+    folder, other = (
+        folder_at(tmp_path / "a"),
+        folder_at(tmp_path / "b"),
+    )
     folder.forget_transactions()
     assert not (tmp_path / "a" / "penstock" / "transactions.json").exists()
     names = folder.transaction_names("payments", "flags")
-    assert CheckpointFolder(tmp_path / "a").transaction_names("payments", "flags") == names
+    assert folder_at(tmp_path / "a").transaction_names("payments", "flags") == names
     assert other.transaction_names("payments", "flags").id_prefix != names.id_prefix
     folder.forget_transactions()
     renewed = folder.transaction_names("payments", "flags")

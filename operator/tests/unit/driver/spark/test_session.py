@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from penstock.contract import naming
 from penstock.contract.sizing import Size
 from penstock.driver.environment import LocalEnvironment, PodEnvironment, local_ip
 from penstock.driver.spark.session import (
@@ -16,6 +17,7 @@ from penstock.driver.spark.session import (
     executor_template,
     spark_conf,
 )
+from penstock.driver.spark.session_executors import SessionExecutors
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_sink, kafka_source, stream
 
 if TYPE_CHECKING:
@@ -245,6 +247,32 @@ def test_executors_that_write_state_mount_the_checkpoint_where_its_volume_can_be
             (near,) = rules["requiredDuringSchedulingIgnoredDuringExecution"]
             assert near["labelSelector"]["matchLabels"]["penstock.dev/stream"] == "numbers"
             assert near["topologyKey"] == "kubernetes.io/hostname"
+
+
+def test_in_an_object_store_executors_write_state_on_any_node() -> None:
+    """With the keys that the driver has; and no setting holds one."""
+    secrets = {"name": "keys", "key": "id"}, {"name": "keys", "key": "key"}
+    store = {
+        "location": "s3a://bucket/prefix/",
+        "endpoint": "http://store:9000",
+        "accessKeyIdSecret": secrets[0],
+        "secretAccessKeySecret": secrets[1],
+    }
+    flow = stream(checkpoint={"objectStore": store})
+    spec = executor_template(POD, "uid", flow, "rpc", keeps_state=True)["spec"]
+    assert "affinity" not in spec
+    assert "persistentVolumeClaim" not in {key for volume in spec["volumes"] for key in volume}
+    mounts = {each["mountPath"] for each in spec["containers"][0]["volumeMounts"]}
+    assert f"{naming.SECRETS_DIR}/keys" in mounts
+    user = {"spark.hadoop.fs.s3a.bucket.bucket.endpoint": "https://elsewhere"}
+    conf = spark_conf(stream(checkpoint={"objectStore": store}, sparkConf=user), POD, SIZE)
+    of_bucket = "spark.hadoop.fs.s3a.bucket.bucket."
+    assert conf[f"{of_bucket}endpoint"] == "http://store:9000"
+    assert conf[f"{of_bucket}penstock.access.key.id.file"] == (f"{naming.SECRETS_DIR}/keys/id")
+    location = "s3a://bucket/prefix/payments/numbers"
+    assert conf["spark.hadoop.penstock.checkpoint.location"] == location
+    executors = SessionExecutors(flow, POD)
+    assert executors.before_session(SIZE, keeps_state=None) == {}, "at once, for all can write it"
 
 
 def test_executors_of_a_stateless_query_run_on_any_node() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.contract.driver_report import QueryState
+from penstock.driver.checkpoint.volume import VolumeFiles
 from penstock.driver.supervision.history import History, HistoryFile
 from penstock.driver.supervision.next_action import Action, first_state
 from penstock.driver.supervision.observation import nothing_observed
@@ -19,7 +20,7 @@ from testkit.driver.observations import POLICY, action
 def test_max_attempts_counts_across_processes(tmp_path: Path) -> None:
     """The supervisor's memory ends with its process."""
     policy = replace(POLICY, max_attempts=3)
-    file = HistoryFile(tmp_path, "hash")
+    file = HistoryFile(VolumeFiles(tmp_path), "hash")
     assert first_state(file.read(), policy, 0.0) == State()
     file.write(History().for_next_process(policy))  # this process crashes
     assert first_state(file.read(), policy, 0.0) == State(history=History(attempts=1))
@@ -31,7 +32,7 @@ def test_max_attempts_counts_across_processes(tmp_path: Path) -> None:
 
 def test_a_later_process_knows_what_this_one_has_learned(tmp_path: Path) -> None:
     """A spec that has proved itself stays so, and a slow query or a poison record is remembered."""
-    file = HistoryFile(tmp_path, "hash")
+    file = HistoryFile(VolumeFiles(tmp_path), "hash")
     known = History(
         proved=True, poison_failures=4, stalls=2, slowest_progress=100.0, uncommitted_seconds=9.0
     )
@@ -43,9 +44,9 @@ def test_a_later_process_knows_what_this_one_has_learned(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("text", ["{", "[]", "null", '{"spec": "hash"}', "\0"])
 def test_a_broken_memory_is_forgotten(text: str, tmp_path: Path) -> None:
-    file = HistoryFile(tmp_path, "hash")
+    file = HistoryFile(VolumeFiles(tmp_path), "hash")
     file.write(History(proved=True))
-    assert HistoryFile(tmp_path, "another spec").read() == History()
+    assert HistoryFile(VolumeFiles(tmp_path), "another spec").read() == History()
     assert file.read() == History(proved=True)
     (tmp_path / "penstock" / "supervisor.json").write_text(text)
     assert file.read() == History()

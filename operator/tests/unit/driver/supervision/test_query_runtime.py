@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from penstock.driver.checkpoint.folder import CheckpointFolder
 from penstock.driver.checkpoint.progress import Commit
 from penstock.driver.checkpoint.source_changes import SourceChanges
 from penstock.driver.environment import LocalEnvironment
@@ -15,6 +14,7 @@ from penstock.driver.failures import Failure
 from penstock.driver.jvm import Jvm
 from penstock.driver.kafka.source_monitor import SourceMonitor, SourceView
 from penstock.driver.supervision.query_runtime import QueryRuntime
+from testkit.driver.checkpoints import folder_at
 from testkit.streams.streams import CONTINUOUS, MICRO_BATCH, kafka_source, stream
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def test_records_lost_while_the_query_runs_are_a_warning(accepts: bool, tmp_path
 
 def test_the_id_of_a_topic_that_is_found_while_the_query_runs_is_stored(tmp_path: Path) -> None:
     """Else one that is created again while nothing runs would be taken for the old one."""
-    folder = CheckpointFolder(tmp_path)
+    folder = folder_at(tmp_path)
     folder.save_topic_ids({"in": "a", "gone": "b"})
     changes = SourceChanges(stream(kafka_source()).spec.source.kafka, folder)
     changes.begin(SourceView(topic_ids={"in": "a"}))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.contract.driver_report import QueryState
-from penstock.driver.failures import VOLUME_FAILURES, Failure
+from penstock.driver.failures import STORAGE_FAILURES, Failure
 from penstock.driver.spark.query_activity import Activity
 from penstock.driver.supervision import stall_detection
 from penstock.driver.supervision.history import History
@@ -192,7 +192,7 @@ def test_an_overdue_commit_is_a_reason_to_probe_the_checkpoint() -> None:
     assert action(state, committed, CONTINUOUS) is Action.WAIT
 
 
-@pytest.mark.parametrize("reason", sorted(VOLUME_FAILURES))
+@pytest.mark.parametrize("reason", sorted(STORAGE_FAILURES))
 @pytest.mark.parametrize("policy", [CONTINUOUS, POLICY])
 def test_a_checkpoint_that_cannot_be_written_is_waited_for_with_the_executors(
     reason: str, policy: RestartPolicy

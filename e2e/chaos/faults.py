@@ -69,6 +69,18 @@ mac=$(ip neigh show to {address} | awk '{{print $5}}')
 bridge fdb show | awk -v mac="$mac" '$1 == mac && / master / {{print $3; exit}}'
 """
 
+# Kubernetes removes the pods of a node that is away after five minutes by default. The test only
+# shows that it does.
+QUICK_EVICTION = [
+    {
+        "key": f"node.kubernetes.io/{taint}",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 5,
+    }
+    for taint in ("unreachable", "not-ready")
+]
+
 
 @dataclass(frozen=True)
 class Target:

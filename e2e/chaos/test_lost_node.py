@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from e2e.chaos.alerting import Alerting
-from e2e.chaos.faults import Target, wait_for_another_driver
+from e2e.chaos.faults import QUICK_EVICTION, Target, wait_for_another_driver
 from e2e.chaos.observers import commits_on_node
 from e2e.chaos.on_call import PersonOnCall
 from testkit.cluster.install import Installation
 from testkit.cluster.kind_config import SHARED_VOLUMES
-from testkit.cluster.load_images import load
 from testkit.cluster.stream import Stopwatch, Stream, small_stream
 from testkit.kafka.topic_admin import create_topics
 from testkit.kafka.traffic import Receiver, Sender
@@ -31,33 +30,6 @@ pytestmark = [pytest.mark.timeout(1500), pytest.mark.full]
 PER_SECOND = 50
 PARTITIONS = 2
 PATIENCE_SECONDS = 240.0
-# Kubernetes removes the pods of a node that is away after five minutes by default. The test only
-# shows that it does.
-QUICK_EVICTION = [
-    {
-        "key": f"node.kubernetes.io/{taint}",
-        "operator": "Exists",
-        "effect": "NoExecute",
-        "tolerationSeconds": 5,
-    }
-    for taint in ("unreachable", "not-ready")
-]
-OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-
-
-@pytest.fixture
-def spare_node(installation: Installation) -> Iterator[str]:
-    """The cluster's second node, with the Spark image. It is healthy and cordoned afterwards."""
-    cluster = installation.cluster
-    node, kube = cluster.nodes[1], cluster.kube()
-    load(cluster, [installation.images["spark"]], [node])
-    yield node
-    kube.run("uncordon", cluster.nodes[0])
-    kube.run("cordon", node)
-    cluster.on_node(node, "systemctl", "start", "kubelet")
-    kube.run("wait", "--for=condition=Ready", f"node/{node}", "--timeout=120s", timeout=130)
-    kube.run("taint", "nodes", node, "--overwrite", f"{OUT_OF_SERVICE}=over:NoExecute")
-    kube.run("taint", "nodes", node, f"{OUT_OF_SERVICE}:NoExecute-")
 
 
 @pytest.fixture

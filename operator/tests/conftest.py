@@ -13,7 +13,9 @@ from testkit.driver.hosts_file import HostsFile
 from testkit.kafka.broker import Broker, running_broker
 from testkit.kafka.jars import connector_jars
 from testkit.kafka.topics import Topics, number_flow
+from testkit.object_store.proxy import S3Proxy, s3_proxy
 from testkit.object_store.server import ObjectStore, object_store
+from testkit.object_store.streams import CheckpointBucket
 from testkit.streams.streams import MICRO_BATCH
 
 if TYPE_CHECKING:
@@ -38,6 +40,19 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
     """An object store on loopback. A test makes a bucket of its own."""
     with object_store(tmp_path_factory.mktemp("s3")) as running:
         yield running
+
+
+@pytest.fixture
+def proxy(s3: ObjectStore) -> Iterator[S3Proxy]:
+    """What counts the store's requests, and breaks them."""
+    with s3_proxy(s3) as serving:
+        yield serving
+
+
+@pytest.fixture
+def bucket(s3: ObjectStore, proxy: S3Proxy, tmp_path: Path) -> CheckpointBucket:
+    """For the checkpoints of a test's streams, which reach it through the proxy."""
+    return CheckpointBucket.made(s3, tmp_path, proxy)
 
 
 @pytest.fixture(scope="session")

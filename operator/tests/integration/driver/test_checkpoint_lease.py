@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from penstock.driver.main import RESTART
 from testkit.driver.driver_process import Process, driver, traffic
 from testkit.kafka.broker import free_ports
 from testkit.kafka.topics import Topics, number_flow
-from testkit.object_store.proxy import S3Proxy, s3_proxy
+from testkit.object_store.proxy import S3Proxy
 from testkit.object_store.server import ObjectStore
 from testkit.object_store.streams import CheckpointBucket
 from testkit.plugins.figures import RecordFigure
@@ -30,17 +29,6 @@ MODES = [
     CONTINUOUS,
     *(pytest.param(mode, marks=pytest.mark.full) for mode in (MICRO_BATCH, REAL_TIME, ASYNC)),
 ]
-
-
-@pytest.fixture
-def proxy(s3: ObjectStore) -> Iterator[S3Proxy]:
-    with s3_proxy(s3) as serving:
-        yield serving
-
-
-@pytest.fixture
-def bucket(s3: ObjectStore, proxy: S3Proxy, tmp_path: Path) -> CheckpointBucket:
-    return CheckpointBucket.made(s3, tmp_path, proxy)
 
 
 def in_pod(

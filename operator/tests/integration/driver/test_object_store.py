@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,25 +19,13 @@ from penstock.driver.jvm import Jvm
 from testkit.driver.driver_process import driver, traffic
 from testkit.driver.in_process_driver import running
 from testkit.kafka.topics import Topics, number_flow
-from testkit.object_store.proxy import S3Proxy, s3_proxy
-from testkit.object_store.server import ObjectStore
+from testkit.object_store.proxy import S3Proxy
 from testkit.object_store.streams import CheckpointBucket
 from testkit.plugins.figures import RecordFigure
 from testkit.streams.streams import ASYNC, CONTINUOUS, MICRO_BATCH, REAL_TIME
 from testkit.wait import wait_for
 
 MODES = {"C": CONTINUOUS, "M": MICRO_BATCH, "A": ASYNC, "R": REAL_TIME}
-
-
-@pytest.fixture
-def proxy(s3: ObjectStore) -> Iterator[S3Proxy]:
-    with s3_proxy(s3) as serving:
-        yield serving
-
-
-@pytest.fixture
-def bucket(s3: ObjectStore, proxy: S3Proxy, tmp_path: Path) -> CheckpointBucket:
-    return CheckpointBucket.made(s3, tmp_path, proxy)
 
 
 @pytest.mark.timeout(300)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from penstock.driver.jvm import Jvm
 from testkit.driver.driver_process import traffic
 from testkit.driver.in_process_driver import impatient, running
 from testkit.kafka.topics import Topics, number_flow
-from testkit.object_store.proxy import S3Proxy, s3_proxy
+from testkit.object_store.proxy import S3Proxy
 from testkit.object_store.server import ObjectStore
 from testkit.object_store.streams import CheckpointBucket
 from testkit.plugins.figures import RecordFigure
@@ -31,17 +31,6 @@ EACH_MODE = [
     pytest.param(mode, marks=pytest.mark.full if mode in ("real-time", "async") else ())
     for mode in MODES
 ]
-
-
-@pytest.fixture
-def proxy(s3: ObjectStore) -> Iterator[S3Proxy]:
-    with s3_proxy(s3) as serving:
-        yield serving
-
-
-@pytest.fixture
-def bucket(s3: ObjectStore, proxy: S3Proxy, tmp_path: Path) -> CheckpointBucket:
-    return CheckpointBucket.made(s3, tmp_path, proxy)
 
 
 def away(proxy: S3Proxy) -> None:

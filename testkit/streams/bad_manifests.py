@@ -66,9 +66,11 @@ def _template(pod: str, container: dict[str, Any] | None = None, **spec: Any) ->
 RING_1 = (
     Bad({"sparkConf": {"spark.app.id": "a"}}, "spec.sparkConf", "delete each other's executors"),
     *(
-        Bad({"sparkConf": {f"spark.sql.streaming.{name}": "2"}}, "spec.sparkConf",
-            "the driver reads and repairs version 1")
-        for name in ("stateStore.checkpointFormatVersion", "offsetLog.formatVersion")
+        Bad({"sparkConf": {f"spark.sql.streaming.{name}": "2"}}, "spec.sparkConf", says)
+        for name, says in (
+            ("stateStore.checkpointFormatVersion", "it is 1 on a volume, which the driver repairs"),
+            ("offsetLog.formatVersion", "the driver reads and repairs version 1"),
+        )
     ),
     Bad({"serviceAccountName": "default"}, "spec.serviceAccountName", "name another"),
     # Missing, unknown and conflicting fields

@@ -44,6 +44,7 @@ def control_plane() -> Iterator[ApiServer]:
     """An API server with the CRD, and the controllers that a stream needs."""
     with api_server() as server:
         server.kube().run("apply", "--server-side", "-f", ROOT / "crds")
+        server.kube().wait_until_served(kinds.STREAM.plural)
         manager = ChildProcess(
             [
                 tool("kube-controller-manager"),

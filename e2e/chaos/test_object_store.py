@@ -142,7 +142,7 @@ def test_counts_are_exact_through_the_loss_of_driver_and_executor(
             watch = Stopwatch()
             kube.run("delete", "pod", pod, *options)
             _wait_for_commit(stream, f"commits after {what}")
-            record_figure(f"seconds until it commits after {what}", watch.seconds)
+            record_figure(f"seconds until the status shows commits after {what}", watch.seconds)
     flow.wait_exact()
     record_figure("batches sent", flow.sends)
     assert stream.restarts("query") == 0
@@ -203,6 +203,8 @@ def test_counts_are_exact_when_the_node_of_driver_and_executors_is_lost(
         uid = lost["metadata"]["uid"]
         stream.wait_for("another", lambda: flow.driver()["metadata"]["uid"] != uid, 240)
         _wait_for_commit(stream, "commits on the first node again")
-        record_figure("seconds until it commits after its node was lost", watch.seconds)
+        record_figure(
+            "seconds until the status shows commits after its node was lost", watch.seconds
+        )
         assert flow.driver()["spec"]["nodeName"] == cluster.nodes[0]
     flow.wait_exact()
